@@ -16,9 +16,9 @@ from mmtool.failover.journal import local_copy
 from mmtool.insight.translation import look, translate_groups
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.plan.group_facts import Commit, GroupSelection
-from mmtool.plan.journal import Entry
-from mmtool.plan.offsets import Rules
+from mmtool.plan.groups.facts import Commit, GroupSelection
+from mmtool.plan.groups.offsets import Rules
+from mmtool.plan.records.journal import Entry
 from mmtool.testing.lookups import flow_facts, groups_of
 from mmtool.testing.processes import Answer, run_mmtool
 from mmtool.translation.types import TopicPartition

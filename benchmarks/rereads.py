@@ -26,7 +26,7 @@ from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.mm2_truth import Sighted, copied_partitions
 from mmtool.testing.processes import run_mmtool

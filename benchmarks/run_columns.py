@@ -22,7 +22,7 @@ import numpy as np
 
 from mmtool.kafka.log_reader import LogRecord
 from mmtool.kafka.state_log import maps_of
-from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.testing.runs import ORDERS
 from mmtool.translation.answers import TargetLog
 from mmtool.translation.block_codec import encode_block, encode_key

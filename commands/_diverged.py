@@ -12,7 +12,7 @@ from mmtool.commands import _options as options
 from mmtool.commands._wiring import both_ways
 from mmtool.errors import OwnedElsewhereError, UsageError
 from mmtool.output import detail
-from mmtool.plan.diverged import Kind
+from mmtool.plan.failover.divergence import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from mmtool.failover.recorded import Recorded
     from mmtool.failover.salvaging import PassingPort, TailTools
     from mmtool.kafka.ports import AppendPort
-    from mmtool.plan.diverged import Diverged
-    from mmtool.plan.saved_plan import SavedPlan
+    from mmtool.plan.failover.divergence import Diverged
+    from mmtool.plan.runbook.plan_file import SavedPlan
 
 
 Option = Annotated[
@@ -60,7 +60,7 @@ def chosen(saved: SavedPlan | None, kind: Kind, name: str | None, folder: Path |
     Raises:
         UsageError: A topic without a name, a name without a topic, or a folder without a file.
     """
-    from mmtool.plan.diverged import diverged_of
+    from mmtool.plan.failover.divergence import diverged_of
 
     found = saved.plan.diverged if saved is not None else diverged_of(_words(kind, name))
     if folder is not None and found.kind is not Kind.FILE:
@@ -77,7 +77,7 @@ def folder_again(found: Recorded, folder: Path | None) -> Path:
     Raises:
         UsageError: A folder for an operation that writes none.
     """
-    from mmtool.plan.steps import Mode
+    from mmtool.plan.failover.steps import Mode
 
     if folder is not None and (found.mode != Mode.FAILBACK or found.head.plan.diverged.kind is not Kind.FILE):
         raise UsageError(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mmtool.failover.states import Event
     from mmtool.failover.taking_up import TakingBack
     from mmtool.insight.several import Told
-    from mmtool.plan.group_facts import GroupSelection
+    from mmtool.plan.groups.facts import GroupSelection
 
 OperationId = Annotated[
     str, typer.Argument(metavar="OPERATION_ID", help="Operation id, as `mmtool failover list` shows it.")
@@ -62,7 +62,7 @@ class Known:
 
     @property
     def groups(self) -> GroupSelection:
-        from mmtool.plan.group_facts import GroupSelection
+        from mmtool.plan.groups.facts import GroupSelection
 
         return GroupSelection(self.found.group_names)
 
@@ -148,7 +148,7 @@ def resume(
     from mmtool.failover.report import recorded_row
     from mmtool.failover.states import Event
     from mmtool.failover.taking_up import is_finished, require
-    from mmtool.plan.steps import Mode
+    from mmtool.plan.failover.steps import Mode
 
     patience = timeout or options.DEFAULT_TIMEOUT
     known = _one(config, source, target, patience, operation_id)
@@ -359,7 +359,7 @@ def _take_back(
 
 def _left_over(taking: TakingBack) -> tuple[str, ...]:
     from mmtool.failover.report import tail_left
-    from mmtool.plan.marks import FailedOverRecord
+    from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.plan.words import few
 
     marks = [mark for mark in taking.marks if isinstance(mark, FailedOverRecord)]

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.failover.fence_steps import FenceAsked
     from mmtool.failover.recorded import Recorded
-    from mmtool.plan.fenced import Fence as Planned
-    from mmtool.plan.fenced import FenceKind
-    from mmtool.plan.saved_plan import SavedPlan
+    from mmtool.plan.failover.fence_plan import Fence as Planned
+    from mmtool.plan.failover.fence_plan import FenceKind
+    from mmtool.plan.runbook.plan_file import SavedPlan
 
 
 class Fence(StrEnum):
@@ -67,7 +67,7 @@ def asked(flow: FlowSettings, said: Mapping[str, str], timeout: timedelta | None
     Raises:
         UsageError: A hook is asked for, and none is configured.
     """
-    from mmtool.plan.fenced import FenceKind
+    from mmtool.plan.failover.fence_plan import FenceKind
 
     kind, watch = FenceKind(said["fence"]), options.duration(said.get("fence_watch", WATCH))
     if kind is FenceKind.HOOK and "fence" not in flow.hooks:
@@ -94,7 +94,7 @@ def _asked(
     flow: FlowSettings, kind: FenceKind, watch: float, timeout: timedelta | None, standing: Planned | None
 ) -> FenceAsked | None:
     from mmtool.failover.fence_steps import FenceAsked
-    from mmtool.plan.fenced import FenceKind
+    from mmtool.plan.failover.fence_plan import FenceKind
 
     if kind is FenceKind.NONE:
         return None

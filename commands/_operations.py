@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from mmtool.insight.target_alone import TargetSide
     from mmtool.kafka.journal import KafkaJournal
     from mmtool.kafka.ports import ClusterPort
-    from mmtool.plan.identity import FlowIdentity
-    from mmtool.plan.journal import Entry
-    from mmtool.plan.steps import Step
+    from mmtool.plan.failover.steps import Step
+    from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.plan.records.journal import Entry
 
 R = TypeVar("R", bound="Rehearsal")
 
@@ -130,7 +130,7 @@ def journal(settings: FlowSettings, timeout: timedelta, *, at_source: bool = Fal
 
 def identity_of(found: Recorded) -> FlowIdentity:
     """The flow of an operation, as far as its topics' names go."""
-    from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.known import UNKNOWN
     from mmtool.translation.types import ClusterId
 
@@ -142,7 +142,7 @@ def identity_of(found: Recorded) -> FlowIdentity:
 def written_at(found: Recorded, flow: FlowSettings, timeout: timedelta) -> ClusterPort:
     """The cluster where an operation's groups are going to be: for a failback the flow's source."""
     from mmtool.kafka.cluster_facts import KafkaCluster
-    from mmtool.plan.steps import Mode
+    from mmtool.plan.failover.steps import Mode
 
     cluster = flow.source if found.mode is Mode.FAILBACK else flow.target
     return KafkaCluster(cluster, timeout.total_seconds())
@@ -253,7 +253,7 @@ def run(
 def _with_what_was_before(asked: Asked, rehearsal: R) -> R:
     """As `mmtool.failover.flapping.judged`, by the journals of the clusters that have one."""
     from mmtool.failover.flapping import judged
-    from mmtool.plan.steps import Mode
+    from mmtool.plan.failover.steps import Mode
 
     settings = rehearsal.settings
     journals = [journal(settings, asked.timeout)]
@@ -341,7 +341,7 @@ def at_work(
 def _about(rehearsal: Rehearsal, reason: str, since: Recorded | None) -> About:
     from mmtool.failover.emergency import EmergencyRehearsal
     from mmtool.failover.journal import About
-    from mmtool.plan.emergency import Unknowns
+    from mmtool.plan.failover.emergency import Unknowns
     from mmtool.runtime.operator_name import operator
 
     groups = tuple(plan.group for plan in rehearsal.plan.groups) if since is None else since.group_names

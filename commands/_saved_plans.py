@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.failover.rehearsal import SavableRehearsal
     from mmtool.kafka.ports import ClusterPort
-    from mmtool.plan.group_facts import GroupSelection
-    from mmtool.plan.saved_plan import SavedPlan
-    from mmtool.plan.units import ChosenUnit
+    from mmtool.plan.groups.facts import GroupSelection
+    from mmtool.plan.groups.units import ChosenUnit
+    from mmtool.plan.runbook.plan_file import SavedPlan
 
 Out = Annotated[
     Path | None,
@@ -131,7 +131,7 @@ def groups_of(
     Raises:
         UsageError: Nobody says which.
     """
-    from mmtool.plan.group_facts import GroupSelection
+    from mmtool.plan.groups.facts import GroupSelection
 
     if saved is not None:
         return GroupSelection(saved.groups)

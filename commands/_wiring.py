@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from mmtool.kafka.details import ClusterDetailsPort
     from mmtool.kafka.ports import ClusterPort, FencePort
     from mmtool.metrics.level import Level
-    from mmtool.plan.group_facts import GroupSelection
-    from mmtool.plan.units import ChosenUnit
+    from mmtool.plan.groups.facts import GroupSelection
+    from mmtool.plan.groups.units import ChosenUnit
     from mmtool.replication.service import Observe
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
@@ -331,7 +331,7 @@ def unit_of(settings: FlowSettings, name: str | None) -> ChosenUnit | None:
     """
     from difflib import get_close_matches
 
-    from mmtool.plan.units import ChosenUnit
+    from mmtool.plan.groups.units import ChosenUnit
 
     if name is None:
         return None
@@ -355,7 +355,7 @@ def selection(
     Raises:
         UsageError: A name or the pattern is empty, or the pattern is none.
     """
-    from mmtool.plan.group_facts import GroupSelection
+    from mmtool.plan.groups.facts import GroupSelection
 
     names = tuple(group or ())
     if "" in names or groups == "":
@@ -424,7 +424,7 @@ def _position(text: str) -> Start | int:
 
 def _from_csv(path: Path) -> Mapping[TopicPartition, UpstreamOffset]:
     from mmtool.failover.exchange import content_of, lines_in
-    from mmtool.plan.reset_csv import parse_reset_csv
+    from mmtool.plan.groups.reset_csv import parse_reset_csv
 
     try:
         return parse_reset_csv(lines_in(path, content_of(path)))

@@ -30,11 +30,11 @@ from mmtool.commands._wiring import (
     with_way_back,
 )
 from mmtool.output import OutputFormat, warn
-from mmtool.plan.diverged import Kind
+from mmtool.plan.failover.divergence import Kind
 
 if TYPE_CHECKING:
     from mmtool.config import FlowSettings
-    from mmtool.plan.saved_plan import SavedPlan
+    from mmtool.plan.runbook.plan_file import SavedPlan
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -185,7 +185,7 @@ def emergency(
         return
     with operations.seat_begun(settings, timeout, execute=execute, yes=yes) as seat:
         from mmtool.failover import emergency as service  # takes a while, in which the seat is waited for
-        from mmtool.plan.emergency import Unknowns
+        from mmtool.plan.failover.emergency import Unknowns
 
         side = operations.target_side(settings, timeout)
         unknowns = Unknowns(unknown if saved is None else saved.options["unknown"])
@@ -311,7 +311,7 @@ def drill(
     """Fail over shadow copies of the groups, measure it and clean up; production is not touched."""
     from mmtool.failover import drill as service
     from mmtool.insight.translation import look
-    from mmtool.plan.drill_gate import Limits
+    from mmtool.plan.failover.drill_gate import Limits
 
     page = evidence.asked_for(html, sign)
     limits = Limits(None if max_rto is None else max_rto.total_seconds(), max_reread)

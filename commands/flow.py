@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from mmtool.insight.flow_now import FlowNow
-    from mmtool.plan.flow_moves import FlowRow
+    from mmtool.plan.flow.moves import FlowRow
     from mmtool.replication.flow_moves import Rehearsal
     from mmtool.replication.rebuilding import Rebuilt
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from mmtool.failover.rows import Row
     from mmtool.insight.flow_now import FlowClusters, FlowNow
     from mmtool.insight.translation import Translation
-    from mmtool.plan.group_facts import GroupSelection
-    from mmtool.plan.undo import Undo
+    from mmtool.plan.groups.facts import GroupSelection
+    from mmtool.plan.groups.undo import Undo
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -254,7 +254,7 @@ def export(
     from mmtool.failover.moving import left_out, refusal
     from mmtool.failover.rows import reset_lines
     from mmtool.insight.translation import look_along
-    from mmtool.plan.reset_csv import write_reset_csv
+    from mmtool.plan.groups.reset_csv import write_reset_csv
 
     chosen = selection(group, groups, all_groups=all_groups)
     query = None if from_ is None else _checkpoint_of(*from_, chosen, format_)
@@ -295,7 +295,7 @@ def _checkpoint_of(kind: str, directory: Path, chosen: GroupSelection, format_: 
 def _translated(flow: FlowNow, chosen: GroupSelection, query: Path | None) -> Translation:
     from mmtool.failover.exchange import translated_checkpoint
     from mmtool.insight.translation import translate_groups
-    from mmtool.plan.offsets import Rules
+    from mmtool.plan.groups.offsets import Rules
 
     return translate_groups(flow, chosen, Rules()) if query is None else translated_checkpoint(flow, query)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mmtool.insight.group_status import GroupsStatus
     from mmtool.insight.status import Status, WatchedFlow
     from mmtool.insight.trend import Trends
-    from mmtool.plan.group_facts import GroupSelection
+    from mmtool.plan.groups.facts import GroupSelection
 
 Watch = Annotated[
     bool, typer.Option("--watch", help="Refresh until stopped; with -o json one document per line.")

@@ -107,7 +107,7 @@ def translate_offsets(
     """Say where committed offsets are on the target, exactly; write them there with --execute."""
     from mmtool.failover.moving import moved, question, refusal, rehearsed, write_csv
     from mmtool.insight.translation import look_along, translate_groups
-    from mmtool.plan.offsets import Direction, Rules
+    from mmtool.plan.groups.offsets import Direction, Rules
 
     flows = chain(config, source, target)
     meant = unit_of(flows[0], unit)
@@ -168,7 +168,7 @@ def _result(rows: list[dict[str, object]], found: Translation, *, applied: bool 
 
 def _columns(found: Translation) -> tuple[Column, ...]:
     """On the way back upstream is where offsets go: the headings name the clusters then."""
-    from mmtool.plan.offsets import Direction
+    from mmtool.plan.groups.offsets import Direction
 
     if found.rules.direction is Direction.FORWARD:
         return (*COLUMNS, PROOF) if found.has_proof else COLUMNS

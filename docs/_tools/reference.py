@@ -23,10 +23,10 @@ from mmtool.failover.planned import rehearse
 from mmtool.failover.saving import runbook_of, saved_of
 from mmtool.failover.states import START, TABLE, Phase
 from mmtool.metrics.families import FAMILIES
-from mmtool.plan.group_facts import GroupSelection
-from mmtool.plan.runbook import render
-from mmtool.plan.saved_plan import Origin
-from mmtool.plan.steps import ORDER, POINT_OF_NO_RETURN, Mode
+from mmtool.plan.failover.steps import ORDER, POINT_OF_NO_RETURN, Mode
+from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.runbook.plan_file import Origin
+from mmtool.plan.runbook.runbook import render
 from mmtool.testing.scene import half_read
 from mmtool.translation.refusals import Reason
 

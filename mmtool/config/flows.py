@@ -27,7 +27,7 @@ from mmtool.config.values import (
     parse_start,
     split_list,
 )
-from mmtool.plan.steps import HOOKABLE
+from mmtool.plan.failover.steps import HOOKABLE
 
 if TYPE_CHECKING:
     from mmtool.config.properties import Entry

@@ -16,7 +16,7 @@ from mmtool.config.redaction import RawProperties
 from mmtool.config.scopes import Role
 from mmtool.config.values import RelativeStart, start_text
 from mmtool.errors import ConfigError, UsageError
-from mmtool.plan.identity import CANARY_TOPIC
+from mmtool.plan.records.identity import CANARY_TOPIC
 from mmtool.translation.naming import (
     DEAD_LETTER_SUFFIX,
     DefaultPolicy,

@@ -14,7 +14,7 @@ from mmtool.doctor.replicas import Factor, ReplicaFacts, judge_replicas
 from mmtool.doctor.spark import SparkFacts, judge_spark
 from mmtool.errors import UsageError
 from mmtool.java import java_binary
-from mmtool.plan.topic_configs import MIN_ISR
+from mmtool.plan.topics.configs import MIN_ISR
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

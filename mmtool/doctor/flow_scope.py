@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.config.names import LITERAL
-from mmtool.plan.group_facts import OWN_GROUP_PREFIX
-from mmtool.plan.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, FlowIdentity
+from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
+from mmtool.plan.records.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, FlowIdentity
 
 if TYPE_CHECKING:
     from mmtool.doctor.examination import ExaminedFlow

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import NotAuthorisedError
 from mmtool.insight.flow_now import FlowNow
-from mmtool.plan.group_facts import OWN_GROUP_PREFIX
-from mmtool.plan.identity import FlowIdentity
-from mmtool.plan.status import FlowFacts, standings
+from mmtool.plan.flow.status import FlowFacts, standings
+from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.runtime.threads import Once
 from mmtool.translation.types import TopicPartition
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
         Synced,
         Told,
     )
-    from mmtool.plan.group_facts import Commit
-    from mmtool.plan.status import Standing
-    from mmtool.plan.topic_configs import ConfigEntry
-    from mmtool.plan.topics import TopicFacts
+    from mmtool.plan.flow.status import Standing
+    from mmtool.plan.groups.facts import Commit
+    from mmtool.plan.topics.configs import ConfigEntry
+    from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.types import UpstreamOffset
 
 Configs = dict[str, dict[str, "ConfigEntry"]]

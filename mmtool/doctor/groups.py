@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.flow_view import Commits, FlowView
-    from mmtool.plan.applications import AppState
+    from mmtool.plan.groups.applications import AppState
 
 LOOK_SECONDS = 6.0
 """Between two looks at commits: clients commit each 5 s by default (``auto.commit.interval.ms``)."""

@@ -18,7 +18,7 @@ from mmtool.doctor.limits import (
     judge_times,
 )
 from mmtool.kafka.details import SizeQuestion
-from mmtool.plan.topic_configs import ConfigEntry, Origin
+from mmtool.plan.topics.configs import ConfigEntry, Origin
 from mmtool.replication.target_limits import FOR_EVER, TargetLimits
 from mmtool.translation.naming import DEAD_LETTER_SUFFIX
 from mmtool.translation.types import TopicPartition

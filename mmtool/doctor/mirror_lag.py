@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.kafka.flow_watch import retention_of
 from mmtool.kafka.ports import FirstMissing
-from mmtool.plan.documents import State
-from mmtool.plan.retention import Retention
+from mmtool.plan.records.documents import State
+from mmtool.plan.topics.retention import Retention
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

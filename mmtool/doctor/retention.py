@@ -8,9 +8,9 @@ from mmtool.doctor.finding import Check, Finding, Severity, problem, warning
 from mmtool.doctor.flow_view import now_ms
 from mmtool.doctor.mirror_lag import partition_lags, source_retention
 from mmtool.kafka.flow_watch import retention_of
-from mmtool.plan.retention import Deadline, Retention, deadline, deleted_unmirrored, due_words
-from mmtool.plan.topic_configs import cleanup_policies
-from mmtool.plan.topics import configs_hidden
+from mmtool.plan.topics.configs import cleanup_policies
+from mmtool.plan.topics.facts import configs_hidden
+from mmtool.plan.topics.retention import Deadline, Retention, deadline, deleted_unmirrored, due_words
 from mmtool.plan.words import counted
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.flow_view import FlowView
     from mmtool.doctor.mirror_lag import PartitionLag
-    from mmtool.plan.topic_configs import ConfigEntry
+    from mmtool.plan.topics.configs import ConfigEntry
 
 HOUR_MS = 3_600_000
 _NEAR = 0.1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.doctor.finding import Check, ok, problem, warning
 from mmtool.output.human import size
-from mmtool.plan.slots import asked_slots
+from mmtool.plan.flow.slots import asked_slots
 from mmtool.plan.words import counted
 
 if TYPE_CHECKING:

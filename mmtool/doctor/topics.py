@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.doctor.finding import Check, Finding, problem, warning
 from mmtool.errors import NotAuthorisedError, RefusedError, UsageError
-from mmtool.plan.topics import meeting, name_problem, taken_names
+from mmtool.plan.topics.facts import meeting, name_problem, taken_names
 from mmtool.plan.words import counted, few
 from mmtool.replication.limits import refuse_meeting
 from mmtool.replication.name_changes import refuse_changed_names
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.flow_view import FlowView
-    from mmtool.plan.topics import TopicFacts
+    from mmtool.plan.topics.facts import TopicFacts
 
 SCHEMAS_TOPIC = "_schemas"
 """Where Confluent's schema registry, and those that are compatible with it, keep their schemas by default."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.flow_view import FlowView
     from mmtool.kafka.ports import FencePort
-    from mmtool.plan.fences import OpenTransaction
+    from mmtool.plan.failover.acl_fence import OpenTransaction
     from mmtool.translation.types import TopicPartition
 
 _IDLE_MS = 10_000

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from mmtool.evidence.document import Evidence, Fact, Hash, Kind, Moment, Tone, Verdict
 from mmtool.failover.states import OperationState
 from mmtool.output.values import plain_row
-from mmtool.plan.drill import shadowed
-from mmtool.plan.drill_report import drill_figures
-from mmtool.plan.identity import JOURNAL_TOPIC
-from mmtool.plan.journal import Kind as EntryKind
-from mmtool.plan.steps import Mode
+from mmtool.plan.failover.drill import shadowed
+from mmtool.plan.failover.drill_report import drill_figures
+from mmtool.plan.failover.steps import Mode
+from mmtool.plan.records.identity import JOURNAL_TOPIC
+from mmtool.plan.records.journal import Kind as EntryKind
 from mmtool.plan.words import counted, few, moment
 from mmtool.translation.known import UNKNOWN
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from mmtool.failover.recorded import Recorded
-    from mmtool.plan.journal import Entry
+    from mmtool.plan.records.journal import Entry
 
 _NAMED = 10
 _TONES = {OperationState.COMPLETED: Tone.GOOD, OperationState.FAILED: Tone.BAD}

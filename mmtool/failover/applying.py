@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mmtool.failover.rows import WrittenPlaces
     from mmtool.failover.writing import Written
     from mmtool.kafka.ports import ClusterPort
-    from mmtool.plan.offsets import GroupPlan
+    from mmtool.plan.groups.offsets import GroupPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, RefusedError
-from mmtool.plan.group_facts import ABSENT, occupied
+from mmtool.plan.groups.facts import ABSENT, occupied
 from mmtool.plan.words import few
 from mmtool.translation.refusals import Reason
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from mmtool.kafka.ports import ClusterPort
-    from mmtool.plan.group_facts import Commit
-    from mmtool.plan.offsets import GroupPlan
+    from mmtool.plan.groups.facts import Commit
+    from mmtool.plan.groups.offsets import GroupPlan
     from mmtool.translation.types import TopicPartition
 
     Wanted = Mapping[str, Mapping[TopicPartition, Commit]]

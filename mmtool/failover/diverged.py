@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.progress_of import not_copied
 from mmtool.kafka.batches import raw_records
-from mmtool.plan.offsets import Direction
+from mmtool.plan.groups.offsets import Direction
 from mmtool.translation.diverged import DivergedTail, TailPart
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import UpstreamOffset
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.ports import BatchesPort, Bounds
-    from mmtool.plan.offsets import PartitionFacts
+    from mmtool.plan.groups.offsets import PartitionFacts
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.types import TopicId, TopicPartition
 

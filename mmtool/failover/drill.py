@@ -36,15 +36,15 @@ from mmtool.insight.translation import (
 )
 from mmtool.kafka.ports import LogPart
 from mmtool.output import warn
-from mmtool.plan.applications import state_warnings, with_lost_state
-from mmtool.plan.drill import plan_drill, shadow_of, shadowed
-from mmtool.plan.drill_gate import missed
-from mmtool.plan.drill_report import markdown
-from mmtool.plan.emergency import costs_of
-from mmtool.plan.failover import drain_goal, name_guards
-from mmtool.plan.group_facts import ABSENT, OWN_GROUP_PREFIX
-from mmtool.plan.offsets import Direction, Rules, unknown_group
-from mmtool.plan.steps import StepName
+from mmtool.plan.failover.drill import plan_drill, shadow_of, shadowed
+from mmtool.plan.failover.drill_gate import missed
+from mmtool.plan.failover.drill_report import markdown
+from mmtool.plan.failover.emergency import costs_of
+from mmtool.plan.failover.failover_plan import drain_goal, name_guards
+from mmtool.plan.failover.steps import StepName
+from mmtool.plan.groups.applications import state_warnings, with_lost_state
+from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX
+from mmtool.plan.groups.offsets import Direction, Rules, unknown_group
 from mmtool.plan.words import counted
 from mmtool.translation.known import UNKNOWN
 
@@ -58,10 +58,10 @@ if TYPE_CHECKING:
     from mmtool.failover.rows import Row
     from mmtool.insight.flow_now import FlowNow
     from mmtool.insight.target_alone import TargetSide
-    from mmtool.plan.drill_gate import Limits
-    from mmtool.plan.emergency import Costs
-    from mmtool.plan.group_facts import GroupFacts, GroupSelection
-    from mmtool.plan.offsets import PartitionFacts
+    from mmtool.plan.failover.drill_gate import Limits
+    from mmtool.plan.failover.emergency import Costs
+    from mmtool.plan.groups.facts import GroupFacts, GroupSelection
+    from mmtool.plan.groups.offsets import PartitionFacts
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 _RULES = Rules(Direction.FORWARD)

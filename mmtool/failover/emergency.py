@@ -23,15 +23,15 @@ from mmtool.failover.states import START
 from mmtool.failover.step_hooks import after_step
 from mmtool.insight.applications import app_state_on_target
 from mmtool.insight.target_alone import identity_on_target, look_at_target
-from mmtool.plan.applications import state_warnings
-from mmtool.plan.commit_metadata import position_map_warnings
-from mmtool.plan.emergency import Unknowns, costs_of, plan_emergency, told_before
-from mmtool.plan.failover import active_guards
-from mmtool.plan.group_facts import GroupSelection
-from mmtool.plan.half_transactions import partly_mirrored_risk, transactions_on_target
-from mmtool.plan.state_lag import state_lags
-from mmtool.plan.steps import StepName, topics_of
-from mmtool.plan.units import dependencies
+from mmtool.plan.failover.emergency import Unknowns, costs_of, plan_emergency, told_before
+from mmtool.plan.failover.failover_plan import active_guards
+from mmtool.plan.failover.half_transactions import partly_mirrored_risk, transactions_on_target
+from mmtool.plan.failover.state_lag import state_lags
+from mmtool.plan.failover.steps import StepName, topics_of
+from mmtool.plan.groups.applications import state_warnings
+from mmtool.plan.groups.commit_metadata import position_map_warnings
+from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.groups.units import dependencies
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from mmtool.failover.operation import StepLog
     from mmtool.failover.states import Standing
     from mmtool.insight.target_alone import TargetNow, TargetSide
-    from mmtool.plan.identity import FlowIdentity
-    from mmtool.plan.marks import FailedOverRecord
+    from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.plan.words import Names
 
 

@@ -12,11 +12,11 @@ from mmtool.failover.moving import Moved, refusal_of
 from mmtool.failover.rows import NOTHING, Row, WrittenPlaces, offset_of
 from mmtool.insight.partitions import target_log
 from mmtool.insight.translation import Translation, active_groups, plan_groups
-from mmtool.plan.group_facts import ABSENT, OWN_GROUP_PREFIX, Commit, GroupFacts
-from mmtool.plan.imports import plan_import
-from mmtool.plan.offsets import Rules
-from mmtool.plan.reset_csv import parse_groups_csv
-from mmtool.plan.spark_offsets import EARLIEST, parse_offset_log, starting_offsets
+from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX, Commit, GroupFacts
+from mmtool.plan.groups.imports import plan_import
+from mmtool.plan.groups.offsets import Rules
+from mmtool.plan.groups.reset_csv import parse_groups_csv
+from mmtool.plan.groups.spark_offsets import EARLIEST, parse_offset_log, starting_offsets
 from mmtool.translation.refusals import Reason, Sides
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.ports import ClusterPort
-    from mmtool.plan.offsets import GroupPlan
+    from mmtool.plan.groups.offsets import GroupPlan
     from mmtool.translation.types import TopicPartition
 
 

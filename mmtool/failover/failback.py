@@ -39,13 +39,13 @@ from mmtool.insight.translation import (
     selected_groups,
     selection_warnings,
 )
-from mmtool.plan.applications import state_warnings
-from mmtool.plan.diverged import TO_FILE, Replay
-from mmtool.plan.failover import active_guards, drain_goal, moved_meanwhile, state_guards
-from mmtool.plan.homecoming import plan_failback
-from mmtool.plan.offsets import Direction, Rules, ever_ran
-from mmtool.plan.replaying import replay_guards
-from mmtool.plan.steps import StepName
+from mmtool.plan.failover.divergence import TO_FILE, Replay
+from mmtool.plan.failover.failback import plan_failback
+from mmtool.plan.failover.failover_plan import active_guards, drain_goal, moved_meanwhile, state_guards
+from mmtool.plan.failover.replay import replay_guards
+from mmtool.plan.failover.steps import StepName
+from mmtool.plan.groups.applications import state_warnings
+from mmtool.plan.groups.offsets import Direction, Rules, ever_ran
 from mmtool.plan.words import Names, few
 from mmtool.translation.refusals import Reason
 
@@ -63,12 +63,12 @@ if TYPE_CHECKING:
     from mmtool.failover.states import Standing
     from mmtool.insight.flow_now import FlowClusters, FlowNow
     from mmtool.kafka.ports import BatchesPort
-    from mmtool.plan.diverged import Diverged
-    from mmtool.plan.failover import FailoverPlan
-    from mmtool.plan.group_facts import GroupFacts, GroupSelection, SelectedGroups
-    from mmtool.plan.home_facts import HomeFacts
-    from mmtool.plan.homecoming import Homecoming
-    from mmtool.plan.marks import FailedOverRecord
+    from mmtool.plan.failover.divergence import Diverged
+    from mmtool.plan.failover.failback import Homecoming
+    from mmtool.plan.failover.failback_facts import HomeFacts
+    from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.plan.groups.facts import GroupFacts, GroupSelection, SelectedGroups
+    from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError, NotAuthorisedError, RefusedError
 from mmtool.failover.fencing import await_transactions, lower_fence, raise_fence, watch_ends
-from mmtool.plan.fenced import WATCH_SECONDS, Fence, FenceKind
-from mmtool.plan.fences import FenceGuard, fence_plan
-from mmtool.plan.steps import StepName
+from mmtool.plan.failover.acl_fence import FenceGuard, fence_plan
+from mmtool.plan.failover.fence_plan import WATCH_SECONDS, Fence, FenceKind
+from mmtool.plan.failover.steps import StepName
 from mmtool.plan.words import counted, few
 from mmtool.translation.known import UNKNOWN, Unknown
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from mmtool.failover.hooks import Hooks
     from mmtool.failover.landing import Ways
     from mmtool.kafka.ports import ClusterPort, FencePort
-    from mmtool.plan.failover import FailoverPlan
-    from mmtool.plan.fences import Binding, FencePlan
+    from mmtool.plan.failover.acl_fence import Binding, FencePlan
+    from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.translation.types import TopicPartition
 
 TRANSACTION_SECONDS = 90.0

@@ -21,7 +21,7 @@ from mmtool.errors import (
     RefusedError,
     UnreachableError,
 )
-from mmtool.plan.fences import fence_plan, unfenced
+from mmtool.plan.failover.acl_fence import fence_plan, unfenced
 from mmtool.plan.words import counted, few
 from mmtool.translation.known import UNKNOWN, Unknown
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from mmtool.kafka.ports import ClusterPort, FencePort
-    from mmtool.plan.fences import Binding, FencePlan, OpenTransaction, Writer
+    from mmtool.plan.failover.acl_fence import Binding, FencePlan, OpenTransaction, Writer
     from mmtool.translation.types import TopicPartition
 
 _LOOK_SECONDS = 0.25

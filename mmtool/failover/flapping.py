@@ -14,7 +14,7 @@ from mmtool.errors import RefusedError
 from mmtool.failover.landing import half_done
 from mmtool.failover.recorded import recorded
 from mmtool.failover.states import OperationState
-from mmtool.plan.steps import Mode
+from mmtool.plan.failover.steps import Mode
 from mmtool.plan.words import few, moment
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.failover.writing import AT_ONCE, FRESH_SECONDS, MOVED_JUST_NOW, moved_since
-from mmtool.plan.checkpoints import plan_group_sync
-from mmtool.plan.group_facts import ABSENT, Commit, GroupFacts, GroupStanding
+from mmtool.plan.groups.checkpoints import plan_group_sync
+from mmtool.plan.groups.facts import ABSENT, Commit, GroupFacts, GroupStanding
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from mmtool.insight.translation import (
     selection_warnings,
 )
 from mmtool.output import human
-from mmtool.plan.group_facts import GroupFacts
-from mmtool.plan.group_sync import SyncRow, SyncState, lead, percentile
-from mmtool.plan.offsets import Direction
+from mmtool.plan.groups.facts import GroupFacts
+from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.groups.sync import SyncRow, SyncState, lead, percentile
 from mmtool.plan.words import counted, few, tally
 from mmtool.translation.refusals import Reason
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.insight.flow_now import FlowClusters
-    from mmtool.plan.group_facts import GroupSelection
-    from mmtool.plan.group_sync import Led
-    from mmtool.plan.identity import FlowIdentity
-    from mmtool.plan.marks import MovedGroupRecord
+    from mmtool.plan.groups.facts import GroupSelection
+    from mmtool.plan.groups.sync import Led
+    from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.plan.records.marks import MovedGroupRecord
     from mmtool.translation.types import TopicPartition
 
 _WINDOW_SECONDS = 300.0

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from mmtool.failover.diverged import TailKind, find_tail
 from mmtool.failover.tail_file import default_name
 from mmtool.insight.partitions import partition_facts
-from mmtool.plan.diverged import Replay, ToFile, ToTopic
-from mmtool.plan.home_facts import HomeFacts
-from mmtool.plan.offsets import Direction
+from mmtool.plan.failover.divergence import Replay, ToFile, ToTopic
+from mmtool.plan.failover.failback_facts import HomeFacts
+from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.words import counted, few
 from mmtool.translation.answers import Refused
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from mmtool.failover.both_ways import BothWays
     from mmtool.failover.diverged import FoundTail, FoundTails
-    from mmtool.plan.applications import AppState
-    from mmtool.plan.failover import FailoverPlan
-    from mmtool.plan.group_facts import GroupFacts
-    from mmtool.plan.homecoming import Homecoming
-    from mmtool.plan.offsets import GroupPlan
+    from mmtool.plan.failover.failback import Homecoming
+    from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.plan.groups.applications import AppState
+    from mmtool.plan.groups.facts import GroupFacts
+    from mmtool.plan.groups.offsets import GroupPlan
     from mmtool.plan.words import Names
     from mmtool.translation.types import TopicPartition
 

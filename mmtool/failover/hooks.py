@@ -21,8 +21,8 @@ from mmtool.errors import CheckFailedError, GateError, RefusedError
 from mmtool.events import Event, Notice
 from mmtool.failover.operation import Operation
 from mmtool.output import talk
-from mmtool.plan.failover import Guard
-from mmtool.plan.steps import StepName, topics_of
+from mmtool.plan.failover.failover_plan import Guard
+from mmtool.plan.failover.steps import StepName, topics_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.errors import MmtoolError
     from mmtool.failover.rows import Row
-    from mmtool.plan.failover import FailoverPlan
-    from mmtool.plan.offsets import GroupPlan
-    from mmtool.plan.steps import Step
+    from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.plan.failover.steps import Step
+    from mmtool.plan.groups.offsets import GroupPlan
 
 SECONDS = 60.0
 """How long a hook may take."""

@@ -17,11 +17,11 @@ from mmtool.failover.operation import StepState, TakenUpError
 from mmtool.failover.recorded import recorded
 from mmtool.failover.states import Event, OperationState
 from mmtool.output import warn
-from mmtool.plan.diverged import TO_FILE
-from mmtool.plan.emergency import Unknowns
-from mmtool.plan.fenced import fence_body
-from mmtool.plan.journal import Entry, Kind, group_body
-from mmtool.plan.salvage import begun_body, written_body
+from mmtool.plan.failover.divergence import TO_FILE
+from mmtool.plan.failover.emergency import Unknowns
+from mmtool.plan.failover.fence_plan import fence_body
+from mmtool.plan.failover.tail_progress import begun_body, written_body
+from mmtool.plan.records.journal import Entry, Kind, group_body
 from mmtool.plan.words import counted, few
 from mmtool.translation.known import UNKNOWN
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from mmtool.failover.operation import Operation, StepLog
     from mmtool.failover.recorded import Figures, Recorded
     from mmtool.failover.writing import Written
-    from mmtool.plan.fenced import Fence
-    from mmtool.plan.offsets import GroupPlan
-    from mmtool.plan.risks import Risk
-    from mmtool.plan.salvage import Begun, Parts
-    from mmtool.plan.steps import Step
+    from mmtool.plan.failover.fence_plan import Fence
+    from mmtool.plan.failover.risks import Risk
+    from mmtool.plan.failover.steps import Step
+    from mmtool.plan.failover.tail_progress import Begun, Parts
+    from mmtool.plan.groups.offsets import GroupPlan
     from mmtool.plan.words import Names
     from mmtool.translation.known import Unknown
     from mmtool.translation.types import ClusterId, TopicPartition

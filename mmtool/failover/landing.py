@@ -12,10 +12,10 @@ from mmtool.failover.recorded import Figures
 from mmtool.failover.rehearsal import refusal_of, refuse
 from mmtool.failover.states import Event, OperationState
 from mmtool.failover.writing import Outcome, Written, commit_all, failure_of_writing, read_back_all
-from mmtool.plan.failover import Guard, blocking_guards
-from mmtool.plan.group_facts import ABSENT
-from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
-from mmtool.plan.steps import Mode
+from mmtool.plan.failover.failover_plan import Guard, blocking_guards
+from mmtool.plan.failover.steps import Mode
+from mmtool.plan.groups.facts import ABSENT
+from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
     from mmtool.failover.recorded import Recorded
     from mmtool.kafka.ports import ClusterPort
-    from mmtool.plan.documents import Document
-    from mmtool.plan.failover import FailoverPlan
-    from mmtool.plan.fenced import Fence
-    from mmtool.plan.group_facts import Commit, GroupStanding
-    from mmtool.plan.offsets import GroupPlan
-    from mmtool.plan.risks import Risk
-    from mmtool.plan.salvage import Begun, Parts
+    from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.plan.failover.fence_plan import Fence
+    from mmtool.plan.failover.risks import Risk
+    from mmtool.plan.failover.tail_progress import Begun, Parts
+    from mmtool.plan.groups.facts import Commit, GroupStanding
+    from mmtool.plan.groups.offsets import GroupPlan
+    from mmtool.plan.records.documents import Document
     from mmtool.translation.types import TopicPartition
 
 

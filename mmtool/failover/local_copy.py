@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from mmtool.plan.journal import Entry
+    from mmtool.plan.records.journal import Entry
 
 
 def local_copy(operation_id: str) -> Path:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.failover.states import START, Event
 from mmtool.output import warn
-from mmtool.plan.marks import FailedOverRecord
-from mmtool.plan.steps import Mode, StepName, topics_of
+from mmtool.plan.failover.steps import Mode, StepName, topics_of
+from mmtool.plan.records.marks import FailedOverRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError
-from mmtool.plan.steps import Mode
+from mmtool.plan.failover.steps import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, RefusedError, UsageError
 from mmtool.failover.applying import apply
 from mmtool.failover.rows import Row, reset_lines, translation_rows
-from mmtool.plan.reset_csv import write_reset_csv
+from mmtool.plan.groups.reset_csv import write_reset_csv
 from mmtool.plan.words import counted, few, tally
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.insight.translation import Translation
-    from mmtool.plan.offsets import GroupPlan
+    from mmtool.plan.groups.offsets import GroupPlan
     from mmtool.translation.refusals import Reason
 
 

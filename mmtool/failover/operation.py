@@ -16,13 +16,13 @@ from mmtool.errors import (
 )
 from mmtool.failover.states import START, Event, OperationState, Phase, Standing, advance, can
 from mmtool.failover.stopping import Stops
-from mmtool.plan.steps import POINT_OF_NO_RETURN, Mode, StepName
+from mmtool.plan.failover.steps import POINT_OF_NO_RETURN, Mode, StepName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from mmtool.plan.failover import FailoverPlan
-    from mmtool.plan.steps import Step
+    from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.plan.failover.steps import Step
 
     Actions = Mapping[StepName, Callable[[], None]]
 

@@ -38,8 +38,7 @@ from mmtool.insight.translation import (
     selection_warnings,
     topics_of,
 )
-from mmtool.plan.applications import state_warnings, with_lost_state
-from mmtool.plan.failover import (
+from mmtool.plan.failover.failover_plan import (
     Guard,
     active_guards,
     blocking_guards,
@@ -47,10 +46,11 @@ from mmtool.plan.failover import (
     moved_meanwhile,
     plan_planned,
 )
-from mmtool.plan.fenced import NO_FENCE, topics_to_fence
-from mmtool.plan.offsets import Direction, Rules, unknown_group
-from mmtool.plan.steps import StepName
-from mmtool.plan.units import dependencies
+from mmtool.plan.failover.fence_plan import NO_FENCE, topics_to_fence
+from mmtool.plan.failover.steps import StepName
+from mmtool.plan.groups.applications import state_warnings, with_lost_state
+from mmtool.plan.groups.offsets import Direction, Rules, unknown_group
+from mmtool.plan.groups.units import dependencies
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from mmtool.failover.operation import StepLog
     from mmtool.failover.states import Standing
     from mmtool.insight.flow_now import FlowNow
-    from mmtool.plan.group_facts import GroupFacts, GroupSelection
-    from mmtool.plan.offsets import PartitionFacts
+    from mmtool.plan.groups.facts import GroupFacts, GroupSelection
+    from mmtool.plan.groups.offsets import PartitionFacts
     from mmtool.translation.answers import SourceLog
     from mmtool.translation.types import TopicPartition
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.ports import LogPart
-from mmtool.plan.boundaries import boundaries
-from mmtool.plan.failover import Guard
+from mmtool.plan.failover.boundaries import boundaries
+from mmtool.plan.failover.failover_plan import Guard
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mmtool.insight.flow_now import FlowNow
-    from mmtool.plan.boundaries import Boundary
-    from mmtool.plan.offsets import GroupPlan, PartitionFacts
+    from mmtool.plan.failover.boundaries import Boundary
+    from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts
     from mmtool.translation.lockstep import Seen
     from mmtool.translation.runs import Mirrored
     from mmtool.translation.types import TopicPartition

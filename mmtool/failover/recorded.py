@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from mmtool.errors import RefusedError
 from mmtool.failover.operation import Operation, StepState
 from mmtool.failover.states import START, OperationState, Phase, Standing
-from mmtool.plan.diverged import TO_FILE, Replay, diverged_of
-from mmtool.plan.emergency import Unknowns
-from mmtool.plan.failover import FailoverPlan
-from mmtool.plan.fenced import NO_FENCE, Fence, FenceKind, fence_of
-from mmtool.plan.identity import JOURNAL_TOPIC
-from mmtool.plan.journal import Kind, group_of
-from mmtool.plan.salvage import Begun, Parts, begun_of, parts_of, together
-from mmtool.plan.steps import Mode, Step, StepName
+from mmtool.plan.failover.divergence import TO_FILE, Replay, diverged_of
+from mmtool.plan.failover.emergency import Unknowns
+from mmtool.plan.failover.failover_plan import FailoverPlan
+from mmtool.plan.failover.fence_plan import NO_FENCE, Fence, FenceKind, fence_of
+from mmtool.plan.failover.steps import Mode, Step, StepName
+from mmtool.plan.failover.tail_progress import Begun, Parts, begun_of, parts_of, together
+from mmtool.plan.records.identity import JOURNAL_TOPIC
+from mmtool.plan.records.journal import Kind, group_of
 from mmtool.plan.words import Names
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import ClusterId, TopicPartition
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from mmtool.failover.states import Event
-    from mmtool.plan.journal import Entry, Risks
-    from mmtool.plan.offsets import GroupPlan
+    from mmtool.plan.groups.offsets import GroupPlan
+    from mmtool.plan.records.journal import Entry, Risks
 
 
 @dataclass(frozen=True, slots=True)

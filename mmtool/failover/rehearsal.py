@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
-from mmtool.plan.applications import NO_STATE
-from mmtool.plan.failover import drain_cures
+from mmtool.plan.failover.failover_plan import drain_cures
+from mmtool.plan.groups.applications import NO_STATE
 from mmtool.plan.words import Names
 from mmtool.translation.refusals import Reason
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mmtool.config import FlowSettings
-    from mmtool.plan.applications import AppState
-    from mmtool.plan.failover import FailoverPlan, Guard
-    from mmtool.plan.fingerprint import Fingerprint
+    from mmtool.plan.failover.failover_plan import FailoverPlan, Guard
+    from mmtool.plan.groups.applications import AppState
+    from mmtool.plan.runbook.fingerprint import Fingerprint
     from mmtool.translation.known import Unknown
     from mmtool.translation.types import ClusterId
 

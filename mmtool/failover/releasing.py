@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from mmtool.failover.recorded import Recorded
     from mmtool.failover.rows import Row
     from mmtool.insight.target_alone import TargetSide
-    from mmtool.plan.identity import FlowIdentity
-    from mmtool.plan.marks import FailedOverRecord
+    from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.plan.records.marks import FailedOverRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ from mmtool.failover.rows import Row, exactness, offset_of, places, reread_expec
 from mmtool.failover.states import Event, OperationState
 from mmtool.failover.way_home import reverse_flow
 from mmtool.failover.writing import Outcome
-from mmtool.plan.diverged import Replay
-from mmtool.plan.emergency import total_expected
-from mmtool.plan.failover import KNOWN_AFTER_DRAIN, drain_cures
-from mmtool.plan.fenced import FenceKind, lowering_commands
-from mmtool.plan.offsets import Direction
-from mmtool.plan.risks import NO_RISK
-from mmtool.plan.steps import Mode
+from mmtool.plan.failover.divergence import Replay
+from mmtool.plan.failover.emergency import total_expected
+from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
+from mmtool.plan.failover.fence_plan import FenceKind, lowering_commands
+from mmtool.plan.failover.risks import NO_RISK
+from mmtool.plan.failover.steps import Mode
+from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.words import counted, few
 from mmtool.translation.known import UNKNOWN
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from mmtool.failover.landing import Landing
     from mmtool.failover.recorded import Recorded
     from mmtool.failover.rehearsal import Rehearsal
-    from mmtool.plan.failover import FailoverPlan
-    from mmtool.plan.fenced import Fence
-    from mmtool.plan.offsets import GroupPlan, Verdict
-    from mmtool.plan.risks import Risk
+    from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.plan.failover.fence_plan import Fence
+    from mmtool.plan.failover.risks import Risk
+    from mmtool.plan.groups.offsets import GroupPlan, Verdict
     from mmtool.translation.known import Unknown
     from mmtool.translation.types import TopicPartition
 

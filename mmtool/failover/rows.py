@@ -5,15 +5,15 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
-from mmtool.plan.offsets import Direction
-from mmtool.plan.reset_csv import ResetLine
+from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.groups.reset_csv import ResetLine
 from mmtool.translation.answers import Bounded, Exact, Refused, Skipping
 from mmtool.translation.lockstep import NO_PROOF
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from mmtool.plan.offsets import GroupPlan, Verdict
+    from mmtool.plan.groups.offsets import GroupPlan, Verdict
     from mmtool.translation.lockstep import Copied, Proof
     from mmtool.translation.types import TopicPartition
 

@@ -21,8 +21,8 @@ from mmtool.failover.tail_replay import (
     written_to,
 )
 from mmtool.kafka.batches import BatchError
-from mmtool.plan.diverged import Replay, ToTopic
-from mmtool.plan.salvage import Begun, Parts, left_of, together, whole
+from mmtool.plan.failover.divergence import Replay, ToTopic
+from mmtool.plan.failover.tail_progress import Begun, Parts, left_of, together, whole
 from mmtool.plan.words import counted
 from mmtool.translation.diverged import DivergedTail
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from mmtool.failover.recorded import Recorded
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.ports import AppendPort, BatchesPort, ClusterPort
-    from mmtool.plan.diverged import Diverged
-    from mmtool.plan.failover import FailoverPlan
+    from mmtool.plan.failover.divergence import Diverged
+    from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 Written = dict["TopicPartition", Parts]

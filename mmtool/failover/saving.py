@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from mmtool import __version__
 from mmtool.errors import RefusedError, StalePlanError, UsageError
 from mmtool.failover.states import Event, OperationState
-from mmtool.plan.by_hand import Place
-from mmtool.plan.documents import UnreadableDocumentError
-from mmtool.plan.runbook import Runbook, render
-from mmtool.plan.saved_plan import Origin, SavedPlan, read_plan, write_plan
+from mmtool.plan.records.documents import UnreadableDocumentError
+from mmtool.plan.runbook.by_hand import Place
+from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan, write_plan
+from mmtool.plan.runbook.runbook import Runbook, render
 from mmtool.plan.words import counted
 from mmtool.runtime.operator_name import operator
 

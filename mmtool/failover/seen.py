@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.plan.by_hand import read_from
-from mmtool.plan.fingerprint import SideSeen, TopicSeen, fingerprint_of
-from mmtool.plan.offsets import Direction
+from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.runbook.by_hand import read_from
+from mmtool.plan.runbook.fingerprint import SideSeen, TopicSeen, fingerprint_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from mmtool.insight.flow_now import FlowNow
     from mmtool.insight.target_alone import TargetNow
-    from mmtool.plan.fingerprint import Fingerprint
-    from mmtool.plan.group_facts import GroupFacts
-    from mmtool.plan.offsets import GroupPlan
-    from mmtool.plan.topics import TopicFacts
+    from mmtool.plan.groups.facts import GroupFacts
+    from mmtool.plan.groups.offsets import GroupPlan
+    from mmtool.plan.runbook.fingerprint import Fingerprint
+    from mmtool.plan.topics.facts import TopicFacts
 
 
 def seen_of_flow(flow: FlowNow, groups: Iterable[GroupFacts], plans: Collection[GroupPlan]) -> Fingerprint:

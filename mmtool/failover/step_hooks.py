@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mmtool.failover.hooks import Hooks
     from mmtool.failover.landing import Landing
     from mmtool.failover.operation import Operation
-    from mmtool.plan.steps import Step
+    from mmtool.plan.failover.steps import Step
 
 
 def after_step(hooks: Hooks, landing: Landing) -> Callable[[Operation, Step], None]:

@@ -22,10 +22,10 @@ from mmtool.failover.states import Event, OperationState
 from mmtool.failover.step_hooks import after_step
 from mmtool.failover.undo import look_at
 from mmtool.output import warn
-from mmtool.plan.emergency import costs_of
-from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
-from mmtool.plan.steps import Mode, StepName, topics_of
-from mmtool.plan.undo import Undo
+from mmtool.plan.failover.emergency import costs_of
+from mmtool.plan.failover.steps import Mode, StepName, topics_of
+from mmtool.plan.groups.undo import Undo
+from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.plan.words import few
 from mmtool.translation.known import UNKNOWN
 
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from mmtool.failover.undo import Undoing
     from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.ports import ClusterPort, FlowStatePort, GroupsPort
-    from mmtool.plan.documents import Document
-    from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.records.documents import Document
+    from mmtool.plan.records.identity import FlowIdentity
 
 _TAKEN_BACK = {OperationState.CANCELLED, OperationState.ROLLED_BACK}
 _AWAY = {Mode.PLANNED, Mode.EMERGENCY}

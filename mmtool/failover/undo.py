@@ -19,7 +19,7 @@ from mmtool.failover.writing import (
     unread,
 )
 from mmtool.kafka.ports import Problem
-from mmtool.plan.undo import plan_undo
+from mmtool.plan.groups.undo import plan_undo
 from mmtool.plan.words import counted
 from mmtool.translation.refusals import Sides
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from mmtool.failover.rows import Row
     from mmtool.kafka.ports import ClusterPort, GroupsPort
-    from mmtool.plan.undo import Undo, UndoGroup
+    from mmtool.plan.groups.undo import Undo, UndoGroup
     from mmtool.translation.types import TopicPartition
 
 

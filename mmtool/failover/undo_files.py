@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from mmtool.errors import UsageError
-from mmtool.plan.documents import UnreadableDocumentError
-from mmtool.plan.undo import Undo
+from mmtool.plan.groups.undo import Undo
+from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.words import file_part
 from mmtool.runtime.paths import state_root
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.kafka.ports import ClusterPort
-    from mmtool.plan.offsets import GroupPlan
+    from mmtool.plan.groups.offsets import GroupPlan
 
 
 def keep(cluster: ClusterPort, plans: Iterable[GroupPlan]) -> Path | None:

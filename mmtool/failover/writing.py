@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from mmtool.kafka.ports import GroupsPort
-    from mmtool.plan.group_facts import Commit
-    from mmtool.plan.offsets import GroupPlan
+    from mmtool.plan.groups.facts import Commit
+    from mmtool.plan.groups.offsets import GroupPlan
     from mmtool.translation.types import TopicPartition
 
     Stands: TypeAlias = Mapping[TopicPartition, Commit] | MmtoolError

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.insight.partitions import partition_facts
-from mmtool.plan.applications import AppState, StateTopic, internal_topics
-from mmtool.plan.commit_metadata import is_of_streams
-from mmtool.plan.group_facts import ABSENT, Commit, GroupFacts
-from mmtool.plan.offsets import Direction
+from mmtool.plan.groups.applications import AppState, StateTopic, internal_topics
+from mmtool.plan.groups.commit_metadata import is_of_streams
+from mmtool.plan.groups.facts import ABSENT, Commit, GroupFacts
+from mmtool.plan.groups.offsets import Direction
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.insight.flow_now import FlowNow
     from mmtool.insight.target_alone import TargetNow
-    from mmtool.plan.offsets import PartitionFacts
-    from mmtool.plan.topics import TopicFacts
+    from mmtool.plan.groups.offsets import PartitionFacts
+    from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.types import TopicPartition
 
 

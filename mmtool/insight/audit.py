@@ -10,7 +10,7 @@ from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, Unreach
 from mmtool.insight.partitions import partition_facts, passed_over
 from mmtool.insight.translation import look, plans_by, read_groups, topics_of
 from mmtool.output.human import duration
-from mmtool.plan.audit import (
+from mmtool.plan.groups.audit import (
     AuditRow,
     CommitAges,
     Standing,
@@ -18,8 +18,8 @@ from mmtool.plan.audit import (
     audit_group,
     audit_without_target,
 )
-from mmtool.plan.group_facts import select_groups, told_of_others
-from mmtool.plan.offsets import Direction, Rules, ever_ran
+from mmtool.plan.groups.facts import select_groups, told_of_others
+from mmtool.plan.groups.offsets import Direction, Rules, ever_ran
 from mmtool.plan.words import counted
 from mmtool.runtime.threads import Unawaited
 from mmtool.translation.refusals import Reason
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.insight.flow_now import FlowClusters, FlowNow
     from mmtool.kafka.ports import ClusterPort
-    from mmtool.plan.group_facts import GroupSelection, SelectedGroups
-    from mmtool.plan.marks import MovedGroupRecord
+    from mmtool.plan.groups.facts import GroupSelection, SelectedGroups
+    from mmtool.plan.records.marks import MovedGroupRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from mmtool.plan.offsets import (
+from mmtool.plan.groups.offsets import (
     Direction,
 )
 from mmtool.translation.refusals import Sides
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.ports import ClusterPort, FlowStatePort, SyncedPort
-    from mmtool.plan.identity import FlowIdentity
-    from mmtool.plan.topics import TopicFacts
+    from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.types import TopicId
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.output import human
-from mmtool.plan.group_status import summaries
+from mmtool.plan.groups.status import summaries
 from mmtool.plan.words import counted, few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from mmtool.insight.group_status import GroupsFound
-    from mmtool.plan.group_status import GroupRow, GroupSummary
+    from mmtool.plan.groups.status import GroupRow, GroupSummary
     from mmtool.translation.types import TopicPartition
 
 _NAMED = 3

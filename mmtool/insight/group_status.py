@@ -31,10 +31,10 @@ from mmtool.insight.translation import (
     topics_of,
 )
 from mmtool.kafka.ports import FirstMissing
-from mmtool.plan.emergency import plan_emergency, records_lost
-from mmtool.plan.group_facts import GroupFacts, GroupSelection
-from mmtool.plan.group_status import GroupKnowledge, GroupRow, group_rows, with_ages
-from mmtool.plan.offsets import Direction, Rules, unknown_group
+from mmtool.plan.failover.emergency import plan_emergency, records_lost
+from mmtool.plan.groups.facts import GroupFacts, GroupSelection
+from mmtool.plan.groups.offsets import Direction, Rules, unknown_group
+from mmtool.plan.groups.status import GroupKnowledge, GroupRow, group_rows, with_ages
 from mmtool.plan.words import Names
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.refusals import Reason
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow
     from mmtool.insight.status import WatchedFlow
     from mmtool.insight.target_alone import TargetNow
-    from mmtool.plan.offsets import GroupPlan, PartitionFacts
+    from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts
 
     Record: TypeAlias = tuple[TopicPartition, int]
     """A record of the source whose timestamp is asked for."""

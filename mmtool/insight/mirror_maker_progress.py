@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.kafka.ports import LogPart
-from mmtool.plan.mirror_maker import MirrorMakerProgress
+from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

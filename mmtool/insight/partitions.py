@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.ports import Answers
-from mmtool.plan.offsets import Direction, PartitionFacts
+from mmtool.plan.groups.offsets import Direction, PartitionFacts
 from mmtool.plan.words import counted, joined
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.known import UNKNOWN, Unknown
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.ports import Bounds, ClusterPort
-    from mmtool.plan.topics import TopicFacts
+    from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.sync_map import SyncMap
     from mmtool.translation.types import TopicId

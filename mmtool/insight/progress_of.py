@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from mmtool.errors import UnreachableError
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import refined_plans
-from mmtool.plan.group_facts import ABSENT, Commit, GroupFacts
-from mmtool.plan.offsets import Direction, Rules
+from mmtool.plan.groups.facts import ABSENT, Commit, GroupFacts
+from mmtool.plan.groups.offsets import Direction, Rules
 from mmtool.plan.words import few
 from mmtool.translation.answers import Bounded, Exact, SourceLog
 from mmtool.translation.types import UpstreamOffset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.plan.group_facts import OWN_GROUP_PREFIX
+from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 
 if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from mmtool.insight.flow_now import FlowNow
-    from mmtool.plan.offsets import GroupPlan, PartitionFacts
+    from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts
     from mmtool.translation.types import TopicPartition
 
 _LONGEST = 200_000

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from mmtool.kafka.ports import Answers, ClusterPort
-    from mmtool.plan.group_facts import Commit
+    from mmtool.plan.groups.facts import Commit
     from mmtool.translation.types import TopicPartition
 
     Commits = dict[str, Mapping[TopicPartition, Commit]]

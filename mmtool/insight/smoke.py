@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from mmtool.errors import GateError, MmtoolError, StoppedError
 from mmtool.insight.smoke_canary import Canary, NotSoonError
 from mmtool.insight.smoke_newest import Newest
-from mmtool.plan.identity import CANARY_TOPIC
-from mmtool.plan.smoke import CANARY_STEPS, FIRST_STEPS, NEWEST_STEPS, Step, StepResult, not_tried
+from mmtool.plan.flow.smoke import CANARY_STEPS, FIRST_STEPS, NEWEST_STEPS, Step, StepResult, not_tried
+from mmtool.plan.records.identity import CANARY_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

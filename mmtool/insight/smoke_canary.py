@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from mmtool.errors import CheckFailedError, GateError, RefusedError
 from mmtool.insight.smoke_flow import status_of
 from mmtool.kafka.ports import CanaryRecord
-from mmtool.plan.group_facts import Commit
-from mmtool.plan.identity import CANARY_TOPIC
-from mmtool.plan.smoke import CANARY_GROUP, Step
+from mmtool.plan.flow.smoke import CANARY_GROUP, Step
+from mmtool.plan.groups.facts import Commit
+from mmtool.plan.records.identity import CANARY_TOPIC
 from mmtool.plan.words import counted, few
 from mmtool.translation.types import TopicPartition
 

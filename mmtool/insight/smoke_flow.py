@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, TypeVar
 from mmtool.errors import ConfigError, GateError, RefusedError
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import look, refined_plans
-from mmtool.plan.documents import State
-from mmtool.plan.group_facts import Commit, GroupFacts
-from mmtool.plan.identity import FlowIdentity
-from mmtool.plan.offsets import Direction, Rules
-from mmtool.plan.smoke import CANARY_GROUP
-from mmtool.plan.status import client_words
+from mmtool.plan.flow.smoke import CANARY_GROUP
+from mmtool.plan.flow.status import client_words
+from mmtool.plan.groups.facts import Commit, GroupFacts
+from mmtool.plan.groups.offsets import Direction, Rules
+from mmtool.plan.records.documents import State
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.translation.answers import Exact
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowClusters, FlowNow
     from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.ports import CanaryPort, FlowWatchPort
-    from mmtool.plan.offsets import GroupPlan, Verdict
-    from mmtool.plan.status import FlowMember
+    from mmtool.plan.flow.status import FlowMember
+    from mmtool.plan.groups.offsets import GroupPlan, Verdict
     from mmtool.translation.types import TopicId, TopicPartition
 
 T = TypeVar("T")

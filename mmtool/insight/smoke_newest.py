@@ -9,8 +9,8 @@ from mmtool.errors import CheckFailedError, GateError
 from mmtool.insight.smoke_flow import status_of
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import FirstMissing, LogPart
-from mmtool.plan.group_facts import Commit
-from mmtool.plan.smoke import Step
+from mmtool.plan.flow.smoke import Step
+from mmtool.plan.groups.facts import Commit
 from mmtool.plan.words import moment
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicPartition

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.insight.partitions import refused_topics
-from mmtool.plan.partition_rows import STILL
+from mmtool.plan.flow.partition_rows import STILL
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from mmtool.insight.flow_now import FlowNow
-    from mmtool.plan.offsets import GroupPlan
+    from mmtool.plan.groups.offsets import GroupPlan
 
 _NOT_THERE_YET = frozenset({Reason.NEVER_RAN, Reason.BEYOND_MIRROR})
 

@@ -22,10 +22,10 @@ from mmtool.insight.mirror_maker_progress import mirror_maker_progress
 from mmtool.insight.several import Told, ask_each, worst
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import FirstMissing
-from mmtool.plan.activity import activity_of
-from mmtool.plan.retention import Retention
-from mmtool.plan.status import FlowFacts, flow_row, has_silent, has_unmirrored, standings
-from mmtool.plan.vanished import vanished_rows
+from mmtool.plan.flow.status import FlowFacts, flow_row, has_silent, has_unmirrored, standings
+from mmtool.plan.groups.activity import activity_of
+from mmtool.plan.topics.disappearance import vanished_rows
+from mmtool.plan.topics.retention import Retention
 from mmtool.runtime.threads import Unawaited
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowClusters, FlowNow
     from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.ports import FlowWatchPort, SyncedPort
-    from mmtool.plan.activity import Activity
-    from mmtool.plan.partition_rows import PartitionRow
-    from mmtool.plan.status import FlowMember, Standing
+    from mmtool.plan.flow.partition_rows import PartitionRow
+    from mmtool.plan.flow.status import FlowMember, Standing
+    from mmtool.plan.groups.activity import Activity
     from mmtool.translation.types import TopicPartition
 
 _PUMPS_WRITE_SECONDS = 1.2

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError
 from mmtool.output import human
-from mmtool.plan.documents import State
-from mmtool.plan.status import client_words, nobody
+from mmtool.plan.flow.status import client_words, nobody
+from mmtool.plan.records.documents import State
 from mmtool.plan.words import counted, moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from mmtool.insight.status import FlowStatus, Status
-    from mmtool.plan.activity import Activity
-    from mmtool.plan.mirror_maker import MirrorMakerProgress
-    from mmtool.plan.partition_rows import PartitionRow
-    from mmtool.plan.status import FlowFacts
+    from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
+    from mmtool.plan.flow.partition_rows import PartitionRow
+    from mmtool.plan.flow.status import FlowFacts
+    from mmtool.plan.groups.activity import Activity
 
 _URGENCY = (
     State.HALTED,

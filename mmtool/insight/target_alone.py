@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mmtool.insight.partitions import passed_over, target_log
-from mmtool.plan.emergency_facts import EmergencyFacts, LastWord
-from mmtool.plan.group_facts import Commit, GroupFacts, select_groups
-from mmtool.plan.identity import FlowIdentity
-from mmtool.plan.offsets import PartitionFacts
+from mmtool.plan.failover.emergency_facts import EmergencyFacts, LastWord
+from mmtool.plan.groups.facts import Commit, GroupFacts, select_groups
+from mmtool.plan.groups.offsets import PartitionFacts
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.translation.blocks import SeenOffset
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import ClusterId, TopicPartition, UpstreamOffset
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.ports import ClusterPort, FlowStatePort, Held, SyncedPort, Told
-    from mmtool.plan.documents import PositionRecord
-    from mmtool.plan.group_facts import GroupSelection, SelectedGroups
-    from mmtool.plan.topics import TopicFacts
+    from mmtool.plan.groups.facts import GroupSelection, SelectedGroups
+    from mmtool.plan.records.documents import PositionRecord
+    from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.known import Unknown
     from mmtool.translation.partition_map import PartitionMap
 

@@ -20,16 +20,15 @@ from mmtool.insight.flow_now import FlowClusters, FlowNow
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.refining import refined
 from mmtool.insight.standstill import standstill
-from mmtool.plan.commit_metadata import position_map_warnings
-from mmtool.plan.group_facts import (
+from mmtool.plan.groups.commit_metadata import position_map_warnings
+from mmtool.plan.groups.facts import (
     GroupFacts,
     SelectedGroups,
     occupied,
     select_groups,
     told_of_others,
 )
-from mmtool.plan.identity import CANARY_TOPIC, FlowIdentity, is_runs_topic
-from mmtool.plan.offsets import (
+from mmtool.plan.groups.offsets import (
     Direction,
     GroupPlan,
     PartitionFacts,
@@ -38,6 +37,7 @@ from mmtool.plan.offsets import (
     plan_group,
     unknown_group,
 )
+from mmtool.plan.records.identity import CANARY_TOPIC, FlowIdentity, is_runs_topic
 from mmtool.runtime.threads import Unawaited
 from mmtool.translation.lockstep import NO_PROOF
 from mmtool.translation.refusals import Reason
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
-    from mmtool.plan.group_facts import GroupSelection, GroupStanding
-    from mmtool.plan.topics import TopicFacts
+    from mmtool.plan.groups.facts import GroupSelection, GroupStanding
+    from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.types import TopicPartition
 
 

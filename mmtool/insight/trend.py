@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.output import human
-from mmtool.plan.partition_rows import STILL
+from mmtool.plan.flow.partition_rows import STILL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mmtool.insight.status import FlowStatus
-    from mmtool.plan.partition_rows import PartitionRow
+    from mmtool.plan.flow.partition_rows import PartitionRow
 
 _WINDOW_MS = 15_000
 _LEAST_PER_SECOND = 0.5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mmtool.kafka.errors import failure_of
-from mmtool.plan.topic_acls import TopicAcl
+from mmtool.plan.topics.acls import TopicAcl
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:

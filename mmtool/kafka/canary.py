@@ -9,8 +9,8 @@ from mmtool.errors import UnreachableError
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.errors import failure_of
 from mmtool.kafka.ports import CanaryRecord
-from mmtool.plan.identity import CANARY_TOPIC
-from mmtool.plan.topics import CreateTopic
+from mmtool.plan.records.identity import CANARY_TOPIC
+from mmtool.plan.topics.facts import CreateTopic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

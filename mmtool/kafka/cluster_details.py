@@ -29,8 +29,8 @@ from mmtool.kafka.wire.placement import (
 )
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.trials import HeartbeatTrial, claim_trial
-from mmtool.plan.topic_configs import ConfigEntry, Origin
-from mmtool.plan.topics import CreateTopic
+from mmtool.plan.topics.configs import ConfigEntry, Origin
+from mmtool.plan.topics.facts import CreateTopic
 from mmtool.runtime.threads import Once
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import TopicId

@@ -20,7 +20,7 @@ from mmtool.kafka.ports import Answers
 from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import COMMITS, ConnectionLostError
 from mmtool.kafka.wire.codes import Code
-from mmtool.plan.topics import TopicFacts, name_problem
+from mmtool.plan.topics.facts import TopicFacts, name_problem
 from mmtool.translation.types import ClusterId, TopicPartition
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from mmtool.plan.config_refusals import ABOUT_CONFIGS, ConfigAdjustment, named_config, nearest_value
+from mmtool.plan.topics.config_refusals import ABOUT_CONFIGS, ConfigAdjustment, named_config, nearest_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.plan.control_topic import decode_control
-from mmtool.plan.documents import (
+from mmtool.plan.flow.slots import SlotsRecord
+from mmtool.plan.records.control_topic import decode_control
+from mmtool.plan.records.documents import (
     CommitRatesRecord,
     ControlRecord,
     FlowRecord,
@@ -20,17 +21,22 @@ from mmtool.plan.documents import (
     UseRecord,
     position_key,
 )
-from mmtool.plan.holds import Holds
-from mmtool.plan.marks import FailedOverRecord, LookRecord, MovedGroupRecord, VerifiedRecord, note_move
-from mmtool.plan.slots import SlotsRecord
+from mmtool.plan.records.holds import Holds
+from mmtool.plan.records.marks import (
+    FailedOverRecord,
+    LookRecord,
+    MovedGroupRecord,
+    VerifiedRecord,
+    note_move,
+)
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
-    from mmtool.plan.documents import Document
-    from mmtool.plan.pauses import Pauses
-    from mmtool.plan.position_trails import PositionTrails
+    from mmtool.plan.groups.position_trails import PositionTrails
+    from mmtool.plan.records.documents import Document
+    from mmtool.plan.records.pauses import Pauses
     from mmtool.translation.types import TopicId
 
     Place = tuple[TopicId, int]

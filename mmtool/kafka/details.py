@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import Answers
     from mmtool.kafka.wire.api_versions import SpokenApis
     from mmtool.kafka.wire.rights import Rights
-    from mmtool.plan.topic_configs import ConfigEntry
+    from mmtool.plan.topics.configs import ConfigEntry
     from mmtool.translation.types import TopicPartition
 
 

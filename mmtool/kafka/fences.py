@@ -30,7 +30,7 @@ from mmtool.kafka.wire.transactions import (
     DescribeTransactionsRequest,
     ListTransactionsRequest,
 )
-from mmtool.plan.fences import Binding, CannotTell, FenceFacts, OpenTransaction, Writer
+from mmtool.plan.failover.acl_fence import Binding, CannotTell, FenceFacts, OpenTransaction, Writer
 from mmtool.runtime.timeouts import within
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import TopicPartition

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mmtool.config import ClusterSettings, FlowSettings
-    from mmtool.plan.documents import FlowRecord
-    from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.records.documents import FlowRecord
+    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.blocks import Block, BlockKey
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.types import TopicId

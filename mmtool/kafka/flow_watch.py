@@ -15,10 +15,10 @@ from mmtool.kafka.membership import members_now
 from mmtool.kafka.mirror_maker import FollowedMirrorMaker, workers_groups
 from mmtool.kafka.oldest import first_missing_times
 from mmtool.kafka.state_log import read_control, read_newest_blocks
-from mmtool.plan.mirror_maker import MirrorMakerProgress
-from mmtool.plan.position_trails import PositionTrails
-from mmtool.plan.retention import Retention
-from mmtool.plan.topic_configs import cleanup_policies
+from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
+from mmtool.plan.groups.position_trails import PositionTrails
+from mmtool.plan.topics.configs import cleanup_policies
+from mmtool.plan.topics.retention import Retention
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.ports import FirstMissing
-    from mmtool.plan.identity import FlowIdentity
-    from mmtool.plan.status import FlowMember
-    from mmtool.plan.topic_configs import ConfigEntry
+    from mmtool.plan.flow.status import FlowMember
+    from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.plan.topics.configs import ConfigEntry
     from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId
 

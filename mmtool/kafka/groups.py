@@ -36,7 +36,7 @@ from mmtool.kafka.wire.groups import (
     OtherKindsRequest,
 )
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
-from mmtool.plan.group_facts import ABSENT, Commit, GroupStanding, Member
+from mmtool.plan.groups.facts import ABSENT, Commit, GroupStanding, Member
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from mmtool.kafka.log_reader import newest_records, read_log, unreadable
 from mmtool.kafka.own_log import append_records, make_missing
 from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan.documents import UnreadableDocumentError
-from mmtool.plan.identity import JOURNAL_TOPIC
-from mmtool.plan.journal import Entry, Kind
+from mmtool.plan.records.documents import UnreadableDocumentError
+from mmtool.plan.records.identity import JOURNAL_TOPIC
+from mmtool.plan.records.journal import Entry, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

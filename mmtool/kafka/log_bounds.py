@@ -19,7 +19,7 @@ from mmtool.kafka.ports import Answers, Bounds
 from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
-from mmtool.plan.topics import name_problem
+from mmtool.plan.topics.facts import name_problem
 from mmtool.runtime.timeouts import within
 
 if TYPE_CHECKING:

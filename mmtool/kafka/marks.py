@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.plan.documents import Document
-    from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.records.documents import Document
+    from mmtool.plan.records.identity import FlowIdentity
 
 BROKERS_OWN_FACTOR = -1
 """Kafka's word for ``default.replication.factor`` of the broker (KIP-464)."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.errors import failure_of
-from mmtool.plan.seat_wait import NOBODY_WAITS_SECONDS, SESSION_SECONDS
+from mmtool.plan.failover.lease_wait import NOBODY_WAITS_SECONDS, SESSION_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.groups import DescribedGroup
-    from mmtool.plan.status import FlowMember
+    from mmtool.plan.flow.status import FlowMember
 
 SESSION_TIMEOUT_MS = int(SESSION_SECONDS * 1000)
 _HEARTBEAT_MS = 2_000
@@ -153,7 +153,7 @@ async def seat_members(cluster: WireCluster, group: str) -> tuple[FlowMember, ..
     Raises:
         UnreachableError, NotAuthorisedError: as `described`.
     """
-    from mmtool.plan.status import FlowMember
+    from mmtool.plan.flow.status import FlowMember
 
     members = (await described(cluster, group)).members
     return tuple(FlowMember(m.client_id, m.host, m.holds_partitions) for m in members)

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.kafka.clients import CLIENT_ID
 from mmtool.kafka.membership import Seat, holder_now, not_let_in
-from mmtool.plan.identity import JOURNAL_TOPIC
-from mmtool.plan.seat_wait import SeatWait
+from mmtool.plan.failover.lease_wait import SeatWait
+from mmtool.plan.records.identity import JOURNAL_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mmtool.config import ClusterSettings
-    from mmtool.plan.status import FlowMember
+    from mmtool.plan.flow.status import FlowMember
 
 _SILENT_SECONDS = 3.0
 _LOOK_SECONDS = 1.0

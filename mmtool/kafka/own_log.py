@@ -12,8 +12,8 @@ from mmtool.kafka.own_records import own_batches
 from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
-from mmtool.plan.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, RUNS_PARTITIONS
-from mmtool.plan.topics import CreateTopic
+from mmtool.plan.records.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, RUNS_PARTITIONS
+from mmtool.plan.topics.facts import CreateTopic
 from mmtool.runtime.threads import in_thread
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from mmtool.kafka.own_records import Headers
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import TopicMetadata
-    from mmtool.plan.identity import FlowIdentity
-    from mmtool.plan.topic_configs import ConfigEntry
+    from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.plan.topics.configs import ConfigEntry
     from mmtool.translation.types import TopicId
 
 # The broker's time on every record: a writer whose clock is wrong is taken all the same (since Kafka 3.6 an hour ahead

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
     from mmtool.kafka.batches import BatchView, ReadyBatch
     from mmtool.kafka.control_view import ControlView
-    from mmtool.plan.documents import ProducerRecord
-    from mmtool.plan.fences import Binding, FenceFacts, OpenTransaction, Writer
-    from mmtool.plan.group_facts import Commit, GroupStanding
-    from mmtool.plan.identity import FlowIdentity
-    from mmtool.plan.mirror_maker import MirrorMakerProgress
-    from mmtool.plan.retention import Retention
-    from mmtool.plan.status import FlowMember
-    from mmtool.plan.topics import TopicFacts
+    from mmtool.plan.failover.acl_fence import Binding, FenceFacts, OpenTransaction, Writer
+    from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
+    from mmtool.plan.flow.status import FlowMember
+    from mmtool.plan.groups.facts import Commit, GroupStanding
+    from mmtool.plan.records.documents import ProducerRecord
+    from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.plan.topics.facts import TopicFacts
+    from mmtool.plan.topics.retention import Retention
     from mmtool.translation.blocks import Block
     from mmtool.translation.known import Unknown
     from mmtool.translation.lockstep import Seen

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings
     from mmtool.kafka.log_reader import LogRecord
     from mmtool.kafka.state_log import Place
-    from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.blocks import Block, BlockKey
 
 

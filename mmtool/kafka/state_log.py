@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from mmtool.errors import RefusedError
 from mmtool.kafka.control_view import ControlView
 from mmtool.kafka.log_reader import NO_GUESS, newest_records, read_log, unreadable
-from mmtool.plan.documents import (
+from mmtool.plan.records.documents import (
     ProducerRecord,
     UnreadableDocumentError,
 )
-from mmtool.plan.identity import PRODUCERS_TOPIC
+from mmtool.plan.records.identity import PRODUCERS_TOPIC
 from mmtool.translation.block_codec import decode_block, decode_blocks, decode_key
 from mmtool.translation.errors import UnreadableStateError
 from mmtool.translation.partition_map import PartitionMap, join_blocks
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.log_reader import LogRecord
-    from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.blocks import Block, BlockKey
     from mmtool.translation.types import TopicId
 

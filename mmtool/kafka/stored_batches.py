@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.plan.documents import ProducerRecord
+    from mmtool.plan.records.documents import ProducerRecord
     from mmtool.translation.known import Unknown
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.types import TopicId, TopicPartition

@@ -10,7 +10,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.metrics.families import FAMILIES, Kind
-from mmtool.plan.latency import cumulative
+from mmtool.plan.flow.latency import cumulative
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

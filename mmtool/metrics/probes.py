@@ -21,7 +21,7 @@ from mmtool.metrics.samples import (
     samples_of_groups,
     samples_of_operations,
 )
-from mmtool.plan.group_status import summaries
+from mmtool.plan.groups.status import summaries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings, FlowSettings
     from mmtool.metrics.level import Level
     from mmtool.metrics.samples import Sample
-    from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.types import TopicId
 

@@ -13,8 +13,8 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.metrics import families
-from mmtool.plan.documents import State
-from mmtool.plan.latency import Latency, summed
+from mmtool.plan.flow.latency import Latency, summed
+from mmtool.plan.records.documents import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from mmtool.insight.status import FlowStatus
     from mmtool.metrics.families import Family
     from mmtool.metrics.level import Level
-    from mmtool.plan.documents import PositionRecord
-    from mmtool.plan.group_status import GroupSummary
-    from mmtool.plan.partition_rows import PartitionRow
-    from mmtool.plan.status import FlowFacts
+    from mmtool.plan.flow.partition_rows import PartitionRow
+    from mmtool.plan.flow.status import FlowFacts
+    from mmtool.plan.groups.status import GroupSummary
+    from mmtool.plan.records.documents import PositionRecord
 
     Aggregate = Callable[[Iterable[float]], float]
 
@@ -40,7 +40,7 @@ class Sample(NamedTuple):
     Attributes:
         labels: By name, in the order of the family.
         value: Of a histogram the sum.
-        counts: Of a histogram, bucket by bucket as `mmtool.plan.latency.Latency`.
+        counts: Of a histogram, bucket by bucket as `mmtool.plan.flow.latency.Latency`.
     """
 
     family: Family

@@ -9,7 +9,7 @@ from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from mmtool.config import FlowSettings
-    from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId
 
@@ -23,7 +23,7 @@ class Tally(NamedTuple):
         foreign, foreign_end: Offsets of the mirror that are somebody else's, and behind the last one.
         gaps, gaps_end: Offsets that the source deleted before they were mirrored and that were passed over by the
             operator's choice, and behind the last one; of whichever owner.
-        latency, latency_ms: As `mmtool.plan.latency.Latency`, of this owner.
+        latency, latency_ms: As `mmtool.plan.flow.latency.Latency`, of this owner.
     """
 
     records: int = 0

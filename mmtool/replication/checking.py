@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.flow_state import KafkaFlowState
-from mmtool.plan.documents import State
-from mmtool.plan.identity import PRODUCERS_TOPIC
-from mmtool.plan.marks import FAILED_OVER_REMEDY
+from mmtool.plan.records.documents import State
+from mmtool.plan.records.identity import PRODUCERS_TOPIC
+from mmtool.plan.records.marks import FAILED_OVER_REMEDY
 from mmtool.plan.words import counted
 from mmtool.replication.name_changes import refuse_changed_names
 from mmtool.replication.origins import Origins
@@ -17,7 +17,7 @@ from mmtool.runtime.threads import in_thread
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from mmtool.plan.marks import FailedOverRecord
+    from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.replication.context import FlowContext
     from mmtool.replication.mirror_topics import MirrorTopics
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from mmtool.plan.config_refusals import adjustment_sentences
+from mmtool.plan.topics.config_refusals import adjustment_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mmtool.config import FlowSettings
-    from mmtool.plan.config_refusals import ConfigAdjustment
-    from mmtool.plan.topic_configs import ConfigEntry
+    from mmtool.plan.topics.config_refusals import ConfigAdjustment
+    from mmtool.plan.topics.configs import ConfigEntry
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from mmtool.errors import ConfigError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.cluster_facts import check_cluster_id
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.records.identity import FlowIdentity
 
 if TYPE_CHECKING:
     from mmtool.config import FlowSettings

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.batches import BatchError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import log_bounds, read_range
-from mmtool.plan.flow_moves import Action, FlowRow
+from mmtool.plan.flow.moves import Action, FlowRow
 from mmtool.replication.record_prints import RecordPrints
 from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState
 from mmtool.translation.derive import AmbiguousError, Told, derive, gaps_between, next_record

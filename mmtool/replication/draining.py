@@ -14,8 +14,8 @@ from mmtool.events import Event, flow_notice
 from mmtool.java import java_binary
 from mmtool.kafka.membership import holder_now
 from mmtool.kafka.state_log import newest_blocks, read_blocks, read_control
-from mmtool.plan.documents import State
-from mmtool.plan.topics import not_the_same
+from mmtool.plan.records.documents import State
+from mmtool.plan.topics.facts import not_the_same
 from mmtool.replication.context import connect
 from mmtool.replication.engine import Engine
 from mmtool.replication.mirror_maker_guard import BY_MIRROR_MAKER, MirrorMakerGuard
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.kafka.control_view import ControlView
     from mmtool.output.progress import ProgressSnapshot
-    from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.replication.standing import Place
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 

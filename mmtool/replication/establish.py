@@ -19,8 +19,8 @@ from mmtool.kafka.state_log import newest_blocks, read_blocks, read_producers
 from mmtool.kafka.unbooked import unbooked_of
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
-from mmtool.plan.documents import ShardRecord
-from mmtool.plan.identity import PRODUCERS_TOPIC, runs_partition_of, shard_of
+from mmtool.plan.records.documents import ShardRecord
+from mmtool.plan.records.identity import PRODUCERS_TOPIC, runs_partition_of, shard_of
 from mmtool.replication.assignment import ShardAssignment
 from mmtool.replication.pump.cuts import target_cut
 from mmtool.replication.resuming import ask_unbooked, resume_all
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.claims import Claim
     from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.wire.transactions import ProducerState
-    from mmtool.plan.documents import ProducerRecord
+    from mmtool.plan.records.documents import ProducerRecord
     from mmtool.replication.context import FlowContext
     from mmtool.replication.standing import Place
     from mmtool.translation.blocks import Block

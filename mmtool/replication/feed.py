@@ -9,8 +9,8 @@ from mmtool.kafka.batches import decode, iter_batches
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
-from mmtool.plan.control_topic import decode_control
-from mmtool.plan.documents import Document, UnreadableDocumentError
+from mmtool.plan.records.control_topic import decode_control
+from mmtool.plan.records.documents import Document, UnreadableDocumentError
 
 if TYPE_CHECKING:
     from mmtool.kafka.wire.cluster import WireCluster

@@ -26,10 +26,10 @@ from mmtool.kafka.state_log import read_blocks, read_control
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
-from mmtool.plan.documents import position_key
-from mmtool.plan.flow_moves import Action, Move, changes, plan_forget, plan_seek, refused, sentences
-from mmtool.plan.identity import shard_of
-from mmtool.plan.offsets import Direction, PartitionFacts
+from mmtool.plan.flow.moves import Action, Move, changes, plan_forget, plan_seek, refused, sentences
+from mmtool.plan.groups.offsets import Direction, PartitionFacts
+from mmtool.plan.records.documents import position_key
+from mmtool.plan.records.identity import shard_of
 from mmtool.plan.words import counted
 from mmtool.replication.beginning import partition_of, starts_at
 from mmtool.replication.checking import check_identity
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 
     from mmtool.config.values import RelativeStart, Start
     from mmtool.insight.flow_now import FlowNow
-    from mmtool.plan.documents import PositionRecord
-    from mmtool.plan.flow_moves import FlowRow
-    from mmtool.plan.status import FlowMember
+    from mmtool.plan.flow.moves import FlowRow
+    from mmtool.plan.flow.status import FlowMember
+    from mmtool.plan.records.documents import PositionRecord
     from mmtool.translation.blocks import BlockKey
     from mmtool.translation.partition_map import PartitionMap
 

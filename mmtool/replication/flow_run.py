@@ -12,12 +12,12 @@ from mmtool.config.aliases import may_meet
 from mmtool.events import Event, flow_notice
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.state_log import read_control
-from mmtool.plan.documents import Command, ControlRecord, PositionRecord, State
-from mmtool.plan.holds import Holds
-from mmtool.plan.identity import shard_of
-from mmtool.plan.rounds import ShardLoad
-from mmtool.plan.slots import SlotsRecord
-from mmtool.plan.vanished import Stored
+from mmtool.plan.flow.rounds import ShardLoad
+from mmtool.plan.flow.slots import SlotsRecord
+from mmtool.plan.records.documents import Command, ControlRecord, PositionRecord, State
+from mmtool.plan.records.holds import Holds
+from mmtool.plan.records.identity import shard_of
+from mmtool.plan.topics.disappearance import Stored
 from mmtool.replication.assignment import NOTHING_YET, FlowAssignment, PartitionAssignment
 from mmtool.replication.beginning import FirstSizes, Led, first_blocks
 from mmtool.replication.checking import check_identity, check_stored
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.control_view import ControlView
-    from mmtool.plan.marks import FailedOverRecord
+    from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.replication.assignment import Tally
     from mmtool.replication.context import FlowContext
     from mmtool.replication.mirrored_topic import MirroredTopic

@@ -12,10 +12,10 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.state_log import read_blocks
-from mmtool.plan.documents import position_key
-from mmtool.plan.identity import shard_of
-from mmtool.plan.topics import not_the_same, source_deleted
-from mmtool.plan.vanished import Stored, last_of_each
+from mmtool.plan.records.documents import position_key
+from mmtool.plan.records.identity import shard_of
+from mmtool.plan.topics.disappearance import Stored, last_of_each
+from mmtool.plan.topics.facts import not_the_same, source_deleted
 from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.presence import gone_for_good
 from mmtool.replication.stateful import write_documents
@@ -25,7 +25,7 @@ from mmtool.translation.types import TopicId
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Mapping
 
-    from mmtool.plan.documents import PositionRecord
+    from mmtool.plan.records.documents import PositionRecord
     from mmtool.replication.context import FlowContext
     from mmtool.replication.mirror_topics import TopicsView
     from mmtool.replication.standing import Place, Standing

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.events import Event, Notice, flow_fields, flow_notice
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan.documents import State
+from mmtool.plan.records.documents import State
 from mmtool.replication.notices import Sayings
 
 if TYPE_CHECKING:

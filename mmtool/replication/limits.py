@@ -10,7 +10,7 @@ from mmtool.config.aliases import may_meet
 from mmtool.config.names import LITERAL
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan.topology import Edge, repetition
+from mmtool.plan.topics.topology import Edge, repetition
 from mmtool.translation.naming import HEARTBEATS_TOPIC, DefaultPolicy, RenamePolicy
 
 if TYPE_CHECKING:

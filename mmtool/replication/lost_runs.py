@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.wire.codes import Code
-from mmtool.plan.documents import State
+from mmtool.plan.records.documents import State
 from mmtool.plan.words import counted
 from mmtool.replication.lost_state import REBUILD
 from mmtool.replication.pump.presence import gone_for_good
@@ -19,7 +19,7 @@ from mmtool.translation.types import TopicId
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from mmtool.plan.documents import PositionRecord
+    from mmtool.plan.records.documents import PositionRecord
     from mmtool.replication.context import FlowContext
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.replication.context import FlowContext
     from mmtool.translation.types import TopicId
 

@@ -14,9 +14,9 @@ from mmtool.kafka.config_trials import TrialResult
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
-from mmtool.plan.identity import PRODUCERS_TOPIC
-from mmtool.plan.topic_configs import ConfigRules, SetConfig, plan_topic_configs
-from mmtool.plan.topics import (
+from mmtool.plan.records.identity import PRODUCERS_TOPIC
+from mmtool.plan.topics.configs import ConfigRules, SetConfig, plan_topic_configs
+from mmtool.plan.topics.facts import (
     BEGIN_AGAIN,
     CreateTopic,
     GrowTopic,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.kafka.admin import TopicAdmin
     from mmtool.kafka.wire.metadata import TopicMetadata
-    from mmtool.plan.topic_configs import ConfigEntry
+    from mmtool.plan.topics.configs import ConfigEntry
     from mmtool.replication.context import FlowContext
     from mmtool.translation.blocks import MirroredPartition
     from mmtool.translation.types import TopicId

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
     from mmtool.config import FlowSettings
-    from mmtool.plan.documents import PositionRecord
+    from mmtool.plan.records.documents import PositionRecord
 
 _NAMED = 3
 

@@ -20,7 +20,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
-from mmtool.plan.identity import CANARY_TOPIC, PRODUCERS_TOPIC
+from mmtool.plan.records.identity import CANARY_TOPIC, PRODUCERS_TOPIC
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.records.identity import FlowIdentity
 
 _REGISTER = TopicPartition(PRODUCERS_TOPIC, 0)
 

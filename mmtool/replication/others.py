@@ -17,7 +17,7 @@ from mmtool.runtime.threads import in_thread
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mmtool.plan.documents import PositionRecord
+    from mmtool.plan.records.documents import PositionRecord
     from mmtool.replication.context import FlowContext
     from mmtool.replication.standing import Place
     from mmtool.translation.blocks import Block

@@ -16,15 +16,15 @@ from mmtool.events import Event, Notice, flow_fields
 from mmtool.kafka.clients import CLIENT_ID
 from mmtool.kafka.membership import Seat, not_let_in, seat_holder
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan.identity import owner_client
-from mmtool.plan.seat_wait import NOBODY_WAITS_SECONDS, SeatWait, waits
+from mmtool.plan.failover.lease_wait import NOBODY_WAITS_SECONDS, SeatWait, waits
+from mmtool.plan.records.identity import owner_client
 from mmtool.runtime.threads import in_thread
 from mmtool.runtime.timeouts import came_within
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from mmtool.plan.status import FlowMember
+    from mmtool.plan.flow.status import FlowMember
     from mmtool.replication.context import FlowContext
 
 _SILENT_SECONDS = 2.0

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from mmtool.errors import OwnedElsewhereError, RefusedError
 from mmtool.insight.partitions import partition_facts
 from mmtool.kafka.membership import holder_now
-from mmtool.plan.flow_moves import Action
-from mmtool.plan.offsets import Direction
+from mmtool.plan.flow.moves import Action
+from mmtool.plan.groups.offsets import Direction
 from mmtool.replication.flow_moves import execute, rehearse_seek
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.state_log import read_control_of_run
-from mmtool.plan.flow_moves import Action, FlowRow
-from mmtool.plan.pauses import pause_words, resume_words
+from mmtool.plan.flow.moves import Action, FlowRow
+from mmtool.plan.records.pauses import pause_words, resume_words
 from mmtool.replication.context import connect
 from mmtool.replication.stateful import write_documents
 from mmtool.runtime.operator_name import operator
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.control_view import ControlView
-    from mmtool.plan.documents import PauseRecord, PositionRecord
-    from mmtool.plan.holds import Holds
-    from mmtool.plan.pauses import Pauses
-    from mmtool.plan.topics import TopicFacts
+    from mmtool.plan.records.documents import PauseRecord, PositionRecord
+    from mmtool.plan.records.holds import Holds
+    from mmtool.plan.records.pauses import Pauses
+    from mmtool.plan.topics.facts import TopicFacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
     from mmtool.kafka.batches import BatchView, Comparison
-    from mmtool.plan.take_over import Traces
+    from mmtool.plan.flow.take_over import Traces
     from mmtool.replication.context import FlowContext
     from mmtool.translation.blocks import MirroredPartition
     from mmtool.translation.mm2_records import OffsetSync

@@ -19,8 +19,8 @@ from mmtool.kafka.own_log import append_records
 from mmtool.kafka.runs_log import read_runs_log
 from mmtool.kafka.state_log import read_control, read_control_of_run, read_producers
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan.documents import WHOLE_FLOW, PauseRecord
-from mmtool.plan.identity import runs_partition_of, shard_of
+from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord
+from mmtool.plan.records.identity import runs_partition_of, shard_of
 from mmtool.plan.words import counted
 from mmtool.replication.context import connect
 from mmtool.replication.deriving import derive_partition
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.runs_log import RunsLog
-    from mmtool.plan.documents import PositionRecord
-    from mmtool.plan.flow_moves import FlowRow
-    from mmtool.plan.status import FlowMember
+    from mmtool.plan.flow.moves import FlowRow
+    from mmtool.plan.flow.status import FlowMember
+    from mmtool.plan.records.documents import PositionRecord
     from mmtool.replication.assignment import ShardAssignment
     from mmtool.replication.context import FlowContext
     from mmtool.replication.deriving import Derived

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan.documents import RefusedRecord
+from mmtool.plan.records.documents import RefusedRecord
 from mmtool.replication.stateful import write_documents
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from mmtool.kafka.wire.cluster import (
 )
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
-from mmtool.plan.topics import BEGIN_AGAIN
+from mmtool.plan.topics.facts import BEGIN_AGAIN
 from mmtool.replication.compacted import SourceRemains, match_compacted
 from mmtool.replication.mirror_log import DivergedError, MirrorLog
 from mmtool.replication.pump.cuts import target_cut

@@ -13,8 +13,8 @@ from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.offsets import EARLIEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds
-from mmtool.plan.identity import shard_of
-from mmtool.plan.topics import BEGIN_AGAIN
+from mmtool.plan.records.identity import shard_of
+from mmtool.plan.topics.facts import BEGIN_AGAIN
 from mmtool.replication.mirror_log import DivergedError
 from mmtool.replication.origins import Origins
 from mmtool.replication.others import told_of_others

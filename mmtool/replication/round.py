@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.events import Event, Notice
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan.documents import Command
-from mmtool.plan.rounds import pack
-from mmtool.plan.throttle import first_shares
+from mmtool.plan.flow.rounds import pack
+from mmtool.plan.flow.throttle import first_shares
+from mmtool.plan.records.documents import Command
 from mmtool.replication.aside import Aside
 from mmtool.replication.assignment import TaskAssignment
 from mmtool.replication.notices import Sayings
@@ -24,7 +24,7 @@ from mmtool.runtime.threads import in_thread, left_behind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from mmtool.plan.rounds import ShardLoad
+    from mmtool.plan.flow.rounds import ShardLoad
     from mmtool.replication.again import TryAgain
     from mmtool.replication.assignment import FlowAssignment
     from mmtool.replication.flow_run import FlowRun

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.events import Event, Notice
-from mmtool.plan.documents import State
+from mmtool.plan.records.documents import State
 from mmtool.plan.words import counted
 
 if TYPE_CHECKING:

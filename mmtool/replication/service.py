@@ -20,8 +20,8 @@ from mmtool.errors import (
 from mmtool.events import Event, Notice
 from mmtool.java import java_binary
 from mmtool.output.console import leave_terminal
-from mmtool.plan.documents import State
-from mmtool.plan.marks import FAILED_OVER_REMEDY
+from mmtool.plan.records.documents import State
+from mmtool.plan.records.marks import FAILED_OVER_REMEDY
 from mmtool.replication.engine import Engine
 from mmtool.replication.progress import FlowsShown, row_of_flow, rows_of_run
 from mmtool.replication.reloading import Reloader

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from mmtool.events import Event, Notice
-from mmtool.plan.slots import Change, SlotFacts, SlotsRecord, decide_slots, slots_sentence
+from mmtool.plan.flow.slots import Change, SlotFacts, SlotsRecord, decide_slots, slots_sentence
 from mmtool.replication.notices import Sayings
 from mmtool.runtime.threads import left_behind
 

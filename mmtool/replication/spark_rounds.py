@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mmtool.errors import MmtoolError, UsageError
-from mmtool.plan.slots import asked_slots
+from mmtool.plan.flow.slots import asked_slots
 from mmtool.replication.executor import attempt_number
 from mmtool.replication.pump.report import ReportRow
 from mmtool.replication.spark_classes import spark_classes

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.plan.identity import shard_of
+from mmtool.plan.records.identity import shard_of
 
 if TYPE_CHECKING:
-    from mmtool.plan.documents import PositionRecord
+    from mmtool.plan.records.documents import PositionRecord
     from mmtool.replication.assignment import ShardAssignment
     from mmtool.translation.blocks import Block, MirroredPartition
     from mmtool.translation.types import TopicId

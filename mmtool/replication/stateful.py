@@ -18,8 +18,8 @@ from mmtool.kafka.own_log import (
     internal_topics,
     known_everywhere,
 )
-from mmtool.plan.documents import FlowRecord, OwnerRecord, ProducerRecord, ShardRecord
-from mmtool.plan.topics import CreateTopic
+from mmtool.plan.records.documents import FlowRecord, OwnerRecord, ProducerRecord, ShardRecord
+from mmtool.plan.topics.facts import CreateTopic
 from mmtool.replication.target_limits import short_of_replicas
 from mmtool.runtime.threads import in_thread
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mmtool.config import FlowSettings
-    from mmtool.plan.documents import Document
+    from mmtool.plan.records.documents import Document
     from mmtool.replication.assignment import ShardAssignment
     from mmtool.replication.context import FlowContext
 

@@ -17,8 +17,8 @@ from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.mirror_maker import read_positions, read_syncs, syncs_place
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds
-from mmtool.plan.identity import shard_of
-from mmtool.plan.take_over import Cut, Traces, cut_of
+from mmtool.plan.flow.take_over import Cut, Traces, cut_of
+from mmtool.plan.records.identity import shard_of
 from mmtool.plan.words import counted, few
 from mmtool.replication.beginning import partition_of
 from mmtool.replication.mirror_maker_guard import MirrorMakerGuard

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mmtool.plan.topic_configs import MIN_ISR, SetConfig
-from mmtool.plan.topics import too_few_replicas
+from mmtool.plan.topics.configs import MIN_ISR, SetConfig
+from mmtool.plan.topics.facts import too_few_replicas
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from mmtool.kafka.admin import TopicAdmin
-    from mmtool.plan.topic_configs import ConfigEntry
+    from mmtool.plan.topics.configs import ConfigEntry
 
 FOR_EVER = (1 << 63) - 1
 """Kafka's own value for no limit at all, in milliseconds."""

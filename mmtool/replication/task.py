@@ -27,7 +27,7 @@ from mmtool.runtime.threads import in_thread, run_loop
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mmtool.plan.documents import PositionRecord
+    from mmtool.plan.records.documents import PositionRecord
     from mmtool.replication.assignment import FlowAssignment, PartitionAssignment, TaskAssignment
     from mmtool.replication.pump.report import ReportRow
     from mmtool.replication.standing import Standing

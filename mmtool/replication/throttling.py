@@ -8,8 +8,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
-from mmtool.plan.documents import SharesRecord
-from mmtool.plan.throttle import Use, divide, is_news
+from mmtool.plan.flow.throttle import Use, divide, is_news
+from mmtool.plan.records.documents import SharesRecord
 from mmtool.replication.stateful import write_documents
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.events import Event, Notice
-from mmtool.plan.documents import PauseRecord, PositionRecord, State, UseRecord
-from mmtool.plan.holds import Holds, news
-from mmtool.plan.latency import Latency
-from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord, note_move
-from mmtool.plan.partition_rows import STILL
+from mmtool.plan.flow.latency import Latency
+from mmtool.plan.flow.partition_rows import STILL
+from mmtool.plan.records.documents import PauseRecord, PositionRecord, State, UseRecord
+from mmtool.plan.records.holds import Holds, news
+from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord, note_move
 from mmtool.replication.assignment import Tally
 from mmtool.replication.feed import ControlFeed
 from mmtool.translation.known import UNKNOWN
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mmtool.kafka.control_view import ControlView
-    from mmtool.plan.documents import Document
+    from mmtool.plan.records.documents import Document
     from mmtool.replication.assignment import PartitionAssignment
     from mmtool.replication.context import FlowContext
     from mmtool.replication.standing import Place

@@ -15,7 +15,7 @@ from mmtool.kafka.mirror_maker import syncs_place
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.testing.batches import PlainRecord, batch_of
 from mmtool.testing.compacted import CompactedTopic, compact
 from mmtool.testing.lookups import groups_of

@@ -13,7 +13,7 @@ import numpy as np
 from mmtool.lab.checker import compare_histories, histories
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.waiting import wait_until
-from mmtool.plan.offsets import answer_forward
+from mmtool.plan.groups.offsets import answer_forward
 from mmtool.testing.lookups import flow_facts
 from mmtool.testing.processes import MmtoolProcess
 from mmtool.testing.writers import RunningWriter
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.lab.fleet import Fleet
-    from mmtool.plan.offsets import PartitionFacts
+    from mmtool.plan.groups.offsets import PartitionFacts
 
 SIDES = ("source", "target")
 _BYTES = {"source": 300, "target": 310}  # tells where a record was born

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 from mmtool.kafka.control_view import ControlView
 from mmtool.kafka.log_bounds import impossible
 from mmtool.kafka.ports import Answers, Bounds, GroupListing, Held, Problem, Synced, Told
-from mmtool.plan.group_facts import ABSENT, Commit, GroupStanding, Member
-from mmtool.plan.mirror_maker import MirrorMakerProgress
-from mmtool.plan.topics import TopicFacts, name_problem
+from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
+from mmtool.plan.groups.facts import ABSENT, Commit, GroupStanding, Member
+from mmtool.plan.topics.facts import TopicFacts, name_problem
 from mmtool.translation.sync_map import SyncMap
 from mmtool.translation.types import ClusterId, TopicId, TopicPartition
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from mmtool.errors import MmtoolError
     from mmtool.kafka.ports import FirstMissing, LogPart
-    from mmtool.plan.documents import Document
-    from mmtool.plan.identity import FlowIdentity
-    from mmtool.plan.retention import Retention
-    from mmtool.plan.status import FlowMember
+    from mmtool.plan.flow.status import FlowMember
+    from mmtool.plan.records.documents import Document
+    from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.plan.topics.retention import Retention
     from mmtool.translation.blocks import Block
     from mmtool.translation.lockstep import Seen
     from mmtool.translation.partition_map import PartitionMap

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
-from mmtool.plan.documents import CommitRatesRecord, FlowRecord, OwnerRecord, PositionRecord, State
-from mmtool.plan.group_facts import Member
-from mmtool.plan.position_trails import PositionTrails
-from mmtool.plan.status import FlowMember
+from mmtool.plan.flow.status import FlowMember
+from mmtool.plan.groups.facts import Member
+from mmtool.plan.groups.position_trails import PositionTrails
+from mmtool.plan.records.documents import CommitRatesRecord, FlowRecord, OwnerRecord, PositionRecord, State
 from mmtool.testing.clusters import FakeFlowWatch
 from mmtool.testing.operations import KilledError
 from mmtool.testing.scene import Scene

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.state_log import read_maps
 from mmtool.lab.topics import end_offsets, read_topic
-from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.translation.answers import Bounded, Exact, SourceLog, TargetLog
 from mmtool.translation.translate import translate, translate_back
 from mmtool.translation.types import ClusterId, DownstreamOffset, UpstreamOffset

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mmtool.kafka.ports import Bounds, Problem
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.ports import PortReservation
-from mmtool.plan.fences import (
+from mmtool.plan.failover.acl_fence import (
     EVERY_TOPIC,
     EVERYBODY,
     LITERAL,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from mmtool.plan.holds import Holds
-from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.records.holds import Holds
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.replication.beginning import FirstSizes
 from mmtool.replication.flow_run import FlowRun
 from mmtool.replication.mirror_topics import TopicsView

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.groups import KafkaGroups
 from mmtool.kafka.journal import KafkaJournal
 from mmtool.kafka.numbered_append import KafkaAppender
-from mmtool.plan.journal import Kind
+from mmtool.plan.records.journal import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mmtool.kafka.batches import ReadyBatch
     from mmtool.kafka.ports import Problem
-    from mmtool.plan.group_facts import Commit
-    from mmtool.plan.journal import Entry
+    from mmtool.plan.groups.facts import Commit
+    from mmtool.plan.records.journal import Entry
     from mmtool.translation.types import TopicPartition
 
 _OTHERS_SECONDS = 2.0

@@ -12,14 +12,14 @@ from mmtool.kafka.cluster_facts import KafkaCluster
 from mmtool.kafka.flow_state import KafkaFlowState, way_back_state
 from mmtool.kafka.groups import KafkaGroups
 from mmtool.kafka.stored_batches import KafkaBatches
-from mmtool.plan.offsets import Direction
+from mmtool.plan.groups.offsets import Direction
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from mmtool.config import FlowSettings
-    from mmtool.plan.offsets import PartitionFacts
+    from mmtool.plan.groups.offsets import PartitionFacts
     from mmtool.translation.types import TopicPartition
 
 _SECONDS = 20.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mmtool.plan.documents import PositionRecord
+from mmtool.plan.records.documents import PositionRecord
 from mmtool.testing.runs import ORDERS
 from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState
 from mmtool.translation.partition_map import PartitionMap, join_blocks
@@ -15,8 +15,8 @@ from mmtool.translation.types import DownstreamOffset, TopicId, TopicPartition, 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mmtool.plan.documents import State
-    from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.records.documents import State
+    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.blocks import Block, MirroredPartition
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mmtool.config import load_settings
 from mmtool.errors import GateError
 from mmtool.lab.waiting import patience
-from mmtool.plan.identity import shard_of
+from mmtool.plan.records.identity import shard_of
 from mmtool.replication.assignment import TaskAssignment
 from mmtool.replication.context import connect
 from mmtool.replication.flow_run import FlowRun

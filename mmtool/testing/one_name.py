@@ -9,8 +9,8 @@ from mmtool.failover.salvaging import TailTools
 from mmtool.insight.flow_now import FlowClusters
 from mmtool.kafka.batches import decode, view_of
 from mmtool.kafka.ports import Bounds
-from mmtool.plan.group_facts import Commit
-from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.groups.facts import Commit
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.testing.batches import data
 from mmtool.testing.maps import about_of, map_of
 from mmtool.testing.there_and_back import ThereAndBack

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError
 from mmtool.kafka.log_reader import unreadable
-from mmtool.plan.documents import UnreadableDocumentError
-from mmtool.plan.identity import JOURNAL_TOPIC
-from mmtool.plan.journal import Entry
+from mmtool.plan.records.documents import UnreadableDocumentError
+from mmtool.plan.records.identity import JOURNAL_TOPIC
+from mmtool.plan.records.journal import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mmtool.errors import MmtoolError
     from mmtool.failover.operation import Operation
-    from mmtool.plan.documents import Document
-    from mmtool.plan.steps import Step
+    from mmtool.plan.failover.steps import Step
+    from mmtool.plan.records.documents import Document
     from mmtool.testing.clusters import FakeFlowState
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.wire.codes import FENCED, Code
-from mmtool.plan.documents import State
+from mmtool.plan.records.documents import State
 from mmtool.replication.assignment import ShardAssignment
 from mmtool.replication.mirror_log import DivergedError
 from mmtool.replication.pump.errors import FencedError, InDoubtError

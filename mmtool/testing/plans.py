@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hypothesis import strategies as st
 
-from mmtool.plan.diverged import TO_FILE, Diverged, Replay, ToTopic
-from mmtool.plan.failover import FailoverPlan, Guard
-from mmtool.plan.fingerprint import Fingerprint, GroupSeen, SideSeen, TopicSeen
-from mmtool.plan.group_facts import Commit, Member
-from mmtool.plan.offsets import Direction, GroupPlan, Verdict
-from mmtool.plan.risks import Risk
-from mmtool.plan.saved_plan import Origin, SavedPlan
-from mmtool.plan.steps import Mode, steps_of
+from mmtool.plan.failover.divergence import TO_FILE, Diverged, Replay, ToTopic
+from mmtool.plan.failover.failover_plan import FailoverPlan, Guard
+from mmtool.plan.failover.risks import Risk
+from mmtool.plan.failover.steps import Mode, steps_of
+from mmtool.plan.groups.facts import Commit, Member
+from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
+from mmtool.plan.runbook.fingerprint import Fingerprint, GroupSeen, SideSeen, TopicSeen
+from mmtool.plan.runbook.plan_file import Origin, SavedPlan
 from mmtool.plan.words import Names
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Skipping
 from mmtool.translation.diverged import DivergedTail, TailPart

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from mmtool.errors import GateError, OwnedElsewhereError, RefusedError, UnreachableError
 from mmtool.failover.recorded import recorded
 from mmtool.kafka.ports import Bounds
-from mmtool.plan.documents import State
-from mmtool.plan.group_facts import Member
-from mmtool.plan.journal import Entry, Kind
-from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
+from mmtool.plan.groups.facts import Member
+from mmtool.plan.records.documents import State
+from mmtool.plan.records.journal import Entry, Kind
+from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.testing.maps import position_of
 from mmtool.testing.one_name import OneName
 from mmtool.testing.operations import FakeJournal, KilledError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from mmtool.errors import MmtoolError
     from mmtool.kafka.ports import Problem
-    from mmtool.plan.group_facts import Commit
+    from mmtool.plan.groups.facts import Commit
     from mmtool.testing.clusters import FakeCluster
     from mmtool.testing.scenarios import GroupSaid, Happening, PartitionSaid, SideSaid, Situation
     from mmtool.translation.types import TopicPartition

@@ -13,7 +13,7 @@ import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.testing.tables import ScenarioError, Table
 from mmtool.translation.types import TopicPartition
 

@@ -16,11 +16,11 @@ from mmtool.insight.flow_now import FlowClusters, FlowNow
 from mmtool.insight.target_alone import TargetSide
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import Bounds, Told
-from mmtool.plan.documents import FlowRecord
-from mmtool.plan.fenced import FenceKind
-from mmtool.plan.fences import ANY_HOST, LITERAL, Binding
-from mmtool.plan.group_facts import Commit
-from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.failover.acl_fence import ANY_HOST, LITERAL, Binding
+from mmtool.plan.failover.fence_plan import FenceKind
+from mmtool.plan.groups.facts import Commit
+from mmtool.plan.records.documents import FlowRecord
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.testing.clusters import FakeCluster, FakeFlowState, FakeSynced
 from mmtool.testing.fences import FakeFences
 from mmtool.testing.maps import about_of, map_of

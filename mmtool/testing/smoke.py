@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.insight.smoke_flow import Deadline, SmokeFlow
-from mmtool.plan.documents import FlowRecord, OwnerRecord, PositionRecord, State
-from mmtool.plan.identity import CANARY_TOPIC
-from mmtool.plan.status import FlowMember
+from mmtool.plan.flow.status import FlowMember
+from mmtool.plan.records.documents import FlowRecord, OwnerRecord, PositionRecord, State
+from mmtool.plan.records.identity import CANARY_TOPIC
 from mmtool.testing.clusters import FakeFlowWatch
 from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicPartition

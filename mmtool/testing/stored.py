@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.batches import AbortedFilter, decode, iter_batches, view_of
-from mmtool.plan.documents import ProducerRecord
+from mmtool.plan.records.documents import ProducerRecord
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:

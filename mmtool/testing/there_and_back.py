@@ -8,9 +8,9 @@ from mmtool.config import load_settings
 from mmtool.failover.failback import look_both_ways
 from mmtool.insight.flow_now import FlowClusters
 from mmtool.kafka.ports import Bounds
-from mmtool.plan.group_facts import Commit
-from mmtool.plan.identity import FlowIdentity
-from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
+from mmtool.plan.groups.facts import Commit
+from mmtool.plan.records.identity import FlowIdentity
+from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.testing.batches import data
 from mmtool.testing.clusters import FakeFlowState
 from mmtool.testing.maps import about_of, map_of

@@ -14,7 +14,7 @@ from mmtool.lab.applications import consume
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.testing.exactness import flow_identity
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.processes import Answer, MmtoolProcess, run_mmtool

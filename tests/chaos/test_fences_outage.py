@@ -10,7 +10,7 @@ from mmtool.kafka.fences import KafkaFences
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.operating import GUARDED
 from mmtool.lab.topics import create_topic
-from mmtool.plan.fences import Binding
+from mmtool.plan.failover.acl_fence import Binding
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka]
 

@@ -17,7 +17,7 @@ from mmtool.kafka.ports import Bounds
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.topics import create_topic
 from mmtool.lab.waiting import wait_until
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.testing.lookups import groups_of
 from mmtool.translation.types import TopicPartition
 

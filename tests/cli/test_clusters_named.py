@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mmtool.plan.group_facts import Member
+from mmtool.plan.groups.facts import Member
 from mmtool.testing.scene import Scene
 from mmtool.testing.there_and_back import ThereAndBack
 from mmtool.translation.refusals import FORWARD, Reason, Sides

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from mmtool.errors import OwnedElsewhereError, UnreachableError
-from mmtool.plan.group_facts import Commit, Member
+from mmtool.plan.groups.facts import Commit, Member
 from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicPartition
 

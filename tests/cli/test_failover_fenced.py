@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mmtool.errors import GateError
-from mmtool.plan.fences import Binding
+from mmtool.plan.failover.acl_fence import Binding
 from mmtool.testing.operations import KilledError
 from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicPartition

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from mmtool.errors import GateError
-from mmtool.plan.group_facts import Member
+from mmtool.plan.groups.facts import Member
 from mmtool.testing.scene import Scene
 
 ROW = {

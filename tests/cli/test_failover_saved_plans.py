@@ -7,8 +7,8 @@ import time
 import pytest
 
 from mmtool.errors import GateError, OwnedElsewhereError
-from mmtool.plan.group_facts import Commit, Member
-from mmtool.plan.journal import Entry
+from mmtool.plan.groups.facts import Commit, Member
+from mmtool.plan.records.journal import Entry
 from mmtool.testing.one_name import AT_HOME as ONE_NAME_AT_HOME
 from mmtool.testing.one_name import OneName
 from mmtool.testing.scene import Scene

@@ -8,7 +8,7 @@ import pytest
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.insight.flow_now import FlowClusters
 from mmtool.kafka.ports import Told
-from mmtool.plan.group_facts import Member
+from mmtool.plan.groups.facts import Member
 from mmtool.testing.clusters import FakeFlowState
 from mmtool.testing.scene import half_read
 from mmtool.translation.sync_map import OffsetPair

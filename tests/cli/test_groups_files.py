@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from mmtool.plan.group_facts import Commit, Member
+from mmtool.plan.groups.facts import Commit, Member
 from mmtool.testing.scene import half_read
 from mmtool.translation.types import TopicPartition
 

@@ -10,7 +10,7 @@ from mmtool.errors import UnreachableError
 from mmtool.failover.undo import check_undo
 from mmtool.failover.undo_files import keep
 from mmtool.kafka.ports import Problem
-from mmtool.plan.group_facts import Commit, Member
+from mmtool.plan.groups.facts import Commit, Member
 from mmtool.testing.scene import half_read
 from mmtool.translation.types import ClusterId, TopicPartition
 

@@ -7,8 +7,8 @@ import pytest
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.ports import Told
-from mmtool.plan.documents import OwnerRecord, RefusedRecord
-from mmtool.plan.group_facts import Member
+from mmtool.plan.groups.facts import Member
+from mmtool.plan.records.documents import OwnerRecord, RefusedRecord
 from mmtool.testing.scene import Scene
 from mmtool.translation.sync_map import OffsetPair
 from mmtool.translation.types import TopicPartition

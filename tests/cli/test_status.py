@@ -13,12 +13,12 @@ from mmtool.errors import RefusedError, UnreachableError
 from mmtool.insight.status import WatchedFlow
 from mmtool.kafka.control_view import ControlView
 from mmtool.kafka.ports import Bounds
-from mmtool.plan.documents import FlowRecord, OwnerRecord, PositionRecord, RefusedRecord, State
-from mmtool.plan.marks import FailedOverRecord
-from mmtool.plan.position_trails import PositionTrails
-from mmtool.plan.retention import Retention
-from mmtool.plan.status import NOT_YET, FlowMember
-from mmtool.plan.topics import source_deleted
+from mmtool.plan.flow.status import NOT_YET, FlowMember
+from mmtool.plan.groups.position_trails import PositionTrails
+from mmtool.plan.records.documents import FlowRecord, OwnerRecord, PositionRecord, RefusedRecord, State
+from mmtool.plan.records.marks import FailedOverRecord
+from mmtool.plan.topics.facts import source_deleted
+from mmtool.plan.topics.retention import Retention
 from mmtool.testing.clusters import FakeFlowWatch
 from mmtool.testing.maps import about_of, blocks_of
 from mmtool.testing.scene import Scene

@@ -8,7 +8,7 @@ import pytest
 
 from mmtool.errors import UnreachableError
 from mmtool.insight.status import WatchedFlow
-from mmtool.plan.group_facts import Member
+from mmtool.plan.groups.facts import Member
 from mmtool.testing.clusters import FakeFlowWatch
 from mmtool.testing.scene import Scene
 

@@ -8,8 +8,8 @@ import pytest
 
 from mmtool.errors import UnreachableError
 from mmtool.insight.status import WatchedFlow
-from mmtool.plan.marks import FailedOverRecord
-from mmtool.plan.mirror_maker import MirrorMakerProgress
+from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
+from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.testing.clusters import FakeFlowWatch
 from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicPartition

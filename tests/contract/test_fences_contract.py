@@ -33,7 +33,7 @@ from mmtool.kafka.fences import KafkaFences
 from mmtool.kafka.wire.acls import DescribeClusterRequest
 from mmtool.kafka.wire.transactions import DescribeProducersRequest
 from mmtool.lab.topics import create_topic
-from mmtool.plan.fences import ANY_HOST, LITERAL, PREFIXED, Binding
+from mmtool.plan.failover.acl_fence import ANY_HOST, LITERAL, PREFIXED, Binding
 from mmtool.testing.clusters import FakeCluster
 from mmtool.testing.fences import PASSWORD, FakeFences, guarded_cluster
 from mmtool.translation.known import UNKNOWN

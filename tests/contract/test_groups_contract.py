@@ -19,8 +19,8 @@ from mmtool.kafka.ports import Bounds
 from mmtool.kafka.wire.group_offsets import OffsetFetchOfGroupsRequest
 from mmtool.kafka.wire.groups import FindCoordinatorsRequest
 from mmtool.lab.topics import create_topic
-from mmtool.plan.group_facts import ABSENT, Commit, GroupStanding, Member
-from mmtool.plan.imports import plan_import
+from mmtool.plan.groups.facts import ABSENT, Commit, GroupStanding, Member
+from mmtool.plan.groups.imports import plan_import
 from mmtool.testing.clusters import FakeCluster
 from mmtool.testing.kafka_tools import join_share_group
 from mmtool.translation.answers import TargetLog

@@ -15,12 +15,12 @@ from mmtool.kafka.journal import KafkaJournal
 from mmtool.kafka.marks import KafkaMarks
 from mmtool.kafka.operator_seat import KafkaOperatorSeat
 from mmtool.lab.topics import configs_of, topics_of
-from mmtool.plan.group_facts import Commit
-from mmtool.plan.identity import JOURNAL_TOPIC, FlowIdentity
-from mmtool.plan.journal import Entry, Kind, group_body, group_of
-from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
-from mmtool.plan.offsets import Direction, GroupPlan, Verdict
-from mmtool.plan.risks import Risk
+from mmtool.plan.failover.risks import Risk
+from mmtool.plan.groups.facts import Commit
+from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
+from mmtool.plan.records.identity import JOURNAL_TOPIC, FlowIdentity
+from mmtool.plan.records.journal import Entry, Kind, group_body, group_of
+from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.testing.batches import PlainRecord, batch_of
 from mmtool.testing.clusters import FakeFlowState
 from mmtool.testing.operations import FakeJournal, FakeMarks, FakeSeat

@@ -114,7 +114,7 @@ def test_a_command_loads_only_typer_and_light_rooms_before_it_runs(modules):
     rooms = (*ours, "typer", "__future__")
     light = (
         *rooms,
-        "mmtool.plan.diverged",
+        "mmtool.plan.failover.divergence",
         "mmtool.metrics.level",
     )  # options' words; they load dataclasses and enum
     heavy = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mmtool.plan.offsets import answer_forward
+from mmtool.plan.groups.offsets import answer_forward
 from mmtool.testing.both_ways import SIDES, Pair
 from mmtool.testing.lookups import flow_facts
 from mmtool.translation.answers import Exact

@@ -29,8 +29,8 @@ from mmtool.kafka.marks import KafkaMarks
 from mmtool.kafka.numbered_append import KafkaAppender
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.waiting import wait_until
-from mmtool.plan.marks import FailedOverRecord
-from mmtool.plan.offsets import Direction
+from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.replication.passing import FlowPassing
 from mmtool.testing.lookups import batches_of, flow_now
 from mmtool.testing.mirror_flow import Owner

@@ -16,7 +16,7 @@ from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.operating import delete_records
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.processes import run_mmtool
 from mmtool.translation.types import TopicPartition

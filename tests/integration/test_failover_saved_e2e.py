@@ -14,7 +14,7 @@ from mmtool.lab.artifacts import tools_classpath
 from mmtool.lab.load import Load, produce
 from mmtool.lab.process import java_command
 from mmtool.lab.topics import create_topic
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.processes import run_mmtool
 from mmtool.translation.types import TopicPartition

@@ -20,8 +20,8 @@ from mmtool.lab.operating import delete_topic, grow_topic
 from mmtool.lab.topics import configs_of, create_topic, end_offsets, topics_of
 from mmtool.lab.waiting import wait_until
 from mmtool.lab.watching import wait_for_new_records
-from mmtool.plan.group_facts import Commit
-from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
+from mmtool.plan.groups.facts import Commit
+from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.testing.exactness import flow_identity
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.mirror_flow import Owner, flow_of
@@ -31,7 +31,7 @@ from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from mmtool.config.settings import ClusterSettings
-    from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.records.identity import FlowIdentity
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

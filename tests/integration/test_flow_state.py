@@ -21,7 +21,7 @@ from mmtool.kafka.state_log import read_control
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.operating import delete_topic
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.replication import deriving, flow_moves
 from mmtool.replication.context import connect
 from mmtool.replication.lost_runs import refuse_lost_runs

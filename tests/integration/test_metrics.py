@@ -16,7 +16,7 @@ from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.operating import delete_topic
 from mmtool.lab.topics import create_topic
 from mmtool.lab.waiting import patience, wait_until
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.processes import MmtoolProcess, run_mmtool
 from mmtool.testing.replicating import Bench

@@ -21,7 +21,7 @@ from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.operating import GUARDED, allow, alter_topic
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.waiting import wait_until
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.mirror_client import ask_mirror_client
 from mmtool.testing.processes import run_mmtool

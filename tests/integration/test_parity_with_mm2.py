@@ -20,7 +20,7 @@ from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.operating import GUARDED, allow, alter_topic, grow_topic
 from mmtool.lab.topics import configs_of, end_offsets
 from mmtool.lab.waiting import wait_until
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.mirror_client import mirror_defaults
 from mmtool.testing.parity import (

@@ -11,7 +11,7 @@ from mmtool.kafka.flow_state import KafkaFlowState
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.lab.waiting import wait_until
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.testing.black_hole import BlackHole
 from mmtool.testing.exactness import flow_identity
 from mmtool.testing.lookups import groups_of

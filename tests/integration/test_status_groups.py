@@ -14,7 +14,7 @@ from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.waiting import wait_until
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.testing.black_hole import BlackHole
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.processes import run_mmtool

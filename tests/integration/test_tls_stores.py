@@ -11,7 +11,7 @@ from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.topics import create_topic
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.testing.keytool import STORE_PASSWORD, Keytool
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.processes import run_mmtool

@@ -13,8 +13,8 @@ from mmtool.lab.operating import alter_topic
 from mmtool.lab.server_properties import properties_text
 from mmtool.lab.topics import configs_of, create_topic, end_offsets, topics_of
 from mmtool.lab.waiting import wait_until
-from mmtool.plan.topic_configs import ResetConfig, SetConfig
-from mmtool.plan.topics import CreateTopic
+from mmtool.plan.topics.configs import ResetConfig, SetConfig
+from mmtool.plan.topics.facts import CreateTopic
 from mmtool.testing.processes import MmtoolProcess, run_mmtool
 from mmtool.testing.wire import settings_of
 

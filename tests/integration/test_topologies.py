@@ -11,8 +11,8 @@ from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, read_topic, topics_of
 from mmtool.lab.waiting import wait_until
-from mmtool.plan.group_facts import Commit
-from mmtool.plan.offsets import answer_forward
+from mmtool.plan.groups.facts import Commit
+from mmtool.plan.groups.offsets import answer_forward
 from mmtool.testing.lookups import flow_facts, groups_of
 from mmtool.testing.processes import MmtoolProcess, run_mmtool
 from mmtool.translation.answers import Exact, Refused

@@ -12,7 +12,7 @@ import pytest
 from mmtool.kafka.flow_state import KafkaFlowState
 from mmtool.kafka.synced import KafkaSynced
 from mmtool.lab.waiting import patience
-from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.testing.beside_mm2 import GROUPS, Variant, beside_mm2
 from mmtool.testing.black_hole import BlackHole
 from mmtool.testing.kafka_tools import consumer_groups

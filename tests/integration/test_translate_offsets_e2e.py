@@ -18,7 +18,7 @@ from mmtool.failover.group_sync import GroupSync
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.lab.waiting import patience
-from mmtool.plan.group_facts import Commit, GroupSelection
+from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.processes import run_mmtool
 from mmtool.translation.types import TopicPartition

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.insight.verify.ranges import Joint
-from mmtool.plan.marks import VerifiedRecord
+from mmtool.plan.records.marks import VerifiedRecord
 from mmtool.runtime.operator_name import operator
 from mmtool.runtime.paths import state_root
 

@@ -21,8 +21,8 @@ from mmtool.insight.verify.ranges import ComparedPartition
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.mirror_maker import latest_positions
 from mmtool.kafka.state_log import read_producers
-from mmtool.plan.offsets import Direction
-from mmtool.plan.topic_configs import cleanup_policies
+from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.topics.configs import cleanup_policies
 from mmtool.replication.flow_moves import ask_starts
 from mmtool.runtime.threads import run_loop
 from mmtool.translation.known import UNKNOWN
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings, FlowSettings
     from mmtool.insight.flow_now import FlowClusters, FlowNow
     from mmtool.insight.verify.ranges import Joint
-    from mmtool.plan.identity import FlowIdentity
-    from mmtool.plan.offsets import PartitionFacts
+    from mmtool.plan.groups.offsets import PartitionFacts
+    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.types import TopicPartition
 
 Since = Literal["last"] | datetime

@@ -16,7 +16,7 @@ from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mmtool.plan.offsets import PartitionFacts
+    from mmtool.plan.groups.offsets import PartitionFacts
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.runs import RunMap
     from mmtool.translation.sync_map import SyncMap

@@ -17,7 +17,7 @@ from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import AtMost, list_offsets, read_range
-from mmtool.plan.half_transactions import HalfTransaction, Share, half_transactions
+from mmtool.plan.failover.half_transactions import HalfTransaction, Share, half_transactions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

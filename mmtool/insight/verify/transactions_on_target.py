@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.insight.target_alone import TargetSide, look_at_target
 from mmtool.kafka.synced import KafkaSynced
-from mmtool.plan.group_facts import GroupSelection
-from mmtool.plan.half_transactions import told_by_target, transactions_on_target
+from mmtool.plan.failover.half_transactions import told_by_target, transactions_on_target
+from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.words import Names
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from mmtool.insight.verify.job import Compared, Job
     from mmtool.insight.verify.preparation import Since
     from mmtool.insight.verify.ranges import Range
-    from mmtool.plan.half_transactions import HalfTransaction
-    from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.failover.half_transactions import HalfTransaction
+    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.replication.spark_rounds import Rounds
     from mmtool.translation.types import TopicPartition
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mmtool.kafka.wire.codec import NO_TAGS, Cursor, array, int8, string
 from mmtool.kafka.wire.request import WireRequest
 from mmtool.kafka.wire.rights import Rights, rights_of
-from mmtool.plan.fences import LITERAL, PREFIXED, Binding
+from mmtool.plan.failover.acl_fence import LITERAL, PREFIXED, Binding
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -14,9 +14,9 @@ from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.log_reader import read_log
 from mmtool.kafka.own_log import append_records
 from mmtool.kafka.own_records import MARK
-from mmtool.plan.checkpoints import checkpoint_of, is_news, is_settled
-from mmtool.plan.marks import LookRecord
-from mmtool.plan.offsets import Direction
+from mmtool.plan.groups.checkpoints import checkpoint_of, is_news, is_settled
+from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.records.marks import LookRecord
 from mmtool.replication.duties.commit_rates import CommitRates
 from mmtool.replication.duties.group_list import GroupList
 from mmtool.replication.stateful import mm2_topic
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.plan.documents import CommitRatesRecord
-    from mmtool.plan.group_facts import Commit
+    from mmtool.plan.groups.facts import Commit
+    from mmtool.plan.records.documents import CommitRatesRecord
     from mmtool.translation.types import TopicPartition
 
     Commits = Mapping[str, Mapping[TopicPartition, Commit]]

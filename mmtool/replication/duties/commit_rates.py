@@ -6,14 +6,14 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.plan.commit_rates import CommitPace, Sample, is_changed, observe
-from mmtool.plan.documents import CommitRatesRecord
+from mmtool.plan.groups.commit_rates import CommitPace, Sample, is_changed, observe
+from mmtool.plan.records.documents import CommitRatesRecord
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from mmtool.plan.group_facts import Commit
+    from mmtool.plan.groups.facts import Commit
     from mmtool.translation.types import TopicPartition
 
     Key = tuple[str, TopicPartition]

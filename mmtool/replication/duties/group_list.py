@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.insight.translation import selected_groups
-from mmtool.plan.group_facts import GroupSelection
-from mmtool.plan.offsets import Direction
+from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.groups.offsets import Direction
 from mmtool.runtime.threads import LookUps
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from mmtool.insight.flow_now import FlowNow
-    from mmtool.plan.group_facts import SelectedGroups
+    from mmtool.plan.groups.facts import SelectedGroups
 
 _AGAIN_SECONDS = 60.0
 _PATIENCE_SECONDS = 2.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.failover.following import Follower
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.runtime.threads import in_thread
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from mmtool.insight.flow_now import FlowClusters, FlowNow
 from mmtool.insight.translation import mirrors_others
 from mmtool.kafka.cluster_facts import KafkaCluster
 from mmtool.kafka.flow_state import FollowedFlowState, way_back_state
-from mmtool.plan.offsets import Direction
-from mmtool.plan.topics import TopicFacts
+from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.topics.facts import TopicFacts
 from mmtool.replication.duties.checkpoints import Checkpoints
 from mmtool.replication.duties.group_offsets import GroupOffsets
 from mmtool.replication.duties.heartbeats import Heartbeats

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.events import flow_notice
 from mmtool.kafka.admin import TopicAdmin
-from mmtool.plan.topic_configs import KeptConfig, plan_topic_configs
-from mmtool.plan.topics import configs_hidden
+from mmtool.plan.topics.configs import KeptConfig, plan_topic_configs
+from mmtool.plan.topics.facts import configs_hidden
 from mmtool.plan.words import counted
 from mmtool.replication.mirror_topics import config_rules
 from mmtool.runtime.threads import in_thread
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mmtool.config import FlowSettings
-    from mmtool.plan.topic_configs import ResetConfig, SetConfig
+    from mmtool.plan.topics.configs import ResetConfig, SetConfig
     from mmtool.replication.config_notices import ConfigNotices
 
 

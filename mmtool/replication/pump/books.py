@@ -12,8 +12,8 @@ from mmtool.kafka.own_log import append, refused
 from mmtool.kafka.own_records import own_batches
 from mmtool.kafka.wire.codes import FENCED, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition
-from mmtool.plan.documents import PositionRecord
-from mmtool.plan.identity import runs_partition_of
+from mmtool.plan.records.documents import PositionRecord
+from mmtool.plan.records.identity import runs_partition_of
 from mmtool.replication.executor import executor_name
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.report import tally_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from mmtool.kafka.batches import ReadyBatch
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.replication.assignment import FlowAssignment, ShardAssignment
     from mmtool.replication.pump.gaps import Gaps
     from mmtool.replication.pump.mirror import PartitionMirror

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mmtool.plan.throttle import Use
+from mmtool.plan.flow.throttle import Use
 
 BURST_SECONDS = 0.5
 STEP_SECONDS = 0.1

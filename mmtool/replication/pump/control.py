@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.plan.documents import Command, ControlRecord, SharesRecord
+from mmtool.plan.records.documents import Command, ControlRecord, SharesRecord
 from mmtool.replication.feed import ControlFeed
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.wire.fetch import FetchPartition
 from mmtool.kafka.wire.fetch_session import FetchSession
-from mmtool.plan.documents import State
+from mmtool.plan.records.documents import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.active_producers import active_producers
-from mmtool.plan.documents import State
+from mmtool.plan.records.documents import State
 from mmtool.plan.words import moment
 from mmtool.translation.known import UNKNOWN
 

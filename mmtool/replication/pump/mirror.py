@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import BatchError, ReadyBatch
 from mmtool.kafka.wire.codes import FENCED, RETRIABLE, Code, name_of
-from mmtool.plan.documents import State
-from mmtool.plan.latency import Latency, LatencyCounter
+from mmtool.plan.flow.latency import Latency, LatencyCounter
+from mmtool.plan.records.documents import State
 from mmtool.replication.pump.cuts import source_cut, target_cut
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.gaps import Gaps

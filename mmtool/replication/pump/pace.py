@@ -6,13 +6,13 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from mmtool.plan.documents import UseRecord
+from mmtool.plan.records.documents import UseRecord
 from mmtool.replication.pump.bucket import TokenBucket
 from mmtool.replication.pump.quotas import Quotas
 from mmtool.runtime.timeouts import came_within
 
 if TYPE_CHECKING:
-    from mmtool.plan.documents import SharesRecord
+    from mmtool.plan.records.documents import SharesRecord
     from mmtool.replication.assignment import FlowAssignment
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.clients import wire_cluster
-from mmtool.plan.documents import State
+from mmtool.plan.records.documents import State
 from mmtool.replication.aside import to_its_end
 from mmtool.replication.lost_state import until_gone
 from mmtool.replication.origins import Origins

@@ -12,9 +12,9 @@ from mmtool.kafka.batches import producer_ids
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_SAME_LEADER, Code, name_of
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
-from mmtool.plan.documents import State
-from mmtool.plan.identity import PRODUCERS_TOPIC
-from mmtool.plan.retention import deleted_unmirrored
+from mmtool.plan.records.documents import State
+from mmtool.plan.records.identity import PRODUCERS_TOPIC
+from mmtool.plan.topics.retention import deleted_unmirrored
 from mmtool.replication.again import GRANT_IT
 from mmtool.replication.pump.followed import FETCH_BYTES, LEAST_FETCH, Followed
 from mmtool.replication.pump.held import HeldBack

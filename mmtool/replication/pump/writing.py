@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
-from mmtool.plan.topics import BEGIN_AGAIN
+from mmtool.plan.topics.facts import BEGIN_AGAIN
 from mmtool.replication.pump.presence import TopicWatch
 from mmtool.replication.pump.silence import Unanswered
 from mmtool.translation.known import UNKNOWN

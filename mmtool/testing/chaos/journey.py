@@ -11,7 +11,7 @@ from mmtool.failover.tail_file import exported_records
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, produce
 from mmtool.lab.records import numbered
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.testing.chaos.group import Watcher
 from mmtool.testing.chaos.judge import wrong_places, wrong_records
 from mmtool.testing.chaos.linked_flow import PARTITIONS, LinkedFlow

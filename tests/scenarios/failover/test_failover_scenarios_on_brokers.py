@@ -22,7 +22,7 @@ from mmtool.kafka.synced import KafkaSynced
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.waiting import wait_until
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.testing.exactness import flow_identity
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.processes import Answer

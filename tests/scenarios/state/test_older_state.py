@@ -9,7 +9,7 @@ import pytest
 
 from mmtool.kafka.control_view import ControlView
 from mmtool.kafka.state_log import registration
-from mmtool.plan.documents import State
+from mmtool.plan.records.documents import State
 from mmtool.translation.answers import Exact, TargetLog
 from mmtool.translation.block_codec import decode_block, decode_key
 from mmtool.translation.partition_map import join_blocks

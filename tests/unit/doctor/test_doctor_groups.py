@@ -5,8 +5,8 @@ import pytest
 from mmtool.doctor.finding import Severity
 from mmtool.doctor.groups import judge_assign, judge_connect, judge_share, judge_state, judge_streams_protocol
 from mmtool.doctor.transactions import Open, judge_transaction
-from mmtool.plan.applications import AppState, StateTopic
-from mmtool.plan.fences import OpenTransaction
+from mmtool.plan.failover.acl_fence import OpenTransaction
+from mmtool.plan.groups.applications import AppState, StateTopic
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicPartition
 

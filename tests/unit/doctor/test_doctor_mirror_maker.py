@@ -21,7 +21,7 @@ from mmtool.doctor.mirror_maker import (
     unreached,
 )
 from mmtool.kafka.ports import Held, Synced, Told
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.translation.sync_map import OffsetPair, SyncMap
 from mmtool.translation.types import TopicPartition
 

@@ -15,8 +15,8 @@ from mmtool.doctor.retention import (
     severity_of,
     span_words,
 )
-from mmtool.plan.retention import Deadline, Retention, deadline
-from mmtool.plan.topic_configs import ConfigEntry, Origin
+from mmtool.plan.topics.configs import ConfigEntry, Origin
+from mmtool.plan.topics.retention import Deadline, Retention, deadline
 from mmtool.translation.types import TopicPartition
 
 NOW_MS = 1_800_000_000_000

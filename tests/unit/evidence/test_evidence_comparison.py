@@ -9,7 +9,7 @@ from mmtool.evidence.document import Tone
 from mmtool.insight.verify.findings import Difference, Findings, Kind
 from mmtool.insight.verify.verdicts import ComparedRow
 from mmtool.insight.verify.verification import Options, Verification
-from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.translation.types import ClusterId, TopicPartition
 
 RUN = Run("ann@host-1", 1_000, 5_500, [(2_000, "east->west: comparing 2 partitions")])

@@ -11,8 +11,8 @@ from mmtool.evidence.page import _groups, render
 from mmtool.failover import drill, planned
 from mmtool.failover.recorded import recorded
 from mmtool.failover.report import recorded_row
-from mmtool.plan.group_facts import Commit, GroupSelection
-from mmtool.plan.journal import Entry
+from mmtool.plan.groups.facts import Commit, GroupSelection
+from mmtool.plan.records.journal import Entry
 from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicPartition
 from tests.unit.evidence.conftest import AT

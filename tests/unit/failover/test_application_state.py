@@ -11,12 +11,12 @@ from mmtool.failover import drill, emergency, failback, planned
 from mmtool.failover.recorded import recorded
 from mmtool.failover.report import rehearsed_row
 from mmtool.kafka.ports import Bounds
-from mmtool.plan.applications import internal_topics
-from mmtool.plan.by_hand import Hands, Place
-from mmtool.plan.diverged import Replay
-from mmtool.plan.group_facts import GroupSelection, Member
-from mmtool.plan.marks import FailedOverRecord
-from mmtool.plan.steps import StepName
+from mmtool.plan.failover.divergence import Replay
+from mmtool.plan.failover.steps import StepName
+from mmtool.plan.groups.applications import internal_topics
+from mmtool.plan.groups.facts import GroupSelection, Member
+from mmtool.plan.records.marks import FailedOverRecord
+from mmtool.plan.runbook.by_hand import Hands, Place
 from mmtool.testing.batches import data
 from mmtool.testing.one_name import OneName
 from mmtool.testing.scene import Scene

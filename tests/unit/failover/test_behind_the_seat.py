@@ -14,11 +14,11 @@ from mmtool.failover.recorded import recorded
 from mmtool.failover.releasing import rehearse_release, release
 from mmtool.failover.states import Event, OperationState
 from mmtool.failover.taking_up import finish_forward, rehearse_taking_back, take_back
-from mmtool.plan.diverged import diverged_of
-from mmtool.plan.group_facts import Commit, GroupSelection, Member
-from mmtool.plan.identity import FlowIdentity
-from mmtool.plan.marks import FailedOverRecord
-from mmtool.plan.steps import StepName
+from mmtool.plan.failover.divergence import diverged_of
+from mmtool.plan.failover.steps import StepName
+from mmtool.plan.groups.facts import Commit, GroupSelection, Member
+from mmtool.plan.records.identity import FlowIdentity
+from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.testing.one_name import OneName
 from mmtool.testing.operations import KilledError
 from mmtool.testing.scene import all_mirrored

@@ -8,9 +8,9 @@ import pytest
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError
 from mmtool.failover import drill, emergency, failback, planned
-from mmtool.plan.documents import State
-from mmtool.plan.group_facts import GroupSelection
-from mmtool.plan.marks import FailedOverRecord
+from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.records.documents import State
+from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.testing.maps import position_of
 from mmtool.testing.scene import Scene
 from mmtool.testing.there_and_back import ThereAndBack

@@ -8,8 +8,8 @@ from mmtool.failover.report import ways_on
 from mmtool.failover.states import Event
 from mmtool.failover.taking_up import find, require
 from mmtool.kafka.errors import Problem
-from mmtool.plan.group_facts import Commit, GroupSelection, Member, select_groups
-from mmtool.plan.steps import ORDER, Mode
+from mmtool.plan.failover.steps import ORDER, Mode
+from mmtool.plan.groups.facts import Commit, GroupSelection, Member, select_groups
 from mmtool.testing.scene import Scene
 
 APP = GroupSelection(("app",))

@@ -10,9 +10,9 @@ from mmtool.failover.recorded import recorded
 from mmtool.failover.report import ended_row, next_steps, recorded_row, rehearsed_row, summary
 from mmtool.failover.tail_file import exported_records, read_export
 from mmtool.kafka.ports import Bounds
-from mmtool.plan.group_facts import Commit, GroupSelection, Member
-from mmtool.plan.marks import MovedGroupRecord
-from mmtool.plan.steps import ORDER, Mode
+from mmtool.plan.failover.steps import ORDER, Mode
+from mmtool.plan.groups.facts import Commit, GroupSelection, Member
+from mmtool.plan.records.marks import MovedGroupRecord
 from mmtool.testing.batches import data
 from mmtool.testing.there_and_back import AT_HOME, AWAY, ORDERS, ThereAndBack
 from mmtool.translation.blocks import WriterState

@@ -8,8 +8,8 @@ from mmtool.failover.planned import execute, rehearse
 from mmtool.failover.report import ended_row
 from mmtool.failover.tail_file import exported_records
 from mmtool.insight.progress_of import short_of
-from mmtool.plan.group_facts import Commit, GroupSelection
-from mmtool.plan.marks import FailedOverRecord
+from mmtool.plan.groups.facts import Commit, GroupSelection
+from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.testing.scene import Scene
 from mmtool.testing.there_and_back import HOME, ThereAndBack
 from mmtool.translation.types import TopicPartition

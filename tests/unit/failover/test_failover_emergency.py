@@ -11,11 +11,11 @@ from mmtool.failover.journal import Both
 from mmtool.failover.recorded import recorded
 from mmtool.failover.report import ended_row, next_steps, recorded_row, rehearsed_row, summary
 from mmtool.kafka.ports import Bounds
-from mmtool.plan.documents import CommitRatesRecord, PauseRecord, State
-from mmtool.plan.emergency import Unknowns
-from mmtool.plan.group_facts import Commit, GroupSelection, Member
-from mmtool.plan.marks import FailedOverRecord, LookRecord
-from mmtool.plan.steps import ORDER, Mode
+from mmtool.plan.failover.emergency import Unknowns
+from mmtool.plan.failover.steps import ORDER, Mode
+from mmtool.plan.groups.facts import Commit, GroupSelection, Member
+from mmtool.plan.records.documents import CommitRatesRecord, PauseRecord, State
+from mmtool.plan.records.marks import FailedOverRecord, LookRecord
 from mmtool.testing.maps import position_of
 from mmtool.testing.operations import KilledError, Killing
 from mmtool.testing.scene import Scene

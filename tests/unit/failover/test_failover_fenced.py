@@ -16,11 +16,11 @@ from mmtool.failover.report import ended_row, next_steps, rehearsed_row, reverse
 from mmtool.failover.states import Event
 from mmtool.failover.taking_up import finish_forward, rehearse_taking_back, take_back
 from mmtool.kafka.ports import Bounds
-from mmtool.plan.fenced import FenceKind
-from mmtool.plan.fences import Binding
-from mmtool.plan.group_facts import Commit, GroupSelection, Member
-from mmtool.plan.identity import FlowIdentity
-from mmtool.plan.steps import ORDER, Mode, order_of
+from mmtool.plan.failover.acl_fence import Binding
+from mmtool.plan.failover.fence_plan import FenceKind
+from mmtool.plan.failover.steps import ORDER, Mode, order_of
+from mmtool.plan.groups.facts import Commit, GroupSelection, Member
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.replication.limits import refuse_conflicts
 from mmtool.testing.clusters import FakeCluster
 from mmtool.testing.operations import KilledError

@@ -18,7 +18,7 @@ from mmtool.failover.recorded import recorded
 from mmtool.failover.report import ended_row
 from mmtool.failover.step_hooks import after_step
 from mmtool.failover.taking_up import finish_forward
-from mmtool.plan.group_facts import GroupSelection
+from mmtool.plan.groups.facts import GroupSelection
 from mmtool.testing.operations import KilledError, Killing
 from mmtool.testing.scene import Scene, half_read
 

@@ -14,11 +14,11 @@ from mmtool.failover.operation import Operation, StepState
 from mmtool.failover.recorded import recorded
 from mmtool.failover.states import Event, OperationState, can
 from mmtool.failover.taking_up import finish_forward, rehearse_taking_back, take_back
-from mmtool.plan.diverged import diverged_of
-from mmtool.plan.fences import Binding
-from mmtool.plan.group_facts import Commit, GroupSelection
-from mmtool.plan.identity import FlowIdentity
-from mmtool.plan.steps import Mode
+from mmtool.plan.failover.acl_fence import Binding
+from mmtool.plan.failover.divergence import diverged_of
+from mmtool.plan.failover.steps import Mode
+from mmtool.plan.groups.facts import Commit, GroupSelection
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.testing.one_name import AT_HOME as ONE_NAME_AT_HOME
 from mmtool.testing.one_name import OneName
 from mmtool.testing.operations import KilledError, Killing

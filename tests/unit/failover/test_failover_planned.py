@@ -12,8 +12,8 @@ from mmtool.failover.planned import execute, rehearse
 from mmtool.failover.recorded import recorded
 from mmtool.failover.report import ended_row, next_steps, recorded_row, rehearsed_row
 from mmtool.failover.taking_up import as_it_stands
-from mmtool.plan.group_facts import Commit, GroupSelection, Member
-from mmtool.plan.steps import ORDER, Mode
+from mmtool.plan.failover.steps import ORDER, Mode
+from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.testing.scene import half_read
 from mmtool.translation.types import TopicPartition
 

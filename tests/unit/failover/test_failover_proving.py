@@ -6,9 +6,9 @@ from mmtool.failover.planned import execute, rehearse
 from mmtool.failover.report import ended_row
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import plans_by, read_groups
-from mmtool.plan.boundaries import boundaries
-from mmtool.plan.group_facts import GroupSelection
-from mmtool.plan.offsets import Direction, Rules
+from mmtool.plan.failover.boundaries import boundaries
+from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.groups.offsets import Direction, Rules
 from mmtool.testing.scene import Scene
 
 APP = GroupSelection(("app",))

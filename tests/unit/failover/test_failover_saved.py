@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from mmtool.errors import StalePlanError, UsageError
 from mmtool.failover import emergency, planned
 from mmtool.failover.saving import check_fresh, load, save, saved_of
-from mmtool.plan.group_facts import Commit, GroupSelection, Member
-from mmtool.plan.saved_plan import read_plan, write_plan
+from mmtool.plan.groups.facts import Commit, GroupSelection, Member
+from mmtool.plan.runbook.plan_file import read_plan, write_plan
 from mmtool.testing.scene import Scene
 from mmtool.translation.types import ClusterId, TopicId, TopicPartition
 

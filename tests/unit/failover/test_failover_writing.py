@@ -16,8 +16,8 @@ from mmtool.failover.writing import (
 )
 from mmtool.insight.translation import translate_groups
 from mmtool.kafka.ports import Problem
-from mmtool.plan.group_facts import Commit, GroupSelection, Member
-from mmtool.plan.offsets import Rules
+from mmtool.plan.groups.facts import Commit, GroupSelection, Member
+from mmtool.plan.groups.offsets import Rules
 from mmtool.translation.types import TopicPartition
 
 REMOTE = [TopicPartition("east.orders", n) for n in range(2)]

@@ -12,7 +12,7 @@ from mmtool.failover.fencing import (
     watch_ends,
 )
 from mmtool.kafka.ports import Bounds
-from mmtool.plan.fences import Binding, OpenTransaction
+from mmtool.plan.failover.acl_fence import Binding, OpenTransaction
 from mmtool.testing.clusters import FakeCluster
 from mmtool.testing.fences import FakeFences
 from mmtool.translation.known import UNKNOWN

@@ -9,8 +9,8 @@ from mmtool.failover.flapping import check
 from mmtool.failover.operation import Operation
 from mmtool.failover.recorded import Recorded
 from mmtool.failover.states import OperationState, Phase, Standing
-from mmtool.plan.failover import FailoverPlan
-from mmtool.plan.steps import Mode
+from mmtool.plan.failover.failover_plan import FailoverPlan
+from mmtool.plan.failover.steps import Mode
 from mmtool.plan.words import Names
 from mmtool.translation.types import ClusterId
 

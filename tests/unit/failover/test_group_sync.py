@@ -11,9 +11,9 @@ from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.failover import group_sync
 from mmtool.failover.group_sync import GroupSync
 from mmtool.output import OutputFormat
-from mmtool.plan.group_facts import Commit, GroupSelection, Member
-from mmtool.plan.group_sync import percentile
-from mmtool.plan.marks import MovedGroupRecord
+from mmtool.plan.groups.facts import Commit, GroupSelection, Member
+from mmtool.plan.groups.sync import percentile
+from mmtool.plan.records.marks import MovedGroupRecord
 from mmtool.testing.scene import half_read
 from mmtool.translation.types import TopicPartition
 

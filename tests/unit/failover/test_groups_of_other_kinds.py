@@ -6,8 +6,8 @@ from mmtool.failover import drill, emergency, failback, planned
 from mmtool.failover.exchange import check_import
 from mmtool.failover.group_sync import GroupSync
 from mmtool.insight.translation import translate_groups
-from mmtool.plan.group_facts import GroupSelection
-from mmtool.plan.offsets import Rules
+from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.groups.offsets import Rules
 from mmtool.testing.scene import all_mirrored
 from mmtool.testing.there_and_back import ThereAndBack
 from mmtool.translation.types import TopicPartition

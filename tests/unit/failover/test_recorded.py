@@ -6,10 +6,10 @@ import pytest
 
 from mmtool.errors import RefusedError
 from mmtool.failover.recorded import recorded
-from mmtool.plan.group_facts import Commit
-from mmtool.plan.journal import Entry, Kind, group_body
-from mmtool.plan.offsets import Direction, GroupPlan, Verdict
-from mmtool.plan.risks import Risk
+from mmtool.plan.failover.risks import Risk
+from mmtool.plan.groups.facts import Commit
+from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
+from mmtool.plan.records.journal import Entry, Kind, group_body
 from mmtool.translation.answers import Exact, Knowledge
 from mmtool.translation.types import DownstreamOffset, TopicPartition
 

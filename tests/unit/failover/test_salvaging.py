@@ -10,8 +10,8 @@ from mmtool.failover.releasing import refuse_half_way
 from mmtool.failover.report import ended_row, rehearsed_row
 from mmtool.kafka.batches import CorruptBatchError
 from mmtool.kafka.ports import Bounds
-from mmtool.plan.diverged import Replay, ToTopic, diverged_of
-from mmtool.plan.group_facts import Commit, GroupSelection
+from mmtool.plan.failover.divergence import Replay, ToTopic, diverged_of
+from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.testing.batches import data
 from mmtool.testing.one_name import AT_HOME, ORDERS, OneName
 from mmtool.testing.there_and_back import ThereAndBack

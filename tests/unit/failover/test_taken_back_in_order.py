@@ -9,8 +9,8 @@ from mmtool.failover import emergency
 from mmtool.failover.recorded import in_journal_order, recorded
 from mmtool.failover.states import Event
 from mmtool.failover.taking_up import rehearse_taking_back, take_back
-from mmtool.plan.group_facts import GroupSelection
-from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.testing.scene import all_mirrored
 from mmtool.translation.types import ClusterId
 

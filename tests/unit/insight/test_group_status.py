@@ -10,10 +10,10 @@ from mmtool.failover.emergency import rehearse
 from mmtool.failover.report import rehearsed_row
 from mmtool.insight.group_status import group_status
 from mmtool.insight.status import WatchedFlow
-from mmtool.plan.documents import CommitRatesRecord
-from mmtool.plan.group_facts import GroupSelection, Member
-from mmtool.plan.group_status import GroupRow, GroupSummary, summaries
-from mmtool.plan.marks import MovedGroupRecord
+from mmtool.plan.groups.facts import GroupSelection, Member
+from mmtool.plan.groups.status import GroupRow, GroupSummary, summaries
+from mmtool.plan.records.documents import CommitRatesRecord
+from mmtool.plan.records.marks import MovedGroupRecord
 from mmtool.testing.clusters import FakeFlowWatch
 from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicPartition

@@ -6,10 +6,10 @@ from mmtool.errors import RefusedError, UnreachableError
 from mmtool.insight.smoke import smoke
 from mmtool.insight.smoke_canary import difference
 from mmtool.kafka.ports import Bounds, CanaryRecord
-from mmtool.plan.documents import PauseRecord, State
-from mmtool.plan.group_facts import Commit, GroupSelection, select_groups
-from mmtool.plan.smoke import CANARY_GROUP
-from mmtool.plan.status import FlowMember
+from mmtool.plan.flow.smoke import CANARY_GROUP
+from mmtool.plan.flow.status import FlowMember
+from mmtool.plan.groups.facts import Commit, GroupSelection, select_groups
+from mmtool.plan.records.documents import PauseRecord, State
 from mmtool.testing.smoke import SmokeScene
 from mmtool.translation.types import TopicPartition
 

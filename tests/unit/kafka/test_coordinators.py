@@ -13,7 +13,7 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.group_offsets import FetchedOffset, FetchedOffsets
 from mmtool.kafka.wire.groups import Coordinator, DescribedGroup
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

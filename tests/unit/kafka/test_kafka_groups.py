@@ -12,7 +12,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.groups import Coordinator, DescribedGroup
 from mmtool.kafka.wire.rights import Rights
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.testing.lookups import groups_of
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicPartition

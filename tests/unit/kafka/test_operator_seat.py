@@ -8,7 +8,7 @@ from mmtool.config import ClusterSettings
 from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.kafka import operator_seat
 from mmtool.kafka.operator_seat import KafkaOperatorSeat, _client_id
-from mmtool.plan.status import FlowMember
+from mmtool.plan.flow.status import FlowMember
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from mmtool.kafka.control_view import ControlView
 from mmtool.kafka.flow_state import FollowedFlowState
 from mmtool.kafka.log_reader import LogRecord
 from mmtool.kafka.state_log import maps_of, read_control
-from mmtool.plan.identity import FlowIdentity
-from mmtool.plan.marks import FailedOverRecord
+from mmtool.plan.records.identity import FlowIdentity
+from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.testing.maps import blocks_of
 from mmtool.testing.runs import ORDERS
 from mmtool.translation.block_codec import encode_block, encode_key

@@ -7,7 +7,7 @@ from confluent_kafka.admin import AdminClient
 
 from mmtool.config import ClusterSettings
 from mmtool.kafka.acls import AclAdmin
-from mmtool.plan.topic_acls import TopicAcl
+from mmtool.plan.topics.acls import TopicAcl
 
 
 def rule(user, operation="READ"):

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.config_trials import TrialResult
-from mmtool.plan.topic_configs import ConfigEntry, Origin
+from mmtool.plan.topics.configs import ConfigEntry, Origin
 from mmtool.replication.duties import topic_configs
 from mmtool.replication.duties.topic_configs import TopicConfigs
 

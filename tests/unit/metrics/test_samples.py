@@ -10,14 +10,14 @@ from mmtool.insight.status import FlowStatus
 from mmtool.metrics import families
 from mmtool.metrics.level import Level
 from mmtool.metrics.samples import samples_of_flow, samples_of_groups, samples_of_operations
-from mmtool.plan.documents import OwnerRecord, PositionRecord, State
-from mmtool.plan.group_status import GroupSummary
-from mmtool.plan.journal import Entry, Kind
-from mmtool.plan.mirror_maker import MirrorMakerProgress
-from mmtool.plan.partition_rows import PartitionRow
-from mmtool.plan.slots import SlotsRecord
-from mmtool.plan.status import FlowFacts, FlowMember
-from mmtool.plan.topics import TopicFacts
+from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
+from mmtool.plan.flow.partition_rows import PartitionRow
+from mmtool.plan.flow.slots import SlotsRecord
+from mmtool.plan.flow.status import FlowFacts, FlowMember
+from mmtool.plan.groups.status import GroupSummary
+from mmtool.plan.records.documents import OwnerRecord, PositionRecord, State
+from mmtool.plan.records.journal import Entry, Kind
+from mmtool.plan.topics.facts import TopicFacts
 from mmtool.translation.types import TopicPartition
 
 OWNER = OwnerRecord("owner-2", "host-1", 4711, since_ms=1_000)

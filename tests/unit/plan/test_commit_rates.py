@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.commit_rates import (
+from mmtool.plan.groups.commit_rates import (
     SHORTEST_MS,
     WINDOW_MS,
     CommitPace,

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.kafka.control_view import ControlView
-from mmtool.plan.control_topic import CONTROL_DOCUMENTS, decode_control
-from mmtool.plan.documents import (
+from mmtool.plan.flow.slots import SlotsRecord
+from mmtool.plan.records.control_topic import CONTROL_DOCUMENTS, decode_control
+from mmtool.plan.records.documents import (
     Command,
     CommitRatesRecord,
     ControlRecord,
@@ -31,8 +32,7 @@ from mmtool.plan.documents import (
     decode,
     encode,
 )
-from mmtool.plan.marks import FailedOverRecord, LookRecord, MovedGroupRecord
-from mmtool.plan.slots import SlotsRecord
+from mmtool.plan.records.marks import FailedOverRecord, LookRecord, MovedGroupRecord
 from mmtool.translation.known import UNKNOWN
 
 _LONG = st.integers(-(1 << 63), (1 << 63) - 1)

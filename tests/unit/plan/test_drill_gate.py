@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmtool.plan.drill_gate import Limits, missed
+from mmtool.plan.failover.drill_gate import Limits, missed
 
 ID = "20261126-0000-abcd"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.fences import (
+from mmtool.plan.failover.acl_fence import (
     EVERYBODY,
     Binding,
     CannotTell,

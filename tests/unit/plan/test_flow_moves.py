@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.flow_moves import Action, changes, plan_forget, plan_seek, refused, sentences
-from mmtool.plan.offsets import PartitionFacts
+from mmtool.plan.flow.moves import Action, changes, plan_forget, plan_seek, refused, sentences
+from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.testing.maps import map_of
 from mmtool.testing.runs import ORDERS
 from mmtool.translation.answers import SourceLog, TargetLog

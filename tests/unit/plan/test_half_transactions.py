@@ -1,6 +1,6 @@
 """Which transactions of the source are on the target in part."""
 
-from mmtool.plan.half_transactions import (
+from mmtool.plan.failover.half_transactions import (
     Arrived,
     Share,
     half_transactions,

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.identity import PRODUCERS_TOPIC, RUNS_PARTITIONS, FlowIdentity, runs_partition_of, shard_of
+from mmtool.plan.records.identity import (
+    PRODUCERS_TOPIC,
+    RUNS_PARTITIONS,
+    FlowIdentity,
+    runs_partition_of,
+    shard_of,
+)
 from mmtool.translation.types import ClusterId, TopicId
 
 FLOW = FlowIdentity(ClusterId("srcId"), ClusterId("tgtId"), "east", "west")

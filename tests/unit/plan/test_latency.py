@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmtool.plan.latency import BOUNDS_MS, Latency, LatencyCounter, cumulative, summed
+from mmtool.plan.flow.latency import BOUNDS_MS, Latency, LatencyCounter, cumulative, summed
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmtool.plan.mirror_maker import MirrorMakerProgress, next_to_copy
+from mmtool.plan.flow.mirror_maker import MirrorMakerProgress, next_to_copy
 from mmtool.translation.mm2_records import OffsetSync
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 

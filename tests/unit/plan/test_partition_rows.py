@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from mmtool.plan.documents import State
-from mmtool.plan.partition_rows import PartitionRow, lag_seconds
+from mmtool.plan.flow.partition_rows import PartitionRow, lag_seconds
+from mmtool.plan.records.documents import State
 from mmtool.testing.maps import position_of
 from mmtool.translation.types import TopicPartition
 

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.emergency import costs_of, plan_emergency
-from mmtool.plan.emergency_facts import EmergencyFacts, LastWord
-from mmtool.plan.group_facts import Commit, GroupFacts
-from mmtool.plan.offsets import PartitionFacts
+from mmtool.plan.failover.emergency import costs_of, plan_emergency
+from mmtool.plan.failover.emergency_facts import EmergencyFacts, LastWord
+from mmtool.plan.groups.facts import Commit, GroupFacts
+from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.words import Names
 from mmtool.testing.maps import map_of
 from mmtool.testing.pairs import HERE, THERE, live, lives, pairs

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from mmtool.plan.group_facts import Commit, GroupFacts
-from mmtool.plan.group_sync import lead
-from mmtool.plan.identity import FlowIdentity
-from mmtool.plan.offsets import PartitionFacts
+from mmtool.plan.groups.facts import Commit, GroupFacts
+from mmtool.plan.groups.offsets import PartitionFacts
+from mmtool.plan.groups.sync import lead
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.testing.maps import about_of, map_of
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.refusals import Reason

@@ -2,7 +2,7 @@
 
 import re
 
-from mmtool.plan.group_facts import (
+from mmtool.plan.groups.facts import (
     ABSENT,
     GroupSelection,
     GroupStanding,

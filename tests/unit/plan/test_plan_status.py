@@ -7,14 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.documents import OwnerRecord, PauseRecord, PositionRecord, State
-from mmtool.plan.holds import Holds
-from mmtool.plan.identity import FlowIdentity
-from mmtool.plan.marks import FailedOverRecord
-from mmtool.plan.mirror_maker import MirrorMakerProgress
-from mmtool.plan.retention import Retention
-from mmtool.plan.slots import SlotsRecord
-from mmtool.plan.status import (
+from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
+from mmtool.plan.flow.slots import SlotsRecord
+from mmtool.plan.flow.status import (
     CONTROL_LOST,
     NOBODY,
     RUNS_LOST,
@@ -28,7 +23,12 @@ from mmtool.plan.status import (
     nobody,
     standings,
 )
-from mmtool.plan.topics import BEGIN_AGAIN, TopicFacts, source_made_again
+from mmtool.plan.records.documents import OwnerRecord, PauseRecord, PositionRecord, State
+from mmtool.plan.records.holds import Holds
+from mmtool.plan.records.identity import FlowIdentity
+from mmtool.plan.records.marks import FailedOverRecord
+from mmtool.plan.topics.facts import BEGIN_AGAIN, TopicFacts, source_made_again
+from mmtool.plan.topics.retention import Retention
 from mmtool.plan.words import moment
 from mmtool.testing.maps import about_of, blocks_of
 from mmtool.translation.types import TopicId, TopicPartition

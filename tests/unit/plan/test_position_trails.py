@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from mmtool.plan.documents import State
-from mmtool.plan.position_trails import PositionTrails, Rates
+from mmtool.plan.groups.position_trails import PositionTrails, Rates
+from mmtool.plan.records.documents import State
 from mmtool.testing.maps import position_of
 from mmtool.translation.types import TopicPartition
 

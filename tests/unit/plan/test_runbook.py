@@ -8,14 +8,14 @@ from hypothesis import given
 
 from mmtool.failover import emergency, failback, planned
 from mmtool.failover.saving import runbook_of, saved_of
-from mmtool.plan.by_hand import Hands, Place
-from mmtool.plan.diverged import TO_FILE, Replay, ToTopic
-from mmtool.plan.fenced import FenceKind
-from mmtool.plan.group_facts import GroupSelection
-from mmtool.plan.guides import guide_of
-from mmtool.plan.reset_csv import parse_reset_csv
-from mmtool.plan.runbook import Runbook, render
-from mmtool.plan.steps import ORDER, Mode, StepName
+from mmtool.plan.failover.divergence import TO_FILE, Replay, ToTopic
+from mmtool.plan.failover.fence_plan import FenceKind
+from mmtool.plan.failover.steps import ORDER, Mode, StepName
+from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.groups.reset_csv import parse_reset_csv
+from mmtool.plan.runbook.by_hand import Hands, Place
+from mmtool.plan.runbook.guides import guide_of
+from mmtool.plan.runbook.runbook import Runbook, render
 from mmtool.testing.one_name import OneName
 from mmtool.testing.plans import SAVABLE, saved_plans
 from mmtool.testing.scene import half_read

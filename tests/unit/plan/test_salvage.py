@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.diverged import Replay, ToFile, ToTopic, diverged_of
-from mmtool.plan.salvage import Begun, begun_body, begun_of, left_of, parts_of, together, whole, written_body
+from mmtool.plan.failover.divergence import Replay, ToFile, ToTopic, diverged_of
+from mmtool.plan.failover.tail_progress import (
+    Begun,
+    begun_body,
+    begun_of,
+    left_of,
+    parts_of,
+    together,
+    whole,
+    written_body,
+)
 from mmtool.testing.plans import tails_and_cuts
 from mmtool.translation.types import TopicPartition
 

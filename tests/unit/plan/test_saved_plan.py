@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mmtool.plan.documents import UnreadableDocumentError, encode
-from mmtool.plan.fingerprint import Fingerprint, GroupSeen, SideSeen, TopicSeen, differences
-from mmtool.plan.group_facts import Commit, Member
-from mmtool.plan.saved_plan import read_plan, write_plan
+from mmtool.plan.groups.facts import Commit, Member
+from mmtool.plan.records.documents import UnreadableDocumentError, encode
+from mmtool.plan.runbook.fingerprint import Fingerprint, GroupSeen, SideSeen, TopicSeen, differences
+from mmtool.plan.runbook.plan_file import read_plan, write_plan
 from mmtool.plan.words import Names
 from mmtool.testing.plans import changed, fingerprints, saved_plans
 from mmtool.translation.known import UNKNOWN

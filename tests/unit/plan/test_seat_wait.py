@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.seat_wait import NOBODY_WAITS_SECONDS, SESSION_SECONDS, SeatWait, waits
-from mmtool.plan.status import FlowMember
+from mmtool.plan.failover.lease_wait import NOBODY_WAITS_SECONDS, SESSION_SECONDS, SeatWait, waits
+from mmtool.plan.flow.status import FlowMember
 
 
 def member(name):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.slots import (
+from mmtool.plan.flow.slots import (
     LOST_SECONDS,
     SETTLE_SECONDS,
     Change,

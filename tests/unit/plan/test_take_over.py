@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.take_over import Traces, cut_of
+from mmtool.plan.flow.take_over import Traces, cut_of
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.mm2_records import OffsetSync

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mmtool.plan.fences import ANY_HOST, LITERAL, Binding, FenceFacts, fence_plan
-from mmtool.plan.topic_acls import TopicAcl, plan_acls
+from mmtool.plan.failover.acl_fence import ANY_HOST, LITERAL, Binding, FenceFacts, fence_plan
+from mmtool.plan.topics.acls import TopicAcl, plan_acls
 
 
 def acl(topic="orders", operation="READ", permission="ALLOW", principal="User:app"):

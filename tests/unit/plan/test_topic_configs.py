@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.topic_configs import (
+from mmtool.plan.topics.configs import (
     ConfigEntry,
     ConfigRules,
     KeptConfig,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mmtool.kafka.wire.metadata import TopicMetadata
-from mmtool.plan.topics import (
+from mmtool.plan.topics.facts import (
     CreateTopic,
     GrowTopic,
     TopicFacts,

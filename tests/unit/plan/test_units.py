@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.group_facts import GroupSelection, select_groups
-from mmtool.plan.units import ChosenUnit, dependencies
+from mmtool.plan.groups.facts import GroupSelection, select_groups
+from mmtool.plan.groups.units import ChosenUnit, dependencies
 from mmtool.plan.words import Names
 
 NAMES = Names("east", "west")

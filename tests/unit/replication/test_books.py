@@ -10,8 +10,8 @@ import pytest
 
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
-from mmtool.plan.documents import PositionRecord
-from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.records.documents import PositionRecord
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.replication.aside import to_its_end
 from mmtool.replication.executor import executor_name
 from mmtool.replication.pump import books

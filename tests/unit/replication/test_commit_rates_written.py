@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.groups.facts import Commit
 from mmtool.replication.duties.commit_rates import CommitRates
 from mmtool.translation.types import TopicPartition
 

@@ -12,8 +12,8 @@ import pytest
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.kafka.batches import decode, view_of
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan.documents import State
-from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.records.documents import State
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.replication.pump.dead_letters import DeadLetters
 from mmtool.testing.batches import PlainRecord, batch_of
 from mmtool.testing.mirror import SOURCE_ID, assigned, fetched, mirror_of

@@ -11,9 +11,9 @@ import pytest
 from mmtool.config import load_settings
 from mmtool.errors import GateError, OwnedElsewhereError, RefusedError
 from mmtool.kafka.control_view import ControlView
-from mmtool.plan.documents import OwnerRecord, RefusedRecord, State
-from mmtool.plan.identity import FlowIdentity
-from mmtool.plan.topics import source_deleted, source_made_again
+from mmtool.plan.records.documents import OwnerRecord, RefusedRecord, State
+from mmtool.plan.records.identity import FlowIdentity
+from mmtool.plan.topics.facts import source_deleted, source_made_again
 from mmtool.replication import draining
 from mmtool.replication.notices import Sayings
 from mmtool.replication.progress import FlowsShown

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.offsets import ListedOffset
-from mmtool.plan.documents import State
+from mmtool.plan.records.documents import State
 from mmtool.replication.pump.ends import TargetEnds
 from mmtool.testing.batches import data
 from mmtool.testing.mirror import TARGET_ID, FakeLog, fetched, mirror_of

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from mmtool.plan.documents import PositionRecord, State, decode, encode
+from mmtool.plan.records.documents import PositionRecord, State, decode, encode
 from mmtool.replication import executor
 from mmtool.replication.assignment import NOTHING_YET
 from mmtool.replication.pump.report import AWAY, ReportRow

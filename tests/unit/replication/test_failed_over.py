@@ -6,8 +6,8 @@ import pytest
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.control_view import ControlView
-from mmtool.plan.documents import PauseRecord, State
-from mmtool.plan.marks import FailedOverRecord
+from mmtool.plan.records.documents import PauseRecord, State
+from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.replication.checking import all_failed_over
 from mmtool.replication.draining import _refuse_held
 from mmtool.replication.mirror_topics import TopicsView

@@ -12,9 +12,9 @@ import pytest
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import Bounds
-from mmtool.plan.documents import CommitRatesRecord
-from mmtool.plan.group_facts import Commit, Member
-from mmtool.plan.marks import LookRecord, MovedGroupRecord
+from mmtool.plan.groups.facts import Commit, Member
+from mmtool.plan.records.documents import CommitRatesRecord
+from mmtool.plan.records.marks import LookRecord, MovedGroupRecord
 from mmtool.replication.duties.checkpoints import Checkpoints
 from mmtool.replication.duties.group_offsets import GroupOffsets
 from mmtool.runtime.threads import in_thread

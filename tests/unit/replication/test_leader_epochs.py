@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.kafka.wire.fetch import Diverging
-from mmtool.plan.documents import State
+from mmtool.plan.records.documents import State
 from mmtool.replication.pump.leader_epochs import LeaderEpochs
 from mmtool.testing.batches import PlainRecord, batch_of, data, marker
 from mmtool.testing.mirror import FakeLog, assigned, fetched, mirror_of

@@ -12,7 +12,7 @@ from mmtool.errors import RefusedError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import PartitionLeader, TopicMetadata
-from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.replication import lost_state
 from mmtool.replication.lost_state import OwnTopics, check_led, own_topic_id, until_gone
 from mmtool.replication.pump import presence

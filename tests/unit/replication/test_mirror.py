@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from mmtool.kafka.wire.codes import Code
-from mmtool.plan.documents import State
+from mmtool.plan.records.documents import State
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.mirror import IN_FLIGHT
 from mmtool.testing.batches import (

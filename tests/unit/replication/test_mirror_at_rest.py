@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mmtool.plan.documents import State
+from mmtool.plan.records.documents import State
 from mmtool.testing.batches import PlainRecord, batch_of, data
 from mmtool.testing.mirror import SHARD, FakeLog, assigned, fetched, mirror_of
 from mmtool.translation.blocks import WriterState

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from mmtool.kafka.wire.codes import Code
-from mmtool.plan.documents import State
+from mmtool.plan.records.documents import State
 from mmtool.replication.pump.errors import InDoubtError
 from mmtool.replication.pump.mirror import IN_FLIGHT
 from mmtool.replication.pump.sent import Fate

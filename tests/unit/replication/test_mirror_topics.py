@@ -13,8 +13,8 @@ from mmtool.errors import UnreachableError
 from mmtool.kafka.config_trials import TrialResult
 from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.metadata import TopicMetadata
-from mmtool.plan.identity import CANARY_TOPIC, PRODUCERS_TOPIC
-from mmtool.plan.topic_configs import ConfigEntry, Origin
+from mmtool.plan.records.identity import CANARY_TOPIC, PRODUCERS_TOPIC
+from mmtool.plan.topics.configs import ConfigEntry, Origin
 from mmtool.replication.context import FlowContext
 from mmtool.replication.mirror_topics import MirrorTopics
 from mmtool.translation.blocks import MirroredPartition

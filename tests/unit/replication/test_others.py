@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.kafka.control_view import ControlView
-from mmtool.plan.control_topic import decode_control
-from mmtool.plan.documents import PauseRecord, State
+from mmtool.plan.records.control_topic import decode_control
+from mmtool.plan.records.documents import PauseRecord, State
 from mmtool.replication import others
 from mmtool.replication.assignment import Tally
 from mmtool.replication.others import told_of_others, with_others

@@ -14,7 +14,7 @@ from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.kafka.claims import all_or_none
 from mmtool.kafka.membership import Seat
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan.status import FlowMember
+from mmtool.plan.flow.status import FlowMember
 from mmtool.replication import ownership
 from mmtool.replication.ownership import Ownership
 

@@ -11,7 +11,7 @@ import pytest
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.kafka.wire.metadata import TopicMetadata
-from mmtool.plan.documents import SharesRecord
+from mmtool.plan.records.documents import SharesRecord
 from mmtool.replication.pump.bucket import BURST_SECONDS
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.pace import Pace

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from mmtool.plan.documents import State
+from mmtool.plan.records.documents import State
 from mmtool.testing.homecoming import ModelHomecoming
 from mmtool.testing.paired_flow import PairedFlow
 from mmtool.testing.paired_logs import PairedLog

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mmtool.kafka.control_view import ControlView
-from mmtool.plan.documents import FlowRecord, OwnerRecord, PositionRecord, ShardRecord, State
-from mmtool.plan.partition_rows import PartitionRow
+from mmtool.plan.flow.partition_rows import PartitionRow
+from mmtool.plan.records.documents import FlowRecord, OwnerRecord, PositionRecord, ShardRecord, State
 from mmtool.replication import progress
 from mmtool.replication.establish import doubtful
 from mmtool.replication.progress import RateMeter

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from mmtool.plan.documents import State
-from mmtool.plan.partition_rows import PartitionRow
+from mmtool.plan.flow.partition_rows import PartitionRow
+from mmtool.plan.records.documents import State
 from mmtool.replication.pump import quotas
 from mmtool.replication.pump.quotas import Quotas
 from mmtool.replication.watching import PositionsWatch

@@ -13,7 +13,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.kafka.wire.offsets import EARLIEST, ListedOffset
-from mmtool.plan.documents import State
+from mmtool.plan.records.documents import State
 from mmtool.replication.pump import silence
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.pace import Pace

@@ -9,7 +9,7 @@ import pytest
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.control_view import ControlView
-from mmtool.plan.documents import OwnerRecord, RefusedRecord
+from mmtool.plan.records.documents import OwnerRecord, RefusedRecord
 from mmtool.replication import refusals
 from mmtool.replication.refusals import Refusals
 

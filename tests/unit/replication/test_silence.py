@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mmtool.plan.documents import State
-from mmtool.plan.partition_rows import PartitionRow
+from mmtool.plan.flow.partition_rows import PartitionRow
+from mmtool.plan.records.documents import State
 from mmtool.replication.pump.silence import Unanswered
 from mmtool.replication.watching import PositionsWatch
 from mmtool.testing.maps import position_of

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mmtool.plan.slots import SlotsRecord
+from mmtool.plan.flow.slots import SlotsRecord
 from mmtool.replication.assignment import TaskAssignment
 from mmtool.replication.slot_watch import FreeSlot, SlotWatch
 from mmtool.replication.spark_slots import SparkSlots

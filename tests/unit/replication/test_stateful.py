@@ -10,8 +10,8 @@ import pytest
 from mmtool.errors import NotAuthorisedError, RefusedError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import PartitionLeader, TopicMetadata
-from mmtool.plan.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, FlowIdentity
-from mmtool.plan.topic_configs import ConfigEntry, Origin
+from mmtool.plan.records.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, FlowIdentity
+from mmtool.plan.topics.configs import ConfigEntry, Origin
 from mmtool.replication import stateful
 from mmtool.translation.types import ClusterId, TopicId
 

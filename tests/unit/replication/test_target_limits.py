@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mmtool.plan.topic_configs import ConfigEntry, Origin, SetConfig
+from mmtool.plan.topics.configs import ConfigEntry, Origin, SetConfig
 from mmtool.replication.target_limits import FOR_EVER, TargetLimits
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.control_view import ControlView
-from mmtool.plan.documents import OwnerRecord
-from mmtool.plan.slots import SlotsRecord
+from mmtool.plan.flow.slots import SlotsRecord
+from mmtool.plan.records.documents import OwnerRecord
 from mmtool.replication import task
 from mmtool.replication.assignment import FlowAssignment, Tally, TaskAssignment
 from mmtool.replication.pump.errors import InDoubtError

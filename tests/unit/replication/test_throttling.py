@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import UnreachableError
-from mmtool.plan.documents import UseRecord
+from mmtool.plan.records.documents import UseRecord
 from mmtool.replication import throttling
 from mmtool.replication.throttling import Throttling
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from mmtool.plan.documents import State
-from mmtool.plan.topics import source_deleted
+from mmtool.plan.records.documents import State
+from mmtool.plan.topics.facts import source_deleted
 from mmtool.replication.looking import TopicsLook
 from mmtool.replication.mirror_topics import TopicsView
 from mmtool.replication.mirrored_topic import MirroredTopic

@@ -13,7 +13,7 @@ from mmtool.kafka.wire.acls import (
     ListedBindings,
 )
 from mmtool.kafka.wire.rights import Rights
-from mmtool.plan.fences import Binding
+from mmtool.plan.failover.acl_fence import Binding
 from mmtool.testing.protocol import raw, read
 
 DENY = Binding("a", "LITERAL", "User:b", "*", "WRITE", "DENY")

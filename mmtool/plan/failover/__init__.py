@@ -1,0 +1,1 @@
+"""Failover plans as data: steps, guards, risks, fences."""

@@ -1,0 +1,85 @@
+"""The limits of a drill: whether it recovered fast enough, and read few enough records again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.plan.failover.drill import shadowed
+from mmtool.plan.words import counted, few
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+_WORST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a drill may cost; None where that is not limited.
+
+    Attributes:
+        rto_seconds: From the beginning to the last offset read back, at the most.
+        reread_records: Records that all groups read again together, at the most.
+    """
+
+    rto_seconds: float | None = None
+    reread_records: int | None = None
+
+
+def missed(row: Mapping[str, Any], limits: Limits) -> str:
+    """Which limits were missed, with both figures and the worst groups; empty when all are met.
+
+    A figure that is not known misses its limit.
+
+    Args:
+        row: The operation's row, as ``failover drill -o json`` has it.
+        limits: What was asked for.
+    """
+    again, by_group = _reread(row)
+    rto = row["rto_seconds"]
+    missed_rto = _exceeds(rto, limits.rto_seconds)
+    if not missed_rto and not _exceeds(again, limits.reread_records):
+        return ""
+    return f"{_rto(rto, limits)}; {_reread_words(again, limits)}{_worst(by_group)}"
+
+
+def _exceeds(figure: float | None, limit: float | None) -> bool:
+    return limit is not None and (figure is None or figure > limit)
+
+
+def _rto(seconds: float | None, limits: Limits) -> str:
+    figure = "is not known" if seconds is None else f"{seconds:g} s"
+    return f"RTO {figure}{_limit(limits.rto_seconds, ' s')}"
+
+
+def _reread_words(records: int | None, limits: Limits) -> str:
+    figure = "an unknown number of records" if records is None else counted(records, "record")
+    return f"{figure} read again{_limit(limits.reread_records)}"
+
+
+def _limit(limit: float | None, unit: str = "") -> str:
+    return "" if limit is None else f" (limit {limit:g}{unit})"
+
+
+def _reread(row: Mapping[str, Any]) -> tuple[int | None, dict[str, int | None]]:
+    """In all, and by group; None where it is not known."""
+    by_group = {shadowed(group["group"]): _of_group(group["partitions"]) for group in row["groups"]}
+    if row["reread_records"] is None or None in by_group.values():
+        return None, by_group
+    return row["reread_records"], by_group
+
+
+def _of_group(partitions: Sequence[Mapping[str, Any]]) -> int | None:
+    """Partitions with a reason are left without a commit: nothing is read again there."""
+    moved = [one["reread_max"] for one in partitions if not one["reason"]]
+    return None if None in moved else sum(moved)
+
+
+def _worst(by_group: Mapping[str, int | None]) -> str:
+    """The groups that read the most again; those of which it is not known first."""
+    costly = [(name, number) for name, number in by_group.items() if number != 0]
+    costly.sort(key=lambda one: (one[1] is not None, -(one[1] or 0), one[0]))
+    named = [f"{name} {'not known' if number is None else f'{number:,}'}" for name, number in costly]
+    return f": {few(named, _WORST)}" if named else ""

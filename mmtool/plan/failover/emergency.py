@@ -1,0 +1,283 @@
+"""An emergency failover as data: made of what the target alone knows, with what it costs told first.
+
+K  nothing is asked of the source, so nothing here is about it but what the target was told while it lived
+L  a partition's loss is never told smaller than what was seen: from the mirror's frontier to the source's last seen
+   end, or to where some group had read there; and what the target has deleted that a group has not read
+R  a group reads again at most what the target holds behind its answer, wherever it had got to since it was last seen
+U  a partition that nobody knows a position of is left without one, unless the operator says where to begin
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from mmtool.plan.failover.failover_plan import (
+    FailoverPlan,
+    Guard,
+    active_guards,
+    blocking_guards,
+    state_guards,
+)
+from mmtool.plan.failover.risks import Risk
+from mmtool.plan.failover.steps import Mode, steps_of
+from mmtool.plan.groups.applications import NO_STATE, with_lost_state
+from mmtool.plan.groups.commit_rates import expected_reread
+from mmtool.plan.groups.offsets import GroupPlan, Rules, Verdict, guard, plan_group, unknown_group
+from mmtool.plan.words import counted, few
+from mmtool.translation.answers import Bounded, Knowledge, Refused, Skipping
+from mmtool.translation.clamp import clamp_checkpoint
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.refusals import Reason, Sides
+from mmtool.translation.types import UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.plan.failover.emergency_facts import EmergencyFacts
+    from mmtool.plan.groups.applications import AppState
+    from mmtool.plan.groups.facts import Commit, GroupFacts
+    from mmtool.plan.groups.offsets import PartitionFacts
+    from mmtool.plan.words import Names
+    from mmtool.translation.answers import Answer
+    from mmtool.translation.types import TopicPartition
+
+_RULES = Rules(allow_skip=True, source_lost=True)
+_SHORT_SECONDS = 10.0
+
+
+class Unknowns(StrEnum):
+    """``--unknown``: where a group goes on in a partition that nobody knows its position of."""
+
+    LEAVE = "leave"
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a plan costs over all of its groups; a partition that several of them read is lost once.
+
+    Attributes:
+        lost: Records; UNKNOWN where some partition's loss is.
+        reread: Records, of each group those that it reads again, at the most.
+        expected: The same as it is expected; UNKNOWN where it is of some partition.
+        oldest_seconds: The oldest knowledge of a position; UNKNOWN where there is none at all.
+    """
+
+    lost: int | Unknown
+    reread: int
+    oldest_seconds: float | Unknown
+    expected: int | Unknown = UNKNOWN
+    partitions_at_risk: tuple[TopicPartition, ...] = field(default=())
+
+
+def plan_emergency(
+    operation_id: str,
+    names: Names,
+    facts: EmergencyFacts,
+    unknowns: Unknowns = Unknowns.LEAVE,
+    state: AppState = NO_STATE,
+) -> FailoverPlan:
+    """The plan for groups as the target knows them."""
+    plans = [_group(group, facts, unknowns) for group in facts.groups]
+    plans += [unknown_group(name, _RULES.direction) for name in facts.unknown]
+    plans = [with_lost_state(plan, state) for plan in plans]
+    sides = Sides(names.source, names.target)
+    found = tuple(replace(plan, sides=sides) for plan in sorted(plans, key=lambda plan: plan.group))
+    guards = (
+        *_never_ran(facts, names),
+        *active_guards(facts.groups, names),
+        *state_guards(state, names.target),
+        *blocking_guards(found, after_drain=True),
+    )
+    risks = {
+        (plan.group, verdict.source): _risk(verdict, facts)
+        for plan in found
+        for verdict in plan.verdicts
+        if verdict.source is not None and verdict.source in facts.partitions
+        if verdict.refusal is not Reason.STATE_NOT_MIRRORED  # it is no record that a group reads
+    }
+    return FailoverPlan(
+        operation_id,
+        Mode.EMERGENCY,
+        names.flow,
+        found,
+        steps_of(Mode.EMERGENCY, names, found, state=state.moved),
+        guards,
+        risks,
+        state=state.moved,
+        without_state=state.without,
+    )
+
+
+def _never_ran(facts: EmergencyFacts, names: Names) -> tuple[Guard, ...]:
+    if facts.partitions:
+        return ()
+    return (Guard(Reason.NEVER_RAN, f"flow {names.flow} never ran: nothing of it is on {names.target}"),)
+
+
+def _group(group: GroupFacts, facts: EmergencyFacts, unknowns: Unknowns) -> GroupPlan:
+    plan = plan_group(group, facts.partitions, _RULES)
+    verdicts = [_settled(group, verdict, facts, unknowns) for verdict in plan.verdicts]
+    return replace(plan, verdicts=tuple(verdicts))
+
+
+def _settled(group: GroupFacts, verdict: Verdict, facts: EmergencyFacts, unknowns: Unknowns) -> Verdict:
+    """What the rules of a living source leave open."""
+    known = None if verdict.source is None else facts.partitions.get(verdict.source)
+    if known is None or verdict.source is None:
+        return verdict
+    if verdict.commit is None:
+        return _without_word(group, verdict, known, unknowns)
+    word = facts.words.get((group.group, verdict.source))
+    if known.target_log is UNKNOWN or word is None:
+        return verdict
+    if not (facts.born_there or verdict.refusal is Reason.NEVER_RAN):
+        return verdict
+    commit = UpstreamOffset(verdict.commit.offset)
+    answer = clamp_checkpoint(known.map, commit, word.downstream, target=known.target_log)
+    return _answered(group, verdict, known, answer, Knowledge.CHECKPOINTS)
+
+
+def _without_word(group: GroupFacts, verdict: Verdict, known: PartitionFacts, unknowns: Unknowns) -> Verdict:
+    """A commit that stands on the target already is better than a rule; a rule needs the target's log."""
+    before, log = group.before.get(known.other(_RULES.direction)), known.target_log
+    if unknowns is Unknowns.LEAVE or before is not None:
+        return replace(verdict, refusal=Reason.SOURCE_UNREACHABLE, before=before)
+    if known.problems:
+        why = known.problems
+        return replace(verdict, refusal=Reason.PARTITION_MISSING, blocks=True, detail=why, is_unasked=True)
+    if log is UNKNOWN:
+        return verdict
+    held = log.log_end - log.log_start
+    answer = Bounded(log.log_start, held) if unknowns is Unknowns.EARLIEST else Skipping(log.log_end, held)
+    return _answered(group, verdict, known, answer, None)
+
+
+def _answered(
+    group: GroupFacts,
+    verdict: Verdict,
+    known: PartitionFacts,
+    answer: Answer | Skipping,
+    knowledge: Knowledge | None,
+) -> Verdict:
+    assert not isinstance(answer, Refused)
+    before: Commit | None = group.before.get(known.other(_RULES.direction))
+    refusal = guard(group.there, answer.offset, before, allow_rewind=False)
+    return replace(
+        verdict,
+        answer=answer,
+        refusal=refusal,
+        blocks=refusal is not None,
+        before=before,
+        knowledge=knowledge,
+    )
+
+
+def _risk(verdict: Verdict, facts: EmergencyFacts) -> Risk:
+    assert verdict.source is not None
+    known = facts.partitions[verdict.source]
+    word = facts.words.get((verdict.group, verdict.source))
+    age: float | Unknown = UNKNOWN if word is None else max(0, facts.now_ms - word.known_ms) / 1000
+    lost = _lost(verdict.source, known, facts)
+    if isinstance(verdict.answer, Skipping) and lost is not UNKNOWN:
+        lost += verdict.answer.skip_max
+    if verdict.answer is None or isinstance(verdict.answer, Refused) or known.target_log is UNKNOWN:
+        return Risk(lost, UNKNOWN, age)
+    most = max(0, known.target_log.log_end - verdict.answer.offset)
+    rate = facts.rates.get((verdict.group, verdict.source), UNKNOWN)
+    return Risk(lost, most, age, expected_reread(rate, age, most))
+
+
+def _lost(place: TopicPartition, known: PartitionFacts, facts: EmergencyFacts) -> int | Unknown:
+    """Counted in offsets: some of them may be markers, or compacted away."""
+    end = facts.source_ends.get(place)
+    if end is None or known.map is None:
+        return UNKNOWN
+    return max(0, end - known.map.upstream_frontier)
+
+
+def records_lost(facts: EmergencyFacts) -> dict[TopicPartition, int]:
+    """Of each partition, as far as that is known; whoever reads it."""
+    lost = {place: _lost(place, known, facts) for place, known in facts.partitions.items()}
+    return {place: number for place, number in lost.items() if number is not UNKNOWN}
+
+
+def costs_of(plan: FailoverPlan) -> Costs:
+    """What a plan costs, of the groups that it moves."""
+    lost: dict[TopicPartition, int | Unknown] = {}
+    for (_, place), risk in plan.risks.items():
+        before = lost.get(place, 0)
+        lost[place] = UNKNOWN if before is UNKNOWN or risk.lost is UNKNOWN else max(before, risk.lost)
+    ages = [risk.age_seconds for risk in plan.risks.values() if risk.age_seconds is not UNKNOWN]
+    rereads = [risk.reread for risk in plan.risks.values() if risk.reread is not UNKNOWN]
+    numbers = [number for number in lost.values() if number is not UNKNOWN]
+    return Costs(
+        sum(numbers) if len(numbers) == len(lost) else UNKNOWN,
+        sum(rereads),
+        max(ages, default=UNKNOWN),
+        total_expected(plan.risks.values()),
+        tuple(sorted(place for place, number in lost.items() if number is UNKNOWN or number > 0)),
+    )
+
+
+def total_expected(risks: Iterable[Risk]) -> int | Unknown:
+    """Records that are expected to be read again, over all; UNKNOWN where some partition's number is."""
+    expected = [risk.expected for risk in risks if risk.reread is not UNKNOWN]
+    known = [number for number in expected if number is not UNKNOWN]
+    return sum(known) if len(known) == len(expected) else UNKNOWN
+
+
+def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknown = UNKNOWN) -> Iterable[str]:
+    """What an operator must know before agreeing, in sentences; ``silent_seconds`` as `EmergencyFacts` has it."""
+    costs = costs_of(plan)
+    left = [v.source for of in plan.groups for v in of.verdicts if v.refusal is Reason.SOURCE_UNREACHABLE]
+    if left:
+        yield (
+            f"{names.target} has no checkpoint of {counted(len(left), 'partition')} of these groups'"
+            f" topics ({few(sorted(map(str, left)), 3)}): the groups get no offset there without"
+            " --unknown earliest or latest"
+        )
+    at = costs.partitions_at_risk
+    if costs.lost is UNKNOWN:
+        yield (
+            f"{names.target} has no record of where {names.source} ended, so the number of lost records"
+            f" is unknown: {few(at)}"
+        )
+    elif costs.lost:
+        are, them = ("is", "it") if costs.lost == 1 else ("are", "them")
+        skips = f" does not, or these groups skip {them}" if _skips(plan) else " does not"
+        yield (
+            f"at most {counted(costs.lost, 'record')} {are} lost: {names.source} was last seen to hold"
+            f" {them}, and {names.target}{skips} ({few(at)})"
+        )
+    if silent_seconds is not UNKNOWN and silent_seconds > _SHORT_SECONDS and costs.lost is not UNKNOWN:
+        yield (
+            f"{names.target} last heard from {names.source} {silent_seconds:.0f} s ago: records written"
+            " there since are lost as well, and are not counted here"
+        )
+    if costs.oldest_seconds is not UNKNOWN:
+        yield f"checkpoints are up to {costs.oldest_seconds:.0f} s old: {_read_again(costs, names)}"
+
+
+def _skips(plan: FailoverPlan) -> bool:
+    answers = [verdict.answer for group in plan.groups for verdict in group.verdicts]
+    return any(isinstance(answer, Skipping) and answer.skip_max for answer in answers)
+
+
+def _read_again(costs: Costs, names: Names) -> str:
+    if costs.reread == 0:
+        return "nothing is read again"
+    most = f"at most {counted(costs.reread, 'record')}"
+    if costs.expected is UNKNOWN:
+        since = f"the records that groups have committed on {names.source} since are read again, {most}"
+        return f"{since}; the expected number is unknown, because the commit rate of a group is unknown"
+    if costs.expected == 0:
+        return (
+            f"no record is expected to be read again, because no group was committing on {names.source}"
+            f" ({most})"
+        )
+    by = f"by the rates at which groups were committing on {names.source}"
+    return f"{counted(costs.expected, 'record')} are expected to be read again {by} ({most})"

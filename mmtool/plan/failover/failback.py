@@ -1,0 +1,230 @@
+"""A failback as data: groups that went on at a flow's target go home to its source, behind what diverged there.
+
+H  nobody is moved back at home: who has committed further there before it was lost stays there
+D  records of the diverged tail that a group passes over are counted, and are never called skipped
+W  what was born away is home before a group goes on behind it: until then its offset is not known
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from mmtool.plan.failover.divergence import TO_FILE, Diverged, Replay
+from mmtool.plan.failover.failover_plan import (
+    FailoverPlan,
+    Guard,
+    active_guards,
+    blocking_guards,
+    state_guards,
+)
+from mmtool.plan.failover.replay import replay_guards, with_read_before
+from mmtool.plan.failover.steps import Mode, steps_of
+from mmtool.plan.groups.applications import NO_STATE, with_lost_state
+from mmtool.plan.groups.offsets import Direction, GroupPlan, Rules, Verdict, answer_of, unknown_group
+from mmtool.plan.words import Names, counted
+from mmtool.translation.answers import Bounded, Exact, Knowledge, Refused, SourceLog, TargetLog
+from mmtool.translation.diverged import go_home, go_home_by_syncs, go_home_in_pair
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.refusals import Reason, Sides
+from mmtool.translation.types import DownstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Mapping
+
+    from mmtool.plan.failover.failback_facts import HomeFacts
+    from mmtool.plan.groups.applications import AppState, StateTopic
+    from mmtool.plan.groups.facts import Commit, GroupFacts
+    from mmtool.plan.groups.offsets import PartitionFacts
+    from mmtool.translation.answers import Answer
+    from mmtool.translation.diverged import DivergedTail, HomewardAnswer
+    from mmtool.translation.types import TopicPartition
+
+_FORWARD = Rules(Direction.FORWARD)
+
+
+@dataclass(frozen=True, slots=True)
+class Homecoming:
+    """A plan, and what of the diverged tail its groups pass over or still read, by partition at home.
+
+    Attributes:
+        passed: Records below some group's offset, that no group away has seen.
+        ahead: Records that a group which was behind away will read.
+        state: Of the Kafka Streams applications among the groups.
+    """
+
+    plan: FailoverPlan
+    passed: Mapping[TopicPartition, int]
+    ahead: Mapping[TopicPartition, int]
+    state: AppState = NO_STATE
+
+    @property
+    def diverged_records(self) -> int:
+        """How many records groups pass over; one that several of them pass is counted once."""
+        return sum(self.passed.values())
+
+
+def plan_failback(
+    operation_id: str,
+    names: Names,
+    facts: HomeFacts,
+    diverged: Diverged = TO_FILE,
+    standing: Container[str] = (),
+) -> Homecoming:
+    """Where groups go on at home.
+
+    Args:
+        operation_id: Its name.
+        names: Of the flow's clusters.
+        facts: What both clusters say.
+        diverged: What becomes of the diverged tail.
+        standing: Topics at home whose tail is as it will be, because nothing more of them is mirrored.
+    """
+    passed: dict[TopicPartition, int] = {}
+    ahead: dict[TopicPartition, int] = {}
+    plans = [_group(group, facts, passed, ahead) for group in facts.groups]
+    plans += [unknown_group(name, Direction.REVERSE) for name in facts.unknown]
+    replayed = diverged == Replay()
+    if replayed:
+        plans = [with_read_before(plan, facts) for plan in plans]
+    state = _with_diverged(facts.state, facts, names, standing)
+    plans = [with_lost_state(plan, state) for plan in plans]
+    sides = Sides(names.target, names.source, is_reverse=True)
+    found = tuple(replace(plan, sides=sides) for plan in sorted(plans, key=lambda plan: plan.group))
+    turned = Names(names.target, names.source)  # commits are read away, and written at home
+    guards: tuple[Guard, ...] = (
+        *(replay_guards(names, facts, standing) if replayed else ()),
+        *active_guards(facts.groups, turned),
+        *state_guards(state, names.source),
+        *blocking_guards(found, after_drain=False),
+    )
+    steps = steps_of(Mode.FAILBACK, names, found, facts.topics, diverged=diverged, state=state.moved)
+    released = tuple(topic for topic in facts.topics if topic not in facts.kept)
+    plan = FailoverPlan(
+        operation_id,
+        Mode.FAILBACK,
+        names.flow,
+        found,
+        steps,
+        guards,
+        released=released,
+        diverged=diverged,
+        state=state.moved,
+        without_state=state.without,
+    )
+    return Homecoming(plan, passed, ahead, state)
+
+
+def _with_diverged(state: AppState, facts: HomeFacts, names: Names, standing: Container[str]) -> AppState:
+    """The state of the target cannot replace that of the source where records of the source's never left it."""
+
+    def judged(topic: StateTopic) -> StateTopic:
+        records = sum(tail.records for place, tail in facts.tails.items() if place.topic == topic.name)
+        if topic.lost or not records or topic.name not in standing:
+            return topic
+        never = f"{counted(records, 'record')} of it on {names.source} never reached {names.target}"
+        return replace(topic, lost=never)
+
+    return replace(state, topics=tuple(map(judged, state.topics)))
+
+
+def _group(
+    group: GroupFacts,
+    facts: HomeFacts,
+    passed: dict[TopicPartition, int],
+    ahead: dict[TopicPartition, int],
+) -> GroupPlan:
+    if group.problem:
+        return unknown_group(group.group, Direction.REVERSE, group.problem)
+    verdicts = [
+        _verdict(group, place, commit, facts, passed, ahead) for place, commit in group.commits.items()
+    ]
+    if not verdicts:
+        verdicts = [Verdict(group.group, None, None, refusal=Reason.NO_COMMIT)]
+    return GroupPlan(group.group, Direction.REVERSE, tuple(sorted(verdicts, key=_order)))
+
+
+def _order(verdict: Verdict) -> tuple[TopicPartition | tuple[str, int], ...]:
+    return (verdict.source or ("", 0), verdict.target or ("", 0))
+
+
+def _verdict(
+    group: GroupFacts,
+    place: TopicPartition,
+    commit: Commit,
+    facts: HomeFacts,
+    passed: dict[TopicPartition, int],
+    ahead: dict[TopicPartition, int],
+) -> Verdict:
+    mirrored, born = facts.mirrored.get(place), facts.born.get(place)
+    if mirrored is not None and (mirrored.map or mirrored.synced or facts.one_name):
+        home = mirrored.source
+        answer = _behind_the_tail(mirrored, home, commit, facts, passed, ahead)
+    elif born is not None:
+        home = born.target
+        answer = _brought_home(born, commit)
+    else:
+        return Verdict(group.group, None, place, commit, refusal=Reason.NOT_MIRRORED)
+    before = group.before.get(home)
+    if not isinstance(answer, Refused) and before is not None and before.offset > answer.offset:
+        answer = Exact(before.offset)
+    refusal = answer.reason if isinstance(answer, Refused) else None
+    if refusal is None and not group.there.idle:
+        refusal = Reason.ACTIVE_ON_TARGET
+    return Verdict(
+        group.group,
+        home,
+        place,
+        commit,
+        answer=None if isinstance(answer, Refused) else answer,
+        refusal=refusal,
+        blocks=refusal is not None,
+        before=before,
+        knowledge=_knowledge(mirrored),
+    )
+
+
+def _knowledge(mirrored: PartitionFacts | None) -> Knowledge:
+    by_mm2 = mirrored is not None and mirrored.map is None and mirrored.synced is not None
+    return Knowledge.OFFSET_SYNCS if by_mm2 else Knowledge.OFFSET_RUNS
+
+
+def _brought_home(born: PartitionFacts, commit: Commit) -> Answer:
+    """A topic that was made away: the way back alone tells of it."""
+    answer, _ = answer_of(born, commit, _FORWARD)
+    assert isinstance(answer, (Exact, Bounded, Refused))
+    return answer
+
+
+def _behind_the_tail(
+    known: PartitionFacts,
+    home: TopicPartition,
+    commit: Commit,
+    facts: HomeFacts,
+    passed: dict[TopicPartition, int],
+    ahead: dict[TopicPartition, int],
+) -> Answer:
+    tail = facts.tails.get(home)
+    if known.target_log is UNKNOWN or known.source_log is UNKNOWN or tail is None:
+        return Refused(Reason.PARTITION_MISSING)
+    found = _homeward(known, tail, DownstreamOffset(commit.offset), known.target_log, known.source_log, facts)
+    if isinstance(found, Refused):
+        return found
+    passed[home] = max(passed.get(home, 0), found.diverged_records)
+    ahead[home] = max(ahead.get(home, 0), found.diverged_ahead)
+    return found.answer
+
+
+def _homeward(
+    known: PartitionFacts,
+    tail: DivergedTail,
+    commit: DownstreamOffset,
+    away: TargetLog,
+    home: SourceLog,
+    facts: HomeFacts,
+) -> HomewardAnswer:
+    if facts.one_name:
+        return go_home_in_pair(known.map, known.back, tail, commit, away=away, home=home)
+    if known.map is None:
+        return go_home_by_syncs(known.synced, tail, commit, away=away, home=home)
+    return go_home(known.map, tail, commit, away=away, home=home)

@@ -1,0 +1,222 @@
+"""A failover as data: frozen steps that are shown, confirmed, executed and reported, always the same.
+
+Rehearsal and execution build this plan from the same facts by the same function; there is no second way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.plan.failover.divergence import TO_FILE, Diverged
+from mmtool.plan.failover.fence_plan import NO_FENCE, Fence
+from mmtool.plan.failover.steps import Mode, steps_of
+from mmtool.plan.groups.applications import NO_STATE, with_lost_state
+from mmtool.plan.groups.facts import occupied
+from mmtool.translation.refusals import Reason
+from mmtool.translation.types import TopicPartition, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mmtool.plan.failover.risks import Risk
+    from mmtool.plan.failover.state_lag import StateLag
+    from mmtool.plan.failover.steps import Step
+    from mmtool.plan.groups.applications import AppState
+    from mmtool.plan.groups.facts import GroupFacts, GroupStanding
+    from mmtool.plan.groups.offsets import GroupPlan, Verdict
+    from mmtool.plan.words import Names
+    from mmtool.translation.answers import SourceLog
+
+
+KNOWN_AFTER_DRAIN = "known after drain"
+"""The reason of a partition whose offset cannot be told before the mirror has caught up."""
+
+_SAID_OF_GROUPS = frozenset({Reason.ACTIVE_ON_TARGET, Reason.STATE_NOT_MIRRORED})
+"""Said once for a group, by a guard that names its members or its topics."""
+
+_CURED_BY_DRAIN = frozenset({Reason.NEVER_RAN, Reason.BEYOND_MIRROR, Reason.PARTITION_MISSING})
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Why the plan must not be executed: a stable word, the sentence, and what to do where the word does not say it."""
+
+    code: str
+    sentence: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FailoverPlan:
+    """What is going to happen to which groups.
+
+    Attributes:
+        operation_id: Names this operation everywhere.
+        flow: As an operator writes it.
+        groups: Offsets as far as they are known now.
+        guards: What forbids it; an executable plan has none.
+        released: Topics of the source that are mirrored again when a failback is done.
+        risks: By group and partition of the source, what moving costs besides; nothing where nothing is at risk.
+        fence: What keeps producers off the source.
+        diverged: What becomes of the diverged tail of a failback.
+        state: Changelogs and repartition topics of Kafka Streams applications that go along.
+        lags: For an emergency, how far each of these topics is from the offsets.
+        without_state: ``--without-state``: applications go also where their state does not.
+    """
+
+    operation_id: str
+    mode: Mode
+    flow: str
+    groups: tuple[GroupPlan, ...]
+    steps: tuple[Step, ...]
+    guards: tuple[Guard, ...] = ()
+    risks: Mapping[tuple[str, TopicPartition], Risk] = field(default_factory=dict)
+    released: tuple[str, ...] = ()
+    fence: Fence = NO_FENCE
+    diverged: Diverged = TO_FILE
+    state: tuple[str, ...] = ()
+    without_state: bool = False
+    lags: tuple[StateLag, ...] = ()
+
+    @property
+    def executable(self) -> bool:
+        return not self.guards
+
+
+def plan_planned(
+    operation_id: str,
+    names: Names,
+    groups: Iterable[GroupFacts],
+    plans: Iterable[GroupPlan],
+    fence: Fence = NO_FENCE,
+    state: AppState = NO_STATE,
+) -> FailoverPlan:
+    """The plan for groups as they stand, with translations as far as the mirror goes."""
+    facts, found = tuple(groups), tuple(with_lost_state(plan, state) for plan in plans)
+    guards = (
+        *active_guards(facts, names),
+        *state_guards(state, names.target),
+        *blocking_guards(found, after_drain=False),
+        *(Guard(guard.code, guard.sentence, guard.remedy) for guard in fence.rules.guards),
+    )
+    steps = steps_of(Mode.PLANNED, names, found, fence=fence, state=state.moved)
+    return FailoverPlan(
+        operation_id,
+        Mode.PLANNED,
+        names.flow,
+        found,
+        steps,
+        guards,
+        fence=fence,
+        state=state.moved,
+        without_state=state.without,
+    )
+
+
+def active_guards(groups: Iterable[GroupFacts], names: Names) -> tuple[Guard, ...]:
+    """Groups with members: on the source their commits still move, on the target they would be pulled about.
+
+    Asked of the groups and not of the verdicts, so that a mirror which is behind hides nobody.
+    """
+    facts = tuple(groups)
+    there = [group for group in facts if not group.there.idle]
+    return (
+        *(
+            _active("active_on_source", group.group, names.source, group.here)
+            for group in facts
+            if not group.here.idle
+        ),
+        *(_active(Reason.ACTIVE_ON_TARGET, group.group, names.target, group.there) for group in there),
+    )
+
+
+def state_guards(state: AppState, cluster: str) -> tuple[Guard, ...]:
+    """Applications that would start on ``cluster`` without their state, unless the operator has allowed that."""
+    return tuple(
+        Guard(
+            Reason.STATE_NOT_MIRRORED,
+            f"group {group} is a Kafka Streams application, and its state is not on {cluster}: {state.why_lost(group)}",
+            "mirror its changelogs under their own names (IdentityReplicationPolicy, and within `topics`), or add"
+            " --without-state: it then starts with empty state",
+        )
+        for group in (() if state.without else state.losing)
+    )
+
+
+def name_guards(groups: Iterable[GroupFacts], cluster: str) -> tuple[Guard, ...]:
+    """Groups whose name belongs to a share or streams group where their offsets would be written."""
+    return tuple(
+        _active(Reason.ACTIVE_ON_TARGET, group.group, cluster, group.there)
+        for group in groups
+        if group.there.kind
+    )
+
+
+def _active(code: str, group: str, cluster: str, standing: GroupStanding) -> Guard:
+    remedy = (
+        f"delete it on {cluster}, or give the consumer group another name"
+        if standing.kind
+        else f"stop the group's consumers on {cluster}, and wait until their session has ended"
+    )
+    return Guard(code, occupied(group, cluster, standing), remedy)
+
+
+def blocking_guards(plans: Iterable[GroupPlan], *, after_drain: bool) -> tuple[Guard, ...]:
+    """Verdicts that keep a group from being written; before the drain, only those that no drain cures."""
+    return tuple(
+        Guard(verdict.refusal, f"group {plan.group}, {_place(verdict)}: {plan.why(verdict)}")
+        for plan in plans
+        for verdict in plan.blocking
+        if verdict.refusal is not None
+        and verdict.refusal not in _SAID_OF_GROUPS
+        and (after_drain or not drain_cures(verdict))
+    )
+
+
+def drain_cures(verdict: Verdict) -> bool:
+    """Whether the offset is refused now only because the mirror is behind; a drain elects no leader."""
+    return verdict.blocks and verdict.refusal in _CURED_BY_DRAIN and not verdict.is_unasked
+
+
+def _place(verdict: Verdict) -> str:
+    return str(verdict.source or "every partition")
+
+
+def moved_meanwhile(
+    before: Iterable[GroupFacts], now: Iterable[GroupFacts], cluster: str
+) -> tuple[Guard, ...]:
+    """Groups that committed on ``cluster`` between two looks without members: an application uses assign()."""
+    earlier = {group.group: group.commits for group in before}
+    return tuple(
+        Guard(
+            "source_commits_moved",
+            f"group {group.group} has no members on {cluster}, and its commits still move",
+        )
+        for group in now
+        if group.commits != earlier[group.group]
+    )
+
+
+def drain_goal(
+    groups: Iterable[GroupFacts], logs: Mapping[TopicPartition, SourceLog]
+) -> dict[TopicPartition, UpstreamOffset]:
+    """How far each partition of the groups' topics must be mirrored: past every commit, and to the end.
+
+    That all of it is on the target is what makes the loss zero, and not merely the re-reading. A partition
+    that is empty and that nobody committed for needs no mirror.
+
+    Args:
+        groups: Read when they stood still.
+        logs: Of every partition of their topics, read later; the end is the last stable offset under
+            read_committed.
+    """
+    commits: dict[TopicPartition, int] = {}
+    for group in groups:
+        for place, commit in group.commits.items():
+            commits[place] = max(commits.get(place, 0), commit.offset)
+    return {
+        place: UpstreamOffset(max(log.log_end, commits.get(place, 0)))
+        for place, log in logs.items()
+        if place in commits or log.log_end > log.log_start
+    }

@@ -1,0 +1,141 @@
+"""How producers are kept off the source while they move: what was asked for, as steps and the journal tell it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+from mmtool.plan.failover.acl_fence import Binding, FencePlan
+from mmtool.plan.words import few
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mmtool.plan.groups.facts import GroupFacts
+
+WATCH_SECONDS = 2.0
+
+
+class FenceKind(StrEnum):
+    """Who keeps producers off the source (the contract's words)."""
+
+    NONE = "none"
+    """Nobody: producers may stay while groups move."""
+    ACL = "acl"
+    """A DENY of WRITE for each principal that a rule lets write."""
+    HOOK = "hook"
+    """An executable of the operator's."""
+    WATCH = "watch"
+    """The operator, who has stopped the producers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """One fence.
+
+    Attributes:
+        topics: What is fenced: the flow's topics that the moved groups have commits for.
+        rules: What is denied, for `FenceKind.ACL`; nothing for the other kinds.
+        watch_seconds: How long the source's ends must stand still.
+        ends: Where the source's logs stood still behind it; empty before that was seen.
+    """
+
+    kind: FenceKind = FenceKind.NONE
+    topics: tuple[str, ...] = ()
+    rules: FencePlan = field(default_factory=lambda: FencePlan((), ()))
+    watch_seconds: float = WATCH_SECONDS
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    @property
+    def asked_for(self) -> bool:
+        return self.kind is not FenceKind.NONE
+
+    @property
+    def denies(self) -> tuple[Binding, ...]:
+        return self.rules.denies
+
+    def sentences(self, source: str, groups: str, flow: str) -> tuple[str, str, str]:
+        """What its three steps do: raise it, wait for transactions, watch the ends."""
+        topics, seconds = few(self.topics) or "no topic", f"{self.watch_seconds:g} s"
+        why = f"where {groups} commits in {flow}"
+        raising = {
+            FenceKind.ACL: f"on {source}, {self.rules.sentence} ({why})",
+            FenceKind.HOOK: f"let your hook keep producers off {topics} on {source} ({why})",
+            FenceKind.WATCH: f"deny no principal: the producers of {topics} on {source} are already"
+            f" stopped ({why})",
+        }
+        return (
+            raising.get(self.kind, ""),
+            f"wait until no transaction is open in {topics} on {source}",
+            f"check that the log ends of {topics} on {source} do not move for {seconds}",
+        )
+
+
+NO_FENCE = Fence()
+
+
+def topics_to_fence(groups: Iterable[GroupFacts], mirrored: Iterable[str]) -> tuple[str, ...]:
+    """The flow's topics that some groups have commits for."""
+    consumed = {place.topic for group in groups for place in group.commits}
+    return tuple(sorted(consumed.intersection(mirrored)))
+
+
+def fence_body(fence: Fence, *, stands: bool) -> dict[str, Any]:
+    """A fence as JSON values: enough to raise it again, and to lower it, without asking anybody.
+
+    Args:
+        fence: Which.
+        stands: Whether it may be there from now on, or is not there any more.
+    """
+    return {
+        "kind": fence.kind,
+        "topics": list(fence.topics),
+        "watch_seconds": fence.watch_seconds,
+        "denies": [list(deny) for deny in fence.denies],
+        "own": sorted(fence.rules.own),
+        "own_writes": sorted(fence.rules.own_writes),
+        "ends": [[*place, end] for place, end in sorted(fence.ends.items())],
+        "stands": stands,
+    }
+
+
+def fence_of(body: Mapping[str, Any]) -> Fence:
+    """The same back.
+
+    Raises:
+        KeyError, ValueError, TypeError: It is none.
+    """
+    topics = tuple(body["topics"])
+    denies = tuple(Binding(*row) for row in body["denies"])
+    try:
+        rules = FencePlan(
+            topics, denies, own=frozenset(body["own"]), own_writes=frozenset(body["own_writes"])
+        )
+    except AssertionError as error:
+        raise ValueError(f"no fence would be made of this: {error}") from error
+    ends = {TopicPartition(topic, partition): end for topic, partition, end in body["ends"]}
+    return Fence(FenceKind(body["kind"]), topics, rules, body["watch_seconds"], ends)
+
+
+def lowering_commands(denies: Iterable[Binding], bootstrap: str) -> list[str]:
+    """Kafka's own commands that remove exactly these denies: one for all topics that the same principals are denied."""
+    topics_of: dict[str, list[str]] = {}
+    for deny in sorted(denies):
+        topics_of.setdefault(deny.principal, []).append(deny.name)
+    principals_of: dict[tuple[str, ...], list[str]] = {}
+    for principal, topics in topics_of.items():
+        principals_of.setdefault(tuple(topics), []).append(principal)
+    return [
+        " ".join(
+            [
+                f"kafka-acls.sh --bootstrap-server {bootstrap} --remove --force",
+                *(f"--topic {quote(topic)}" for topic in topics),
+                *(f"--deny-principal {quote(principal)}" for principal in principals),
+                "--deny-host '*' --operation Write",
+            ]
+        )
+        for topics, principals in principals_of.items()
+    ]

@@ -1,0 +1,54 @@
+"""How long a newcomer waits for a seat in a group: members that died are waited for, one that lives keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mmtool.plan.flow.status import FlowMember
+
+SESSION_SECONDS = 10.0
+NEWCOMER_WAITS_SECONDS = 15.0
+"""For somebody who lives."""
+NOBODY_WAITS_SECONDS = 60.0
+"""For members that died: before a session ends nobody can tell, and the seat may be given to one dead after another."""
+_OUTLIVED_SECONDS = SESSION_SECONDS + 2.0
+
+
+@dataclass(slots=True)
+class SeatWait:
+    """A newcomer's wait, from when it asked on.
+
+    A. Only a holder that was seen for longer than a session ends it: the group may give the seat to a member that was
+       killed while it joined, which has it until its own session ends.
+
+    Attributes:
+        began: When, in seconds, by the clock that is asked later.
+        holder: Who had the seat at the last look; None where nobody did.
+    """
+
+    began: float
+    holder: FlowMember | None = None
+    _lasting: str = ""
+    _since: float = 0.0
+
+    def saw(self, holder: FlowMember | None, now: float) -> None:
+        """That one has the seat now. While members come and go nobody does for a moment, and nobody has lost it."""
+        self.holder = holder
+        if holder is not None and holder.client_id != self._lasting:
+            self._lasting, self._since = holder.client_id, now
+
+    def is_over(self, now: float) -> bool:
+        """Whether it makes no sense to wait on, since the seat is somebody else's, or nobody's still."""
+        waited = now - self.began
+        if self.holder is None:
+            return waited >= NOBODY_WAITS_SECONDS
+        return waited >= NEWCOMER_WAITS_SECONDS and now - self._since >= _OUTLIVED_SECONDS
+
+
+def waits(holder: FlowMember | None) -> str:
+    """For how long, in words."""
+    if holder is None:
+        return f"{NOBODY_WAITS_SECONDS:g} s at the most: members that died are still counted"
+    return f"{NEWCOMER_WAITS_SECONDS:g} s at the most"

@@ -1,0 +1,111 @@
+"""``--diverged replay``: whether new records away can stand for the diverged ones, and who reads which of them twice.
+
+H  what is written away comes home, or it is not written
+O  who goes home passes over the old records, or it is refused; who had read some at home before is told how many
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mmtool.plan.failover.failover_plan import Guard
+from mmtool.translation.answers import Bounded, Exact
+from mmtool.translation.types import DownstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+
+    from mmtool.plan.failover.failback_facts import HomeFacts
+    from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts, Verdict
+    from mmtool.plan.words import Names
+    from mmtool.translation.diverged import DivergedTail
+
+_INSTEAD = "use `--diverged topic NAME`, or `--diverged file`"
+
+
+def replay_guards(names: Names, facts: HomeFacts, topics: Container[str]) -> tuple[Guard, ...]:
+    """Why the tail must not be written away as new records; nothing where it can be.
+
+    Args:
+        names: Of the clusters.
+        facts: With what diverged.
+        topics: At home, whose tail is as it will be: nothing more of them is mirrored.
+    """
+    if not facts.one_name:
+        sentence = (
+            f"--diverged replay: records in a mirrored topic of {names.target} are not mirrored"
+            f" back to {names.source}"
+        )
+        return (Guard("no_way_home", sentence, _INSTEAD),)
+    tails = [(known, tail) for known, tail in _tails(facts) if known.source.topic in topics]
+    return (
+        *(guard for known, tail in tails for guard in _on_the_way(names, facts, known, tail)),
+        *(guard for known, _ in tails for guard in _behind(names, facts, known)),
+    )
+
+
+def _tails(facts: HomeFacts) -> Iterator[tuple[PartitionFacts, DivergedTail]]:
+    """Partitions that have diverged; what was never mirrored has not."""
+    for known in facts.mirrored.values():
+        tail = facts.tails.get(known.source)
+        if tail is not None and tail.records and (known.map is not None or known.synced is not None):
+            yield known, tail
+
+
+def _on_the_way(names: Names, facts: HomeFacts, known: PartitionFacts, tail: DivergedTail) -> Iterator[Guard]:
+    place = known.source
+    if known.map is None:
+        sentence = (
+            f"--diverged replay: MirrorMaker 2 runs {names.flow}, and it cannot skip records of {place}"
+        )
+        yield Guard("run_by_mm2", sentence, _INSTEAD)
+    elif known.target not in facts.born:
+        sentence = (
+            f"--diverged replay: flow {names.target}->{names.source} does not mirror {known.target.topic}"
+        )
+        yield Guard("no_way_home", sentence, f"add it to the topics of that flow, or {_INSTEAD}")
+    elif not tail.is_final:
+        sentence = f"--diverged replay: {known.target} on {names.target} may hold unrecorded records"
+        yield Guard(
+            "ambiguous",
+            sentence,
+            f"run `mmtool flow rebuild --execute`, which derives their offset runs, or {_INSTEAD}",
+        )
+
+
+def _behind(names: Names, facts: HomeFacts, known: PartitionFacts) -> Iterator[Guard]:
+    """Groups that will read the old records at home, and would read the new ones as well."""
+    for group in facts.groups:
+        commit = group.commits.get(known.target)
+        if commit is None or known.map is None:
+            continue
+        if known.map.runs.find_reverse(DownstreamOffset(commit.offset)) is not None:
+            sentence = (
+                f"--diverged replay: group {group.group} has not read every record of {known.target} on"
+                f" {names.target} that came from {names.source}, and would read the diverged records twice"
+                f" on {names.source}"
+            )
+            yield Guard(
+                "would_read_twice", sentence, f"let it catch up on {names.target} first, or {_INSTEAD}"
+            )
+
+
+def with_read_before(plan: GroupPlan, facts: HomeFacts) -> GroupPlan:
+    """The plan with what the group reads again: diverged records that it had read at home before that was lost."""
+    return replace(plan, verdicts=tuple(_read_before(verdict, facts) for verdict in plan.verdicts))
+
+
+def _read_before(verdict: Verdict, facts: HomeFacts) -> Verdict:
+    tail = None if verdict.source is None else facts.tails.get(verdict.source)
+    if tail is None or verdict.before is None:
+        return verdict
+    again = sum(max(0, min(part.records, verdict.before.offset - part.start)) for part in tail.parts)
+    if not again:
+        return verdict
+    match verdict.answer:
+        case Exact(offset):
+            return replace(verdict, answer=Bounded(offset, again))
+        case Bounded(offset, most):
+            return replace(verdict, answer=Bounded(offset, most + again))
+    return verdict

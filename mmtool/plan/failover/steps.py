@@ -1,0 +1,272 @@
+"""What an operation does, step by step: the words that rehearsal, executor, runbook and journal share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from mmtool.plan.failover.divergence import TO_FILE, Diverged, Replay, ToFile, ToTopic
+from mmtool.plan.failover.fence_plan import NO_FENCE, Fence, FenceKind
+from mmtool.plan.words import Names, counted, few
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.plan.groups.offsets import GroupPlan
+
+
+class Mode(StrEnum):
+    """How groups move (the contract's words)."""
+
+    PLANNED = "planned"
+    EMERGENCY = "emergency"
+    FAILBACK = "failback"
+    DRILL = "drill"
+
+
+class StepName(StrEnum):
+    """Every step there is; a mode has those of `ORDER`."""
+
+    CHECK = "check_groups"
+    FENCE = "fence"
+    TRANSACTIONS = "await_transactions"
+    ENDS = "watch_ends"
+    MARK = "mark_failed_over"
+    DRAIN = "drain"
+    FIND = "find_diverged"
+    EXPORT = "export_diverged"
+    DRAIN_BACK = "drain_back"
+    TRANSLATE = "translate"
+    VALIDATE = "validate"
+    PROVE = "prove_boundary"
+    WRITE = "write"
+    READ_BACK = "read_back"
+    HAND_OVER = "hand_over"
+    RELEASE = "release_topics"
+    READ = "read_first_records"
+    CLEAN_UP = "clean_up"
+    REPORT = "report"
+
+
+POINT_OF_NO_RETURN = StepName.WRITE
+"""Before it a failure leaves both clusters as they were; from it on the operation is finished forward."""
+
+_ENDING = (
+    StepName.VALIDATE,
+    StepName.WRITE,
+    StepName.READ_BACK,
+    StepName.HAND_OVER,
+    StepName.REPORT,
+)
+
+ORDER: dict[Mode, tuple[StepName, ...]] = {
+    Mode.PLANNED: (
+        StepName.CHECK,
+        StepName.DRAIN,
+        StepName.TRANSLATE,
+        StepName.PROVE,
+        *_ENDING,
+    ),
+    Mode.EMERGENCY: (StepName.CHECK, StepName.MARK, StepName.TRANSLATE, *_ENDING),
+    Mode.FAILBACK: (
+        StepName.CHECK,
+        StepName.DRAIN,
+        StepName.MARK,
+        StepName.FIND,
+        StepName.EXPORT,
+        StepName.DRAIN_BACK,
+        StepName.TRANSLATE,
+        *_ENDING[:-1],
+        StepName.RELEASE,
+        StepName.REPORT,
+    ),
+    Mode.DRILL: (
+        StepName.CHECK,
+        StepName.DRAIN,
+        StepName.TRANSLATE,
+        StepName.PROVE,
+        StepName.VALIDATE,
+        StepName.WRITE,
+        StepName.READ_BACK,
+        StepName.READ,
+        StepName.CLEAN_UP,
+        StepName.REPORT,
+    ),
+}
+
+_FENCING = (StepName.FENCE, StepName.TRANSACTIONS, StepName.ENDS)
+"""Between the check of the groups and the drain, where producers move as well."""
+
+
+def order_of(mode: Mode, fence: FenceKind = FenceKind.NONE) -> tuple[StepName, ...]:
+    """A mode's steps, with those of a fence where one is asked for."""
+    order = ORDER[mode]
+    if fence is FenceKind.NONE:
+        return order
+    at = order.index(StepName.DRAIN)
+    return (*order[:at], *_FENCING, *order[at:])
+
+
+_REAL = [name.value for mode, order in ORDER.items() if mode is not Mode.DRILL for name in order]
+HOOKABLE = tuple(dict.fromkeys([*_REAL, *(name.value for name in _FENCING)]))
+"""What ``mmtool.hook.STEP`` may name: every step but a drill's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step, and what it does in one sentence."""
+
+    name: StepName
+    sentence: str
+
+
+def steps_of(
+    mode: Mode,
+    names: Names,
+    plans: tuple[GroupPlan, ...],
+    held: tuple[str, ...] = (),
+    fence: Fence = NO_FENCE,
+    diverged: Diverged = TO_FILE,
+    state: tuple[str, ...] = (),
+) -> tuple[Step, ...]:
+    """The steps, with the numbers that are known when they are planned.
+
+    Args:
+        mode: How groups move.
+        names: Of the clusters.
+        plans: Of the groups.
+        held: For a failback, the source's topics that are held meanwhile.
+        fence: What keeps producers off the source.
+        diverged: For a failback, what becomes of the diverged tail.
+        state: Changelogs and repartition topics of Kafka Streams applications that go along.
+    """
+    if mode is Mode.FAILBACK:
+        sentences = _going_home(names, plans, held, state) | _salvaging(names, held, diverged)
+    elif mode is Mode.DRILL:
+        sentences = _drilling(names, plans, state)
+    else:
+        sentences = _going_away(mode, names, plans, state)
+    sentences |= _fencing(names, plans, fence)
+    return tuple(Step(name, sentences[name]) for name in order_of(mode, fence.kind))
+
+
+def _fencing(names: Names, plans: tuple[GroupPlan, ...], fence: Fence) -> dict[StepName, str]:
+    groups = few([plan.group for plan in plans]) or "no group"
+    has = "has" if len(plans) == 1 else "have"
+    return dict(zip(_FENCING, fence.sentences(names.source, f"{groups} {has}", names.flow), strict=True))
+
+
+def _going_home(
+    names: Names, plans: tuple[GroupPlan, ...], held: tuple[str, ...], state: tuple[str, ...]
+) -> dict[StepName, str]:
+    """Source and target are those of the flow: groups come back from its target to its source."""
+    home, away = names.source, names.target
+    groups = few([plan.group for plan in plans]) or "no group"
+    are = "is" if len(plans) == 1 else "are"
+    committed = sum(verdict.commit is not None for plan in plans for verdict in plan.verdicts)
+    topics = few(held) or "no topic"
+    return {
+        StepName.CHECK: f"check that {groups} {are} idle on {away} and on {home}",
+        StepName.DRAIN: f"mirror the remaining records from {home} to {away}, for those topics of {topics}"
+        " that are not marked as failed over",
+        StepName.MARK: f"hold {topics}: they are not mirrored to {away} until the groups are back on {home}",
+        StepName.FIND: f"find the diverged tail: records of {topics} on {home} that were never mirrored to"
+        f" {away}",
+        StepName.DRAIN_BACK: (
+            f"mirror to {home} the records that were produced on {away} and that these groups read"
+            + (f", and the state in {few(state)}" if state else "")
+        ),
+        StepName.TRANSLATE: (
+            f"translate {committed} committed offsets of {away} to {home}, after the diverged tail"
+        ),
+        StepName.VALIDATE: f"check every offset against the logs of {home}, and that no client committed"
+        " meanwhile",
+        StepName.WRITE: f"commit the offsets of {groups} on {home}",
+        StepName.READ_BACK: f"read the offsets back from {home} with another client",
+        StepName.HAND_OVER: f"record that {groups} {are} on {home} again",
+        StepName.REPORT: "measure the operation, and list the next steps",
+    }
+
+
+def _salvaging(names: Names, held: tuple[str, ...], diverged: Diverged) -> dict[StepName, str]:
+    """The steps that deal with the tail itself."""
+    topics = few(held) or "no topic"
+    again = f"let {names.flow} mirror {topics} again"
+    match diverged:
+        case ToFile():
+            export = "write the diverged records to a file, before any other write"
+        case ToTopic(topic):
+            export = f"write the diverged records to topic {topic} of {names.source}, before any other write"
+        case Replay():
+            return {
+                StepName.EXPORT: (
+                    f"produce the diverged records again to {topics} of {names.target}, and make"
+                    f" {names.flow} skip the old ones"
+                ),
+                StepName.RELEASE: f"{again}, except for the diverged tail, which is already on"
+                f" {names.target}",
+            }
+    return {StepName.EXPORT: export, StepName.RELEASE: f"{again}, including the diverged tail"}
+
+
+def _going_away(
+    mode: Mode, names: Names, plans: tuple[GroupPlan, ...], state: tuple[str, ...]
+) -> dict[StepName, str]:
+    groups = few([plan.group for plan in plans]) or "no group"
+    belong, are, them = ("belongs", "is", "it") if len(plans) == 1 else ("belong", "are", "them")
+    committed = sum(verdict.commit is not None for plan in plans for verdict in plan.verdicts)
+    topics = few(sorted({*topics_of(plans), *state})) or "no topic"
+    planned = mode is Mode.PLANNED
+    return {
+        StepName.CHECK: (
+            f"check that {groups} {are} stopped on {names.source} and idle on {names.target}"
+            if planned
+            else f"check that {groups} {are} idle on {names.target}; {names.source} is not asked"
+        ),
+        StepName.MARK: (
+            f"mark {topics} as failed over: they are not mirrored to {names.target} until `mmtool failover"
+            " failback` or `release`"
+        ),
+        StepName.DRAIN: f"mirror until {names.target} holds every record of {topics} on {names.source}",
+        StepName.TRANSLATE: (
+            f"translate {counted(committed, 'committed offset')} of {names.source}"
+            if planned
+            else f"translate the last {counted(committed, 'offset')} of {names.source} that {names.target}"
+            " has checkpoints of"
+        ),
+        StepName.VALIDATE: (
+            f"check every offset against the logs of {names.target}, and that no client committed meanwhile"
+        ),
+        StepName.PROVE: (
+            "compare the last record before each offset, and the first one after it:"
+            f" the same on {names.source} and on {names.target}"
+            + (f"; and the last record of {few(state)}" if state else "")
+        ),
+        StepName.WRITE: f"commit the offsets of {groups} on {names.target}",
+        StepName.READ_BACK: f"read the offsets back from {names.target} with another client",
+        StepName.HAND_OVER: f"record that {groups} now {belong} to {names.target}: offset sync stops for {them}",
+        StepName.REPORT: "measure the operation, and list the next steps",
+    }
+
+
+def _drilling(names: Names, plans: tuple[GroupPlan, ...], state: tuple[str, ...]) -> dict[StepName, str]:
+    """A planned move of shadows: what is said of it is what is different."""
+    shadows = few([plan.group for plan in plans]) or "no group"
+    return {
+        **_going_away(Mode.PLANNED, names, plans, state),
+        StepName.CHECK: f"read the groups' committed offsets on {names.source}; the groups may be active",
+        StepName.WRITE: f"commit the offsets on {names.target} for the shadow groups {shadows}",
+        StepName.READ: (
+            f"read the first records after each offset on {names.target}, and compare them with"
+            f" {names.source}'s"
+        ),
+        StepName.CLEAN_UP: f"delete the shadow groups on {names.target}",
+        StepName.REPORT: "measure what a planned failover and an emergency failover would cost now",
+    }
+
+
+def topics_of(plans: Iterable[GroupPlan]) -> list[str]:
+    """The flow's topics among them, as the source calls them: those have a name on both sides."""
+    verdicts = [verdict for plan in plans for verdict in plan.verdicts]
+    return sorted({v.source.topic for v in verdicts if v.source is not None and v.target is not None})

@@ -1,0 +1,1 @@
+"""A flow as data: status, moves, throttle, take-over."""

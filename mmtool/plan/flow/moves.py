@@ -1,0 +1,240 @@
+"""Moving and dropping what a flow has stored: facts in, one move per partition and the sentences about them out.
+
+A  a plan with a refusal changes nothing: all partitions are judged before any is moved
+B  where a move is executed, asking again gives `Action.KEEP`
+C  a position lies within the source's log
+D  nothing that was mirrored is counted as skipped, and nothing that never was as repeated
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.plan.words import counted
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.refusals import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from mmtool.plan.groups.offsets import PartitionFacts
+    from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+
+
+class Action(StrEnum):
+    """What becomes of one partition (``action`` in the rows)."""
+
+    BEGIN = "begin"
+    SKIP = "skip"
+    REPEAT = "repeat"
+    FORGET = "forget"
+    REBUILD = "rebuild"
+    PAUSE = "pause"
+    RESUME = "resume"
+    KEEP = "keep"
+    REFUSE = "refuse"
+
+
+class FlowRow(NamedTuple):
+    """The contract's row of ``flow ...``; None where nothing is known, or nothing will be stored.
+
+    Attributes:
+        upstream_before, upstream_after: The next offset to mirror, before and after.
+        downstream_after: Where the next mirrored record goes at the earliest.
+        records_skipped: Offsets that are never mirrored: at most so many records.
+        records_repeated: Records that will be on the target once more.
+        records_mapped: Records whose offset is known exactly on both sides; only `rebuild` counts them.
+    """
+
+    source: str
+    target: str
+    topic: str
+    partition: int
+    target_topic: str
+    upstream_before: int | None = None
+    upstream_after: int | None = None
+    downstream_after: int | None = None
+    records_skipped: int = 0
+    records_repeated: int = 0
+    records_mapped: int | None = None
+    action: str = Action.KEEP
+    state: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What becomes of one partition's stored state.
+
+    Attributes:
+        before: Its frontier; None where it was never mirrored.
+        after: The next offset to mirror; None where that is for the next start to say.
+        downstream: Where the next record goes at the earliest; None where that is not known yet.
+        skipped, repeated: As in `FlowRow`.
+    """
+
+    facts: PartitionFacts
+    action: Action
+    before: UpstreamOffset | None
+    after: UpstreamOffset | None
+    downstream: DownstreamOffset | None = None
+    skipped: int = 0
+    repeated: int = 0
+    reason: str = ""
+
+    @property
+    def is_to_the_end(self) -> bool:
+        """Whether no record of the source is left at or behind ``after``."""
+        log = self.facts.source_log
+        return self.after is not None and log is not UNKNOWN and self.after >= log.log_end
+
+    def row(self, source: str, target: str) -> FlowRow:
+        """For the aliases of the flow's clusters."""
+        return FlowRow(
+            source=source,
+            target=target,
+            topic=self.facts.source.topic,
+            partition=self.facts.source.partition,
+            target_topic=self.facts.target.topic,
+            upstream_before=self.before,
+            upstream_after=self.after,
+            downstream_after=self.downstream,
+            records_skipped=self.skipped,
+            records_repeated=self.repeated,
+            action=self.action,
+            reason=self.reason,
+        )
+
+
+def plan_seek(facts: PartitionFacts, to: UpstreamOffset | Unknown) -> Move:
+    """The mirror of a partition goes on at ``to``, or where the source's log begins if that is later.
+
+    Forward, a gap is recorded in the offset runs. Backward, one ascending map cannot hold records twice, so the runs
+    are struck out and the mirror begins anew; likewise where the target's log is shorter than its books.
+
+    Args:
+        facts: The partition on both sides.
+        to: The offset of the source; UNKNOWN where the source could not tell one.
+    """
+    log, known = facts.source_log, facts.map
+    before = None if known is None else known.upstream_frontier
+    if log is UNKNOWN or to is UNKNOWN:
+        return Move(facts, Action.REFUSE, before, before, reason=Reason.PARTITION_MISSING)
+    if to > log.log_end:
+        return Move(facts, Action.REFUSE, before, before, reason=Reason.BEYOND_SOURCE_END)
+    position = max(to, log.log_start)
+    clamped = "" if position == to else f"the source's log begins at {position}"
+    if known is None:
+        target = facts.target_log
+        end = None if target is UNKNOWN else target.log_end
+        unread = position - log.log_start
+        return Move(facts, Action.BEGIN, None, position, end, skipped=unread, reason=clamped)
+    return _from(known, facts, position, log.log_start, clamped)
+
+
+def _from(
+    known: PartitionMap, facts: PartitionFacts, position: UpstreamOffset, log_start: int, clamped: str
+) -> Move:
+    """From where a mirror stands to ``position``."""
+    before, target, end = known.upstream_frontier, facts.target_log, known.tail.downstream_end.position
+    if target is UNKNOWN:
+        return Move(facts, Action.REFUSE, before, before, reason=Reason.PARTITION_MISSING)
+    unread = max(0, position - max(before, log_start))
+    whole = target.log_end >= known.tail.known_to
+    if whole and position >= before:
+        action = Action.SKIP if position > before else Action.KEEP
+        return Move(facts, action, before, position, end, skipped=unread, reason=clamped)
+    again = known.runs.records - known.runs.records_below(position)
+    return Move(facts, Action.REPEAT, before, position, target.log_end, unread, again, clamped)
+
+
+def plan_forget(facts: PartitionFacts, begins: UpstreamOffset | Unknown, *, shown: bool) -> Move:
+    """All that is stored of a partition is dropped.
+
+    Args:
+        facts: The partition.
+        begins: Where the next start would begin (``mmtool.start``); UNKNOWN where the source has it no more.
+        shown: Whether a position is stored for whoever watches.
+    """
+    known = facts.map
+    if known is None:
+        action = Action.FORGET if shown else Action.KEEP
+        return Move(facts, action, None, None, reason="" if shown else "nothing is stored")
+    frontier = known.upstream_frontier
+    if begins is UNKNOWN:
+        return Move(facts, Action.FORGET, frontier, None)
+    skipped = max(0, begins - frontier)
+    repeated = known.runs.records - known.runs.records_below(begins)
+    return Move(facts, Action.FORGET, frontier, None, None, skipped, repeated)
+
+
+def refused(moves: Collection[Move]) -> dict[Reason, list[Move]]:
+    """The moves that cannot be made, by reason."""
+    found: dict[Reason, list[Move]] = {}
+    for move in moves:
+        if move.action is Action.REFUSE:
+            found.setdefault(Reason(move.reason), []).append(move)
+    return found
+
+
+def changes(moves: Collection[Move]) -> bool:
+    """Whether executing them would change anything."""
+    return any(move.action not in (Action.KEEP, Action.REFUSE) for move in moves)
+
+
+def sentences(moves: Collection[Move], target: str) -> list[str]:
+    """What the moves come to, for the person who has to agree."""
+    said = []
+    for action, speak in _SPEECH.items():
+        of = [move for move in moves if move.action is action]
+        if of:
+            said.append(
+                speak(_whose(len(of)), sum(m.skipped for m in of), sum(m.repeated for m in of), target)
+            )
+    return said
+
+
+def _whose(partitions: int) -> str:
+    return f"{counted(partitions, 'partition')} {'is' if partitions == 1 else 'are'}"
+
+
+def _begin(whose: str, skipped: int, repeated: int, target: str) -> str:
+    del repeated, target
+    said = f"{whose} not mirrored yet, and the next `mmtool replicate` starts there"
+    return f"{said}; {_at_most(skipped)} before it are never mirrored" if skipped else said
+
+
+def _skip(whose: str, skipped: int, repeated: int, target: str) -> str:
+    del repeated
+    return (
+        f"{whose} moved forward: {_at_most(skipped)} are never mirrored; commits of groups in that gap are"
+        f" no longer translated to {target} (not_mirrored)"
+    )
+
+
+def _repeat(whose: str, skipped: int, repeated: int, target: str) -> str:
+    said = (
+        f"{whose} restarted: {counted(repeated, 'record')} will be on {target} a second time, after the"
+        " first copies; commits before the new position are no longer translated (not_mirrored), later"
+        " ones when they are mirrored again (beyond_mirror)"
+    )
+    return f"{said}; {_at_most(skipped)} are never mirrored" if skipped else said
+
+
+def _forget(whose: str, skipped: int, repeated: int, target: str) -> str:
+    said = (
+        f"{whose} forgotten: records on {target} stay, and no commit is translated (never_ran) until the"
+        f" next `mmtool replicate` mirrors them from mmtool.start on, {counted(repeated, 'record')} a"
+        " second time"
+    )
+    return f"{said}; {_at_most(skipped)} are never mirrored" if skipped else said
+
+
+_SPEECH = {Action.BEGIN: _begin, Action.SKIP: _skip, Action.REPEAT: _repeat, Action.FORGET: _forget}
+
+
+def _at_most(number: int) -> str:
+    return f"at most {counted(number, 'record')}"

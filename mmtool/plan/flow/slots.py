@@ -1,0 +1,164 @@
+"""How many tasks a round may have: the slots that are asked for, those that Spark has, and what follows from it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from mmtool.plan.records.documents import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LOST_SECONDS = 3.0
+"""So long Spark may take to replace an executor before its tasks go elsewhere."""
+SETTLE_SECONDS = 3.0
+"""So long the number of slots stays the same before more tasks are planned: executors come one after the other."""
+
+_LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]")
+
+
+class Change(StrEnum):
+    """What becomes of a running round."""
+
+    KEEP = "keep"
+    PACK = "pack"
+    SPREAD = "spread"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFacts:
+    """What is known while a round runs.
+
+    Attributes:
+        wanted: The tasks that the round would have if Spark had a slot for each.
+        planned: The tasks that it has.
+        served: Those of them that have a slot, or have ended.
+        held: Spark's slots; None where Spark cannot be asked (Spark Connect), or has not answered for some seconds.
+        short_seconds: For how long fewer tasks were served than planned; 0 while all are.
+        free_seconds: For how long a slot beside the round's tasks has been known to be free; None while none is.
+        tells_slots: Whether Spark can be asked for its slots at all.
+    """
+
+    wanted: int
+    planned: int
+    served: int
+    held: int | None
+    short_seconds: float = 0.0
+    free_seconds: float | None = None
+    tells_slots: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SlotDecision:
+    """Whether the round ends early, and how many tasks the next one may have."""
+
+    change: Change
+    tasks: int
+
+
+def decide_slots(facts: SlotFacts) -> SlotDecision:
+    """Whether the running round goes on as it is.
+
+    A. The next round has at least one task, and no more than are wanted, unless the round goes on.
+    B. PACK means fewer tasks than planned, and only where a task is served: another one then takes its partitions.
+    C. SPREAD means more tasks than planned, never more than Spark has slots, and only while every task is served.
+    D. A round whose tasks are all served goes on while no slot is free; so what was packed is not packed again.
+    """
+    if facts.served < facts.planned:
+        return _when_short(facts)
+    if facts.held is None and facts.tells_slots:
+        return _keep(facts)
+    most = facts.wanted if facts.held is None else min(facts.wanted, facts.held)
+    settled = facts.free_seconds is not None and facts.free_seconds >= SETTLE_SECONDS
+    if settled and most > facts.planned:
+        return SlotDecision(Change.SPREAD, most)
+    return _keep(facts)
+
+
+def _when_short(facts: SlotFacts) -> SlotDecision:
+    if facts.served < 1 or facts.short_seconds < _patience(facts):
+        return _keep(facts)
+    is_lost = facts.held is not None and facts.served <= facts.held < facts.planned
+    tasks = facts.held if is_lost and facts.held is not None else facts.served
+    return SlotDecision(Change.PACK, min(tasks, facts.wanted))
+
+
+def _patience(facts: SlotFacts) -> float:
+    """The silence by which a task is known to have no slot, where Spark does not say so, was patience enough."""
+    return LOST_SECONDS if facts.held is not None and facts.held < facts.planned else 0.0
+
+
+def _keep(facts: SlotFacts) -> SlotDecision:
+    return SlotDecision(Change.KEEP, facts.planned)
+
+
+def asked_slots(master: str, conf: Mapping[str, str]) -> int | None:
+    """The slots that Spark was asked for; None where that is as many as there are.
+
+    Args:
+        master: ``spark.master``.
+        conf: Spark's properties as they are in effect.
+    """
+    task_cpus = _number(conf, "spark.task.cpus") or 1
+    if found := _LOCAL_CLUSTER.fullmatch(master):
+        return int(found[1]) * (int(found[2]) // task_cpus)
+    if master.startswith("local"):
+        return None
+    total = _number(conf, "spark.cores.max")
+    limits = [total // task_cpus] if total is not None else []
+    executors = _executors(master, conf)
+    cores = _number(conf, "spark.executor.cores") or (None if master.startswith("spark:") else 1)
+    if executors is not None and cores is not None:
+        limits.append(executors * (cores // task_cpus))
+    return max(min(limits), 1) if limits else None
+
+
+def _executors(master: str, conf: Mapping[str, str]) -> int | None:
+    """How many executors were asked for; YARN and Kubernetes start two where nothing is said."""
+    if conf.get("spark.dynamicAllocation.enabled", "").lower() == "true":
+        return _number(conf, "spark.dynamicAllocation.maxExecutors")
+    return _number(conf, "spark.executor.instances") or (None if master.startswith("spark:") else 2)
+
+
+def _number(conf: Mapping[str, str], name: str) -> int | None:
+    value = conf.get(name, "").strip()
+    return int(value) if value.isdecimal() and int(value) else None
+
+
+def slots_sentence(held: int, wanted: int) -> str:
+    """How many of the wanted tasks have a slot."""
+    return f"Spark has {held} of {wanted} slots"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsRecord(Document):
+    """What an owner knows of the Spark slots of its running round, in the control topic for whoever watches.
+
+    Attributes:
+        wanted: The tasks that the round would have if Spark had a slot for each.
+        held: Its tasks that have a slot.
+        waiting: The flow's shards whose task has none: they are not copied now.
+        round: Which round it is, counted from the start of the owner's process; 0 before the first.
+    """
+
+    PREFIX = "slots/"
+
+    owner: str
+    wanted: int
+    held: int
+    waiting: tuple[int, ...] = ()
+    round: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "waiting", tuple(self.waiting))  # JSON gives a list
+
+    @property
+    def key(self) -> bytes:
+        return f"slots/{self.owner}".encode()
+
+    def reason(self, shard: int) -> str:
+        """Why a shard is not copied now; empty where it has a slot."""
+        return slots_sentence(self.held, self.wanted) if shard in self.waiting else ""

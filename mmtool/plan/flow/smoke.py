@@ -1,0 +1,68 @@
+"""The steps of a smoke test, and what came of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CANARY_GROUP = f"{OWN_GROUP_PREFIX}canary"
+"""Commits in the canary topic on the source; no selector and no sync matches it."""
+
+
+class Step(StrEnum):
+    """A step of a smoke test; stable, as CI jobs name them."""
+
+    CLUSTERS = "clusters"
+    OWNER = "owner"
+    TOPIC = "topic"
+    PRODUCE = "produce"
+    NEWEST = "newest"
+    MIRRORED = "mirrored"
+    COMMIT = "commit"
+    TRANSLATED = "translated"
+    READ = "read"
+
+
+FIRST_STEPS = (Step.CLUSTERS, Step.OWNER)
+CANARY_STEPS = (Step.TOPIC, Step.PRODUCE, Step.MIRRORED, Step.COMMIT, Step.TRANSLATED, Step.READ)
+"""With a canary of our own."""
+
+NEWEST_STEPS = (Step.NEWEST, Step.MIRRORED, Step.TRANSLATED, Step.READ)
+"""With the newest record of a mirrored topic, where nothing is written to the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What came of one step.
+
+    Attributes:
+        seconds: How long it took; 0 for a step that was not tried.
+        message: What was found; of a step that failed what is wrong, and what helps.
+        tried: False where a step before it failed.
+    """
+
+    step: Step
+    passed: bool
+    seconds: float
+    message: str
+    tried: bool = True
+
+    def row(self) -> dict[str, object]:
+        """The contract's row."""
+        return {
+            "step": self.step.value,
+            "result": "passed" if self.passed else "failed",
+            "seconds": round(self.seconds, 3),
+            "message": self.message,
+        }
+
+
+def not_tried(steps: Sequence[Step], failed: Step) -> list[StepResult]:
+    """The results of the steps behind one that failed."""
+    return [StepResult(step, False, 0.0, f"not tried: {failed} failed", tried=False) for step in steps]

@@ -1,0 +1,480 @@
+"""Where a flow stands: what its owner, its books and the source say, in; one row for each partition, out.
+
+A  every partition of every topic that the flow matches has exactly one row
+B  a row says that a partition moves (``running``, ``caught_up``) only on the fresh word of the pumps of the owner that
+   holds the flow now; what an earlier owner wrote, or a silent one, is never shown as live
+C  where lag is known it is against the source's end as it was asked for, whoever runs the flow: 0 exactly where the
+   frontier has passed that end
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
+from mmtool.plan.flow.partition_rows import HELD, STILL, PartitionRow
+from mmtool.plan.records.documents import State
+from mmtool.plan.records.holds import Holds
+from mmtool.plan.records.identity import owner_client, shard_of
+from mmtool.plan.topics.facts import BEGIN_AGAIN, not_the_same
+from mmtool.plan.topics.retention import deleted_unmirrored, passing
+from mmtool.plan.words import joined, moment
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mmtool.plan.flow.slots import SlotsRecord
+    from mmtool.plan.groups.position_trails import PositionTrails
+    from mmtool.plan.records.documents import OwnerRecord, PositionRecord
+    from mmtool.plan.topics.facts import TopicFacts
+    from mmtool.plan.topics.retention import Retention
+    from mmtool.translation.blocks import Block
+    from mmtool.translation.types import TopicId
+
+SILENT_MS = 20_000
+"""Pumps repeat where they stand every ten seconds."""
+
+_NEEDS_SLOT = frozenset({State.NEVER_RAN, State.STARTING, State.RUNNING, State.CAUGHT_UP, State.WAITING})
+
+NEVER = "replicate never ran this flow"
+NOT_YET = "not mirrored yet: the owner starts it when it next lists topics"
+NOBODY = "replicate is not running"
+NOT_YET_NOBODY = "not mirrored yet, and replicate is not running"
+BY_MIRROR_MAKER = "mirrored by MirrorMaker 2"
+NOT_BY_MIRROR_MAKER = "MirrorMaker 2, which runs the flow, has stored no position of it"
+CONTROL_LOST = "the flow's control topic was deleted, or emptied: `mmtool flow rebuild` writes it again"
+RUNS_LOST = "its offset runs are lost: `mmtool flow rebuild` derives them from both logs"
+
+
+@dataclass(frozen=True, slots=True)
+class FlowMember:
+    """One process in the flow's ownership group; ``holds`` the flow or waits for it."""
+
+    client_id: str
+    host: str
+    holds: bool
+
+    def __str__(self) -> str:
+        return f"{self.client_id} on {self.host}"
+
+
+@dataclass(frozen=True)
+class FlowFacts:
+    """What a flow's clusters say.
+
+    Attributes:
+        source, target: The aliases.
+        ran: The flow's first start is on record.
+        topics: The source's topics that it matches, by name.
+        remote: What each is called on the target.
+        ends: The source's ends that can be mirrored, asked for before the positions were read; a partition is
+            missing where nobody told.
+        starts: Where the source's logs begin, likewise.
+        owner: Who took the flow last, as it wrote itself.
+        members: Who is in the ownership group now.
+        positions: The pumps' last words.
+        blocks: The newest block of offset runs, of partitions whose position is not live.
+        target_ids: The target's topics.
+        holds: What keeps topics from being mirrored.
+        unlisted: Topics that the flow means and has mirrored, and that the source does not list any more.
+        deleted: Those of them that it does not have.
+        refused: Topics that the last owner does not mirror at all, and why.
+        problems: Why the source's end of a partition could not be asked.
+        begins_again: ``mmtool.on.topic.recreated = restart``.
+        slots: The Spark slots of the last owner's round; None where it has written none.
+        shards: How many the flow has; 0 where it never ran.
+        mirror_maker: What MirrorMaker 2 tells of a flow that mmtool never ran.
+        trails: What pumps wrote before their last words; None where that was not read.
+        now_ms: When it was asked.
+    """
+
+    source: str
+    target: str
+    ran: bool
+    topics: Mapping[str, TopicFacts]
+    remote: Mapping[str, str]
+    ends: Mapping[TopicPartition, int]
+    owner: OwnerRecord | None
+    members: tuple[FlowMember, ...]
+    positions: Mapping[tuple[str, int], PositionRecord]
+    target_ids: Mapping[str, TopicId]
+    now_ms: int
+    blocks: Mapping[tuple[TopicId, int], Block] = field(default_factory=dict)
+    holds: Holds = field(default_factory=Holds)
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    unlisted: frozenset[str] = frozenset()
+    deleted: frozenset[str] = frozenset()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    problems: Mapping[TopicPartition, str] = field(default_factory=dict)
+    begins_again: bool = False
+    slots: SlotsRecord | None = None
+    shards: int = 0
+    trails: PositionTrails | None = None
+    mirror_maker: MirrorMakerProgress = field(default_factory=MirrorMakerProgress)
+
+    @cached_property
+    def holder(self) -> FlowMember | None:
+        """Who runs the flow.
+
+        While members come and go the group's coordinator names no holder: then it is the member that calls itself
+        the owner, which keeps the flow through a rebalance.
+        """
+        held = next((member for member in self.members if member.holds), None)
+        return held or next((member for member in self.members if self._is_owner(member)), None)
+
+    @cached_property
+    def announced(self) -> bool:
+        """Whether the holder is the owner on record; a new one takes over before it writes itself down."""
+        return self.holder is not None and self._is_owner(self.holder)
+
+    def _is_owner(self, member: FlowMember) -> bool:
+        owner = self.owner
+        return owner is not None and member.client_id.endswith(owner_client(owner.host, owner.pid))
+
+    @property
+    def on_record(self) -> frozenset[str]:
+        """Topics of the source that something is stored of, as far as the books were read."""
+        booked = {block.about.source_topic for block in self.blocks.values()}
+        return frozenset(booked | {position.topic for position in self.positions.values()})
+
+    @property
+    def standbys(self) -> int:
+        """How many wait to take over."""
+        return sum(member is not self.holder for member in self.members)
+
+    @cached_property
+    def heard_ms(self) -> int | None:
+        """When the last owner's pumps spoke last; None when they never did."""
+        said = [p.observed_ms for p in self.positions.values() if self.is_of_owner(p)]
+        return max(said, default=0) or None
+
+    def is_of_owner(self, position: PositionRecord | None) -> bool:
+        """Whether the last owner's pumps wrote it."""
+        return position is not None and self.owner is not None and position.owner == self.owner.owner
+
+    def live(self, topic_id: TopicId, partition: int) -> PositionRecord | None:
+        """A partition's position, when it is the fresh word of the pumps that run now, of a mirror that is there."""
+        position = self.positions.get((topic_id, partition))
+        if position is None or not self.announced or not self.is_of_owner(position):
+            return None
+        if position.target_topic not in self.target_ids:
+            return None
+        return position if self.now_ms - position.observed_ms < SILENT_MS else None
+
+    def is_by_mirror_maker(self, topic: TopicFacts, partition: int) -> bool:
+        """Whether a partition is MM2's: mmtool has stored nothing of it, and MM2 runs the flow, or has told of it."""
+        place = (topic.topic_id, partition)
+        if not self.mirror_maker or place in self.blocks or self.live(*place) is not None:
+            return False
+        return not self.ran or TopicPartition(topic.name, partition) in self.mirror_maker.positions
+
+    def slot_reason(self, topic_id: TopicId, partition: int) -> str:
+        """Why the running owner's Spark does not copy a partition now; empty where it has a slot."""
+        if self.slots is None or not self.shards or not self.announced:
+            return ""
+        return self.slots.reason(shard_of(topic_id, partition, self.shards))
+
+    def other_than(self, topic: TopicFacts) -> str:
+        """Why a topic is refused of whose name only another one was mirrored, as far as blocks were read (KIP-516)."""
+        mirrored = self._ids_by_name.get(topic.name, ())
+        return not_the_same(topic.name, topic.topic_id, mirrored, begins_again=self.begins_again)
+
+    @cached_property
+    def _ids_by_name(self) -> dict[str, set[TopicId]]:
+        found: dict[str, set[TopicId]] = {}
+        for block in self.blocks.values():
+            found.setdefault(block.about.source_topic, set()).add(block.about.topic_id)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where one partition stands, before its lag in seconds is known.
+
+    Attributes:
+        row: Its row; ``lag_seconds`` is filled in where no record has to be looked at.
+        topic_id: Of the source topic.
+        settled_ms: When the mirror was last known to be at the source's end; None when nobody knows.
+        since_ms: Since when its pump has seen it behind; None when it has not.
+    """
+
+    row: PartitionRow
+    topic_id: TopicId
+    settled_ms: int | None = None
+    since_ms: int | None = None
+
+    @property
+    def place(self) -> TopicPartition:
+        assert self.row.topic is not None
+        assert self.row.partition is not None
+        return TopicPartition(self.row.topic, self.row.partition)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the source has a record at ``upstream_position`` or later, as offsets tell."""
+        return bool(self.row.lag_records) and self.row.upstream_position is not None
+
+    def with_age(
+        self, oldest_ms: int | None, now_ms: int, keeps: Retention, first_ms: int | None = None
+    ) -> PartitionRow:
+        """The row, with what the first record that is not mirrored tells.
+
+        Args:
+            oldest_ms: That record's timestamp; None when it was not looked at.
+            now_ms: The time.
+            keeps: What the source keeps of the topic.
+            first_ms: The timestamp of the first record of the source's log, where something was deleted before it;
+                None where nothing was, or it was not looked at.
+
+        A record cannot have been waiting since before the mirror was last at the source's end, whatever its timestamp
+        says; where it was not looked at, the pump's own word has to do.
+        """
+        if not self.row.lag_records:
+            return self.row
+        known = [ms for ms in (oldest_ms, self.settled_ms) if ms is not None]
+        since = max(known) if known else self.since_ms
+        row = self.row._replace(lag_seconds=None if since is None else max((now_ms - since) / 1000, 0.0))
+        if oldest_ms is None:
+            return row
+        return row._replace(reason=joined(row.reason, passing(oldest_ms, now_ms, keeps, first_ms)))
+
+
+def flow_row(facts: FlowFacts) -> PartitionRow | None:
+    """The one row of a flow that has no state yet; None when it has, or when another's flow has failed over."""
+    if facts.ran or facts.holds.failed_over or facts.mirror_maker:
+        return None
+    if facts.blocks:
+        return PartitionRow(facts.source, facts.target, None, state=State.HALTED, reason=CONTROL_LOST)
+    if facts.holder is None:
+        return PartitionRow(facts.source, facts.target, None, state=State.NEVER_RAN, reason=NEVER)
+    reason = f"{client_words(facts.holder)} is starting the flow for the first time"
+    return PartitionRow(facts.source, facts.target, None, state=State.STARTING, reason=reason)
+
+
+def has_silent(facts: FlowFacts) -> bool:
+    """Whether the books have to be asked about any partition: of a deleted topic nobody speaks any more."""
+    behind = {at.topic for at in facts.positions.values() if at.source_end > at.upstream_position}
+    return bool(behind & facts.unlisted) or any(
+        facts.live(topic.topic_id, partition) is None
+        for topic in facts.topics.values()
+        for partition in range(topic.partitions)
+    )
+
+
+def has_unmirrored(facts: FlowFacts) -> bool:
+    """Whether mmtool has stored nothing of a partition, though the flow's state is there as far as it ever was."""
+    if not facts.ran:
+        return not facts.blocks
+    return any(
+        (topic.topic_id, partition) not in facts.blocks
+        for topic in facts.topics.values()
+        for partition in range(topic.partitions)
+    )
+
+
+def standings(facts: FlowFacts) -> list[Standing]:
+    """Every partition of the flow's topics, by topic and number."""
+    return [
+        _with_problem(facts, _with_slot(facts, _standing(facts, topic, partition)))
+        for _, topic in sorted(facts.topics.items())
+        for partition in range(topic.partitions)
+    ]
+
+
+def _with_slot(facts: FlowFacts, standing: Standing) -> Standing:
+    """A partition whose task has no Spark slot waits, whatever its pump wrote last."""
+    reason = facts.slot_reason(standing.topic_id, standing.place.partition)
+    if not reason or standing.row.state not in _NEEDS_SLOT:
+        return standing
+    return replace(standing, row=standing.row._replace(state=State.WAITING, reason=reason))
+
+
+def _with_problem(facts: FlowFacts, standing: Standing) -> Standing:
+    """Without a lag where the source does not tell its end, and with why not."""
+    problem = facts.problems.get(standing.place, "")
+    if not problem or standing.row.state in HELD:
+        return standing
+    row = standing.row._replace(
+        lag_records=None, lag_seconds=None, reason=joined(standing.row.reason, problem)
+    )
+    return replace(standing, row=row)
+
+
+def _standing(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
+    end = facts.ends.get(TopicPartition(topic.name, partition))
+    position = facts.live(topic.topic_id, partition)
+    if position is not None:
+        return _told_of_loss(facts, _live(facts, position, end, topic.topic_id))
+    block = facts.blocks.get((topic.topic_id, partition))
+    if block is None:
+        return _unheard(facts, topic, partition)
+    standing = _booked(facts, block, end)
+    begun = block.tail.upstream_frontier != block.mirror_start.upstream
+    return _told_of_loss(facts, standing) if begun else standing
+
+
+def _told_of_loss(facts: FlowFacts, standing: Standing) -> Standing:
+    """With what retention has taken before the mirror came: no pump may be there to halt for it.
+
+    What has failed over stands where it was left, and the source's log goes on without it.
+    """
+    row, start = standing.row, facts.starts.get(standing.place, 0)
+    is_left = row.state is State.FAILED_OVER
+    if is_left or row.upstream_position is None or start <= row.upstream_position:
+        return standing
+    said = deleted_unmirrored(row.upstream_position, start)
+    return (
+        standing
+        if said in row.reason
+        else replace(standing, row=row._replace(reason=joined(row.reason, said)))
+    )
+
+
+def _by_mirror_maker(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
+    """A partition that MM2 mirrors: nothing is there to be copied of one that is empty."""
+    place = TopicPartition(topic.name, partition)
+    end, progress = facts.ends.get(place), facts.mirror_maker
+    position = progress.positions.get(place)
+    if position is None and end is not None and end == facts.starts.get(place):
+        position = end
+    lag = None if position is None or end is None else max(end - position, 0)
+    row = PartitionRow(
+        facts.source,
+        facts.target,
+        topic.name,
+        place.partition,
+        facts.remote[topic.name],
+        position,
+        lag_records=lag,
+        lag_seconds=0.0 if lag == 0 else None,
+        state=_state_by_mirror_maker(progress, position, lag),
+        reason=NOT_BY_MIRROR_MAKER if position is None else _reason_by_mirror_maker(progress),
+    )
+    return Standing(row, topic.topic_id)
+
+
+def _state_by_mirror_maker(progress: MirrorMakerProgress, position: int | None, lag: int | None) -> State:
+    if position is None:
+        return State.NEVER_RAN
+    if lag == 0:
+        return State.CAUGHT_UP
+    return State.IDLE if progress.has_left else State.RUNNING
+
+
+def _reason_by_mirror_maker(progress: MirrorMakerProgress) -> str:
+    return f"{BY_MIRROR_MAKER}, whose workers have left" if progress.has_left else BY_MIRROR_MAKER
+
+
+def _live(facts: FlowFacts, position: PositionRecord, end: int | None, topic_id: TopicId) -> Standing:
+    end = position.source_end if end is None else end
+    lag = max(end - position.upstream_position, 0)
+    state = position.state
+    if state in (State.RUNNING, State.CAUGHT_UP):
+        state = State.RUNNING if lag else State.CAUGHT_UP
+    row = PartitionRow.of(facts.source, facts.target, position, facts.now_ms)
+    row = row._replace(state=state, lag_records=lag, lag_seconds=None if lag else 0.0)
+    return Standing(row, topic_id, _settled(position), position.behind_since_ms or None)
+
+
+def _settled(position: PositionRecord | None) -> int | None:
+    """When the mirror was at the source's end, by the word of a pump that was there, whoever owned the flow."""
+    if position is None:
+        return None
+    is_there = position.state == State.CAUGHT_UP and not position.behind_since_ms
+    return (position.observed_ms if is_there else position.at_end_ms) or None
+
+
+def _booked(facts: FlowFacts, block: Block, end: int | None) -> Standing:
+    """A partition of whose mirror only the books tell, and perhaps the last word of a pump."""
+    about, tail = block.about, block.tail
+    word = facts.positions.get((about.topic_id, about.partition))
+    mine = word if word is not None and facts.is_of_owner(word) else None
+    state, reason = _resting(facts, block, mine)
+    reason = joined(reason, word.notes if word is not None else "")
+    lag = None if end is None else max(end - tail.upstream_frontier, 0)
+    row = PartitionRow(
+        facts.source,
+        facts.target,
+        about.source_topic,
+        about.partition,
+        about.target_topic,
+        tail.upstream_frontier,
+        tail.downstream_end.position,
+        mine.records if mine else 0,
+        mine.mirrored_bytes if mine else 0,
+        lag,
+        0.0 if lag == 0 else None,
+        state,
+        reason,
+    )
+    return Standing(row, about.topic_id, _settled(word))
+
+
+def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tuple[State, str]:
+    """Why a partition that was mirrored is not known to move."""
+    hold, gone = facts.holds.of(block.about.topic_id, block.about.source_topic), _gone(facts, block)
+    if gone and (hold is None or hold.state is State.PAUSED):
+        return State.HALTED, gone
+    if mine is not None and mine.state in STILL:
+        return mine.state, joined(mine.reason, gone)
+    if hold is not None or facts.holder is None:
+        return (State.IDLE, NOBODY) if hold is None else (hold.state, joined(hold.reason, gone))
+    if not facts.announced:
+        return State.STARTING, f"{client_words(facts.holder)} is taking the flow over"
+    if mine is None:
+        return State.STARTING, "its worker has not reported yet"
+    return State.WAITING, f"no report from its worker since {moment(mine.observed_ms)}"
+
+
+def _gone(facts: FlowFacts, block: Block) -> str:
+    """What became of the target topic that holds the mirror (KIP-516), or why its owner leaves it out; or empty."""
+    there = facts.target_ids.get(block.about.target_topic)
+    refused = facts.refused.get(block.about.source_topic, "")
+    # its owner knows what was denied from what was deleted, which look alike from here
+    if there == block.about.target_topic_id or refused:
+        return refused
+    became = "was deleted" if there is None else "was deleted and created again"
+    return f"target topic {block.about.target_topic} {became}: {BEGIN_AGAIN}"
+
+
+def _unheard(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
+    """A partition of which nothing is stored; how much of it there is to mirror depends on ``mmtool.start``."""
+    state, reason = State.NEVER_RAN, NOT_YET if facts.holder else NOT_YET_NOBODY
+    hold = facts.holds.of(topic.topic_id, topic.name)
+    if hold is not None:
+        state, reason = hold.state, hold.reason
+    if state != State.FAILED_OVER:
+        why = facts.other_than(topic) or facts.refused.get(topic.name)
+        why = why or (RUNS_LOST if _has_lost_runs(facts, topic, partition) else "")
+        state, reason = (State.HALTED, why) if why else (state, reason)
+    if state is State.NEVER_RAN and facts.is_by_mirror_maker(topic, partition):
+        return _told_of_loss(facts, _by_mirror_maker(facts, topic, partition))
+    remote = facts.remote[topic.name]
+    row = PartitionRow(facts.source, facts.target, topic.name, partition, remote, state=state, reason=reason)
+    return Standing(row, topic.topic_id)
+
+
+def _has_lost_runs(facts: FlowFacts, topic: TopicFacts, partition: int) -> bool:
+    """Whether a pump has told of it: it had stored a first block before, and ``flow forget`` strikes out both."""
+    word = facts.positions.get((topic.topic_id, partition))
+    if word is None or word.state is State.STARTING or word.target_topic not in facts.target_ids:
+        return False
+    return word.downstream_position > 0
+
+
+def nobody(facts: FlowFacts) -> str:
+    """That nobody runs the flow, and who did."""
+    if facts.owner is None or facts.heard_ms is None:
+        return NOBODY
+    was = f"{facts.owner.host}, pid {facts.owner.pid}"
+    return f"{NOBODY} (last owner: {was}, until {moment(facts.heard_ms)})"
+
+
+def client_words(member: FlowMember) -> str:
+    """A member as people look for it: host and process, which its client id holds."""
+    _, found, process = member.client_id.partition("-owner-")
+    host, pid, number = process.rpartition("-pid-")
+    return f"{host}, pid {number}" if found and pid else str(member)

@@ -1,0 +1,1 @@
+"""Consumer groups as data: facts, offsets to write, sync, audit, files."""

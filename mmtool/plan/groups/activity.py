@@ -1,0 +1,83 @@
+"""How busy a partition's mirror is, and for how long it has been in its state: from what is stored of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.plan.flow.partition_rows import HELD
+from mmtool.plan.records.documents import State
+
+if TYPE_CHECKING:
+    from mmtool.plan.flow.partition_rows import PartitionRow
+    from mmtool.plan.flow.status import FlowFacts
+    from mmtool.plan.records.documents import PositionRecord
+    from mmtool.plan.topics.facts import TopicFacts
+
+
+class Activity(NamedTuple):
+    """Beside a partition's row; None where it is not known.
+
+    Attributes:
+        records_per_second, bytes_per_second: Mirrored over the last 10 to 20 s, while its pump is heard.
+        state_seconds: How long ago the row's state began; of one that is told by pumps' words, at least.
+    """
+
+    records_per_second: float | None = None
+    bytes_per_second: float | None = None
+    state_seconds: float | None = None
+
+
+NO_ACTIVITY = Activity()
+
+
+def activity_of(facts: FlowFacts, row: PartitionRow) -> Activity:
+    """Of one row of a flow."""
+    topic = None if row.topic is None else facts.topics.get(row.topic)
+    if topic is None or row.partition is None:
+        return NO_ACTIVITY
+    live = facts.live(topic.topic_id, row.partition)
+    rates = None if live is None or facts.trails is None else facts.trails.rates(live)
+    since = _since_ms(facts, row, topic, live)
+    return Activity(
+        None if rates is None else round(rates.records, 3),
+        None if rates is None else round(rates.bytes, 3),
+        None if since is None else max(0, facts.now_ms - since) / 1000,
+    )
+
+
+def _since_ms(
+    facts: FlowFacts, row: PartitionRow, topic: TopicFacts, live: PositionRecord | None
+) -> int | None:
+    if row.state in HELD:
+        return _held_since_ms(facts, row, topic)
+    match row.state:
+        case State.RUNNING:
+            return None if live is None else live.behind_since_ms or None
+        case State.STARTING:
+            return facts.owner.since_ms if facts.owner is not None and facts.announced else None
+        case State.WAITING | State.IDLE:
+            return _silent_since_ms(facts, topic, row.partition or 0)
+        case _:
+            trails = facts.trails
+            return (
+                None
+                if trails is None
+                else trails.state_since_ms(topic.topic_id, row.partition or 0, row.state)
+            )
+
+
+def _held_since_ms(facts: FlowFacts, row: PartitionRow, topic: TopicFacts) -> int | None:
+    failed_over = row.state is State.FAILED_OVER
+    holds = facts.holds
+    mark = holds.failed_over.get(topic.name) if failed_over else holds.pauses.of(topic.topic_id)
+    return None if mark is None else mark.since_ms
+
+
+def _silent_since_ms(facts: FlowFacts, topic: TopicFacts, partition: int) -> int | None:
+    """Since the last word of its pump; of one that speaks, and has no Spark slot, nobody tells."""
+    if facts.live(topic.topic_id, partition) is not None:
+        return None
+    if facts.holder is None:
+        return facts.heard_ms
+    word = facts.positions.get((topic.topic_id, partition))
+    return word.observed_ms if word is not None and facts.is_of_owner(word) else None

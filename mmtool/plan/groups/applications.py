@@ -1,0 +1,138 @@
+"""Kafka Streams applications among consumer groups, and whether their state goes where they go.
+
+S  the state of an application is in its changelogs and repartition topics: it moves with them, or it is refused
+N  Kafka Streams finds these topics by name: a copy under another name is no state
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
+from mmtool.plan.words import few
+from mmtool.translation.refusals import Reason
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+_SUFFIXES = ("-changelog", "-repartition")
+_NAMED = 3
+
+
+def internal_topics(
+    groups: Collection[str], topics: Iterable[str], known_groups: Iterable[str]
+) -> dict[str, tuple[str, ...]]:
+    """The internal topics of each of ``groups`` that is a Kafka Streams application, in alphabetical order.
+
+    ``app-two-counts-changelog`` belongs to group ``app-two`` where there is one, and not to ``app``.
+
+    Args:
+        groups: Whom it is about.
+        topics: Of the cluster where they run.
+        known_groups: Every group of that cluster.
+    """
+    longest_first = sorted({*groups, *known_groups}, key=len, reverse=True)
+    found: dict[str, list[str]] = {}
+    for topic in sorted(topic for topic in topics if topic.endswith(_SUFFIXES)):
+        owner = next((group for group in longest_first if is_internal_topic(group, topic)), None)
+        if owner in groups and owner is not None:
+            found.setdefault(owner, []).append(topic)
+    return {group: tuple(of_group) for group, of_group in found.items()}
+
+
+def is_internal_topic(application: str, topic: str) -> bool:
+    """Whether Kafka Streams would give that name to a changelog or repartition topic of the application."""
+    begins, rest = f"{application}-", topic[len(application) + 1 :]
+    return topic.startswith(begins) and any(
+        rest.endswith(suffix) and len(rest) > len(suffix) for suffix in _SUFFIXES
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StateTopic:
+    """One changelog or repartition topic.
+
+    Attributes:
+        group: Whose.
+        partitions: How many it has on the cluster where the application runs; 0 where that is not known.
+        lost: Why it is not on the destination under its own name; empty where it is mirrored so.
+    """
+
+    group: str
+    name: str
+    partitions: int
+    lost: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AppState:
+    """The state of all applications among the groups that move.
+
+    Attributes:
+        topics: Of all of them.
+        without: ``--without-state``: what does not go along is left behind.
+    """
+
+    topics: tuple[StateTopic, ...] = ()
+    without: bool = False
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """Topics that go along, in alphabetical order."""
+        return tuple(sorted({topic.name for topic in self.topics if not topic.lost}))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of all of them."""
+        return frozenset(topic.name for topic in self.topics)
+
+    def lost(self, group: str) -> tuple[StateTopic, ...]:
+        """Topics of a group that do not."""
+        return tuple(topic for topic in self.topics if topic.group == group and topic.lost)
+
+    def why_lost(self, group: str) -> str:
+        """Topics of a group that do not go along, each with its reason."""
+        return few([f"{topic.name} ({topic.lost})" for topic in self.lost(group)], _NAMED)
+
+    @property
+    def losing(self) -> tuple[str, ...]:
+        """Groups whose state does not go along, or not all of it."""
+        return tuple(sorted({topic.group for topic in self.topics if topic.lost}))
+
+
+NO_STATE = AppState()
+
+
+def state_warnings(state: AppState, cluster: str) -> Iterator[str]:
+    """What ``--without-state`` means for each application."""
+    for group in state.losing if state.without else ():
+        yield f"group {group} starts on {cluster} without its state: {state.why_lost(group)}"
+
+
+def with_lost_state(plan: GroupPlan, state: AppState, group: str | None = None) -> GroupPlan:
+    """A group's plan with a row for each partition of its state that does not go along.
+
+    Args:
+        plan: Of the group.
+        state: Of all applications.
+        group: Whose state it is, if not that of the plan's own name.
+    """
+    known = {verdict.source if _reads_source(plan) else verdict.target for verdict in plan.verdicts}
+    rows = [
+        _row(plan, at, blocks=not state.without)
+        for topic in state.lost(group or plan.group)
+        for number in range(topic.partitions)
+        if (at := TopicPartition(topic.name, number)) not in known
+    ]
+    return replace(plan, verdicts=(*plan.verdicts, *rows))
+
+
+def _row(plan: GroupPlan, at: TopicPartition, *, blocks: bool) -> Verdict:
+    source, target = (at, None) if _reads_source(plan) else (None, at)
+    return Verdict(plan.group, source, target, refusal=Reason.STATE_NOT_MIRRORED, blocks=blocks)
+
+
+def _reads_source(plan: GroupPlan) -> bool:
+    return plan.direction is Direction.FORWARD

@@ -1,0 +1,209 @@
+"""How every group stands on the target: one verdict for each of its partitions, and why.
+
+A  every commit of a group on the source has exactly one row, and so has each uncommitted partition of a topic that it
+   consumes in part
+B  synced means: at the position that is right, or within what is known of it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from mmtool.plan.words import counted
+from mmtool.translation.answers import Bounded, Refused
+from mmtool.translation.refusals import FORWARD, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mmtool.plan.groups.facts import Commit, GroupStanding
+    from mmtool.plan.groups.offsets import GroupPlan, Verdict
+    from mmtool.translation.sync_map import OffsetPair
+    from mmtool.translation.types import TopicPartition
+
+
+class Standing(StrEnum):
+    """What became of a group's position on the target. The value is what users and scripts see."""
+
+    SYNCED = "synced"
+    BEHIND = "behind"
+    STALE = "stale"
+    EXCLUDED = "excluded"
+    ACTIVE_ON_TARGET = "active_on_target"
+    NO_COMMIT = "no_commit"
+    NOT_MIRRORED = "not_mirrored"
+    AHEAD = "ahead"
+    NEVER_RAN = "never_ran"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """One partition of a group.
+
+    Attributes:
+        topic, partition: As the source calls them, where it has them.
+        upstream_offset: What the group has committed on the source; None where nothing is, or nobody can tell.
+        downstream_offset: Where that is on the target; None where it is not known.
+        target_offset: What the group has committed there.
+        target_age_seconds: How long ago; None where nobody tells.
+        expires_seconds: When the target forgets that at the earliest, unless somebody commits (KIP-211); None likewise,
+            and while the group has members.
+    """
+
+    group: str
+    topic: str | None
+    partition: int | None
+    verdict: Standing
+    reason: str
+    upstream_offset: int | None = None
+    downstream_offset: int | None = None
+    target_offset: int | None = None
+    target_age_seconds: float | None = None
+    expires_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAges:
+    """When groups committed on the target, as far as that is told.
+
+    Attributes:
+        times: By group and partition, ms since 1970.
+        retention_seconds: After how long the target forgets the commits of a group without members.
+    """
+
+    times: Mapping[str, Mapping[TopicPartition, int]]
+    now_ms: int
+    retention_seconds: float
+
+    def age(self, group: str, place: TopicPartition | None) -> float | None:
+        """Seconds since the last commit."""
+        at_ms = None if place is None else self.times.get(group, {}).get(place)
+        return None if at_ms is None else max(0, self.now_ms - at_ms) / 1000
+
+    def expires(self, group: str, place: TopicPartition | None) -> float | None:
+        """Seconds until it is forgotten, at the earliest: of one that had members, since they left."""
+        age = self.age(group, place)
+        return None if age is None else max(0.0, self.retention_seconds - age)
+
+
+def audit_group(
+    plan: GroupPlan,
+    there: GroupStanding,
+    ages: CommitAges,
+    *,
+    excluded: str = "",
+    unmirrored: Callable[[str], str],
+) -> list[AuditRow]:
+    """The rows of one group.
+
+    Args:
+        plan: Where its commits lead, forward, with no rewind allowed.
+        there: Its state on the target.
+        ages: Of its commits there.
+        excluded: Why it is no group of the flow's; empty when it is one.
+        unmirrored: Why a topic is not mirrored.
+    """
+    rows = []
+    for verdict in plan.verdicts:
+        standing, reason = (
+            (Standing.EXCLUDED, excluded) if excluded else _judged(plan, verdict, there, unmirrored)
+        )
+        place, committed = verdict.source, None if verdict.before is None else verdict.target
+        rows.append(
+            AuditRow(
+                plan.group,
+                place and place.topic,
+                place and place.partition,
+                standing,
+                reason,
+                None if verdict.commit is None else verdict.commit.offset,
+                None
+                if verdict.answer is None or isinstance(verdict.answer, Refused)
+                else verdict.answer.offset,
+                None if verdict.before is None else verdict.before.offset,
+                ages.age(plan.group, committed),
+                ages.expires(plan.group, committed) if there.idle else None,
+            )
+        )
+    return rows
+
+
+_PLAIN = {
+    Reason.NO_COMMIT: Standing.NO_COMMIT,
+    Reason.NEVER_RAN: Standing.NEVER_RAN,
+    Reason.PARTITION_MISSING: Standing.NOT_MIRRORED,
+    Reason.BEYOND_MIRROR: Standing.STALE,
+}
+
+
+def _judged(
+    plan: GroupPlan, verdict: Verdict, there: GroupStanding, unmirrored: Callable[[str], str]
+) -> tuple[Standing, str]:
+    match verdict.refusal:
+        case None | Reason.WOULD_REWIND:
+            answer = verdict.answer
+            assert answer is not None
+            assert not isinstance(answer, Refused)
+            slack = answer.reread_max if isinstance(answer, Bounded) else 0
+            return _compared(answer.offset, slack, verdict.before, (plan.sides or FORWARD).written)
+        case Reason.ACTIVE_ON_TARGET:
+            return Standing.ACTIVE_ON_TARGET, there.sentence
+        case Reason.NOT_MIRRORED if verdict.target is None and verdict.source is not None:
+            return Standing.NOT_MIRRORED, unmirrored(verdict.source.topic)
+        case reason if verdict.is_unasked:
+            was_never_there = reason is Reason.PARTITION_MISSING and verdict.knowledge is None
+            standing = Standing.NOT_MIRRORED if was_never_there else Standing.STALE
+            return standing, f"{reason}: {plan.why(verdict)}"
+        case reason:
+            return _PLAIN.get(reason, Standing.STALE), plan.why(verdict)
+
+
+def _compared(
+    expected: int, slack: int, before: Commit | None, where: str = FORWARD.written
+) -> tuple[Standing, str]:
+    """Of what is committed on the target and what should be, known to within ``slack`` records."""
+    if before is None:
+        return Standing.BEHIND, f"nothing is committed on {where}"
+    more = before.offset - expected
+    if more < 0:
+        return Standing.BEHIND, f"by {counted(-more, 'record')}" + (f", or {slack} more" if slack else "")
+    if more > slack:
+        return Standing.AHEAD, f"by {counted(more - slack, 'record')}"
+    return Standing.SYNCED, f"within {counted(slack, 'record')}" if slack else ""
+
+
+def audit_by_checkpoints(
+    group: str,
+    held: Mapping[TopicPartition, OffsetPair],
+    committed: Mapping[TopicPartition, Commit],
+    remote: Callable[[str], str],
+    now_ms: int,
+) -> list[AuditRow]:
+    """The rows of one group while the source does not answer: against the last checkpoint of each partition.
+
+    Args:
+        group: Whose.
+        held: Its checkpoints, by partition of the source.
+        committed: What it has committed on the target.
+        remote: What a source topic is called there.
+        now_ms: For their age.
+    """
+    rows = []
+    for place, checkpoint in sorted(held.items()):
+        before = committed.get(place._replace(topic=remote(place.topic)))
+        standing, how = _compared(checkpoint.downstream, 0, before)
+        age = max(0, now_ms - checkpoint.timestamp_ms) / 1000
+        reason = f"{Reason.SOURCE_UNREACHABLE}: {how or standing}, by the checkpoint of {age:.0f} s ago"
+        offsets = (checkpoint.upstream, checkpoint.downstream, None if before is None else before.offset)
+        rows.append(AuditRow(group, *place, standing, reason, *offsets))
+    return rows
+
+
+def audit_without_target(group: str, commits: Mapping[TopicPartition, Commit], target: str) -> list[AuditRow]:
+    """The rows of one group while the target does not answer: what it has committed on the source."""
+    return [
+        AuditRow(group, *place, Standing.STALE, f"{target} does not answer", commit.offset)
+        for place, commit in sorted(commits.items())
+    ]

@@ -1,0 +1,91 @@
+"""Commit metadata that counts records from the committed offset: it says which of them an application has processed.
+
+Confluent's parallel-consumer writes such a map (``OffsetEncoding``): Base64 of one byte that names the encoding, then
+the encoded map. Other strings are Kafka Streams' (first byte 1 or 2) or an application's own.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING
+
+from mmtool.plan.words import few
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from mmtool.plan.groups.facts import GroupFacts
+
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_COMPRESSED = frozenset(
+    b"\xeeaJsp"
+)  # as ByteArrayCompressed, BitSet..., RunLength..., BitSetV2..., RunLengthV2...
+_BIT_SETS = {ord("l"): 2, ord("o"): 4}
+"""Bytes of the number of bits, which stands before them."""
+_RUN_LENGTHS = {ord("n"): 2, ord("e"): 4}
+"""Bytes of each run of records that are processed or not, in turn."""
+_MOST_RECORDS = 100_000_000
+"""More than an application holds between two commits; random text counts further."""
+_NAMED = 3
+_TIMED = 9
+"""Bytes of a version and a time."""
+
+
+def position_map_warnings(groups: Iterable[GroupFacts], read_at: str, written_at: str) -> Iterator[str]:
+    """One sentence for each group whose commit metadata looks like a position map.
+
+    Args:
+        groups: With the commits that are going to be moved.
+        read_at: The cluster of those commits.
+        written_at: The cluster to which they are moved.
+    """
+    for group in groups:
+        places = sorted(at for at, commit in group.commits.items() if is_position_map(commit.metadata))
+        if places:
+            yield (
+                f"group {group.group}: the commit metadata of {few(places, _NAMED)} looks like a map of"
+                f" processed records (parallel-consumer); it holds offsets of {read_at}, and the same"
+                f" records may have other offsets on {written_at}. Next: stop the consumers so that they"
+                " finish the records they hold (close with drain), then move the group"
+            )
+
+
+def is_of_streams(metadata: str) -> bool:
+    """Whether Kafka Streams wrote a commit's metadata: its version, the stream time, and from version 2 on more."""
+    try:
+        data = base64.b64decode(metadata, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return (data[:1] == b"\x01" and len(data) == _TIMED) or (data[:1] == b"\x02" and len(data) > _TIMED)
+
+
+def is_position_map(metadata: str) -> bool:
+    """Whether a commit's metadata has the form of parallel-consumer's map of processed records."""
+    try:
+        data = base64.b64decode(metadata, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    if not data:
+        return False
+    kind, body = data[0], data[1:]
+    if kind in _COMPRESSED:
+        return body.startswith(_ZSTD)
+    if kind in _BIT_SETS:
+        return _is_bit_set(body, _BIT_SETS[kind])
+    if kind in _RUN_LENGTHS:
+        return _is_run_lengths(body, _RUN_LENGTHS[kind])
+    return kind == ord("L") and len(body) > 1 and set(body) <= {0, 1}
+
+
+def _is_bit_set(body: bytes, width: int) -> bool:
+    count = int.from_bytes(body[:width], signed=True)
+    return len(body) > width and count > 0 and len(body) - width <= count // 8 + 1
+
+
+def _is_run_lengths(body: bytes, width: int) -> bool:
+    """The first run is not processed, or the commit would be further on; so there are two at least."""
+    if len(body) % width or len(body) < 2 * width:
+        return False
+    runs = [int.from_bytes(body[at : at + width], signed=True) for at in range(0, len(body), width)]
+    return all(run > 0 for run in runs[1:]) and runs[0] >= 0 and sum(runs) <= _MOST_RECORDS

@@ -1,0 +1,208 @@
+"""Consumer groups as a cluster tells of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from mmtool.plan.words import few
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from mmtool.plan.groups.units import ChosenUnit
+    from mmtool.translation.types import TopicPartition
+
+OWN_GROUP_PREFIX = "mmtool."
+"""mmtool's own groups (ownership of flows) start with it; no selector ever matches them."""
+
+_NOBODY = frozenset({"Empty", "Dead"})
+_NAMED = 3
+_STREAMS_STAY = "Kafka Streams members stay until session.timeout.ms after a clean close"
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A committed offset: the next one to read, and the string that the client stored with it.
+
+    Kafka Streams keeps its stream time in ``metadata``, so it goes wherever the offset goes. The leader epoch
+    does not: it means nothing on another cluster, and a consumer that finds one above the target's own asks
+    for metadata for ever (KIP-320, KIP-1279's discussion).
+    """
+
+    offset: int
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Who is in a group: the client's own name and where it connects from."""
+
+    client_id: str
+    host: str
+
+    @property
+    def is_of_streams(self) -> bool:
+        """Whether the client id is one that Kafka Streams gives to its threads."""
+        return "-StreamThread-" in self.client_id
+
+    def __str__(self) -> str:
+        return f"{self.client_id} on {self.host.removeprefix('/')}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStanding:
+    """A group's state and members.
+
+    Attributes:
+        state: Kafka's word: Empty, Stable, PreparingRebalance, Assigning... A group that the cluster does not
+            know is Dead.
+        kind: ``share`` or ``streams`` where the group is no consumer group; brokers take no consumer's commits for it.
+    """
+
+    state: str
+    members: tuple[Member, ...] = ()
+    kind: str = ""
+
+    @property
+    def idle(self) -> bool:
+        """Whether its offsets may be written: a consumer group without members. An unknown state counts as busy."""
+        return self.state in _NOBODY and not self.members and not self.kind
+
+    @property
+    def sentence(self) -> str:
+        """Who is in it, by name: ``Stable: app-1 on 10.0.0.7, app-2 on 10.0.0.8 and 3 more``."""
+        if self.kind:
+            return f"a {self.kind} group, which has no consumer offsets"
+        who = few(self.members, _NAMED)
+        stay = f"; {_STREAMS_STAY}" if any(member.is_of_streams for member in self.members) else ""
+        return f"{self.state}: {who}{stay}" if who else self.state
+
+
+ABSENT = GroupStanding("Dead")
+"""What Kafka answers for a group that does not exist."""
+
+
+def occupied(group: str, cluster: str, standing: GroupStanding) -> str:
+    """Why no offsets can be committed for a group on a cluster, as a sentence."""
+    if standing.kind:
+        return f"on {cluster}, {group} is {standing.sentence}"
+    return f"group {group} is active on {cluster} ({standing.sentence})"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """One group, seen on both clusters.
+
+    Attributes:
+        commits: Its committed offsets where they are read.
+        before: Its committed offsets where they would be written.
+        here: Its state where commits are read.
+        there: Its state where they would be written.
+        problem: Why a cluster could not be asked about it; empty where both answered.
+    """
+
+    group: str
+    commits: Mapping[TopicPartition, Commit]
+    before: Mapping[TopicPartition, Commit] = field(default_factory=dict)
+    here: GroupStanding = ABSENT
+    there: GroupStanding = ABSENT
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSelection:
+    """Which groups a command line means. Its parts add up; nothing given means every one that passes.
+
+    Attributes:
+        names: ``-g``; beats groups.exclude.
+        matching: ``--groups``: whether it means a name; ``groups``/``groups.exclude`` must let that pass as well.
+        everything: ``--all-groups``.
+        unit: ``--unit``: its groups, as far as ``groups``/``groups.exclude`` let them pass.
+    """
+
+    names: tuple[str, ...] = ()
+    matching: Callable[[str], bool] | None = None
+    everything: bool = False
+    unit: ChosenUnit | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether the command line names any group at all."""
+        return bool(self.names) or self.everything or bool(self.patterns)
+
+    @property
+    def patterns(self) -> tuple[Callable[[str], bool], ...]:
+        """What means groups by how they are called."""
+        unit = None if self.unit is None else self.unit.groups
+        return tuple(pattern for pattern in (self.matching, unit) if pattern is not None)
+
+    @property
+    def is_one(self) -> bool:
+        """Whether exactly one group is named: Kafka's reset file then has no column for it."""
+        return len(self.names) == 1 and not self.patterns and not self.everything
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedGroups:
+    """What a selection comes to on a cluster, each in alphabetical order.
+
+    Attributes:
+        known: Groups to work on.
+        unknown: Named with ``-g``, and no such group is there.
+        excluded: Matched by ``--groups`` or ``--unit``, but not let pass by ``groups``/``groups.exclude``.
+        others: Groups that somebody may have expected and that are no consumer groups: Kafka's word for what they are.
+    """
+
+    known: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    others: Mapping[str, str] = field(default_factory=dict)
+
+
+_NO_CONSUMERS = {
+    "share": "share groups (KIP-932): mmtool does not translate their share-partition start offsets",
+    "streams": "streams groups (KIP-1071): their offsets belong to state stores, which mmtool does not move",
+}
+
+
+def told_of_others(selected: SelectedGroups) -> tuple[str, ...]:
+    """What is said of groups that are no consumer groups."""
+    others = selected.others
+    return tuple(
+        f"left out: {few([name for name in sorted(others) if others[name] == kind])}, {sentence}"
+        for kind, sentence in _NO_CONSUMERS.items()
+        if kind in others.values()
+    )
+
+
+def select_groups(
+    selection: GroupSelection,
+    listed: Iterable[str],
+    passes: Callable[[str], bool],
+    others: Mapping[str, str] = _NONE,
+) -> SelectedGroups:
+    """The groups that are meant, of those that the cluster lists.
+
+    Args:
+        selection: What was asked for.
+        listed: The cluster's consumer groups.
+        passes: Whether ``groups`` and ``groups.exclude`` let one pass.
+        others: Its groups of other kinds, as in `SelectedGroups`.
+    """
+    theirs = {group for group in listed if not group.startswith(OWN_GROUP_PREFIX)}
+    everything = selection.everything or not selection.given
+    matched = theirs if everything else set()
+    excluded: set[str] = set()
+    for pattern in selection.patterns:
+        found = set(filter(pattern, theirs))
+        excluded |= {group for group in found if not passes(group)} - set(selection.names)
+        matched = matched | found
+    named = set(selection.names)
+    known = {group for group in matched if passes(group)} | (named & theirs)
+    expected = {name: kind for name, kind in others.items() if everything or name in named}
+    return SelectedGroups(
+        tuple(sorted(known)), tuple(sorted(named - theirs)), tuple(sorted(excluded)), expected
+    )

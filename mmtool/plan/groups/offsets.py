@@ -1,0 +1,429 @@
+"""Committed offsets of whole groups to the other cluster: facts in, a verdict for each partition out.
+
+A  every commit of a group has exactly one verdict, and so has each uncommitted partition of a topic that the
+   group consumes in part
+B  a group is written whole or not at all: one refusal that blocks, and nothing of it is writable
+C  what is writable lies within the log's bounds, and moves nobody back unless that was allowed
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from mmtool.plan.groups.facts import Commit, GroupFacts
+from mmtool.plan.words import joined
+from mmtool.translation.answers import (
+    Answer,
+    Bounded,
+    Exact,
+    Knowledge,
+    Refused,
+    Skipping,
+    SourceLog,
+    TargetLog,
+)
+from mmtool.translation.clamp import clamp_ahead, clamp_skipping
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.lockstep import NO_PROOF, Placed, Proof
+from mmtool.translation.pair import translate_in_pair
+from mmtool.translation.refusals import BACK, FORWARD, Reason, Sides
+from mmtool.translation.sync_map import translate_back_by_syncs, translate_by_syncs
+from mmtool.translation.translate import translate, translate_back
+from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from mmtool.plan.groups.facts import GroupStanding
+    from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.sync_map import SyncMap
+
+
+class Direction(Enum):
+    """From which cluster to which: ``--reverse`` is from the flow's target back to its source."""
+
+    FORWARD = "forward"
+    REVERSE = "reverse"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the operator allows.
+
+    Attributes:
+        source_lost: Nothing more will come from the source: who was ahead of the mirror goes on at its end.
+        sides: What sentences call the two clusters.
+    """
+
+    direction: Direction = Direction.FORWARD
+    allow_rewind: bool = False
+    allow_skip: bool = False
+    source_lost: bool = False
+    sides: Sides = FORWARD
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """One partition of the flow, on both sides.
+
+    Attributes:
+        map: What the target knows of it; None when the flow has stored nothing for it.
+        source_log: UNKNOWN when the source has no such partition (any more).
+        target_log: UNKNOWN when the target has no such partition (yet).
+        back: The map of the way back into the source's partition, where records are born on both sides of it.
+        has_others: Records that neither map tells of may be among those that a group has read.
+        synced: What MM2's topics tell of it, where the flow has not stored all itself.
+        placed: Commits on the source that were placed by the records of both logs (``--refine``).
+        then: The same partition's way from this target on to the next cluster of a chain; None at its end.
+        problem: Why one of the logs could not be asked, where it is not simply absent.
+    """
+
+    source: TopicPartition
+    target: TopicPartition
+    map: PartitionMap | None
+    source_log: SourceLog | Unknown
+    target_log: TargetLog | Unknown
+    back: PartitionMap | None = None
+    has_others: bool = False
+    synced: SyncMap | None = None
+    placed: Mapping[int, Placed] = field(default_factory=dict)
+    then: PartitionFacts | None = None
+    problem: str = ""
+
+    @property
+    def hops(self) -> tuple[PartitionFacts, ...]:
+        """Of a chain all of them, from the source on."""
+        return (self,) if self.then is None else (self, *self.then.hops)
+
+    @property
+    def problems(self) -> str:
+        """Why logs could not be asked, of a chain those of all its flows."""
+        return joined(*(hop.problem for hop in self.hops))
+
+    @property
+    def end(self) -> TopicPartition:
+        """The target, of a chain the last one's."""
+        return self.target if self.then is None else self.then.end
+
+    def place(self, direction: Direction) -> TopicPartition:
+        """Where commits are read."""
+        return self.source if direction is Direction.FORWARD else self.end
+
+    def other(self, direction: Direction) -> TopicPartition:
+        """Where they are written."""
+        return self.end if direction is Direction.FORWARD else self.source
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of one committed partition.
+
+    Attributes:
+        source, target: The partition on both sides; None where it has no name there (a topic outside the
+            flow, a group without commits).
+        commit: What was read; None where the group has no commit.
+        answer: Where it leads; None when that is refused.
+        refusal: Why it is not written; an answer may be there all the same (``would_rewind``).
+        blocks: Whether the refusal keeps the whole group from being written.
+        before: What is committed now where it would be written.
+        knowledge: What the answer, or its refusal, was told by; None where nothing was asked.
+        proof: The records around the answer, where it was told by them.
+        detail: Why it is refused, where that is more than the reason's own sentence.
+        is_unasked: A cluster could not be asked: nothing that happens on the target makes an answer of it.
+    """
+
+    group: str
+    source: TopicPartition | None
+    target: TopicPartition | None
+    commit: Commit | None = None
+    answer: Answer | Skipping | None = None
+    refusal: Reason | None = None
+    blocks: bool = False
+    before: Commit | None = None
+    knowledge: Knowledge | None = None
+    proof: Proof = NO_PROOF
+    detail: str = ""
+    is_unasked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """One group's verdicts, in the order of the topics; ``sides`` is what sentences call the clusters."""
+
+    group: str
+    direction: Direction
+    verdicts: tuple[Verdict, ...]
+    sides: Sides | None = field(default=None, compare=False)
+
+    def why(self, verdict: Verdict) -> str:
+        """Why a verdict is a refusal, for people; empty where it is none."""
+        if verdict.refusal is None:
+            return ""
+        anonymous = FORWARD if self.direction is Direction.FORWARD else BACK
+        return verdict.detail or verdict.refusal.said_of(self.sides or anonymous)
+
+    @property
+    def blocked(self) -> bool:
+        return any(verdict.blocks for verdict in self.verdicts)
+
+    @property
+    def blocking(self) -> tuple[Verdict, ...]:
+        return tuple(verdict for verdict in self.verdicts if verdict.blocks)
+
+    def to_write(self) -> dict[TopicPartition, Commit]:
+        """What would be committed on the other cluster; nothing when the group is blocked."""
+        return {} if self.blocked else dict(self._writable())
+
+    def before(self) -> dict[TopicPartition, Commit]:
+        """What is committed there now, of the partitions that would be written."""
+        places = self.to_write().keys()
+        return {
+            place: verdict.before
+            for verdict in self.verdicts
+            if verdict.before is not None and (place := self.written_to(verdict)) in places
+        }
+
+    def written_to(self, verdict: Verdict) -> TopicPartition | None:
+        """The partition that a verdict is written to."""
+        return verdict.target if self.direction is Direction.FORWARD else verdict.source
+
+    def _writable(self) -> Iterator[tuple[TopicPartition, Commit]]:
+        for verdict in self.verdicts:
+            place = self.written_to(verdict)
+            if verdict.refusal is None and verdict.answer is not None and place is not None:
+                assert not isinstance(verdict.answer, Refused)
+                yield place, Commit(verdict.answer.offset, verdict.commit.metadata if verdict.commit else "")
+
+
+def unknown_group(group: str, direction: Direction, detail: str = "") -> GroupPlan:
+    """The plan for a name that no group has, or for a group that a cluster tells nothing of, as ``detail`` says."""
+    nothing = Verdict(
+        group,
+        None,
+        None,
+        refusal=Reason.UNKNOWN_GROUP,
+        blocks=True,
+        detail=detail,
+        is_unasked=bool(detail),
+    )
+    return GroupPlan(group, direction, (nothing,))
+
+
+def plan_group(
+    group: GroupFacts, partitions: Mapping[TopicPartition, PartitionFacts], rules: Rules
+) -> GroupPlan:
+    """What becomes of every commit of a group.
+
+    Args:
+        group: The group on both clusters.
+        partitions: Every partition of the flow's (selected) topics, by the place where commits are read.
+        rules: The direction, and what is allowed.
+    """
+    if group.problem:
+        return unknown_group(group.group, rules.direction, group.problem)
+    topics = {place.topic for place in partitions}
+    inside = {place: commit for place, commit in group.commits.items() if place.topic in topics}
+    verdicts = [_inside(group, place, commit, partitions, rules) for place, commit in inside.items()]
+    verdicts += [_outside(group, place, rules) for place in group.commits if place.topic not in topics]
+    verdicts += _uncommitted(group, {place.topic for place in inside}, partitions)
+    if not verdicts:
+        verdicts = [Verdict(group.group, None, None, refusal=Reason.NO_COMMIT)]
+    return GroupPlan(group.group, rules.direction, tuple(sorted(verdicts, key=_order)), rules.sides)
+
+
+def _order(verdict: Verdict) -> TopicPartition:
+    return verdict.source or verdict.target or TopicPartition("", 0)
+
+
+def _outside(group: GroupFacts, place: TopicPartition, rules: Rules) -> Verdict:
+    forward = rules.direction is Direction.FORWARD
+    source, target = (place, None) if forward else (None, place)
+    return Verdict(group.group, source, target, group.commits[place], refusal=Reason.NOT_MIRRORED)
+
+
+def _uncommitted(
+    group: GroupFacts, topics: set[str], partitions: Mapping[TopicPartition, PartitionFacts]
+) -> Iterator[Verdict]:
+    """Where a consumer of the group would start at its own ``auto.offset.reset``, on either side."""
+    for place, facts in partitions.items():
+        if place.topic in topics and place not in group.commits:
+            yield Verdict(group.group, facts.source, facts.end, refusal=Reason.NO_COMMIT)
+
+
+def _inside(
+    group: GroupFacts,
+    place: TopicPartition,
+    commit: Commit,
+    partitions: Mapping[TopicPartition, PartitionFacts],
+    rules: Rules,
+) -> Verdict:
+    facts = partitions.get(place)
+    if facts is None:  # the topic is the flow's, the partition is not there: it was made anew, smaller
+        gone = _outside(group, place, rules)
+        return replace(gone, refusal=_gone(rules.direction), blocks=True)
+    before = group.before.get(facts.other(rules.direction))
+    answer, knowledge = answer_of(facts, commit, rules)
+    if isinstance(answer, Refused):
+        refusal: Reason | None = answer.reason
+    else:
+        refusal = guard(group.there, answer.offset, before, allow_rewind=rules.allow_rewind)
+    return Verdict(
+        group.group,
+        facts.source,
+        facts.end,
+        commit,
+        answer=None if isinstance(answer, Refused) else answer,
+        refusal=refusal,
+        blocks=refusal is not None,
+        before=before,
+        knowledge=knowledge,
+        proof=facts.placed[commit.offset].proof if knowledge is Knowledge.RECORDS else NO_PROOF,
+        detail=_detail(facts, commit, refusal, rules),
+        is_unasked=bool(facts.problems),
+    )
+
+
+def _detail(facts: PartitionFacts, commit: Commit, refusal: Reason | None, rules: Rules) -> str:
+    """What is known of a refusal besides its reason."""
+    if refusal is Reason.PARTITION_MISSING:
+        return facts.problems
+    log, (read, written, is_reverse) = facts.target_log, rules.sides
+    if refusal is not Reason.BEYOND_SOURCE_END or not is_reverse or log is UNKNOWN or facts.then is not None:
+        return ""
+    if commit.offset > log.log_end:
+        return Reason.BEYOND_SOURCE_END.said_of(Sides(read, written))
+    return (
+        f"the commit on {read} is past the end of {written}'s log, which was truncated or recreated:"
+        " reset the group"
+    )
+
+
+def _gone(direction: Direction) -> Reason:
+    return Reason.BEYOND_SOURCE_END if direction is Direction.FORWARD else Reason.PARTITION_MISSING
+
+
+def answer_of(
+    facts: PartitionFacts, commit: Commit, rules: Rules
+) -> tuple[Answer | Skipping, Knowledge | None]:
+    """By the flow's own offset runs where it has them, and by MM2's topics where those do not reach back."""
+    return _over_hop(facts, commit, rules) if facts.then is None else _through(facts, commit, rules)
+
+
+def _through(facts: PartitionFacts, commit: Commit, rules: Rules) -> tuple[Answer, Knowledge | None]:
+    """Over a chain hop by hop: exact where every hop is, and told by what tells least.
+
+    Bounds add up: what would be read again on the cluster between is read again behind it, as often as that hop may
+    have copied it.
+    """
+    forward = rules.direction is Direction.FORWARD
+    hops, rules = facts.hops if forward else facts.hops[::-1], replace(rules, allow_skip=False)
+    offset, again, told = commit.offset, 0, Knowledge.OFFSET_RUNS
+    for hop in hops:
+        answer, knowledge = _over_hop(hop, Commit(offset), rules)
+        assert not isinstance(answer, Skipping)
+        if isinstance(answer, Refused):
+            return answer, knowledge
+        if knowledge is not None and knowledge is not Knowledge.OFFSET_RUNS:
+            told = knowledge
+        copies = 1 if hop.synced is None or not forward else 1 + hop.synced.begun_from(answer.offset)
+        again = again * copies + (answer.reread_max if isinstance(answer, Bounded) else 0)
+        offset = answer.offset
+    return (Bounded(offset, again) if again else Exact(offset)), told
+
+
+def _over_hop(
+    facts: PartitionFacts, commit: Commit, rules: Rules
+) -> tuple[Answer | Skipping, Knowledge | None]:
+    if facts.problem:
+        return Refused(Reason.PARTITION_MISSING), None if facts.map is None else Knowledge.OFFSET_RUNS
+    if facts.map is None and facts.synced is None:
+        return Refused(Reason.NEVER_RAN), None
+    if facts.target_log is UNKNOWN:
+        return Refused(Reason.PARTITION_MISSING), None
+    if facts.map is not None:
+        by_runs = _by_runs(facts, facts.map, commit, rules, facts.target_log)
+        before = by_runs == Refused(Reason.NOT_MIRRORED) and _is_before(facts.map, commit, rules.direction)
+        if facts.synced is None or not before:
+            return by_runs, Knowledge.OFFSET_RUNS
+    assert facts.synced is not None
+    if commit.offset in facts.placed and rules.direction is Direction.FORWARD:
+        return facts.placed[commit.offset].answer, Knowledge.RECORDS
+    return _by_syncs(facts, facts.synced, commit, rules, facts.target_log), facts.synced.knowledge
+
+
+def _is_before(known: PartitionMap, commit: Commit, direction: Direction) -> bool:
+    """Whether a commit is of the time before the flow mirrored: nothing but MM2 can tell of it."""
+    start = known.mirror_start
+    return commit.offset < (start.upstream if direction is Direction.FORWARD else start.downstream)
+
+
+def _by_syncs(
+    facts: PartitionFacts, synced: SyncMap, commit: Commit, rules: Rules, target: TargetLog
+) -> Answer:
+    if rules.direction is Direction.REVERSE:
+        downstream = DownstreamOffset(commit.offset)
+        return translate_back_by_syncs(synced, downstream, target=target, source=facts.source_log)
+    return translate_by_syncs(synced, UpstreamOffset(commit.offset), target=target, source=facts.source_log)
+
+
+def _by_runs(
+    facts: PartitionFacts, known: PartitionMap, commit: Commit, rules: Rules, target: TargetLog
+) -> Answer | Skipping:
+    if rules.direction is Direction.REVERSE:
+        return _answer_back(facts, commit, target)
+    upstream = UpstreamOffset(commit.offset)
+    answer = answer_forward(facts, upstream, target)
+    if not isinstance(answer, Refused):
+        return answer
+    if rules.source_lost and answer.reason is Reason.BEYOND_MIRROR:
+        return clamp_ahead(known, upstream, target=target)
+    if rules.allow_skip and answer.reason in _SKIPPABLE:
+        return clamp_skipping(known, upstream, target=target)
+    return answer
+
+
+def answer_forward(facts: PartitionFacts, commit: UpstreamOffset, target: TargetLog) -> Answer:
+    """Where a commit on the source leads, whoever writes on which side."""
+    if facts.back is None:
+        return translate(facts.map, commit, target=target, source=facts.source_log)
+    if facts.has_others:
+        return Refused(Reason.AMBIGUOUS)
+    return translate_in_pair(facts.map, facts.back, commit, target=target, source=facts.source_log)
+
+
+_SKIPPABLE = frozenset({Reason.TARGET_LOG_START_PASSED, Reason.NOT_MIRRORED})
+"""Refused because records before the answer are not there to be read: the operator may say to skip them."""
+
+
+def _answer_back(facts: PartitionFacts, commit: Commit, target: TargetLog) -> Answer:
+    if facts.source_log is UNKNOWN:
+        return Refused(Reason.PARTITION_MISSING)
+    if facts.back is None or facts.map is None:
+        downstream = DownstreamOffset(commit.offset)
+        return translate_back(facts.map, downstream, target=target, source=facts.source_log)
+    if facts.has_others:
+        return Refused(Reason.AMBIGUOUS)
+    source = facts.source_log
+    return translate_in_pair(  # seen from the target, which is the way back's source
+        facts.back,
+        facts.map,
+        UpstreamOffset(commit.offset),
+        target=TargetLog(DownstreamOffset(source.log_start), DownstreamOffset(source.log_end)),
+        source=SourceLog(UpstreamOffset(target.log_start), UpstreamOffset(target.log_end)),
+    )
+
+
+def guard(there: GroupStanding, offset: int, before: Commit | None, *, allow_rewind: bool) -> Reason | None:
+    """Why a known answer must not be written: somebody is at work there, or has been further already."""
+    if not there.idle:
+        return Reason.ACTIVE_ON_TARGET
+    if before is not None and before.offset > offset and not allow_rewind:
+        return Reason.WOULD_REWIND
+    return None
+
+
+def ever_ran(partitions: Iterable[PartitionFacts]) -> bool:
+    """Whether anything of a flow was mirrored, by whomever."""
+    return any(facts.map is not None or facts.synced is not None for facts in partitions)

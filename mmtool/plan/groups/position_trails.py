@@ -1,0 +1,112 @@
+"""What pumps have written of a partition before their last word: how fast it is mirrored, and since when it is so.
+
+The control topic is compacted: of what was written long ago the last word alone may be left. A rate is then not told,
+and a state holds at least since its first word that is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mmtool.plan.records.documents import PositionRecord, UnreadableDocumentError, position_key
+
+if TYPE_CHECKING:
+    from mmtool.plan.records.documents import State
+
+WINDOW_MS: Final = 10_000
+"""A rate is measured over the last one to two of these; pumps repeat where they stand in each."""
+
+SHORTEST_MS: Final = 3_000
+"""Over less than that nothing is measured."""
+
+_OWNER: Final = b'"owner":"'
+_STATE: Final = b'"state":"'
+"""No string of a stored document has these bytes, as quotes in it are escaped."""
+
+
+class _Word(NamedTuple):
+    at_ms: int
+    value: bytes
+
+
+@dataclass(slots=True)
+class _Trail:
+    since: _Word
+    middle: _Word
+    last: _Word
+    state_at: _Word
+
+    def note(self, word: _Word) -> None:
+        if word.at_ms - self.middle.at_ms >= WINDOW_MS:
+            self.since, self.middle = self.middle, word
+        if _said(word.value, _STATE) != _said(self.last.value, _STATE) or (
+            _said(word.value, _OWNER) != _said(self.last.value, _OWNER)
+        ):
+            self.state_at = word
+        self.last = word
+
+
+def _said(value: bytes, name: bytes) -> bytes:
+    """A string of a stored document, without decoding it."""
+    begin = value.rfind(name) + len(name)
+    return value[begin : value.find(b'"', begin)]
+
+
+class Rates(NamedTuple):
+    """How fast a partition was mirrored lately, per second."""
+
+    records: float
+    bytes: float
+
+
+@dataclass(slots=True)
+class PositionTrails:
+    """Words of pumps by the key of the partition, in the order of the control topic.
+
+    Thousands a second may be written: nothing is decoded before it is asked for.
+    """
+
+    _trails: dict[bytes, _Trail] = field(default_factory=dict)
+
+    def note(self, key: bytes, value: bytes | None, at_ms: int) -> None:
+        """Take one record of the control topic in; of other kinds than positions there is no trail."""
+        if not key.startswith(PositionRecord.PREFIX.encode()):
+            return
+        if value is None:
+            self._trails.pop(key, None)
+            return
+        word, trail = _Word(at_ms, value), self._trails.get(key)
+        if trail is None:
+            self._trails[key] = _Trail(word, word, word, word)
+        else:
+            trail.note(word)
+
+    def rates(self, last: PositionRecord) -> Rates | None:
+        """How fast a partition was mirrored before ``last``; None without an earlier word of the same owner."""
+        trail = self._trails.get(last.key)
+        for word in () if trail is None else (trail.since, trail.middle):
+            before = _decoded(word.value)
+            if before is None or before.owner != last.owner:
+                continue
+            seconds = (last.observed_ms - before.observed_ms) / 1000
+            if seconds * 1000 >= SHORTEST_MS:
+                return Rates(
+                    max(0, last.records - before.records) / seconds,
+                    max(0, last.mirrored_bytes - before.mirrored_bytes) / seconds,
+                )
+        return None
+
+    def state_since_ms(self, topic_id: str, partition: int, state: State) -> int | None:
+        """Since when the last owner's pumps write this state at least, in ms since 1970; None where they do not."""
+        trail = self._trails.get(position_key(topic_id, partition))
+        first = None if trail is None else _decoded(trail.state_at.value)
+        return first.observed_ms if first is not None and first.state == state else None
+
+
+def _decoded(value: bytes) -> PositionRecord | None:
+    """An old word that cannot be read says nothing; of the last one whoever reads the state is told."""
+    try:
+        return PositionRecord.decode(value)
+    except UnreadableDocumentError:
+        return None

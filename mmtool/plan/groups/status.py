@@ -1,0 +1,322 @@
+"""Whether each group could fail over now, and what it would cost: one row for each partition of each group.
+
+A  every verdict about a selected group has exactly one row; a group that a cluster tells nothing of has one as well
+B  ``ready`` means that both kinds of failover would take the partition: a planned one after its drain, and an emergency
+   by what the target knows
+C  what an emergency would cost is the emergency plan's own figures: nothing of it is computed here
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from mmtool.plan.failover.failover_plan import drain_cures
+from mmtool.plan.groups.applications import NO_STATE
+from mmtool.plan.words import joined
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.refusals import Reason
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.plan.groups.applications import AppState
+    from mmtool.plan.groups.facts import GroupFacts
+    from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts, Verdict
+    from mmtool.plan.records.marks import MovedGroupRecord
+    from mmtool.translation.known import Unknown
+
+N = TypeVar("N", int, float)
+
+
+class GroupRow(NamedTuple):
+    """The contract's row of ``status --groups``; None where a value is not known, or does not apply.
+
+    Attributes:
+        source, target: The flow's aliases.
+        group: Its name.
+        topic, partition: On the source; None where the row is about the whole group.
+        committed: What the group has committed on the source.
+        lag_records: Offsets from there to the end of the source's log: the group's own lag, not the mirror's.
+        lag_seconds: The age of the record at ``committed``, by its own timestamp; 0 without lag. None where reading
+            the record is denied, or takes longer than 3 s for all of them.
+        target_committed: What is committed for the group on the target.
+        reread_max: Records that the group would read again at most, if an emergency failover happened now.
+        reread_expected: Likewise, by the rate at which it commits.
+        rpo_records: Offsets of the source partition that are not on the target now.
+        checkpoint_age_seconds: How old the target's knowledge of the group's position is.
+        ready: Whether a failover would take the partition now.
+        reason: Why not, beginning with the contract's word; or what there is to know of one that is ready.
+        rpo_seconds: The age of the first record that is not on the target, by its own timestamp; 0 where none is
+            missing.
+        blocks_group: It keeps the group from being ready. False for a topic that the flow does not mirror: the group
+            moves without it.
+    """
+
+    source: str
+    target: str
+    group: str
+    topic: str | None
+    partition: int | None
+    committed: int | None = None
+    lag_records: int | None = None
+    lag_seconds: float | None = None
+    target_committed: int | None = None
+    reread_max: int | None = None
+    reread_expected: int | None = None
+    rpo_records: int | None = None
+    checkpoint_age_seconds: float | None = None
+    ready: bool = False
+    reason: str = ""
+    rpo_seconds: float | None = None
+    blocks_group: bool = False
+
+    @property
+    def place(self) -> TopicPartition | None:
+        """The partition on the source."""
+        if self.topic is None or self.partition is None:
+            return None
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKnowledge:
+    """What both clusters, and the target alone, say of a flow's groups.
+
+    Attributes:
+        source, target: The flow's aliases.
+        groups: As both clusters know them, each with its plan; None while the source does not answer.
+        partitions: Of the flow, by their places on the source.
+        emergency: What the target alone would make of an emergency now.
+        state: The Kafka Streams applications among the groups.
+        not_on_target: How many of their offsets the mirror has not copied, by partition of the source.
+        moved: Groups whose place is the target.
+    """
+
+    source: str
+    target: str
+    groups: Sequence[tuple[GroupFacts, GroupPlan]] | None
+    partitions: Mapping[TopicPartition, PartitionFacts]
+    emergency: FailoverPlan
+    state: AppState = NO_STATE
+    not_on_target: Mapping[TopicPartition, int] = field(default_factory=dict)
+    moved: Mapping[str, MovedGroupRecord] = field(default_factory=dict)
+
+
+class _Views(NamedTuple):
+    """One partition of one group: by both clusters, and by the target alone."""
+
+    living: GroupPlan | None
+    verdict: Verdict | None
+    alone: GroupPlan | None
+    alone_verdict: Verdict | None
+
+    @property
+    def either(self) -> Verdict:
+        found = self.verdict or self.alone_verdict
+        assert found is not None
+        return found
+
+
+class _Judged(NamedTuple):
+    ready: bool
+    reason: str = ""
+    blocks: bool = False
+
+
+def group_rows(known: GroupKnowledge) -> list[GroupRow]:
+    """Every row, by group, topic and partition; ages of records are added by `with_ages`."""
+    alone = {plan.group: plan for plan in known.emergency.groups}
+    if known.groups is None:
+        rows = [
+            _row(known, _Views(None, None, plan, verdict), None)
+            for plan in alone.values()
+            for verdict in plan.verdicts
+        ]
+    else:
+        rows = [
+            _row(known, views, group)
+            for group, plan in known.groups
+            for views in _views(plan, alone.get(plan.group))
+        ]
+    return sorted(rows, key=lambda row: (row.group, row.topic or "", row.partition or 0))
+
+
+def _views(plan: GroupPlan, alone: GroupPlan | None) -> Iterable[_Views]:
+    by_place = (
+        {} if alone is None else {verdict.source: verdict for verdict in alone.verdicts if verdict.source}
+    )
+    return (
+        _Views(plan, verdict, alone, by_place.get(verdict.source) if verdict.source else None)
+        for verdict in plan.verdicts
+    )
+
+
+def _row(known: GroupKnowledge, views: _Views, group: GroupFacts | None) -> GroupRow:
+    verdict, place = views.either, views.either.source
+    risk = None if place is None else known.emergency.risks.get((verdict.group, place))
+    committed = views.verdict.commit.offset if views.verdict and views.verdict.commit else None
+    judged = _with_move(known, verdict.group, _judged(known, views))
+    return GroupRow(
+        known.source,
+        known.target,
+        verdict.group,
+        place and place.topic,
+        place and place.partition,
+        committed,
+        _lag(known, place, committed),
+        target_committed=_target_committed(views, group),
+        reread_max=None if risk is None else _number(risk.reread),
+        reread_expected=None if risk is None else _number(risk.expected),
+        rpo_records=None if place is None else known.not_on_target.get(place),
+        checkpoint_age_seconds=None if risk is None else _number(risk.age_seconds),
+        ready=judged.ready,
+        reason=judged.reason,
+        blocks_group=judged.blocks,
+    )
+
+
+def _number(value: N | Unknown) -> N | None:
+    return None if value is UNKNOWN else value
+
+
+def _lag(known: GroupKnowledge, place: TopicPartition | None, committed: int | None) -> int | None:
+    facts = None if place is None else known.partitions.get(place)
+    if facts is None or committed is None or facts.source_log is UNKNOWN:
+        return None
+    return max(0, facts.source_log.log_end - committed)
+
+
+def _target_committed(views: _Views, group: GroupFacts | None) -> int | None:
+    verdict = views.either
+    before = verdict.before
+    if before is None and group is not None and verdict.target is not None:
+        before = group.before.get(verdict.target)
+    return None if before is None else before.offset
+
+
+def _judged(known: GroupKnowledge, views: _Views) -> _Judged:
+    """By both clusters first: what a drain does not cure keeps an emergency from it as well."""
+    living, verdict, alone, alone_verdict = views
+    if (
+        living is not None
+        and verdict is not None
+        and verdict.refusal is not None
+        and not drain_cures(verdict)
+    ):
+        return _refused(living, verdict)
+    if verdict is not None and views.either.group in known.state.losing:
+        return _not_ready(Reason.STATE_NOT_MIRRORED, known.state.why_lost(verdict.group))
+    if alone is not None and alone_verdict is not None:
+        return _refused(alone, alone_verdict) if alone_verdict.refusal is not None else _Judged(ready=True)
+    if living is not None and verdict is not None and verdict.refusal is not None:
+        return _refused(living, verdict)
+    return _without_checkpoint(known, alone)
+
+
+def _refused(plan: GroupPlan, verdict: Verdict) -> _Judged:
+    """A partition that the group never committed in is left so, on either cluster; the group moves without it."""
+    assert verdict.refusal is not None
+    said = f"{verdict.refusal}: {plan.why(verdict)}"
+    if verdict.refusal is Reason.NO_COMMIT:
+        return _Judged(ready=True, reason=said)
+    return _Judged(
+        ready=False, reason=said, blocks=verdict.blocks or verdict.refusal is not Reason.NOT_MIRRORED
+    )
+
+
+def _not_ready(reason: Reason, sentence: str) -> _Judged:
+    return _Judged(ready=False, reason=f"{reason}: {sentence}", blocks=True)
+
+
+def _without_checkpoint(known: GroupKnowledge, alone: GroupPlan | None) -> _Judged:
+    """A planned failover would take it; an emergency knows nothing of it."""
+    names_group = alone is not None and any(verdict.source is not None for verdict in alone.verdicts)
+    reason = Reason.SOURCE_UNREACHABLE if names_group else Reason.UNKNOWN_GROUP
+    what = "no checkpoint of this partition" if names_group else "no checkpoint of the group"
+    return _not_ready(
+        reason, f"{known.target} has {what}: an emergency failover would not know where the group is"
+    )
+
+
+def _with_move(known: GroupKnowledge, group: str, judged: _Judged) -> _Judged:
+    """The reason with the failover that made the target the group's place."""
+    mark = known.moved.get(group)
+    return judged if mark is None else judged._replace(reason=joined(judged.reason, mark.sentence))
+
+
+def with_ages(
+    rows: Iterable[GroupRow],
+    unread_ms: Mapping[tuple[TopicPartition, int], int],
+    missing_ms: Mapping[TopicPartition, int],
+    now_ms: int,
+) -> list[GroupRow]:
+    """The rows with ``lag_seconds`` and ``rpo_seconds``.
+
+    Args:
+        rows: From `group_rows`.
+        unread_ms: Timestamps of the records at committed offsets, by partition of the source and offset.
+        missing_ms: Timestamps of the first records that are not on the target, by partition of the source.
+        now_ms: The time, in ms since 1970.
+    """
+    return [
+        row._replace(
+            lag_seconds=_age(row.lag_records, unread_ms.get((row.place, row.committed or 0)), now_ms),
+            rpo_seconds=_age(row.rpo_records, missing_ms.get(row.place), now_ms),
+        )
+        if row.place is not None
+        else row
+        for row in rows
+    ]
+
+
+def _age(records: int | None, at_ms: int | None, now_ms: int) -> float | None:
+    if records == 0:
+        return 0.0
+    return None if records is None or at_ms is None else max(0, now_ms - at_ms) / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """One group of a flow at a glance.
+
+    Attributes:
+        ready: Whether a failover would take it: no partition of it keeps it back.
+        lag_records: Over its partitions; None where none of them is known. So are the others.
+        reread_max: Likewise.
+        checkpoint_age_seconds: The oldest one.
+        reason: Of the first partition that keeps it back; or empty.
+    """
+
+    group: str
+    ready: bool
+    lag_records: int | None
+    reread_max: int | None
+    checkpoint_age_seconds: float | None
+    reason: str = ""
+
+
+def summaries(rows: Iterable[GroupRow]) -> list[GroupSummary]:
+    """One flow's groups, in the order of their rows."""
+    return [_summary(name, list(of_group)) for name, of_group in groupby(rows, key=lambda row: row.group)]
+
+
+def _summary(group: str, rows: Sequence[GroupRow]) -> GroupSummary:
+    blocking = [row for row in rows if row.blocks_group]
+    ages = [row.checkpoint_age_seconds for row in rows if row.checkpoint_age_seconds is not None]
+    return GroupSummary(
+        group,
+        not blocking,
+        _total(row.lag_records for row in rows),
+        _total(row.reread_max for row in rows),
+        max(ages, default=None),
+        blocking[0].reason if blocking else "",
+    )
+
+
+def _total(numbers: Iterable[int | None]) -> int | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None

@@ -1,0 +1,118 @@
+"""Groups that are kept ready on the target: where each is to stand, and how one turn went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import accumulate
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.plan.groups.facts import Commit
+from mmtool.plan.groups.offsets import Direction, Rules, answer_of
+from mmtool.translation.answers import Refused, Skipping
+from mmtool.translation.clamp import clamp_ahead
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.refusals import Reason
+from mmtool.translation.types import UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mmtool.plan.groups.facts import GroupFacts
+    from mmtool.plan.groups.offsets import PartitionFacts
+    from mmtool.translation.answers import Answer
+    from mmtool.translation.types import TopicPartition
+
+
+class SyncState(StrEnum):
+    """How a group stands on the target after a turn."""
+
+    SYNCED = "synced"
+    AHEAD = "ahead"
+    """Further on than the source's commits lead; it is never moved back."""
+    BEHIND = "behind"
+    """Some of its partitions could not be told, or not be written."""
+    ACTIVE_ON_TARGET = "active_on_target"
+    """Somebody is in it there, or a failover has made the target its place."""
+    NO_COMMIT = "no_commit"
+    """It has committed nothing in the flow's topics."""
+    UNKNOWN_GROUP = "unknown_group"
+
+
+class Led(NamedTuple):
+    """Where a group's commits lead on the target: commits to be made there, and why others are not.
+
+    Attributes:
+        problems: What was said of partitions that a cluster could not be asked about.
+    """
+
+    wanted: dict[TopicPartition, Commit]
+    refused: dict[TopicPartition, Reason]
+    problems: list[str]
+
+
+def lead(group: GroupFacts, partitions: Mapping[TopicPartition, PartitionFacts]) -> Led:
+    """Each commit of the flow's topics by itself: one partition that cannot be told keeps no other one back.
+
+    A group that has read more than was mirrored stands at the mirror's end.
+    """
+    led = Led({}, {}, [])
+    for place, commit in group.commits.items():
+        facts = partitions.get(place)
+        if facts is None:
+            continue
+        answer = _ahead_too(facts, commit)
+        if isinstance(answer, Refused):
+            led.refused[facts.target] = answer.reason
+            if facts.problems:
+                led.problems.append(facts.problems)
+        else:
+            led.wanted[facts.target] = Commit(answer.offset, commit.metadata)
+    return led
+
+
+def _ahead_too(facts: PartitionFacts, commit: Commit) -> Answer:
+    answer, _ = answer_of(facts, commit, Rules(Direction.FORWARD))
+    assert not isinstance(answer, Skipping)
+    beyond = answer == Refused(Reason.BEYOND_MIRROR) and facts.back is None
+    if beyond and facts.map is not None and facts.target_log is not UNKNOWN:
+        return clamp_ahead(facts.map, UpstreamOffset(commit.offset), target=facts.target_log)
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRow:
+    """One group after a turn.
+
+    Attributes:
+        partitions: In how many of the flow's partitions it has committed on the source.
+        written: How many offsets were committed for it in this turn.
+        refused: How many partitions could not be told, or were not taken.
+        freshness_seconds: How long ago the source's commit was read that it stands for on the target, of its oldest
+            partition: since then it may have read on. None while a partition stands for nothing there.
+    """
+
+    group: str
+    state: SyncState
+    partitions: int
+    written: int
+    refused: int
+    freshness_seconds: float | None
+    reason: str
+
+
+def percentile(counts: Mapping[float, int], share: float) -> float | None:
+    """The smallest value that at least ``share`` of all do not exceed; None of none.
+
+    Args:
+        counts: How many there are of each.
+        share: From 0 to 1.
+    """
+    wanted = max(1, ceil(share * sum(counts.values())))
+    for value, reached in zip(
+        sorted(counts), accumulate(counts[value] for value in sorted(counts)), strict=True
+    ):
+        if reached >= wanted:
+            return value
+    return None

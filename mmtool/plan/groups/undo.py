@@ -1,0 +1,152 @@
+"""What writing offsets has replaced, kept to be put back: a file's bytes <-> values, and what may be undone.
+
+A  a group is put back whole or not at all
+B  only what still stands as it was written is put back: who has gone on since is not moved
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.plan.groups.facts import Commit
+from mmtool.plan.records.documents import UnreadableDocumentError, decode, encode
+from mmtool.translation.refusals import Reason
+from mmtool.translation.types import ClusterId, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from mmtool.plan.groups.facts import GroupStanding
+    from mmtool.plan.groups.offsets import GroupPlan
+
+_KIND = "replaced"
+
+
+class Replaced(NamedTuple):
+    """One commit that was written over another one; ``before`` is None where there was none."""
+
+    group: str
+    place: TopicPartition
+    before: Commit | None
+    written: Commit
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """What one command has replaced on one cluster."""
+
+    cluster_id: ClusterId
+    replaced: tuple[Replaced, ...]
+
+    @classmethod
+    def of(cls, cluster_id: ClusterId, plans: Iterable[GroupPlan]) -> Undo:
+        """What these plans are about to replace."""
+        replaced = [
+            Replaced(plan.group, place, before.get(place), written)
+            for plan in plans
+            for before in [plan.before()]
+            for place, written in plan.to_write().items()
+        ]
+        return cls(cluster_id, tuple(one for one in replaced if one.before != one.written))
+
+    def encode(self) -> bytes:
+        """A file's bytes: versioned, checksummed."""
+        rows = [
+            [
+                one.group,
+                *one.place,
+                None if one.before is None else list(_pair(one.before)),
+                list(_pair(one.written)),
+            ]
+            for one in self.replaced
+        ]
+        return encode({"kind": _KIND, "cluster_id": self.cluster_id, "replaced": rows})
+
+    @classmethod
+    def decode(cls, value: bytes) -> Undo:
+        """Of a file's bytes.
+
+        Raises:
+            UnreadableDocumentError: Damaged, or something else.
+        """
+        body = decode(value)
+        if body.get("kind") != _KIND:
+            raise UnreadableDocumentError("another document of mmtool's")
+        return cls(ClusterId(body["cluster_id"]), tuple(_replaced(row) for row in body["replaced"]))
+
+
+def _pair(commit: Commit) -> tuple[int, str]:
+    return commit.offset, commit.metadata
+
+
+def _replaced(row: list[Any]) -> Replaced:
+    group, topic, partition, before, written = row
+    return Replaced(
+        group, TopicPartition(topic, partition), None if before is None else Commit(*before), Commit(*written)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class UndoGroup:
+    """One group's commits that are to be put back.
+
+    Attributes:
+        restore: Commits of before.
+        delete: Where there was none.
+        refused: By partition why it is not put back; then nothing of the group is.
+        now: What is committed there now.
+    """
+
+    group: str
+    restore: Mapping[TopicPartition, Commit]
+    delete: frozenset[TopicPartition]
+    refused: Mapping[TopicPartition, Reason]
+    now: Mapping[TopicPartition, Commit]
+
+    @property
+    def has_work(self) -> bool:
+        return not self.refused and bool(self.restore or self.delete)
+
+    @property
+    def places(self) -> list[TopicPartition]:
+        """All of them, in order."""
+        return sorted({*self.restore, *self.delete, *self.refused})
+
+
+def plan_undo(
+    undo: Undo,
+    now: Mapping[str, Mapping[TopicPartition, Commit]],
+    standing: Mapping[str, GroupStanding],
+) -> list[UndoGroup]:
+    """What can be put back, group by group; what is back already is left out.
+
+    Args:
+        undo: What was replaced.
+        now: Each group's commits.
+        standing: Each group's state.
+    """
+    groups: dict[str, list[Replaced]] = {}
+    for one in undo.replaced:
+        groups.setdefault(one.group, []).append(one)
+    return [_plan(name, replaced, now[name], standing[name]) for name, replaced in groups.items()]
+
+
+def _plan(
+    group: str, replaced: list[Replaced], now: Mapping[TopicPartition, Commit], standing: GroupStanding
+) -> UndoGroup:
+    left = [one for one in replaced if now.get(one.place) != one.before]
+    refused = {}
+    for one in left:
+        if not standing.idle:
+            refused[one.place] = Reason.ACTIVE_ON_TARGET
+        elif now.get(one.place) != one.written:
+            refused[one.place] = Reason.WOULD_REWIND
+    return UndoGroup(
+        group,
+        {one.place: one.before for one in left if one.before is not None},
+        frozenset(one.place for one in left if one.before is None),
+        refused,
+        now,
+    )

@@ -1,0 +1,1 @@
+"""What is stored in internal topics, as documents."""

@@ -1,0 +1,54 @@
+"""Which documents ``mmtool-control.<source>.internal`` holds, each told by the beginning of its key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.plan.flow.slots import SlotsRecord
+from mmtool.plan.records.documents import (
+    CommitRatesRecord,
+    ControlRecord,
+    FlowRecord,
+    OwnerRecord,
+    PauseRecord,
+    PositionRecord,
+    RefusedRecord,
+    ShardRecord,
+    SharesRecord,
+    UseRecord,
+)
+from mmtool.plan.records.marks import FailedOverRecord, LookRecord, MovedGroupRecord, VerifiedRecord
+
+if TYPE_CHECKING:
+    from mmtool.plan.records.documents import Document
+
+CONTROL_DOCUMENTS: tuple[type[Document], ...] = (
+    FlowRecord,
+    OwnerRecord,
+    ShardRecord,
+    ControlRecord,
+    SharesRecord,
+    UseRecord,
+    SlotsRecord,
+    PositionRecord,
+    RefusedRecord,
+    PauseRecord,
+    FailedOverRecord,
+    MovedGroupRecord,
+    LookRecord,
+    CommitRatesRecord,
+    VerifiedRecord,
+)
+
+
+def decode_control(key: bytes, value: bytes) -> Document | None:
+    """The document of one control record; None for a key that is not ours or a later mmtool's: it is left alone.
+
+    Raises:
+        UnreadableDocumentError: the value is damaged, or of another version.
+    """
+    name = key.decode(errors="replace")
+    for kind in CONTROL_DOCUMENTS:
+        if name == kind.PREFIX or (kind.PREFIX.endswith("/") and name.startswith(kind.PREFIX)):
+            return kind.decode(value)
+    return None

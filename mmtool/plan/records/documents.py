@@ -1,0 +1,430 @@
+"""The records of ``mmtool-control.<source>.internal`` and ``mmtool-producers.internal``, bytes <-> values.
+
+Every value is one JSON object with ``v`` (the format's version) and ``crc`` (CRC-32 over the rest in canonical
+form). A value that does not check is refused, never guessed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import MISSING, asdict, dataclass, fields
+from enum import StrEnum
+from typing import Any, ClassVar, Self
+from zlib import crc32
+
+from mmtool.plan.words import counted, joined
+from mmtool.translation.naming import DEAD_LETTER_SUFFIX
+
+VERSION = 1
+
+
+class UnreadableDocumentError(ValueError):
+    """A stored value is of another version, or damaged."""
+
+
+class State(StrEnum):
+    """What a partition's mirror is doing (the contract's words); ``idle`` is derived and never stored."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    CAUGHT_UP = "caught_up"
+    PAUSED = "paused"
+    HALTED = "halted"
+    FAILED_OVER = "failed_over"
+    WAITING = "waiting"
+    IDLE = "idle"
+    NEVER_RAN = "never_ran"
+
+
+class Command(StrEnum):
+    """What the owner of a flow tells its pumps."""
+
+    RUN = "run"
+    STOP = "stop"
+    REPLAN = "replan"
+
+
+def encode(document: dict[str, Any]) -> bytes:
+    """Canonical JSON with version and checksum."""
+    body = {**document, "v": VERSION}
+    return _canonical({**body, "crc": crc32(_canonical(body))})
+
+
+def decode(value: bytes) -> dict[str, Any]:
+    """The object behind ``value``, checked.
+
+    Raises:
+        UnreadableDocumentError: when it is damaged or of a version that we do not know.
+    """
+    try:
+        body = json.loads(value)
+        stated = body.pop("crc")
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise UnreadableDocumentError(f"not one of mmtool's documents: {value[:60]!r}") from error
+    if body.get("v") != VERSION:
+        raise UnreadableDocumentError(f"version {body.get('v')} is not {VERSION}: written by another mmtool")
+    if stated != _crc_as_it_lies(value) and stated != crc32(_canonical(body)):
+        raise UnreadableDocumentError("the checksum does not match")
+    del body["v"]
+    return dict(body)
+
+
+def _crc_as_it_lies(value: bytes) -> int:
+    """Of what is stored, but for the sum itself: large documents need not be written out to be checked.
+
+    No string has the bytes that are looked for, as its quotes are escaped, and what follows the document's own sum is
+    flat where it is large. Where it is not, this is no sum of anything, and the document is written out.
+    """
+    before, _, behind = value.rpartition(b'"crc":')
+    return crc32(before + behind.partition(b",")[2])
+
+
+def _canonical(body: dict[str, Any]) -> bytes:
+    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+class Document:
+    """A frozen dataclass that is stored as one record."""
+
+    __slots__ = ()
+    PREFIX: ClassVar[str]
+
+    @property
+    def key(self) -> bytes:
+        """The record's key: its kind, and what tells it from others of its kind."""
+        raise AssertionError("every document says its own key")
+
+    def encode(self) -> bytes:
+        return encode(asdict(self))  # type: ignore[call-overload]  # every subclass is a dataclass
+
+    @classmethod
+    def decode(cls, value: bytes) -> Self:
+        """What an older mmtool did not write yet has a default; what a newer one writes more is left alone.
+
+        Raises:
+            UnreadableDocumentError: it is damaged, or something is missing.
+        """
+        body = decode(value)
+        known = fields(cls)  # type: ignore[arg-type]  # a dataclass
+        for field in known:
+            if field.name not in body and field.default is MISSING is field.default_factory:
+                raise UnreadableDocumentError(f"{cls.__name__} lacks {field.name!r}")
+        return cls(**{field.name: body[field.name] for field in known if field.name in body})
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRecord(Document):
+    """Written at a flow's first start and compared at every later one."""
+
+    PREFIX = "flow"
+
+    source_cluster_id: str
+    target_cluster_id: str
+    source_alias: str
+    target_alias: str
+    shards: int
+
+    @property
+    def key(self) -> bytes:
+        return b"flow"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardRecord(Document):
+    """Who writes under a shard's claim. ``open`` until its owner closed it cleanly; open means in doubt."""
+
+    PREFIX = "shard/"
+
+    shard: int
+    producer_id: int
+    epoch: int
+    open: bool
+    owner: str
+
+    @property
+    def key(self) -> bytes:
+        return f"shard/{self.shard}".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRecord(Document):
+    """Who owns the flow, since when, and where it runs; written before its first claim."""
+
+    PREFIX = "owner"
+
+    owner: str
+    host: str
+    pid: int
+    since_ms: int
+
+    @property
+    def key(self) -> bytes:
+        return b"owner"
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRecord(Document):
+    """An owner's word to its pumps about a round.
+
+    Each owner has a key of its own: a late word of one that was replaced reaches nobody else's pumps.
+    """
+
+    PREFIX = "control/"
+
+    owner: str
+    command: Command
+    round: int
+
+    @property
+    def key(self) -> bytes:
+        return f"control/{self.owner}".encode()
+
+
+def position_key(topic_id: str, partition: int) -> bytes:
+    """The key of a partition's position."""
+    return f"position/{topic_id}/{partition}".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class SharesRecord(Document):
+    """How an owner divides a flow's throttle over the tasks of a round.
+
+    Attributes:
+        shares: Bytes per second by the task's number, in digits; None is without limit.
+    """
+
+    PREFIX = "shares/"
+
+    owner: str
+    round: int
+    shares: dict[str, int | None]
+
+    @property
+    def key(self) -> bytes:
+        return f"shares/{self.owner}".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class UseRecord(Document):
+    """What a task made of its share of the throttle in the last second.
+
+    Attributes:
+        bytes_per_second: How much of it was used.
+        is_all: It was used up.
+    """
+
+    PREFIX = "use/"
+
+    owner: str
+    round: int
+    task: int
+    bytes_per_second: int
+    is_all: bool
+
+    @property
+    def key(self) -> bytes:
+        return f"use/{self.owner}/{self.task}".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class PositionRecord(Document):
+    """Where one partition's mirror stands, for whoever watches. Resuming reads the offset runs instead.
+
+    Attributes:
+        upstream_position: Next offset to fetch; everything below is on the target or known to be absent.
+        downstream_position: Where the next mirrored record goes at the earliest.
+        source_end: The end that can be mirrored (last stable offset under read_committed), as last seen.
+        records, mirrored_bytes: Mirrored since ``owner`` took the flow.
+        observed_ms: When this was true, by the pump's clock, for display only.
+        behind_since_ms: Since when ``upstream_position`` has been below the end; 0 when it is not.
+        at_end_ms: When it was last seen at the end, by whichever owner; 0 when it never was.
+        dead_letters: Records that are beside the target topic instead, of whichever owner.
+        foreign, foreign_end: Offsets of the mirror that somebody else wrote, and behind the last one.
+        gaps, gaps_end: Offsets that the source deleted unmirrored and that were passed over, and behind the last one.
+        latency, latency_ms: As `mmtool.plan.flow.latency.Latency`, since ``owner`` took the flow.
+        slowed_by: The clusters whose quotas make its pump wait while it is behind.
+        waits_for: The broker that leads it on either side, where that has owed an answer for long.
+        executor: The worker that wrote this; empty where no worker did.
+        round: The round in which it did, counted from the start of the owner's process.
+    """
+
+    PREFIX = "position/"
+
+    owner: str
+    topic: str
+    topic_id: str
+    partition: int
+    target_topic: str
+    upstream_position: int
+    downstream_position: int
+    source_end: int
+    source_log_start: int
+    records: int
+    mirrored_bytes: int
+    state: State
+    reason: str
+    observed_ms: int
+    behind_since_ms: int
+    at_end_ms: int = 0
+    dead_letters: int = 0
+    foreign: int = 0
+    foreign_end: int = 0
+    slowed_by: str = ""
+    waits_for: str = ""
+    gaps: int = 0
+    gaps_end: int = 0
+    executor: str = ""
+    round: int = 0
+    latency: tuple[int, ...] = ()
+    latency_ms: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "latency", tuple(self.latency))  # JSON gives a list
+
+    @property
+    def key(self) -> bytes:
+        return position_key(self.topic_id, self.partition)
+
+    @property
+    def notes(self) -> str:
+        """What is to be known of it whatever its state is; empty where there is nothing."""
+        return joined(self.gaps_said, self.letters_said, self.foreign_said)
+
+    @property
+    def quota_said(self) -> str:
+        """Whose quota makes its pump wait, while it runs; empty where none does."""
+        return f"throttled by a quota of {self.slowed_by}" if self.slowed_by else ""
+
+    @property
+    def silence_said(self) -> str:
+        """Which broker keeps it waiting; empty where none does."""
+        return f"waits for {self.waits_for}, which does not answer" if self.waits_for else ""
+
+    @property
+    def gaps_said(self) -> str:
+        """What the source deleted too early, where the mirror went on all the same; empty where it did not."""
+        if not self.gaps:
+            return ""
+        were = f"{counted(self.gaps, 'offset')} before they were mirrored, the last one {self.gaps_end - 1}"
+        return f"the source deleted {were}; mirroring continues after the gap (mmtool.on.data.loss)"
+
+    @property
+    def foreign_said(self) -> str:
+        """Where somebody else wrote into the mirror; empty where nobody did."""
+        if not self.foreign:
+            return ""
+        offsets = f"{counted(self.foreign, 'offset')}, the last one {self.foreign_end - 1}"
+        return f"another producer wrote into {self.target_topic}-{self.partition}: {offsets}"
+
+    @property
+    def letters_said(self) -> str:
+        """Where records are that the target takes in no batch; empty where there are none."""
+        if not self.dead_letters:
+            return ""
+        are = "is" if self.dead_letters == 1 else "are"
+        where = f"{self.target_topic}{DEAD_LETTER_SUFFIX}"
+        return f"{counted(self.dead_letters, 'record')} too large for the target {are} in {where}"
+
+    @property
+    def lag_records(self) -> int:
+        """Offsets between position and end: an upper bound of the records to come."""
+        return max(self.source_end - self.upstream_position, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRecord(Document):
+    """A topic that an owner does not mirror at all, and why: no pump ever speaks of it.
+
+    Each owner has keys of its own: a late word of one that was replaced hides nothing of its successor's.
+
+    Attributes:
+        topic: Its name on the source.
+        gone: The source had no such topic when this was said; one that is there now is another one.
+    """
+
+    PREFIX = "refused/"
+
+    owner: str
+    topic: str
+    reason: str
+    gone: bool = False
+
+    @property
+    def key(self) -> bytes:
+        return f"refused/{self.owner}/{self.topic}".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRatesRecord(Document):
+    """How fast a group was last seen to commit on the source; written again when a rate has clearly changed.
+
+    Attributes:
+        rates: Offsets per 1,000 seconds, by topic and the partition's number in digits; 0 where nothing is committed.
+    """
+
+    PREFIX = "rate/"
+
+    group: str
+    rates: dict[str, dict[str, int]]
+
+    @property
+    def key(self) -> bytes:
+        return f"rate/{self.group}".encode()
+
+    def rate(self, topic: str, partition: int) -> float | None:
+        """Offsets per second; None where none was measured."""
+        rate = self.rates.get(topic, {}).get(str(partition))
+        return None if rate is None else rate / 1000
+
+
+WHOLE_FLOW = "*"
+"""Stands in a `PauseRecord` for every topic of the flow, those of the future included."""
+
+
+@dataclass(frozen=True, slots=True)
+class PauseRecord(Document):
+    """An operator's word that a topic, or the whole flow, is not to be mirrored for now, or is again.
+
+    It outlives processes and hosts: whoever owns the flow obeys it.
+
+    Attributes:
+        topic_id: Of the source topic, or `WHOLE_FLOW`.
+        paused: False once it was resumed.
+        by: Who said so, as ``user@host``.
+        since_ms: When, by that host's clock.
+        reason: Why, in the operator's words; perhaps empty.
+    """
+
+    PREFIX = "pause/"
+
+    topic_id: str
+    topic: str
+    paused: bool
+    by: str
+    since_ms: int
+    reason: str
+
+    @property
+    def key(self) -> bytes:
+        return f"pause/{self.topic_id}".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRecord(Document):
+    """One registered producer id: its batches on the target were mirrored by ``flow``."""
+
+    PREFIX = "producer/"
+
+    producer_id: int
+    flow: str
+    source_cluster_id: str
+    target_cluster_id: str
+    shard: int
+
+    @property
+    def key(self) -> bytes:
+        return f"producer/{self.producer_id}".encode()
+
+    def is_left_out(self, target_id: str, *, local_only: bool) -> bool:
+        """Whether a flow to a cluster leaves its records out: they came from there, or only local ones are mirrored."""
+        return local_only or self.source_cluster_id == target_id

@@ -1,0 +1,103 @@
+"""What holds a topic: an operator's pause, or a failover. Both keep it from being mirrored; they end differently."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from mmtool.events import Event, Notice
+from mmtool.plan.records.documents import PauseRecord, State
+from mmtool.plan.records.marks import FAILED_OVER_REMEDY, FailedOverRecord
+from mmtool.plan.records.pauses import RESUME_REMEDY, Pauses, name_of, news_of, sentence_of
+from mmtool.plan.words import counted, few
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mmtool.plan.records.documents import PositionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why a topic is not mirrored now.
+
+    Attributes:
+        state: ``paused`` or ``failed_over``.
+        what: What is held, as an operator calls it.
+        reason: By whom and since when.
+        remedy: What lets it go on.
+    """
+
+    state: State
+    what: str
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """Everything that holds topics of a flow.
+
+    A. A topic is held when it is paused, or its flow is, or it has failed over; nothing else holds it.
+    B. The last word about each of these counts, and none of them lifts another: who resumes a topic that has failed
+       over does not make it go on.
+    C. What has failed over says so, paused as well or not: it is not for `flow resume` to end.
+
+    Attributes:
+        pauses: What operators have paused, by topic id.
+        failed_over: The marks in force, by the topic's name on the source.
+    """
+
+    pauses: Pauses = field(default_factory=Pauses)
+    failed_over: Mapping[str, FailedOverRecord] = field(default_factory=dict)
+
+    def with_word(self, word: PauseRecord | FailedOverRecord) -> Holds:
+        """The same after one more word."""
+        if isinstance(word, PauseRecord):
+            return replace(self, pauses=self.pauses.with_word(word))
+        others = {topic: mark for topic, mark in self.failed_over.items() if topic != word.topic}
+        return replace(self, failed_over={**others, word.topic: word} if word.failed_over else others)
+
+    def of(self, topic_id: str, topic: str) -> Hold | None:
+        """What holds a topic; None when nothing does."""
+        mark = self.failed_over.get(topic)
+        if mark is not None:
+            return Hold(State.FAILED_OVER, topic, mark.sentence, FAILED_OVER_REMEDY)
+        pause = self.pauses.of(topic_id)
+        if pause is not None:
+            return Hold(State.PAUSED, name_of(pause), sentence_of(pause), RESUME_REMEDY)
+        return None
+
+    def shown(self, position: PositionRecord) -> PositionRecord:
+        """A position as an operator should see it: what holds it says more than what the last pump wrote.
+
+        A halt is to be mended before a pause can end, so it stays; of what has failed over nothing is to be mended
+        here.
+        """
+        hold = self.of(position.topic_id, position.topic)
+        if hold is None or (hold.state is State.PAUSED and position.state == State.HALTED):
+            return position
+        return replace(position, state=hold.state, reason=hold.reason)
+
+
+def news(words: Iterable[PauseRecord | FailedOverRecord]) -> list[str]:
+    """Words as whoever runs the flow passes them on: one sentence for all topics of an operation."""
+    said: list[str] = []
+    marks: dict[FailedOverRecord, list[str]] = {}
+    for word in words:
+        if isinstance(word, PauseRecord):
+            event = Event.PAUSED if word.paused else Event.RESUMED
+            said.append(Notice(news_of(word), event, topic=word.topic, by=word.by, reason=word.reason))
+        else:
+            marks.setdefault(replace(word, topic=""), []).append(word.topic)
+    return said + [_failover_news(mark, sorted(topics)) for mark, topics in marks.items()]
+
+
+def _failover_news(mark: FailedOverRecord, topics: list[str]) -> str:
+    which = f"{counted(len(topics), 'topic')} ({few(topics)})"
+    fields = {"topics": topics, "operation": mark.operation_id, "by": mark.by}
+    if mark.failed_over:
+        said = f"{which} not mirrored: {mark.sentence}; {FAILED_OVER_REMEDY}"
+        return Notice(said, Event.FAILED_OVER, **fields)
+    said = f"{which} mirrored again: released by {mark.by} (operation {mark.operation_id})"
+    return Notice(said, Event.RELEASED, **fields)

@@ -1,0 +1,175 @@
+"""The records of ``mmtool-journal.internal``, bytes <-> values: what was intended, what was done, what it replaced.
+
+Every entry has a key of its own, so compaction keeps them all. An operation is what its entries say, read in order:
+
+A  an entry is written before what it speaks of is done (``intended``), or after (``done``), never at the same time
+B  before the first commit, every commit that is going to be written is on record, with what stood there; and before
+   the first rule, every rule that is going to be made; and before the first diverged record, where all of them go
+C  an entry that cannot be read is refused, never passed over: an operation with a gap is none that could be resumed
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from mmtool.plan.failover.risks import Risk
+from mmtool.plan.groups.facts import Commit
+from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
+from mmtool.plan.records.documents import Document
+from mmtool.translation.answers import Bounded, Exact, Knowledge, Skipping
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.refusals import Reason
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mmtool.translation.answers import Answer
+
+_PREFIX = "operation/"
+
+Risks = dict[tuple[str, TopicPartition], Risk]
+
+
+class Kind(StrEnum):
+    """What an entry tells."""
+
+    BEGAN = "began"
+    """The operation's own facts: who, why, which flow, which groups, which steps."""
+    STEP = "step"
+    """A step's new state."""
+    FENCE = "fence"
+    """What keeps producers off the source: about to be raised, or lowered."""
+    TAIL = "tail"
+    """Diverged records: about to be written somewhere, or written."""
+    GROUP = "group"
+    """Where a group is going to be, and what stood there."""
+    OUTCOME = "outcome"
+    """What became of a group's commits."""
+    ENDED = "ended"
+    """How it stands after all of that, and what it came to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Document):
+    """One record of the journal.
+
+    Attributes:
+        number: Counts the operation's entries, from 1.
+        by: Who was at work, as ``user@host``.
+        state: Of the operation once this is so; the contract's words.
+        past_return: Whether the point of no return is passed then.
+        body: What ``kind`` tells, as JSON values.
+    """
+
+    PREFIX = _PREFIX
+
+    operation_id: str
+    number: int
+    kind: Kind
+    at_ms: int
+    by: str
+    state: str
+    past_return: bool
+    body: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> bytes:
+        return f"{_PREFIX}{self.operation_id}/{self.number:06d}".encode()
+
+
+def group_body(plan: GroupPlan, risks: Mapping[tuple[str, TopicPartition], Risk]) -> dict[str, Any]:
+    """A group's plan as JSON values: enough to write it, to show it and to take it back without asking anybody."""
+    return {
+        "group": plan.group,
+        "direction": plan.direction.value,
+        "verdicts": [_verdict_row(verdict) for verdict in plan.verdicts],
+        "risks": [
+            [*place, _known(risk.lost), _known(risk.reread), _known(risk.age_seconds)]
+            for (group, place), risk in risks.items()
+            if group == plan.group
+        ],
+        "expected": [
+            [*place, risk.expected]
+            for (group, place), risk in risks.items()
+            if group == plan.group and risk.expected is not UNKNOWN
+        ],
+    }
+
+
+def group_of(body: Mapping[str, Any]) -> tuple[GroupPlan, Risks]:
+    """The same back.
+
+    Raises:
+        KeyError, ValueError, TypeError: It is none.
+    """
+    name = body["group"]
+    verdicts = tuple(_verdict(name, row) for row in body["verdicts"])
+    # an older mmtool wrote none of these
+    expected = {(topic, partition): number for topic, partition, number in body.get("expected", ())}
+    risks = {
+        (name, TopicPartition(topic, partition)): Risk(
+            _unknown(lost), _unknown(reread), _unknown(age), expected.get((topic, partition), UNKNOWN)
+        )
+        for topic, partition, lost, reread, age in body["risks"]
+    }
+    return GroupPlan(name, Direction(body["direction"]), verdicts), risks
+
+
+def _verdict_row(verdict: Verdict) -> dict[str, Any]:
+    """What is empty is left out: a thousand groups are twenty thousand of these."""
+    row = {
+        "source": verdict.source and list(verdict.source),
+        "target": verdict.target and list(verdict.target),
+        "commit": verdict.commit and [verdict.commit.offset, verdict.commit.metadata],
+        "answer": verdict.answer and _answer_row(verdict.answer),
+        "refusal": verdict.refusal,
+        "blocks": verdict.blocks,
+        "before": verdict.before and [verdict.before.offset, verdict.before.metadata],
+        "knowledge": verdict.knowledge,
+    }
+    return {key: value for key, value in row.items() if value}
+
+
+def _verdict(group: str, row: Mapping[str, Any]) -> Verdict:
+    return Verdict(
+        group,
+        TopicPartition(*row["source"]) if "source" in row else None,
+        TopicPartition(*row["target"]) if "target" in row else None,
+        Commit(*row["commit"]) if "commit" in row else None,
+        _answer(*row["answer"]) if "answer" in row else None,
+        Reason(row["refusal"]) if "refusal" in row else None,
+        row.get("blocks", False),
+        Commit(*row["before"]) if "before" in row else None,
+        Knowledge(row["knowledge"]) if "knowledge" in row else None,
+    )
+
+
+def _answer_row(answer: Answer | Skipping) -> list[Any]:
+    match answer:
+        case Exact(offset):
+            return ["exact", offset]
+        case Bounded(offset, most):
+            return ["bounded", offset, most]
+        case Skipping(offset, most):
+            return ["skipping", offset, most]
+    raise TypeError(f"{answer} leads nowhere")
+
+
+def _answer(kind: str, *numbers: int) -> Answer | Skipping:
+    kinds: dict[str, type[Exact | Bounded | Skipping]] = {
+        "exact": Exact,
+        "bounded": Bounded,
+        "skipping": Skipping,
+    }
+    return kinds[kind](*numbers)
+
+
+def _known(number: float | Unknown) -> float | None:
+    return None if number is UNKNOWN else number
+
+
+def _unknown(number: Any) -> Any:
+    return UNKNOWN if number is None else number

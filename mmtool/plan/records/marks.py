@@ -1,0 +1,137 @@
+"""What failovers leave in a flow's control topic, for whoever runs the flow: it outlives processes and hosts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mmtool.plan.records.documents import Document
+from mmtool.plan.words import moment
+from mmtool.translation.known import UNKNOWN, Unknown
+
+FAILED_OVER_REMEDY = (
+    "move its groups back with `mmtool failover failback`, or mirror it again with `mmtool failover release`"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedOverRecord(Document):
+    """A topic that producers and consumers have left for the target: nothing of it is mirrored until it is released.
+
+    The mark is by name: a topic that was deleted on the source and made again is held as well.
+
+    Attributes:
+        topic: Its name on the source.
+        failed_over: False once it was released.
+        operation_id: The operation that says so.
+        by: Who, as ``user@host``.
+        since_ms: When, by that host's clock.
+    """
+
+    PREFIX = "failed_over/"
+
+    topic: str
+    failed_over: bool
+    operation_id: str
+    by: str
+    since_ms: int
+
+    @property
+    def key(self) -> bytes:
+        return f"failed_over/{self.topic}".encode()
+
+    @property
+    def sentence(self) -> str:
+        """By whom, since when, by which operation."""
+        return f"failed over by {self.by} since {moment(self.since_ms)} (operation {self.operation_id})"
+
+
+@dataclass(frozen=True, slots=True)
+class MovedGroupRecord(Document):
+    """A group whose place is the target now: nothing of the flow commits for it there any more.
+
+    Attributes:
+        moved: False once it has come home, or its move was undone.
+        operation_id: The operation that says so.
+        by: Who, as ``user@host``.
+        since_ms: When, by that host's clock.
+    """
+
+    PREFIX = "moved/"
+
+    group: str
+    moved: bool
+    operation_id: str
+    by: str
+    since_ms: int
+
+    @property
+    def key(self) -> bytes:
+        return f"moved/{self.group}".encode()
+
+    @property
+    def sentence(self) -> str:
+        """By whom, when, by which operation."""
+        return f"moved by {self.by} at {moment(self.since_ms)} (operation {self.operation_id})"
+
+
+def note_move(moved: dict[str, MovedGroupRecord], word: MovedGroupRecord) -> None:
+    """Takes one more word into the marks in force: the last one about each group counts."""
+    if word.moved:
+        moved[word.group] = word
+    else:
+        moved.pop(word.group, None)
+
+
+@dataclass(frozen=True, slots=True)
+class LookRecord(Document):
+    """How fresh the checkpoints are when none of them is new.
+
+    Attributes:
+        looked_ms: The owner of the flow read the source's commits after this moment of its clock, and has written
+            every checkpoint that followed from them.
+        untold: Groups that could not be asked in that look, and the ``looked_ms`` of the last look in which they could
+            be; None where they never were.
+    """
+
+    PREFIX = "looked"
+
+    looked_ms: int
+    untold: dict[str, int | None] = field(default_factory=dict)
+
+    @property
+    def key(self) -> bytes:
+        return b"looked"
+
+    def asked_ms(self, group: str) -> int | Unknown:
+        """When the group's commits were last read; UNKNOWN where they never were."""
+        last = self.untold.get(group, self.looked_ms)
+        return UNKNOWN if last is None else last
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedRecord(Document):
+    """How far both sides of a partition were compared last, and found the same.
+
+    Attributes:
+        topic: On the source.
+        target_topic_id: Of the topic that it was compared with.
+        upstream: The source's next record that was not compared.
+        downstream: Where that is on the target.
+        by: Who compared, as ``user@host``.
+        at_ms: When, by that host's clock.
+    """
+
+    PREFIX = "verified/"
+
+    topic: str
+    topic_id: str
+    target_topic_id: str
+    partition: int
+    upstream: int
+    downstream: int
+    by: str
+    at_ms: int
+
+    @property
+    def key(self) -> bytes:
+        return f"verified/{self.topic_id}/{self.partition}".encode()

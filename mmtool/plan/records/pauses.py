@@ -1,0 +1,90 @@
+"""What an operator has paused; `mmtool.plan.records.holds` knows what else keeps a topic from being mirrored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord
+from mmtool.plan.words import moment
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+RESUME_REMEDY = "`mmtool flow resume` continues it"
+
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """The pauses in force, by topic id or `WHOLE_FLOW`.
+
+    A. A topic is paused when it, or the whole flow, is; nothing else pauses it.
+    B. The last word about a topic, or about the flow, counts.
+    """
+
+    marks: Mapping[str, PauseRecord] = field(default_factory=dict)
+
+    def with_word(self, word: PauseRecord) -> Pauses:
+        """The same after one more word of an operator."""
+        others = {key: mark for key, mark in self.marks.items() if key != word.topic_id}
+        return Pauses({**others, word.topic_id: word} if word.paused else others)
+
+    def of(self, topic_id: str) -> PauseRecord | None:
+        """What keeps a topic from being mirrored; None when nothing does."""
+        return self.marks.get(WHOLE_FLOW) or self.marks.get(topic_id)
+
+
+def sentence_of(mark: PauseRecord) -> str:
+    """Who paused it, since when, and why."""
+    said = f"paused by {mark.by} since {moment(mark.since_ms)}"
+    return f"{said}: {mark.reason}" if mark.reason else said
+
+
+def news_of(word: PauseRecord) -> str:
+    """A word as whoever runs the flow passes it on."""
+    if word.paused:
+        return f"{name_of(word)} is {sentence_of(word)}; {RESUME_REMEDY}"
+    return f"{name_of(word)} is resumed by {word.by}"
+
+
+def name_of(mark: PauseRecord) -> str:
+    """What is paused."""
+    return "the whole flow" if mark.topic_id == WHOLE_FLOW else mark.topic
+
+
+def pause_words(
+    topics: Mapping[str, str], pauses: Pauses, *, whole: bool, by: str, at_ms: int, reason: str
+) -> list[PauseRecord]:
+    """What has to be stored for these topics to be paused; nothing is said twice.
+
+    Args:
+        topics: Topic ids by name.
+        pauses: What is paused already; its own words stay.
+        whole: The whole flow is meant, topics of the future included.
+        by: Who says so.
+        at_ms: When.
+        reason: Why.
+    """
+    wanted = {WHOLE_FLOW: ""} if whole else {topic_id: name for name, topic_id in topics.items()}
+    return [
+        PauseRecord(topic_id, name, paused=True, by=by, since_ms=at_ms, reason=reason)
+        for topic_id, name in wanted.items()
+        if topic_id not in pauses.marks
+    ]
+
+
+def resume_words(
+    topic_ids: Collection[str], pauses: Pauses, *, whole: bool, by: str, at_ms: int
+) -> list[PauseRecord]:
+    """What has to be stored for these topics to go on; for the whole flow, every pause is lifted.
+
+    Raises:
+        ValueError: the whole flow is paused, and only some topics are to go on; the message is for the operator.
+    """
+    if not whole and WHOLE_FLOW in pauses.marks:
+        raise ValueError(f"the whole flow is {sentence_of(pauses.marks[WHOLE_FLOW])}")
+    return [
+        replace(mark, paused=False, by=by, since_ms=at_ms, reason="")
+        for key, mark in pauses.marks.items()
+        if whole or key in topic_ids
+    ]

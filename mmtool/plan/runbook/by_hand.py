@@ -1,0 +1,297 @@
+"""The steps of a failover as commands of Kafka's own tools, with real names: for when mmtool cannot be run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from mmtool.plan.failover.failover_plan import drain_cures
+from mmtool.plan.failover.steps import Mode, StepName
+from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.groups.reset_csv import ResetLine, write_reset_csv
+from mmtool.plan.words import file_part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.plan.groups.facts import Commit
+    from mmtool.plan.groups.offsets import GroupPlan, Verdict
+    from mmtool.plan.words import Names
+    from mmtool.translation.types import TopicPartition
+
+_COMPARED = 3
+"""So many partitions are written out where one command is needed for each; the others are in the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A cluster as Kafka's tools are told of it.
+
+    Attributes:
+        alias: Also names the file that logs them in: ``<alias>.properties``.
+        bootstrap: Its bootstrap servers.
+    """
+
+    alias: str
+    bootstrap: str
+
+    @property
+    def login_file(self) -> str:
+        """The file with the credentials of Kafka's tools."""
+        return f"{file_part(self.alias)}.properties"
+
+    def tool(self, name: str, *arguments: str, config: str = "--command-config") -> str:
+        """A command line; the file with the credentials is the reader's own."""
+        login = [f"kafka-{name}.sh", "--bootstrap-server", quote(self.bootstrap), config]
+        return " ".join([*login, quote(self.login_file), *map(quote, arguments)])
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What the commands are made of."""
+
+    plan: FailoverPlan
+    names: Names
+    source: Place
+    target: Place
+
+    @property
+    def here(self) -> Place:
+        """The cluster that groups leave."""
+        return self.target if self.plan.mode is Mode.FAILBACK else self.source
+
+    @property
+    def there(self) -> Place:
+        """The one that they go to."""
+        return self.source if self.plan.mode is Mode.FAILBACK else self.target
+
+    @property
+    def answers(self) -> list[tuple[TopicPartition, int, TopicPartition, int]]:
+        """Every known pair of offsets: partition and offset here, and there."""
+        return [
+            (here, verdict.commit.offset, there, commit.offset)
+            for plan in self.plan.groups
+            for verdict, there, commit in known_of(plan)
+            if (here := read_from(plan, verdict)) is not None and verdict.commit is not None
+        ]
+
+    @property
+    def copies(self) -> list[str]:
+        """What the flow's target calls the topics."""
+        verdicts = [verdict for plan in self.plan.groups for verdict in plan.verdicts]
+        return sorted({v.target.topic for v in verdicts if v.source and v.target} | set(self.plan.state))
+
+    def commands(self, name: StepName) -> list[str]:
+        """Command lines for a step; nothing where no tool of Kafka's does it."""
+        return _COMMANDS[name](self)
+
+    def describe(self, place: Place, *more: str) -> str:
+        groups = [word for plan in self.plan.groups for word in ("--group", plan.group)]
+        return place.tool("consumer-groups", "--describe", *more, *groups)
+
+    def ends(self, place: Place, places: Iterable[TopicPartition], when: str) -> str:
+        named = ",".join(f"{at.topic}:{at.partition}" for at in sorted(set(places)))
+        return place.tool("get-offsets", "--topic-partitions", named, "--time", when)
+
+
+def read_from(plan: GroupPlan, verdict: Verdict) -> TopicPartition | None:
+    """The partition whose commit a verdict is about."""
+    return verdict.source if plan.direction is Direction.FORWARD else verdict.target
+
+
+def known_of(plan: GroupPlan) -> list[tuple[Verdict, TopicPartition, Commit]]:
+    """What is going to be written, as far as it is known; nothing of a group that no drain helps.
+
+    A group is written whole or not at all, but who does it by hand does it when the rest is known.
+    """
+    if any(verdict.blocks and not drain_cures(verdict) for verdict in plan.verdicts):
+        return []
+    free = replace(plan, verdicts=tuple(verdict for verdict in plan.verdicts if not verdict.blocks))
+    wanted = free.to_write()
+    return [
+        (verdict, place, wanted[place])
+        for verdict in free.verdicts
+        if (place := plan.written_to(verdict)) is not None and place in wanted
+    ]
+
+
+def _check(hands: Hands) -> list[str]:
+    sides = [hands.there] if hands.plan.mode is Mode.EMERGENCY else [hands.here, hands.there]
+    return [hands.describe(side, word) for side in sides for word in ("--state", "--members")]
+
+
+def _mark(hands: Hands) -> list[str]:
+    return _deny(hands, "--add")
+
+
+def _release(hands: Hands) -> list[str]:
+    return _deny(hands, "--remove", "--force")
+
+
+def _deny(hands: Hands, *how: str) -> list[str]:
+    """A rule that the mirror may not write its copies on the flow's target."""
+    topics = [word for topic in hands.copies for word in ("--topic", topic)]
+    rule = ("--deny-principal", "User:THE-MIRROR", "--operation", "Write", *topics)
+    return [hands.target.tool("acls", *how, *rule)] if topics else []
+
+
+def _fence(hands: Hands) -> list[str]:
+    """As `mmtool.plan.failover.acl_fence` denies, and the way back as a comment."""
+    told = [
+        ("--topic", d.name, "--deny-principal", d.principal, "--operation", "Write")
+        for d in hands.plan.fence.denies
+    ]
+    back = [hands.here.tool("acls", "--remove", "--force", *words) for words in told]
+    made = [hands.here.tool("acls", "--add", *words) for words in told]
+    return [*made, "# to undo:", *(f"# {line}" for line in back)] if made else []
+
+
+def _transactions(hands: Hands) -> list[str]:
+    return [hands.here.tool("transactions", "list")]
+
+
+def _drain(hands: Hands) -> list[str]:
+    places = [at for at, _, _, _ in hands.answers] or _committed(hands)
+    ends = [hands.ends(hands.here, places, "latest")] if places else []
+    sides = (hands.here, hands.there)
+    state = [_latest(side, topic) for topic in hands.plan.state for side in sides]
+    return [*ends, *state]
+
+
+def _latest(side: Place, topic: str) -> str:
+    """Where a topic ends that has the same name on both sides."""
+    return side.tool("get-offsets", "--topic", topic, "--time", "latest")
+
+
+def _find(hands: Hands) -> list[str]:
+    places = [there for _, _, there, _ in hands.answers]
+    return [hands.ends(hands.there, places, "latest")] if places else []
+
+
+def _export(hands: Hands) -> list[str]:
+    """The whole of each topic: where its tail begins cannot be told beforehand."""
+    shown = ("offset", "partition", "timestamp", "key", "headers")
+    printed = [word for name in shown for word in ("--property", f"print.{name}=true")]
+    topics = sorted({there.topic for _, _, there, _ in hands.answers})
+    return [
+        hands.there.tool("console-consumer", *_whole(topic), *printed, config="--consumer.config")
+        + f" > {quote(topic + '.txt')}"
+        for topic in topics
+    ]
+
+
+def _whole(topic: str) -> tuple[str, ...]:
+    return ("--topic", topic, "--from-beginning", "--timeout-ms", "30000")
+
+
+def _translate(hands: Hands) -> list[str]:
+    return [] if hands.plan.mode is Mode.EMERGENCY else [hands.describe(hands.here, "--offsets")]
+
+
+def _records(hands: Hands) -> list[str]:
+    """The record that a group reads next, on both sides."""
+    return [
+        _record(side, at, offset)
+        for here, read, there, written in hands.answers[:_COMPARED]
+        for side, at, offset in ((hands.here, here, read), (hands.there, there, written))
+    ]
+
+
+def _record(side: Place, at: TopicPartition, offset: int) -> str:
+    shown = ("--property", "print.timestamp=true", "--property", "print.key=true")
+    where = ("--topic", at.topic, "--partition", str(at.partition), "--offset", str(offset))
+    most = ("--max-messages", "1", "--timeout-ms", "10000")
+    return side.tool("console-consumer", *where, *most, *shown, config="--consumer.config")
+
+
+def _read(hands: Hands) -> list[str]:
+    return [_record(hands.there, there, written) for _, _, there, written in hands.answers[:_COMPARED]]
+
+
+def _clean_up(hands: Hands) -> list[str]:
+    groups = [word for plan in hands.plan.groups for word in ("--group", plan.group)]
+    return [hands.there.tool("consumer-groups", "--delete", *groups)]
+
+
+def _validate(hands: Hands) -> list[str]:
+    places = [there for _, _, there, _ in hands.answers]
+    return [hands.ends(hands.there, places, when) for when in ("earliest", "latest")] if places else []
+
+
+def _write(hands: Hands) -> list[str]:
+    lines: list[str] = []
+    for number, plan in enumerate(hands.plan.groups, 1):
+        known = {place: commit for _, place, commit in known_of(plan)}
+        if known:
+            lines += _after_drain(plan)
+            lines += _reset(hands.there, plan.group, known, f"offsets-{number}.csv", "--execute")
+            lines += _put_back(hands.there, plan, f"before-{number}.csv")
+    return lines
+
+
+def _after_drain(plan: GroupPlan) -> list[str]:
+    """A comment for each line that the file lacks."""
+    places = [plan.written_to(verdict) for verdict in plan.verdicts if drain_cures(verdict)]
+    return [f"# add the line of {place}: its offset is known after the drain" for place in places]
+
+
+def _reset(
+    place: Place, group: str, commits: Mapping[TopicPartition, Commit], file: str, how: str
+) -> list[str]:
+    """A file in Kafka's own format, and the command that takes it."""
+    lines = write_reset_csv(ResetLine(None, at, commit.offset) for at, commit in sorted(commits.items()))
+    reset = ("--reset-offsets", "--group", group, "--from-file", file, how)
+    return [f"cat > {file} <<'END'", *lines.splitlines(), "END", place.tool("consumer-groups", *reset)]
+
+
+def _put_back(place: Place, plan: GroupPlan, file: str) -> list[str]:
+    """What stood there; what did not is deleted. As a comment, so that nobody runs it by copying the block."""
+    known = known_of(plan)
+    before = {place: verdict.before for verdict, place, _ in known if verdict.before is not None}
+    lines = _reset(place, plan.group, before, file, "--execute") if before else []
+    fresh: dict[str, list[str]] = {}
+    for at in sorted({place for _, place, _ in known} - before.keys()):
+        fresh.setdefault(at.topic, []).append(str(at.partition))
+    named = [word for topic, numbers in fresh.items() for word in ("--topic", f"{topic}:{','.join(numbers)}")]
+    if named:
+        lines.append(place.tool("consumer-groups", "--delete-offsets", "--group", plan.group, *named))
+    return ["# to undo:", *(f"# {line}" for line in lines)]
+
+
+def _read_back(hands: Hands) -> list[str]:
+    return [hands.describe(hands.there, "--offsets")]
+
+
+def _none(_: Hands) -> list[str]:
+    return []
+
+
+def _committed(hands: Hands) -> list[TopicPartition]:
+    found = [(verdict, read_from(plan, verdict)) for plan in hands.plan.groups for verdict in plan.verdicts]
+    return [at for verdict, at in found if at is not None and verdict.source and verdict.target]
+
+
+_COMMANDS: dict[StepName, Callable[[Hands], list[str]]] = {
+    StepName.CHECK: _check,
+    StepName.FENCE: _fence,
+    StepName.TRANSACTIONS: _transactions,
+    StepName.ENDS: _drain,
+    StepName.MARK: _mark,
+    StepName.DRAIN: _drain,
+    StepName.FIND: _find,
+    StepName.EXPORT: _export,
+    StepName.DRAIN_BACK: _drain,
+    StepName.TRANSLATE: _translate,
+    StepName.VALIDATE: _validate,
+    StepName.PROVE: _records,
+    StepName.WRITE: _write,
+    StepName.READ_BACK: _read_back,
+    StepName.HAND_OVER: _none,
+    StepName.RELEASE: _release,
+    StepName.READ: _read,
+    StepName.CLEAN_UP: _clean_up,
+    StepName.REPORT: _read_back,
+}
+"""Every step has its row; a test sees to it."""

@@ -1,0 +1,236 @@
+"""What a plan rests on, and what makes a saved one stale.
+
+F  a fact that is in here and has changed makes the plan stale; what is not in here (lag, log ends) never does
+N  a topic that was not there yet when the plan was made may come: mirroring creates it, and the plan itself would
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mmtool.plan.groups.facts import Commit, Member
+from mmtool.plan.words import counted
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.types import ClusterId, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from mmtool.plan.groups.facts import GroupFacts
+    from mmtool.plan.words import Names
+
+Commits = dict[TopicPartition, Commit]
+Key = TypeVar("Key")
+_ABSENT = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSeen:
+    """A topic by what tells it from another of its name."""
+
+    topic_id: str
+    partitions: int
+
+    def __str__(self) -> str:
+        return f"id {self.topic_id} with {counted(self.partitions, 'partition')}"
+
+
+@dataclass(frozen=True, slots=True)
+class SideSeen:
+    """One cluster.
+
+    Attributes:
+        cluster_id: UNKNOWN where nobody has told it.
+        topics: Those that the groups read, or go on to read, as far as they are there.
+    """
+
+    cluster_id: ClusterId | Unknown
+    topics: Mapping[str, TopicSeen] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSeen:
+    """One group.
+
+    Attributes:
+        commits: Where it leaves; in an emergency the last ones that were told.
+        before: Where it goes to.
+        here, there: Who was in it, on each of them.
+    """
+
+    commits: Mapping[TopicPartition, Commit]
+    before: Mapping[TopicPartition, Commit]
+    here: tuple[Member, ...] = ()
+    there: tuple[Member, ...] = ()
+
+    @classmethod
+    def of(cls, facts: GroupFacts) -> GroupSeen:
+        """As it stands now."""
+        return cls(
+            dict(facts.commits),
+            dict(facts.before),
+            _in_order(facts.here.members),
+            _in_order(facts.there.members),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """All of it.
+
+    Attributes:
+        here: The cluster that groups leave.
+        there: The one that they go to.
+    """
+
+    here: SideSeen
+    there: SideSeen
+    groups: Mapping[str, GroupSeen]
+
+
+def fingerprint_of(
+    here: SideSeen, there: SideSeen, groups: Iterable[GroupFacts], renamed: Mapping[str, str]
+) -> Fingerprint:
+    """Of these groups, and of no other topics than those that they read.
+
+    Args:
+        here: The cluster that groups leave, with its topics.
+        there: The one that they go to, with its topics.
+        groups: Whom the plan is about.
+        renamed: What each topic that can be moved along is called there.
+    """
+    facts = tuple(groups)
+    read = sorted({place.topic for group in facts for place in group.commits} & renamed.keys())
+    return Fingerprint(
+        _narrowed(here, read),
+        _narrowed(there, [renamed[name] for name in read]),
+        {group.group: GroupSeen.of(group) for group in facts},
+    )
+
+
+def _narrowed(side: SideSeen, names: Iterable[str]) -> SideSeen:
+    return SideSeen(side.cluster_id, {name: side.topics[name] for name in names if name in side.topics})
+
+
+def _in_order(members: Iterable[Member]) -> tuple[Member, ...]:
+    return tuple(sorted(members, key=str))
+
+
+def differences(saved: Fingerprint, now: Fingerprint, names: Names) -> list[str]:
+    """What has changed since, in sentences; nothing for a plan that is still fresh.
+
+    Args:
+        saved: Then.
+        now: Now.
+        names: ``source`` is the cluster that groups leave.
+    """
+    return [
+        *_sides(saved.here, now.here, names.source),
+        *_sides(saved.there, now.there, names.target),
+        *_groups(saved.groups, now.groups, names),
+    ]
+
+
+def _sides(saved: SideSeen, now: SideSeen, alias: str) -> Iterator[str]:
+    """Once a cluster is another one, its topics tell nothing more."""
+    if saved.cluster_id is not UNKNOWN and saved.cluster_id != now.cluster_id:
+        answers = "is not known" if now.cluster_id is UNKNOWN else f"is {now.cluster_id}"
+        yield f"{alias} was cluster {saved.cluster_id} and {answers}"
+        return
+    for name, was in saved.topics.items():
+        there = now.topics.get(name)
+        if there != was:
+            yield f"topic {name} on {alias} was {was} and is {_ABSENT if there is None else there}"
+
+
+def _groups(saved: Mapping[str, GroupSeen], now: Mapping[str, GroupSeen], names: Names) -> Iterator[str]:
+    for group in sorted({*saved, *now}):
+        was, stands = saved.get(group), now.get(group)
+        if was is None or stands is None:
+            yield f"group {group} {'is new' if was is None else 'no longer exists'}"
+            continue
+        yield from _commits(group, was.commits, stands.commits, names.source)
+        yield from _commits(group, was.before, stands.before, names.target)
+        yield from _members(group, was.here, stands.here, names.source)
+        yield from _members(group, was.there, stands.there, names.target)
+
+
+def _commits(
+    group: str, was: Mapping[TopicPartition, Commit], now: Mapping[TopicPartition, Commit], alias: str
+) -> Iterator[str]:
+    for place in sorted({*was, *now}):
+        if was.get(place) != now.get(place):
+            yield f"group {group}, {place} on {alias}: committed was {_offset(was, place)} and is {_offset(now, place)}"
+
+
+def _offset(commits: Mapping[TopicPartition, Commit], place: TopicPartition) -> str:
+    commit = commits.get(place)
+    if commit is None:
+        return _ABSENT
+    return f"{commit.offset} ({commit.metadata})" if commit.metadata else str(commit.offset)
+
+
+def _members(group: str, was: tuple[Member, ...], now: tuple[Member, ...], alias: str) -> Iterator[str]:
+    if was != now:
+        yield f"group {group} on {alias}: its members were {_who(was)} and are {_who(now)}"
+
+
+def _who(members: tuple[Member, ...]) -> str:
+    return ", ".join(map(str, members)) or "none"
+
+
+def as_values(seen: Fingerprint) -> dict[str, Any]:
+    """As JSON values."""
+    return {
+        "here": _side_values(seen.here),
+        "there": _side_values(seen.there),
+        "groups": {
+            name: {
+                "commits": _commit_values(group.commits),
+                "before": _commit_values(group.before),
+                "members_here": [[member.client_id, member.host] for member in group.here],
+                "members_there": [[member.client_id, member.host] for member in group.there],
+            }
+            for name, group in seen.groups.items()
+        },
+    }
+
+
+def from_values(values: Mapping[str, Any]) -> Fingerprint:
+    """The same back.
+
+    Raises:
+        KeyError, ValueError, TypeError: It is none.
+    """
+    groups = {
+        name: GroupSeen(
+            _commits_from(group["commits"]),
+            _commits_from(group["before"]),
+            tuple(Member(*member) for member in group["members_here"]),
+            tuple(Member(*member) for member in group["members_there"]),
+        )
+        for name, group in values["groups"].items()
+    }
+    return Fingerprint(_side_from(values["here"]), _side_from(values["there"]), groups)
+
+
+def _side_values(side: SideSeen) -> dict[str, Any]:
+    return {
+        "cluster_id": None if side.cluster_id is UNKNOWN else side.cluster_id,
+        "topics": {name: [topic.topic_id, topic.partitions] for name, topic in side.topics.items()},
+    }
+
+
+def _side_from(values: Mapping[str, Any]) -> SideSeen:
+    told = values["cluster_id"]
+    topics = {name: TopicSeen(*topic) for name, topic in values["topics"].items()}
+    return SideSeen(UNKNOWN if told is None else ClusterId(told), topics)
+
+
+def _commit_values(commits: Mapping[TopicPartition, Commit]) -> list[list[Any]]:
+    return [[*place, commit.offset, commit.metadata] for place, commit in sorted(commits.items())]
+
+
+def _commits_from(rows: Iterable[list[Any]]) -> Commits:
+    return {TopicPartition(topic, number): Commit(offset, text) for topic, number, offset, text in rows}

@@ -1,0 +1,169 @@
+"""A failover plan in a file: made once, looked through by others, executed later as it is, or refused as stale.
+
+It holds all that was shown, what was asked for, and what it rests on. Executing it looks at the clusters again: the
+plan is then made anew by the same function, from facts that are the same, so it is the same plan.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mmtool.plan.failover.divergence import TO_FILE, diverged_of
+from mmtool.plan.failover.failover_plan import FailoverPlan, Guard
+from mmtool.plan.failover.steps import Mode, Step, StepName
+from mmtool.plan.records.documents import UnreadableDocumentError, decode, encode
+from mmtool.plan.records.journal import group_body, group_of
+from mmtool.plan.runbook.fingerprint import as_values, differences, from_values
+from mmtool.plan.words import Names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mmtool.plan.runbook.fingerprint import Fingerprint
+
+_KIND = "failover plan"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a plan comes from.
+
+    Attributes:
+        by: ``user@host``.
+        at_ms: Since 1970, by that host's clock.
+        version: Of mmtool.
+    """
+
+    by: str
+    at_ms: int
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPlan:
+    """What is in the file.
+
+    Attributes:
+        plan: As it was rehearsed; its operation's name is kept.
+        names: The clusters' aliases.
+        seen: What it rests on.
+        options: What was asked for beside the groups, by the option's name, as ``{"unknown": "leave"}``.
+        warnings: What was said beside it.
+    """
+
+    plan: FailoverPlan
+    names: Names
+    seen: Fingerprint
+    origin: Origin
+    options: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Whom it is about."""
+        return tuple(plan.group for plan in self.plan.groups)
+
+    @property
+    def way(self) -> Names:
+        """The cluster that groups leave, and the one that they go to: a failback goes against its flow."""
+        names = self.names
+        return Names(names.target, names.source) if self.plan.mode is Mode.FAILBACK else names
+
+    def stale(self, plan: FailoverPlan, seen: Fingerprint) -> list[str]:
+        """What differs between then and now, the weightiest first; nothing for a plan that still holds.
+
+        Args:
+            plan: Made anew.
+            seen: What that rests on.
+        """
+        return [*differences(self.seen, seen, self.way), *_steps(self.plan, plan)]
+
+
+def _steps(was: FailoverPlan, now: FailoverPlan) -> list[str]:
+    """The clusters may be the same and the configuration not: another hook, another name on the target."""
+    then, today = ({step.name: step.sentence for step in plan.steps} for plan in (was, now))
+    return [
+        f"step {name} was to {then.get(name, 'do nothing')!r} and is to {today.get(name, 'do nothing')!r}"
+        for name in {**then, **today}
+        if then.get(name) != today.get(name)
+    ]
+
+
+def write_plan(saved: SavedPlan) -> bytes:
+    """The file: JSON for people and scripts to read, with a version and a checksum."""
+    plan = saved.plan
+    body = {
+        "kind": _KIND,
+        "operation_id": plan.operation_id,
+        "mode": plan.mode,
+        "source": saved.names.source,
+        "target": saved.names.target,
+        "options": dict(saved.options),
+        "groups": [group_body(group, plan.risks) for group in plan.groups],
+        "steps": [[step.name, step.sentence] for step in plan.steps],
+        "released": list(plan.released),
+        "guards": [[guard.code, guard.sentence] for guard in plan.guards],
+        "warnings": list(saved.warnings),
+        "rests_on": as_values(saved.seen),
+        "by": saved.origin.by,
+        "at_ms": saved.origin.at_ms,
+        "mmtool": saved.origin.version,
+    }
+    return _laid_out(json.loads(encode(body))).encode()
+
+
+def _laid_out(body: Mapping[str, Any]) -> str:
+    """One line for each key, and for each part of a list: a diff of two plans can be read."""
+    lines = [f" {_json(key)}: {_parts(value)}" for key, value in body.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _parts(value: Any) -> str:
+    if not (isinstance(value, list) and value):
+        return _json(value)
+    return "[\n" + ",\n".join(f"  {_json(part)}" for part in value) + "\n ]"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def read_plan(content: bytes) -> SavedPlan:
+    """The plan in a file.
+
+    Raises:
+        UnreadableDocumentError: It is damaged, of another version, or no plan at all.
+    """
+    body = decode(content)
+    if body.get("kind") != _KIND:
+        raise UnreadableDocumentError(f"it holds no {_KIND}")
+    try:
+        return _from(body)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise UnreadableDocumentError(f"it was written by another mmtool: {error!r}") from error
+
+
+def _from(body: Mapping[str, Any]) -> SavedPlan:
+    names = Names(body["source"], body["target"])
+    found = [group_of(group) for group in body["groups"]]
+    plan = FailoverPlan(
+        body["operation_id"],
+        Mode(body["mode"]),
+        names.flow,
+        tuple(group for group, _ in found),
+        tuple(Step(StepName(name), sentence) for name, sentence in body["steps"]),
+        tuple(Guard(code, sentence) for code, sentence in body["guards"]),
+        {place: risk for _, risks in found for place, risk in risks.items()},
+        tuple(body["released"]),
+        diverged=diverged_of(body["options"].get("diverged", TO_FILE.words)),
+    )
+    return SavedPlan(
+        plan,
+        names,
+        from_values(body["rests_on"]),
+        Origin(body["by"], body["at_ms"], body["mmtool"]),
+        dict(body["options"]),
+        tuple(body["warnings"]),
+    )

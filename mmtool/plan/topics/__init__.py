@@ -1,0 +1,1 @@
+"""Topics as data: configs, ACLs, topology, retention."""

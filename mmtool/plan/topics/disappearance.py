@@ -1,0 +1,116 @@
+"""Partitions that were mirrored and whose topic the source does not list any more: one row each.
+
+Of a topic that was made again and deleted again only the last one counts: the others had their say in their time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.plan.flow.partition_rows import PartitionRow
+from mmtool.plan.records.documents import State
+from mmtool.plan.topics.facts import source_deleted, source_denied
+from mmtool.plan.words import joined
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import TopicId, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.plan.flow.status import FlowFacts
+    from mmtool.plan.records.documents import PositionRecord
+    from mmtool.translation.blocks import Block
+
+
+class Stored(NamedTuple):
+    """What is stored of a partition: its newest block of offset runs, its pump's last word, or both."""
+
+    block: Block | None
+    position: PositionRecord | None
+
+    @property
+    def place(self) -> TopicPartition:
+        """On the source."""
+        if self.block is not None:
+            return self.block.about.upstream
+        assert self.position is not None
+        return TopicPartition(self.position.topic, self.position.partition)
+
+    @property
+    def frontier(self) -> int:
+        """How far it was mirrored."""
+        booked = 0 if self.block is None else self.block.tail.upstream_frontier
+        return max(booked, 0 if self.position is None else self.position.upstream_position)
+
+    @property
+    def missing(self) -> int:
+        """Offsets that were seen on the source and not mirrored."""
+        seen = UNKNOWN if self.block is None else self.block.tail.source_end
+        ends = [0 if seen is UNKNOWN else seen.offset, self.position.source_end if self.position else 0]
+        return max(*ends, self.frontier) - self.frontier
+
+    @property
+    def heard_ms(self) -> int:
+        """When the source was seen last."""
+        seen = UNKNOWN if self.block is None else self.block.tail.source_end
+        return max(0 if seen is UNKNOWN else seen.at_ms, self.position.observed_ms if self.position else 0)
+
+    @property
+    def target(self) -> tuple[str, int]:
+        """The target topic, and where the next record would go at the earliest."""
+        if self.block is not None:
+            return self.block.about.target_topic, self.block.tail.downstream_end.position
+        assert self.position is not None
+        return self.position.target_topic, self.position.downstream_position
+
+
+def last_of_each(stored: Iterable[Stored]) -> dict[TopicPartition, Stored]:
+    """By partition of the source; of several topics that had one name the one that was seen last."""
+    found: dict[TopicPartition, Stored] = {}
+    for one in stored:
+        if one.place not in found or found[one.place].heard_ms < one.heard_ms:
+            found[one.place] = one
+    return found
+
+
+def vanished_rows(facts: FlowFacts) -> list[PartitionRow]:
+    """A row for each partition of a topic that the source does not list any more, by topic and number."""
+    places = {
+        *(place for place, block in facts.blocks.items() if block.about.source_topic in facts.unlisted),
+        *((TopicId(p.topic_id), p.partition) for p in facts.positions.values() if p.topic in facts.unlisted),
+    }
+    stored = last_of_each(Stored(facts.blocks.get(at), facts.positions.get(at)) for at in places)
+    return [_row(facts, one) for _, one in sorted(stored.items())]
+
+
+def _row(facts: FlowFacts, stored: Stored) -> PartitionRow:
+    place, word = stored.place, stored.position
+    (target, downstream), (state, reason) = stored.target, _state(facts, stored)
+    mine = word if word is not None and facts.is_of_owner(word) else None
+    return PartitionRow(
+        facts.source,
+        facts.target,
+        place.topic,
+        place.partition,
+        target,
+        stored.frontier,
+        downstream,
+        mine.records if mine else 0,
+        mine.mirrored_bytes if mine else 0,
+        stored.missing,
+        None if stored.missing else 0.0,
+        state,
+        joined(reason, word.notes if word is not None else ""),
+    )
+
+
+def _state(facts: FlowFacts, stored: Stored) -> tuple[State, str]:
+    topic = stored.place.topic
+    mark = facts.holds.failed_over.get(topic)
+    if mark is not None:
+        return State.FAILED_OVER, mark.sentence
+    if topic not in facts.deleted:
+        return State.HALTED, source_denied(topic)
+    # where nothing is missing nothing is to be mended, and nobody needs to be woken
+    state = State.IDLE if facts.holder is None else State.WAITING
+    return State.HALTED if stored.missing else state, source_deleted(topic, stored.missing)
