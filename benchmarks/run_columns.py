@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mmtool.kafka.log_reader import LogRecord
-from mmtool.kafka.state_log import maps_of
+from mmtool.kafka.state.log_reader import LogRecord
+from mmtool.kafka.state.state_log import maps_of
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.testing.runs import ORDERS
 from mmtool.translation.answers import TargetLog

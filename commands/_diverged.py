@@ -158,7 +158,7 @@ def giving_up(
 def writer_into(both: BothWays, diverged: Diverged, operation_id: str, timeout: timedelta) -> AppendPort:
     """Writes under the operation's own producer id, into the cluster that is meant."""
     from mmtool.failover.tail_replay import transactional_id
-    from mmtool.kafka.numbered_append import KafkaAppender
+    from mmtool.kafka.logs.sequence_append import KafkaAppender
 
     settings = both.flow.clusters.settings
     cluster = settings.target if diverged.kind is Kind.REPLAY else settings.source

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from mmtool.failover.rehearsal import Rehearsal
     from mmtool.failover.rows import Row
     from mmtool.insight.target_alone import TargetSide
-    from mmtool.kafka.journal import KafkaJournal
     from mmtool.kafka.ports import ClusterPort
+    from mmtool.kafka.state.journal import KafkaJournal
     from mmtool.plan.failover.steps import Step
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.records.journal import Entry
@@ -79,7 +79,7 @@ class Tools:
 
 def tools(settings: FlowSettings, identity: FlowIdentity, timeout: timedelta) -> Tools:
     """The target's own; nothing is asked yet."""
-    from mmtool.kafka.marks import KafkaMarks
+    from mmtool.kafka.state.marks import KafkaMarks
 
     seconds, factor = timeout.total_seconds(), settings.offset_syncs_replication_factor
     marks = KafkaMarks(settings.target, identity, factor, seconds)
@@ -98,7 +98,7 @@ def operator_seat(settings: FlowSettings, timeout: timedelta) -> OperatorSeat:
 
 
 def _seat(settings: FlowSettings, prepare: Callable[[], None]) -> OperatorSeat:
-    from mmtool.kafka.operator_seat import KafkaOperatorSeat
+    from mmtool.kafka.groups.operation_lock import KafkaOperatorSeat
 
     return KafkaOperatorSeat(settings.target, settings.source.alias, prepare)
 
@@ -122,7 +122,7 @@ def seat_begun(
 
 def journal(settings: FlowSettings, timeout: timedelta, *, at_source: bool = False) -> KafkaJournal:
     """The journal of a flow's target, or of its source, for reading."""
-    from mmtool.kafka.journal import KafkaJournal
+    from mmtool.kafka.state.journal import KafkaJournal
 
     cluster = settings.source if at_source else settings.target
     return KafkaJournal(cluster, settings.offset_syncs_replication_factor, timeout.total_seconds())
@@ -141,7 +141,7 @@ def identity_of(found: Recorded) -> FlowIdentity:
 
 def written_at(found: Recorded, flow: FlowSettings, timeout: timedelta) -> ClusterPort:
     """The cluster where an operation's groups are going to be: for a failback the flow's source."""
-    from mmtool.kafka.cluster_facts import KafkaCluster
+    from mmtool.kafka.admin.cluster_facts import KafkaCluster
     from mmtool.plan.failover.steps import Mode
 
     cluster = flow.source if found.mode is Mode.FAILBACK else flow.target
@@ -151,9 +151,9 @@ def written_at(found: Recorded, flow: FlowSettings, timeout: timedelta) -> Clust
 def target_side(flow: FlowSettings, timeout: timedelta) -> TargetSide:
     """The ways to a flow's target alone; nothing is asked yet."""
     from mmtool.insight.target_alone import TargetSide
-    from mmtool.kafka.cluster_facts import KafkaCluster
-    from mmtool.kafka.flow_state import KafkaFlowState
-    from mmtool.kafka.synced import KafkaSynced
+    from mmtool.kafka.admin.cluster_facts import KafkaCluster
+    from mmtool.kafka.mm2.topics import KafkaSynced
+    from mmtool.kafka.state.flow_state import KafkaFlowState
 
     return TargetSide(
         flow,

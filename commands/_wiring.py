@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowClusters
     from mmtool.insight.smoke_flow import SmokeFlow
     from mmtool.insight.status import WatchedFlow
-    from mmtool.kafka.details import ClusterDetailsPort
+    from mmtool.kafka.admin.details import ClusterDetailsPort
     from mmtool.kafka.ports import ClusterPort, FencePort
     from mmtool.metrics.level import Level
     from mmtool.plan.groups.facts import GroupSelection
@@ -103,9 +103,9 @@ def connect(flow: FlowSettings, timeout: timedelta, *, beside_mm2: bool = False)
         beside_mm2: Answer from what MM2 has told as well, where mmtool has not mirrored.
     """
     from mmtool.insight.flow_now import FlowClusters
-    from mmtool.kafka.cluster_facts import KafkaCluster
-    from mmtool.kafka.flow_state import KafkaFlowState, way_back_state
-    from mmtool.kafka.synced import KafkaSynced
+    from mmtool.kafka.admin.cluster_facts import KafkaCluster
+    from mmtool.kafka.mm2.topics import KafkaSynced
+    from mmtool.kafka.state.flow_state import KafkaFlowState, way_back_state
 
     seconds = timeout.total_seconds()
     return FlowClusters(
@@ -149,7 +149,7 @@ def both_ways(flow: FlowSettings, back: FlowSettings, timeout: timedelta) -> Bot
         As `mmtool.insight.translation.look`.
     """
     from mmtool.failover.failback import look_both_ways
-    from mmtool.kafka.stored_batches import KafkaBatches
+    from mmtool.kafka.logs.batches_on_disk import KafkaBatches
 
     seconds = timeout.total_seconds()
     return look_both_ways(
@@ -173,8 +173,8 @@ def watched_flows(
         UsageError: The file cannot be used, or no flow is meant.
     """
     from mmtool.insight.status import WatchedFlow
-    from mmtool.kafka.flow_watch import KafkaFlowWatch
-    from mmtool.kafka.synced import KafkaSynced
+    from mmtool.kafka.mm2.topics import KafkaSynced
+    from mmtool.kafka.state.flow_watch import KafkaFlowWatch
 
     def watched(flow: FlowSettings) -> WatchedFlow:
         watch = KafkaFlowWatch(flow, timeout.total_seconds())
@@ -193,8 +193,8 @@ def examined(
         UsageError: The file cannot be used, or no flow is meant.
     """
     from mmtool.doctor.examination import ExaminedCluster, ExaminedFlow
-    from mmtool.kafka.cluster_facts import KafkaCluster
-    from mmtool.kafka.flow_watch import KafkaFlowWatch
+    from mmtool.kafka.admin.cluster_facts import KafkaCluster
+    from mmtool.kafka.state.flow_watch import KafkaFlowWatch
 
     settings, seconds = loaded(config), timeout.total_seconds()
     chosen = settings.select(source, target)
@@ -229,9 +229,9 @@ def smoke_flow(flow: FlowSettings, timeout: timedelta, start_command: str) -> Sm
         start_command: How an operator starts mmtool on the flow.
     """
     from mmtool.insight.smoke_flow import Deadline, SmokeFlow
-    from mmtool.kafka.canary import KafkaCanary
-    from mmtool.kafka.flow_state import FollowedFlowState
-    from mmtool.kafka.flow_watch import KafkaFlowWatch
+    from mmtool.kafka.logs.canary import KafkaCanary
+    from mmtool.kafka.state.flow_state import FollowedFlowState
+    from mmtool.kafka.state.flow_watch import KafkaFlowWatch
 
     patience = min(timeout, _SMOKE_REQUEST)
     seconds = patience.total_seconds()
@@ -255,7 +255,7 @@ def _shared_details(
     flows: Sequence[FlowSettings], seconds: float
 ) -> Callable[[ClusterSettings], ClusterDetailsPort]:
     """What gives a cluster's details: one object for all flows that connect to it alike, so that each is asked once."""
-    from mmtool.kafka.cluster_details import KafkaClusterDetails
+    from mmtool.kafka.admin.cluster_details import KafkaClusterDetails
 
     known: list[tuple[ClusterSettings, ClusterDetailsPort]] = []
     for cluster in (side for flow in flows for side in (flow.source, flow.target)):
@@ -269,8 +269,8 @@ def fenced_cluster(cluster: ClusterSettings, timeout: timedelta) -> tuple[Cluste
 
     A change that a hung controller keeps waiting takes a minute to be settled, whatever ``--timeout`` says.
     """
-    from mmtool.kafka.cluster_facts import KafkaCluster
-    from mmtool.kafka.fences import KafkaFences
+    from mmtool.kafka.admin.cluster_facts import KafkaCluster
+    from mmtool.kafka.admin.fences import KafkaFences
 
     seconds = timeout.total_seconds()
     return KafkaCluster(cluster, seconds), KafkaFences(cluster, max(60.0, seconds))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mmtool.doctor.examination import ExaminedCluster, ExaminedFlow
     from mmtool.doctor.finding import Finding
-    from mmtool.kafka.details import ClusterDetailsPort
+    from mmtool.kafka.admin.details import ClusterDetailsPort
 
 _CAPS_MIN_ISR = (3, 7)
 

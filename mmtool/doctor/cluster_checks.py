@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mmtool.config.settings import Pem
     from mmtool.doctor.examination import ExaminedCluster
     from mmtool.doctor.finding import Finding
-    from mmtool.kafka.details import ListenerAnswer
+    from mmtool.kafka.admin.details import ListenerAnswer
 
 _AUTHORITIES_NAMED = 5
 

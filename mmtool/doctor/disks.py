@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from mmtool.doctor.finding import Finding
-    from mmtool.kafka.details import LogDir
+    from mmtool.kafka.admin.details import LogDir
     from mmtool.translation.types import TopicPartition
 
 _LITTLE = 0.10

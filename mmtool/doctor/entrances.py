@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.finding import Check, ok, problem, warning
 from mmtool.doctor.releases import release_of
-from mmtool.kafka.details import Stage
+from mmtool.kafka.admin.details import Stage
 from mmtool.plan.words import counted, few
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mmtool.config.settings import Security
     from mmtool.doctor.finding import Finding
     from mmtool.doctor.releases import Release
-    from mmtool.kafka.details import ListenerAnswer
+    from mmtool.kafka.admin.details import ListenerAnswer
 
 SOON = timedelta(days=30)
 """A certificate that expires earlier than this is named."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings, FlowSettings, Settings
     from mmtool.doctor.flow_view import FlowView
     from mmtool.insight.flow_now import FlowClusters, FlowNow
-    from mmtool.kafka.details import ClusterDetailsPort
+    from mmtool.kafka.admin.details import ClusterDetailsPort
     from mmtool.kafka.ports import ClusterPort, FlowWatchPort
 
 _AT_ONCE = 32

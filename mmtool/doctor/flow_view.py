@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.insight.flow_now import FlowClusters
-    from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.ports import (
         Answers,
         Bounds,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
         Synced,
         Told,
     )
+    from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.flow.status import Standing
     from mmtool.plan.groups.facts import Commit
     from mmtool.plan.topics.configs import ConfigEntry
@@ -218,7 +218,7 @@ class FlowView:
     # --- MirrorMaker 2 ------------------------------------------------------------------------------------
 
     def _traces(self) -> Mm2Traces:
-        from mmtool.kafka.synced import KafkaSynced
+        from mmtool.kafka.mm2.topics import KafkaSynced
 
         positions: dict[TopicPartition, int] = {}
         stored, hidden = (
@@ -235,7 +235,7 @@ class FlowView:
     def _stored_positions(
         self,
     ) -> tuple[dict[str, dict[TopicPartition, UpstreamOffset]], NotAuthorisedError | None]:
-        from mmtool.kafka.mirror_maker import read_positions
+        from mmtool.kafka.mm2.mirror_maker import read_positions
 
         try:
             return read_positions(self.settings), None
@@ -264,6 +264,6 @@ def now_ms() -> int:
 
 def _configs(settings: FlowSettings, side: str, topics: Collection[str]) -> Configs:
     """Each topic's properties; topics that do not show theirs are left out."""
-    from mmtool.kafka.admin import TopicAdmin
+    from mmtool.kafka.admin.topics import TopicAdmin
 
     return TopicAdmin(settings.source if side == "source" else settings.target).configs(topics)

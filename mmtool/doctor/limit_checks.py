@@ -17,7 +17,7 @@ from mmtool.doctor.limits import (
     judge_sizes,
     judge_times,
 )
-from mmtool.kafka.details import SizeQuestion
+from mmtool.kafka.admin.details import SizeQuestion
 from mmtool.plan.topics.configs import ConfigEntry, Origin
 from mmtool.replication.target_limits import FOR_EVER, TargetLimits
 from mmtool.translation.naming import DEAD_LETTER_SUFFIX

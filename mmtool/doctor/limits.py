@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from mmtool.doctor.finding import Finding
-    from mmtool.kafka.details import SizeSample
+    from mmtool.kafka.admin.details import SizeSample
     from mmtool.translation.types import TopicPartition
 
 _ROWS = 20

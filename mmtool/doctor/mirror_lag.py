@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.kafka.flow_watch import retention_of
 from mmtool.kafka.ports import FirstMissing
+from mmtool.kafka.state.flow_watch import retention_of
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.retention import Retention
 

@@ -14,7 +14,7 @@ from mmtool.doctor.finding import Check, Finding, Severity, ok, problem, warning
 from mmtool.doctor.flow_view import now_ms
 from mmtool.doctor.groups import unread
 from mmtool.doctor.retention import span_words
-from mmtool.kafka.mirror_maker import workers_groups
+from mmtool.kafka.mm2.mirror_maker import workers_groups
 from mmtool.kafka.ports import FirstMissing
 from mmtool.plan.words import counted, few
 

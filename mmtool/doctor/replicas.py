@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from mmtool.doctor.finding import Finding
-    from mmtool.kafka.details import TopicDetails
+    from mmtool.kafka.admin.details import TopicDetails
 
 _ROWS = 20
 _LONE = 1

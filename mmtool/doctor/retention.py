@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mmtool.doctor.finding import Check, Finding, Severity, problem, warning
 from mmtool.doctor.flow_view import now_ms
 from mmtool.doctor.mirror_lag import partition_lags, source_retention
-from mmtool.kafka.flow_watch import retention_of
+from mmtool.kafka.state.flow_watch import retention_of
 from mmtool.plan.topics.configs import cleanup_policies
 from mmtool.plan.topics.facts import configs_hidden
 from mmtool.plan.topics.retention import Deadline, Retention, deadline, deleted_unmirrored, due_words

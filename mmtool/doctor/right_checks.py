@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.finding import Finding
-    from mmtool.kafka.details import ClusterDetailsPort, TopicDetails
+    from mmtool.kafka.admin.details import ClusterDetailsPort, TopicDetails
 
 _MIRROR_FROM = (
     Need(Operation.READ, "records are read from it"),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from mmtool.doctor.finding import Finding
-    from mmtool.kafka.details import TopicDetails
+    from mmtool.kafka.admin.details import TopicDetails
     from mmtool.kafka.wire.rights import Operation, Rights
 
 _ROWS = 20

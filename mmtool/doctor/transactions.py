@@ -8,8 +8,8 @@ from mmtool.doctor.finding import Check, Finding, Severity, warning
 from mmtool.doctor.flow_view import now_ms
 from mmtool.doctor.retention import span_words
 from mmtool.errors import NotAuthorisedError
-from mmtool.kafka.fences import KafkaFences
-from mmtool.kafka.oldest import first_missing_times
+from mmtool.kafka.admin.fences import KafkaFences
+from mmtool.kafka.logs.oldest import first_missing_times
 from mmtool.kafka.ports import FirstMissing
 from mmtool.translation.known import UNKNOWN
 

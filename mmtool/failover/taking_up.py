@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from mmtool.failover.operation import Operation, StepLog
     from mmtool.failover.recorded import Figures, Recorded
     from mmtool.failover.undo import Undoing
-    from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.ports import ClusterPort, FlowStatePort, GroupsPort
+    from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.records.documents import Document
     from mmtool.plan.records.identity import FlowIdentity
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from mmtool.insight.flow_now import FlowNow
-    from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.ports import Bounds, ClusterPort
+    from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.sync_map import SyncMap

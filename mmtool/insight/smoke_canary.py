@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mmtool.insight.smoke_flow import Landed, SmokeFlow
-    from mmtool.kafka.control_view import ControlView
+    from mmtool.kafka.state.control_view import ControlView
     from mmtool.translation.types import TopicId
 
 HEADER = "mmtool-canary"

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mmtool.insight.flow_now import FlowClusters, FlowNow
-    from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.ports import CanaryPort, FlowWatchPort
+    from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.flow.status import FlowMember
     from mmtool.plan.groups.offsets import GroupPlan, Verdict
     from mmtool.translation.types import TopicId, TopicPartition

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mmtool.insight.flow_now import FlowClusters, FlowNow
-    from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.ports import FlowWatchPort, SyncedPort
+    from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.flow.partition_rows import PartitionRow
     from mmtool.plan.flow.status import FlowMember, Standing
     from mmtool.plan.groups.activity import Activity

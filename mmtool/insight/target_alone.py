@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from mmtool.config import FlowSettings
-    from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.ports import ClusterPort, FlowStatePort, Held, SyncedPort, Told
+    from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.groups.facts import GroupSelection, SelectedGroups
     from mmtool.plan.records.documents import PositionRecord
     from mmtool.plan.topics.facts import TopicFacts

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from mmtool.errors import MmtoolError
     from mmtool.kafka.batches import BatchView, ReadyBatch
-    from mmtool.kafka.control_view import ControlView
+    from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.failover.acl_fence import Binding, FenceFacts, OpenTransaction, Writer
     from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
     from mmtool.plan.flow.status import FlowMember

@@ -9,11 +9,11 @@ from mmtool.failover.recorded import in_journal_order
 from mmtool.insight.flow_now import FlowClusters
 from mmtool.insight.group_status import group_status
 from mmtool.insight.status import WatchedFlow
-from mmtool.kafka.cluster_facts import KafkaCluster
-from mmtool.kafka.flow_state import FollowedFlowState
-from mmtool.kafka.flow_watch import KafkaFlowWatch
-from mmtool.kafka.journal import FollowedJournal
-from mmtool.kafka.synced import KafkaSynced
+from mmtool.kafka.admin.cluster_facts import KafkaCluster
+from mmtool.kafka.mm2.topics import KafkaSynced
+from mmtool.kafka.state.flow_state import FollowedFlowState
+from mmtool.kafka.state.flow_watch import KafkaFlowWatch
+from mmtool.kafka.state.journal import FollowedJournal
 from mmtool.keystores.certificates import first_expiry
 from mmtool.metrics.samples import (
     sample_of_certificate,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
-from mmtool.kafka.flow_state import KafkaFlowState
+from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.identity import PRODUCERS_TOPIC
 from mmtool.plan.records.marks import FAILED_OVER_REMEDY

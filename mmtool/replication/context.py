@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import ConfigError
+from mmtool.kafka.admin.cluster_facts import check_cluster_id
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.cluster_facts import check_cluster_id
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.records.identity import FlowIdentity
 

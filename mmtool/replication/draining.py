@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from mmtool.errors import GateError, MmtoolError, OwnedElsewhereError, RefusedError
 from mmtool.events import Event, flow_notice
 from mmtool.java import java_binary
-from mmtool.kafka.membership import holder_now
-from mmtool.kafka.state_log import newest_blocks, read_blocks, read_control
+from mmtool.kafka.groups.lease import holder_now
+from mmtool.kafka.state.state_log import newest_blocks, read_blocks, read_control
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import not_the_same
 from mmtool.replication.context import connect
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
-    from mmtool.kafka.control_view import ControlView
+    from mmtool.kafka.state.control_view import ControlView
     from mmtool.output.progress import ProgressSnapshot
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.replication.standing import Place

@@ -13,10 +13,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
-from mmtool.kafka.active_producers import active_producers_of_all
-from mmtool.kafka.claims import take_shards
-from mmtool.kafka.state_log import newest_blocks, read_blocks, read_producers
-from mmtool.kafka.unbooked import unbooked_of
+from mmtool.kafka.admin.active_producers import active_producers_of_all
+from mmtool.kafka.state.claims import take_shards
+from mmtool.kafka.state.state_log import newest_blocks, read_blocks, read_producers
+from mmtool.kafka.state.unrecorded import unbooked_of
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.records.documents import ShardRecord
@@ -33,8 +33,8 @@ from mmtool.translation.types import DownstreamOffset, TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from mmtool.kafka.claims import Claim
-    from mmtool.kafka.control_view import ControlView
+    from mmtool.kafka.state.claims import Claim
+    from mmtool.kafka.state.control_view import ControlView
     from mmtool.kafka.wire.transactions import ProducerState
     from mmtool.plan.records.documents import ProducerRecord
     from mmtool.replication.context import FlowContext

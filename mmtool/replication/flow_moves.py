@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, UnreachableError, UsageError
 from mmtool.insight.partitions import partition_facts
-from mmtool.kafka.membership import holder_now
-from mmtool.kafka.state_log import read_blocks, read_control
+from mmtool.kafka.groups.lease import holder_now
+from mmtool.kafka.state.state_log import read_blocks, read_control
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets

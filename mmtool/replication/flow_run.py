@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.config.aliases import may_meet
 from mmtool.events import Event, flow_notice
-from mmtool.kafka.admin import TopicAdmin
-from mmtool.kafka.state_log import read_control
+from mmtool.kafka.admin.topics import TopicAdmin
+from mmtool.kafka.state.state_log import read_control
 from mmtool.plan.flow.rounds import ShardLoad
 from mmtool.plan.flow.slots import SlotsRecord
 from mmtool.plan.records.documents import Command, ControlRecord, PositionRecord, State
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
-    from mmtool.kafka.control_view import ControlView
+    from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.replication.assignment import Tally
     from mmtool.replication.context import FlowContext

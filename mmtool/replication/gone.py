@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.state_log import read_blocks
+from mmtool.kafka.state.state_log import read_blocks
 from mmtool.plan.records.documents import position_key
 from mmtool.plan.records.identity import shard_of
 from mmtool.plan.topics.disappearance import Stored, last_of_each

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from mmtool.errors import MmtoolError, RefusedError, UnreachableError
-from mmtool.kafka.state_log import read_blocks
+from mmtool.kafka.state.state_log import read_blocks
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import without_leader
 from mmtool.replication.pump.errors import FencedError
@@ -23,7 +23,7 @@ from mmtool.translation.types import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mmtool.kafka.control_view import ControlView
+    from mmtool.kafka.state.control_view import ControlView
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.replication.context import FlowContext

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, OwnedElsewhereError, UnreachableError
 from mmtool.events import Event, flow_notice
-from mmtool.kafka.membership import described
-from mmtool.kafka.mirror_maker import syncs_place, workers_groups
-from mmtool.kafka.own_records import foreign_records
+from mmtool.kafka.groups.lease import described
+from mmtool.kafka.mm2.mirror_maker import syncs_place, workers_groups
+from mmtool.kafka.state.own_records import foreign_records
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
 from mmtool.events import Event, Notice
-from mmtool.kafka.config_trials import TrialResult
+from mmtool.kafka.admin.config_trials import TrialResult
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
     from mmtool.config import FlowSettings
-    from mmtool.kafka.admin import TopicAdmin
+    from mmtool.kafka.admin.topics import TopicAdmin
     from mmtool.kafka.wire.metadata import TopicMetadata
     from mmtool.plan.topics.configs import ConfigEntry
     from mmtool.replication.context import FlowContext

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.batches import NO_PRODUCER_ID, decode
-from mmtool.kafka.state_log import registration
+from mmtool.kafka.state.state_log import registration
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.offsets import LATEST

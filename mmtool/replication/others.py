@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.state_log import read_control
+from mmtool.kafka.state.state_log import read_control
 from mmtool.replication.stateful import write_documents
 from mmtool.replication.watching import position_by_books
 from mmtool.runtime.threads import in_thread

@@ -1,6 +1,6 @@
 """Who runs a flow: the member of its ownership group that holds the control topic's partition.
 
-Kafka's own group membership is the lock; see ``mmtool.kafka.membership``.
+Kafka's own group membership is the lock; see ``mmtool.kafka.groups.lease``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, OwnedElsewhereError
 from mmtool.events import Event, Notice, flow_fields
 from mmtool.kafka.clients import CLIENT_ID
-from mmtool.kafka.membership import Seat, not_let_in, seat_holder
+from mmtool.kafka.groups.lease import Seat, not_let_in, seat_holder
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.failover.lease_wait import NOBODY_WAITS_SECONDS, SeatWait, waits
 from mmtool.plan.records.identity import owner_client

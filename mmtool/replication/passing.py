@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError, RefusedError
 from mmtool.insight.partitions import partition_facts
-from mmtool.kafka.membership import holder_now
+from mmtool.kafka.groups.lease import holder_now
 from mmtool.plan.flow.moves import Action
 from mmtool.plan.groups.offsets import Direction
 from mmtool.replication.flow_moves import execute, rehearse_seek

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
-from mmtool.kafka.state_log import read_control_of_run
+from mmtool.kafka.state.state_log import read_control_of_run
 from mmtool.plan.flow.moves import Action, FlowRow
 from mmtool.plan.records.pauses import pause_words, resume_words
 from mmtool.replication.context import connect
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mmtool.insight.flow_now import FlowNow
-    from mmtool.kafka.control_view import ControlView
+    from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.records.documents import PauseRecord, PositionRecord
     from mmtool.plan.records.holds import Holds
     from mmtool.plan.records.pauses import Pauses

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, UnreachableError
-from mmtool.kafka.membership import holder_now
-from mmtool.kafka.own_log import append_records
-from mmtool.kafka.runs_log import read_runs_log
-from mmtool.kafka.state_log import read_control, read_control_of_run, read_producers
+from mmtool.kafka.groups.lease import holder_now
+from mmtool.kafka.state.own_log import append_records
+from mmtool.kafka.state.runs_log import read_runs_log
+from mmtool.kafka.state.state_log import read_control, read_control_of_run, read_producers
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord
 from mmtool.plan.records.identity import runs_partition_of, shard_of
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from mmtool.insight.flow_now import FlowNow
-    from mmtool.kafka.control_view import ControlView
-    from mmtool.kafka.runs_log import RunsLog
+    from mmtool.kafka.state.control_view import ControlView
+    from mmtool.kafka.state.runs_log import RunsLog
     from mmtool.plan.flow.moves import FlowRow
     from mmtool.plan.flow.status import FlowMember
     from mmtool.plan.records.documents import PositionRecord

@@ -13,7 +13,7 @@ from mmtool.replication.stateful import write_documents
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
-    from mmtool.kafka.control_view import ControlView
+    from mmtool.kafka.state.control_view import ControlView
     from mmtool.replication.context import FlowContext
 
 

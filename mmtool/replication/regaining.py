@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.events import Event, flow_notice
-from mmtool.kafka.claims import ClaimLostError
+from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import ends_now
 from mmtool.replication.lost_state import check_led

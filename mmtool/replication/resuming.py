@@ -7,8 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.claims import all_or_none
-from mmtool.kafka.unbooked import count_unbooked
+from mmtool.kafka.state.claims import all_or_none
+from mmtool.kafka.state.unrecorded import count_unbooked
 from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.offsets import EARLIEST
@@ -29,7 +29,7 @@ from mmtool.translation.types import DownstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Mapping
 
-    from mmtool.kafka.claims import Claim
+    from mmtool.kafka.state.claims import Claim
     from mmtool.replication.context import FlowContext
     from mmtool.replication.resume import Resumed
     from mmtool.replication.standing import Place, Standing

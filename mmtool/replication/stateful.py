@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
-from mmtool.kafka.admin import TopicAdmin
-from mmtool.kafka.mirror_maker import syncs_place
-from mmtool.kafka.own_log import (
+from mmtool.kafka.admin.topics import TopicAdmin
+from mmtool.kafka.mm2.mirror_maker import syncs_place
+from mmtool.kafka.state.own_log import (
     append_records,
     check_counts,
     check_kept,

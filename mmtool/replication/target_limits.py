@@ -11,7 +11,7 @@ from mmtool.plan.topics.facts import too_few_replicas
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from mmtool.kafka.admin import TopicAdmin
+    from mmtool.kafka.admin.topics import TopicAdmin
     from mmtool.plan.topics.configs import ConfigEntry
 
 FOR_EVER = (1 << 63) - 1

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import MmtoolError, UnreachableError
-from mmtool.kafka.claims import ClaimLostError
-from mmtool.kafka.state_log import read_control
+from mmtool.kafka.state.claims import ClaimLostError
+from mmtool.kafka.state.state_log import read_control
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication.context import connect
 from mmtool.replication.establish import establish

@@ -22,7 +22,7 @@ from mmtool.translation.types import TopicId
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mmtool.kafka.control_view import ControlView
+    from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.records.documents import Document
     from mmtool.replication.assignment import PartitionAssignment
     from mmtool.replication.context import FlowContext

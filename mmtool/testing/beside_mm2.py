@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mmtool.config import load_settings
-from mmtool.kafka.log_reader import read_log
-from mmtool.kafka.mirror_maker import syncs_place
+from mmtool.kafka.mm2.mirror_maker import syncs_place
+from mmtool.kafka.state.log_reader import read_log
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.state_log import read_maps
+from mmtool.kafka.state.state_log import read_maps
 from mmtool.lab.topics import end_offsets, read_topic
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.translation.answers import Bounded, Exact, SourceLog, TargetLog

@@ -14,9 +14,9 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.groups import KafkaGroups
-from mmtool.kafka.journal import KafkaJournal
-from mmtool.kafka.numbered_append import KafkaAppender
+from mmtool.kafka.groups.groups import KafkaGroups
+from mmtool.kafka.logs.sequence_append import KafkaAppender
+from mmtool.kafka.state.journal import KafkaJournal
 from mmtool.plan.records.journal import Kind
 
 if TYPE_CHECKING:

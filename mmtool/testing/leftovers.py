@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from mmtool.kafka.claims import claim
+from mmtool.kafka.state.claims import claim
 from mmtool.kafka.wire.cluster import WireCluster, retrying
 from mmtool.kafka.wire.codec import Cursor, array, int16, int32, string
 from mmtool.kafka.wire.codes import Code

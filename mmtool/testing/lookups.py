@@ -8,10 +8,10 @@ from mmtool.config import ClusterSettings, load_settings
 from mmtool.insight.flow_now import FlowClusters, FlowNow
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import look
-from mmtool.kafka.cluster_facts import KafkaCluster
-from mmtool.kafka.flow_state import KafkaFlowState, way_back_state
-from mmtool.kafka.groups import KafkaGroups
-from mmtool.kafka.stored_batches import KafkaBatches
+from mmtool.kafka.admin.cluster_facts import KafkaCluster
+from mmtool.kafka.groups.groups import KafkaGroups
+from mmtool.kafka.logs.batches_on_disk import KafkaBatches
+from mmtool.kafka.state.flow_state import KafkaFlowState, way_back_state
 from mmtool.plan.groups.offsets import Direction
 
 if TYPE_CHECKING:

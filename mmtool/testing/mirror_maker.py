@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
-from mmtool.kafka.mirror_maker import positions_topic, syncs_place
+from mmtool.kafka.mm2.mirror_maker import positions_topic, syncs_place
 from mmtool.lab.topics import create_topic
 from mmtool.testing.batches import PlainRecord, batch_of
 from mmtool.testing.raw_producer import append_batches

@@ -59,7 +59,7 @@ class LogAppender:
     _next: dict[TopicPartition, int] = field(default_factory=dict)
 
     def appended(self, place: TopicPartition, since: int) -> int:
-        """As `mmtool.kafka.numbered_append.numbered`: each claim's last number counts."""
+        """As `mmtool.kafka.logs.sequence_append.numbered`: each claim's last number counts."""
         numbered = zip(self.ours.get(place, []), self._numbers.get(place, []), strict=True)
         return sum(dict(number for record, number in numbered if record.offset >= since).values())
 

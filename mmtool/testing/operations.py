@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError
-from mmtool.kafka.log_reader import unreadable
+from mmtool.kafka.state.log_reader import unreadable
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.records.identity import JOURNAL_TOPIC
 from mmtool.plan.records.journal import Entry

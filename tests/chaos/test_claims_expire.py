@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from mmtool.kafka.claims import claim
+from mmtool.kafka.state.claims import claim
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mmtool.kafka.flow_state import KafkaFlowState
+from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.lab.applications import consume
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce

@@ -6,7 +6,7 @@ import pytest
 
 from mmtool.config import ClusterSettings
 from mmtool.failover.fencing import lower_fence
-from mmtool.kafka.fences import KafkaFences
+from mmtool.kafka.admin.fences import KafkaFences
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.operating import GUARDED
 from mmtool.lab.topics import create_topic

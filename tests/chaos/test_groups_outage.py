@@ -11,8 +11,8 @@ import pytest
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import MmtoolError, UnreachableError
-from mmtool.kafka.cluster_facts import KafkaCluster
-from mmtool.kafka.groups import KafkaGroups
+from mmtool.kafka.admin.cluster_facts import KafkaCluster
+from mmtool.kafka.groups.groups import KafkaGroups
 from mmtool.kafka.ports import Bounds
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.topics import create_topic

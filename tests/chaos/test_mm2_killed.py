@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from mmtool.kafka.synced import KafkaSynced
+from mmtool.kafka.mm2.topics import KafkaSynced
 from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets, topics_of

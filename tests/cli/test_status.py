@@ -11,8 +11,8 @@ import pytest
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.insight.status import WatchedFlow
-from mmtool.kafka.control_view import ControlView
 from mmtool.kafka.ports import Bounds
+from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.flow.status import NOT_YET, FlowMember
 from mmtool.plan.groups.position_trails import PositionTrails
 from mmtool.plan.records.documents import FlowRecord, OwnerRecord, PositionRecord, RefusedRecord, State

@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import Producer
 
 from mmtool.config import ClusterSettings
+from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.batches import coalesce, decode, iter_batches
-from mmtool.kafka.cluster_facts import KafkaCluster
-from mmtool.kafka.numbered_append import KafkaAppender
-from mmtool.kafka.stored_batches import KafkaBatches
+from mmtool.kafka.logs.batches_on_disk import KafkaBatches
+from mmtool.kafka.logs.sequence_append import KafkaAppender
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.waiting import wait_until
 from mmtool.testing.batches import ABORT, data, marker

@@ -28,8 +28,8 @@ from mmtool.failover.fencing import (
     raise_fence,
     watch_ends,
 )
-from mmtool.kafka.cluster_facts import KafkaCluster
-from mmtool.kafka.fences import KafkaFences
+from mmtool.kafka.admin.cluster_facts import KafkaCluster
+from mmtool.kafka.admin.fences import KafkaFences
 from mmtool.kafka.wire.acls import DescribeClusterRequest
 from mmtool.kafka.wire.transactions import DescribeProducersRequest
 from mmtool.lab.topics import create_topic
@@ -382,7 +382,7 @@ def test_a_principal_of_mmtool_s_that_it_does_not_know_is_not_kept_from_writing(
     broker.create(topic)
     broker.allow("mm", topic)
     before = broker.fences.bindings([topic])
-    monkeypatch.setattr("mmtool.kafka.fences.own_principals", lambda _: (frozenset(), False))
+    monkeypatch.setattr("mmtool.kafka.admin.fences.own_principals", lambda _: (frozenset(), False))
     with pytest.raises(RefusedError, match=f"denies mmtool itself WRITE on {topic}"):
         raised(broker, topic)
     assert (broker.fences.bindings([topic]), broker.producer("mm").send(topic)) == (before, "")

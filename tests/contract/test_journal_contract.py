@@ -10,10 +10,10 @@ import pytest
 from mmtool.config import ClusterSettings
 from mmtool.errors import OwnedElsewhereError, RefusedError, UnreachableError
 from mmtool.failover.recorded import recorded
-from mmtool.kafka.flow_state import KafkaFlowState
-from mmtool.kafka.journal import KafkaJournal
-from mmtool.kafka.marks import KafkaMarks
-from mmtool.kafka.operator_seat import KafkaOperatorSeat
+from mmtool.kafka.groups.operation_lock import KafkaOperatorSeat
+from mmtool.kafka.state.flow_state import KafkaFlowState
+from mmtool.kafka.state.journal import KafkaJournal
+from mmtool.kafka.state.marks import KafkaMarks
 from mmtool.lab.topics import configs_of, topics_of
 from mmtool.plan.failover.risks import Risk
 from mmtool.plan.groups.facts import Commit
@@ -331,8 +331,8 @@ def test_one_that_comes_to_a_seat_that_is_held_is_told_by_whom(seats, measured):
 _MEMBER = """
 import sys, time
 from mmtool.config import ClusterSettings
-from mmtool.kafka.journal import KafkaJournal
-from mmtool.kafka.operator_seat import KafkaOperatorSeat
+from mmtool.kafka.state.journal import KafkaJournal
+from mmtool.kafka.groups.operation_lock import KafkaOperatorSeat
 target = ClusterSettings(alias="lab", bootstrap_servers=sys.argv[1])
 seat = KafkaOperatorSeat(target, sys.argv[2], KafkaJournal(target, 1, 30.0).prepare)
 seat.join()

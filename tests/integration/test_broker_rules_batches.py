@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from mmtool.kafka.batches import AbortedFilter, decode, iter_batches, rebuild, view_of
-from mmtool.kafka.claims import claim
+from mmtool.kafka.state.claims import claim
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.produce import ProduceRequest
 from mmtool.lab.cleaning import quick_cleaner

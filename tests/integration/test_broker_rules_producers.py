@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mmtool.kafka.claims import claim
+from mmtool.kafka.state.claims import claim
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.operating import alter_topic
 from mmtool.lab.topics import create_topic

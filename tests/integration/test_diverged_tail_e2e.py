@@ -25,8 +25,8 @@ from mmtool.failover.tail_replay import (
     written_to,
 )
 from mmtool.insight.partitions import partition_facts
-from mmtool.kafka.marks import KafkaMarks
-from mmtool.kafka.numbered_append import KafkaAppender
+from mmtool.kafka.logs.sequence_append import KafkaAppender
+from mmtool.kafka.state.marks import KafkaMarks
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.waiting import wait_until
 from mmtool.plan.groups.offsets import Direction

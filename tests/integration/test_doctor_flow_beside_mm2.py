@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mmtool.doctor.flow_checks import GROUP_CHECKS, MM2_CHECKS, TOPIC_CHECKS
-from mmtool.kafka.synced import KafkaSynced
+from mmtool.kafka.mm2.topics import KafkaSynced
 from mmtool.lab.applications import consume
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mmtool.kafka.flow_state import KafkaFlowState
-from mmtool.kafka.synced import KafkaSynced
+from mmtool.kafka.mm2.topics import KafkaSynced
+from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mmtool.config import load_settings
-from mmtool.kafka.marks import write_marks
-from mmtool.kafka.state_log import read_control
+from mmtool.kafka.state.marks import write_marks
+from mmtool.kafka.state.state_log import read_control
 from mmtool.lab.load import Load, produce
 from mmtool.lab.operating import delete_topic, grow_topic
 from mmtool.lab.topics import configs_of, create_topic, end_offsets, topics_of

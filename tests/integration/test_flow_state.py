@@ -15,9 +15,9 @@ from confluent_kafka import Producer
 
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError
-from mmtool.kafka import own_records
-from mmtool.kafka.runs_log import read_runs_log
-from mmtool.kafka.state_log import read_control
+from mmtool.kafka.state import own_records
+from mmtool.kafka.state.runs_log import read_runs_log
+from mmtool.kafka.state.state_log import read_control
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.operating import delete_topic
 from mmtool.lab.topics import create_topic, read_topic

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from mmtool.kafka.cluster_facts import KafkaCluster
+from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.ports import LogPart
 from mmtool.lab.load import Load, produce
 from mmtool.lab.operating import delete_records

@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Consumer
 
 from mmtool.errors import MmtoolError
-from mmtool.kafka.acls import AclAdmin
-from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.admin.acls import AclAdmin
+from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mmtool.config import FlowSettings, load_settings
-from mmtool.kafka.mirror_maker import positions_topic, read_positions, read_syncs
+from mmtool.kafka.mm2.mirror_maker import positions_topic, read_positions, read_syncs
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker

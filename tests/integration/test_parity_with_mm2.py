@@ -13,7 +13,7 @@ import pytest
 
 from mmtool.config import ClusterSettings
 from mmtool.config.keys import FLOW_KEYS
-from mmtool.kafka.acls import AclAdmin
+from mmtool.kafka.admin.acls import AclAdmin
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.mirror_maker import MirrorMaker

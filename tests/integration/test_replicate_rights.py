@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from mmtool.config import ClusterSettings
-from mmtool.kafka.cluster_facts import KafkaCluster
+from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce

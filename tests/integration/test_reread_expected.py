@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from mmtool.kafka.flow_state import KafkaFlowState
+from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.lab.waiting import wait_until

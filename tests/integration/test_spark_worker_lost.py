@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from mmtool.kafka.state_log import read_control
+from mmtool.kafka.state.state_log import read_control
 from mmtool.lab.waiting import wait_until
 from mmtool.runtime.paths import state_root
 from mmtool.testing.exactness import flow_identity

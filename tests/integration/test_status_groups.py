@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from mmtool.kafka.synced import KafkaSynced
+from mmtool.kafka.mm2.topics import KafkaSynced
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets

@@ -17,9 +17,9 @@ from confluent_kafka import Consumer
 from mmtool.config import load_settings
 from mmtool.errors import OwnedElsewhereError, RefusedError
 from mmtool.events import is_for_people
-from mmtool.kafka.mirror_maker import STRIMZI_POSITIONS
-from mmtool.kafka.own_log import append_records
-from mmtool.kafka.own_records import MARK
+from mmtool.kafka.mm2.mirror_maker import STRIMZI_POSITIONS
+from mmtool.kafka.state.own_log import append_records
+from mmtool.kafka.state.own_records import MARK
 from mmtool.lab.checker import Content, compare
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.operating import grow_topic

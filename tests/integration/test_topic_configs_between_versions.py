@@ -7,7 +7,7 @@ import os
 import pytest
 from confluent_kafka import Producer
 
-from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.operating import alter_topic
 from mmtool.lab.server_properties import properties_text

@@ -9,8 +9,8 @@ from collections import Counter
 
 import pytest
 
-from mmtool.kafka.flow_state import KafkaFlowState
-from mmtool.kafka.synced import KafkaSynced
+from mmtool.kafka.mm2.topics import KafkaSynced
+from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.lab.waiting import patience
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.testing.beside_mm2 import GROUPS, Variant, beside_mm2

@@ -12,8 +12,8 @@ import time
 import pytest
 
 from mmtool.config import load_settings
-from mmtool.kafka.mirror_maker import syncs_place
-from mmtool.kafka.synced import KafkaSynced
+from mmtool.kafka.mm2.mirror_maker import syncs_place
+from mmtool.kafka.mm2.topics import KafkaSynced
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets

@@ -17,7 +17,7 @@ from mmtool.insight.verify.findings import Findings
 from mmtool.insight.verify.job import jobs_of, run_job
 from mmtool.insight.verify.preparation import prepare
 from mmtool.insight.verify.ranges import plan_ranges
-from mmtool.kafka.log_reader import read_log
+from mmtool.kafka.state.log_reader import read_log
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.operating import delete_records, delete_topic
 from mmtool.lab.topics import create_topic

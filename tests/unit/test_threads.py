@@ -49,7 +49,7 @@ import socket, time
 from mmtool.config import ClusterSettings
 from mmtool.errors import UnreachableError
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.wire.beside import WireBeside
+from mmtool.kafka.wire.blocking import WireBeside
 socket.getaddrinfo = lambda *_, **__: time.sleep(20)
 wire = WireBeside(wire_cluster(ClusterSettings(alias="a", bootstrap_servers="a.example:1")), 0.2)
 try:

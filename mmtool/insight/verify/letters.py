@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import NotAuthorisedError
 from mmtool.insight.verify.prints import body_print
 from mmtool.kafka.batches.records import body_of, fields_of, read_columns
-from mmtool.kafka.dead_letters import SOURCE_HEADERS
+from mmtool.kafka.logs.dead_letters import SOURCE_HEADERS
 from mmtool.kafka.wire.scan import log_bounds, read_range
 from mmtool.translation.naming import DEAD_LETTER_SUFFIX
 from mmtool.translation.types import TopicPartition

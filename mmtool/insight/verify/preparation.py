@@ -18,9 +18,9 @@ from mmtool.insight.translation import look
 from mmtool.insight.verify.job import ComparedFlow
 from mmtool.insight.verify.points import VerifiedPoints
 from mmtool.insight.verify.ranges import ComparedPartition
-from mmtool.kafka.admin import TopicAdmin
-from mmtool.kafka.mirror_maker import latest_positions
-from mmtool.kafka.state_log import read_producers
+from mmtool.kafka.admin.topics import TopicAdmin
+from mmtool.kafka.mm2.mirror_maker import latest_positions
+from mmtool.kafka.state.state_log import read_producers
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.topics.configs import cleanup_policies
 from mmtool.replication.flow_moves import ask_starts

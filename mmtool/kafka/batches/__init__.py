@@ -5,7 +5,7 @@ Pure: no sockets, no clock. See docs/concepts/record-batches.md.
 
 from __future__ import annotations
 
-from mmtool.kafka.batches.aborted import AbortedFilter
+from mmtool.kafka.batches.aborts import AbortedFilter
 from mmtool.kafka.batches.compare import Comparison, Difference, MatchedRange, same_records
 from mmtool.kafka.batches.errors import BatchError, CorruptBatchError, OversizeRecordError
 from mmtool.kafka.batches.header import (

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
-from mmtool.kafka.wire.asking import NEXT_SECONDS, first_answer
+from mmtool.kafka.wire.ask import NEXT_SECONDS, first_answer
 from mmtool.kafka.wire.codes import DENIED, RETRIABLE, Code, name_of
 from mmtool.kafka.wire.connection import Connection
 from mmtool.kafka.wire.groups import Coordinated, FindCoordinatorRequest, FindCoordinatorsRequest

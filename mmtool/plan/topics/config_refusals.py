@@ -1,7 +1,7 @@
 """What becomes of topic configs that the target's brokers refuse: adjusted or left out, each on its own.
 
 A broker names one wrong config at a time, in text only. Which configs it refuses is found by asking again with
-fewer of them (`mmtool.kafka.config_trials`); here its text is read for the value that it would take instead.
+fewer of them (`mmtool.kafka.admin.config_trials`); here its text is read for the value that it would take instead.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.shown import ShownCommits
-from mmtool.kafka.admin import TopicAdmin
-from mmtool.kafka.log_reader import read_log
-from mmtool.kafka.own_log import append_records
-from mmtool.kafka.own_records import MARK
+from mmtool.kafka.admin.topics import TopicAdmin
+from mmtool.kafka.state.log_reader import read_log
+from mmtool.kafka.state.own_log import append_records
+from mmtool.kafka.state.own_records import MARK
 from mmtool.plan.groups.checkpoints import checkpoint_of, is_news, is_settled
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.records.marks import LookRecord

@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.admin import TopicAdmin
-from mmtool.kafka.own_log import append_records
-from mmtool.kafka.own_records import MARK
+from mmtool.kafka.admin.topics import TopicAdmin
+from mmtool.kafka.state.own_log import append_records
+from mmtool.kafka.state.own_records import MARK
 from mmtool.replication.stateful import mm2_topic
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.mm2_records import Heartbeat

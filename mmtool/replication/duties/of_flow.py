@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.insight.flow_now import FlowClusters, FlowNow
 from mmtool.insight.translation import mirrors_others
-from mmtool.kafka.cluster_facts import KafkaCluster
-from mmtool.kafka.flow_state import FollowedFlowState, way_back_state
+from mmtool.kafka.admin.cluster_facts import KafkaCluster
+from mmtool.kafka.state.flow_state import FollowedFlowState, way_back_state
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.topics.facts import TopicFacts
 from mmtool.replication.duties.checkpoints import Checkpoints

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
-from mmtool.kafka.acls import AclAdmin
+from mmtool.kafka.admin.acls import AclAdmin
 from mmtool.plan.topics.acls import plan_acls
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.known import UNKNOWN

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.events import flow_notice
-from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.plan.topics.configs import KeptConfig, plan_topic_configs
 from mmtool.plan.topics.facts import configs_hidden
 from mmtool.plan.words import counted

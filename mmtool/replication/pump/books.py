@@ -8,8 +8,8 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.own_log import append, refused
-from mmtool.kafka.own_records import own_batches
+from mmtool.kafka.state.own_log import append, refused
+from mmtool.kafka.state.own_records import own_batches
 from mmtool.kafka.wire.codes import FENCED, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition
 from mmtool.plan.records.documents import PositionRecord

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import MmtoolError, UnreachableError
-from mmtool.kafka.dead_letters import KafkaDeadLetters, Letter
+from mmtool.kafka.logs.dead_letters import KafkaDeadLetters, Letter
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication.aside import to_its_end
 from mmtool.runtime.threads import in_thread

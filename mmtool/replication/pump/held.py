@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.active_producers import active_producers
+from mmtool.kafka.admin.active_producers import active_producers
 from mmtool.plan.records.documents import State
 from mmtool.plan.words import moment
 from mmtool.translation.known import UNKNOWN

@@ -6,8 +6,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.mirror_maker import syncs_place
-from mmtool.kafka.own_records import MARK, own_batches
+from mmtool.kafka.mm2.mirror_maker import syncs_place
+from mmtool.kafka.state.own_records import MARK, own_batches
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from mmtool.kafka.log_reader import read_log
+from mmtool.kafka.state.log_reader import read_log
 from mmtool.lab.waiting import patience, wait_until
 from mmtool.lab.worker import Worker
 from mmtool.testing.chaos.doing import Doing, Keeper

@@ -16,9 +16,9 @@ from confluent_kafka import Consumer
 
 from mmtool.config import load_settings
 from mmtool.failover.recorded import recorded
-from mmtool.kafka.journal import KafkaJournal
-from mmtool.kafka.state_log import read_control
-from mmtool.kafka.synced import KafkaSynced
+from mmtool.kafka.mm2.topics import KafkaSynced
+from mmtool.kafka.state.journal import KafkaJournal
+from mmtool.kafka.state.state_log import read_control
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.waiting import wait_until

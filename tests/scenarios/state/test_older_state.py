@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mmtool.kafka.control_view import ControlView
-from mmtool.kafka.state_log import registration
+from mmtool.kafka.state.control_view import ControlView
+from mmtool.kafka.state.state_log import registration
 from mmtool.plan.records.documents import State
 from mmtool.translation.answers import Exact, TargetLog
 from mmtool.translation.block_codec import decode_block, decode_key

@@ -6,11 +6,11 @@ from confluent_kafka.admin import AdminClient
 
 from mmtool.config.clientkeys import CLIENT_KEYS, client_keys, librdkafka_value
 from mmtool.errors import ConfigError
-from mmtool.kafka.acls import AclAdmin
-from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.admin.acls import AclAdmin
+from mmtool.kafka.admin.cluster_facts import KafkaCluster
+from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.clients import librdkafka_config, new_client
-from mmtool.kafka.cluster_facts import KafkaCluster
-from mmtool.kafka.log_reader import reader_config
+from mmtool.kafka.state.log_reader import reader_config
 
 INT, LONG = 2**31 - 1, 2**63 - 1
 

@@ -6,7 +6,7 @@ from mmtool.doctor.disks import CopyFacts, judge_copy, judge_disks, largest_size
 from mmtool.doctor.host import master_addresses
 from mmtool.doctor.replicas import Factor, ReplicaFacts, judge_replicas
 from mmtool.doctor.spark import SparkFacts, judge_spark
-from mmtool.kafka.details import LogDir, Replicas, TopicDetails
+from mmtool.kafka.admin.details import LogDir, Replicas, TopicDetails
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicPartition
 

@@ -17,7 +17,7 @@ from mmtool.doctor.entrances import (
     judge_versions,
 )
 from mmtool.doctor.releases import release_of
-from mmtool.kafka.details import Entrance, ListenerAnswer, Stage
+from mmtool.kafka.admin.details import Entrance, ListenerAnswer, Stage
 from mmtool.kafka.wire.api_versions import SpokenApis
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

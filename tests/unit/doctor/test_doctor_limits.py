@@ -12,7 +12,7 @@ from mmtool.doctor.limits import (
     judge_sizes,
     judge_times,
 )
-from mmtool.kafka.details import SizeSample
+from mmtool.kafka.admin.details import SizeSample
 from mmtool.translation.types import TopicPartition
 
 PLACE = TopicPartition("orders", 3)

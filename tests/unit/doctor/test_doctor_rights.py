@@ -9,7 +9,7 @@ from mmtool.doctor.rights import (
     lacking_on_cluster,
     lacking_on_topics,
 )
-from mmtool.kafka.details import TopicDetails
+from mmtool.kafka.admin.details import TopicDetails
 from mmtool.kafka.wire.rights import Operation, Rights
 from mmtool.translation.known import UNKNOWN
 

@@ -5,7 +5,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, UnreachableError
-from mmtool.kafka.cluster_facts import KafkaCluster
+from mmtool.kafka.admin.cluster_facts import KafkaCluster
 
 PATIENCE_SECONDS = 20.0
 

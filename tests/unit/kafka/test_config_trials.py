@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mmtool.kafka.config_trials import apply_configs
+from mmtool.kafka.admin.config_trials import apply_configs
 from mmtool.plan.topics.config_refusals import ConfigAdjustment, adjustment_sentences, nearest_value
 
 UNKNOWN = "Unknown topic config name: message.format.version"

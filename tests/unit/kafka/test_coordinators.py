@@ -7,7 +7,7 @@ import pytest
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
-from mmtool.kafka.groups import KafkaGroups
+from mmtool.kafka.groups.groups import KafkaGroups
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.group_offsets import FetchedOffset, FetchedOffsets

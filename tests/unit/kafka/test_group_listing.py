@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mmtool.kafka.commit_log import partition_of
-from mmtool.kafka.group_listing import all_groups, names_by_partition
+from mmtool.kafka.groups.commit_log import partition_of
+from mmtool.kafka.groups.listing import all_groups, names_by_partition
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.groups import (
     DescribedGroup,

@@ -6,8 +6,8 @@ import pytest
 
 from mmtool.config import ClusterSettings
 from mmtool.config.settings import Pem, Sasl, Security
-from mmtool.kafka import fences
-from mmtool.kafka.fences import KafkaFences, own_principals
+from mmtool.kafka.admin import fences
+from mmtool.kafka.admin.fences import KafkaFences, own_principals
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.transactions import (

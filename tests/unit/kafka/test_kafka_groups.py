@@ -6,7 +6,7 @@ import pytest
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import ConfigError, NotAuthorisedError, RefusedError, UnreachableError
-from mmtool.kafka.groups import KafkaGroups
+from mmtool.kafka.groups.groups import KafkaGroups
 from mmtool.kafka.patience import NotNowError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code

@@ -9,7 +9,7 @@ import pytest
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.batches import as_is, iter_batches
-from mmtool.kafka.dead_letters import KafkaDeadLetters, Letter
+from mmtool.kafka.logs.dead_letters import KafkaDeadLetters, Letter
 from mmtool.kafka.wire.transactions import ProducerIdentity
 from mmtool.replication.pump.pieces import DeadLetter
 from mmtool.testing.batches import data
@@ -60,9 +60,9 @@ def target():
 
 @pytest.fixture
 def box(target, monkeypatch):
-    for module in ("dead_letters", "numbered_append"):
-        monkeypatch.setattr(f"mmtool.kafka.{module}.wire_cluster", lambda *_, **__: None)
-        monkeypatch.setattr(f"mmtool.kafka.{module}.WireBeside", lambda *_: target)
+    for module in ("dead_letters", "sequence_append"):
+        monkeypatch.setattr(f"mmtool.kafka.logs.{module}.wire_cluster", lambda *_, **__: None)
+        monkeypatch.setattr(f"mmtool.kafka.logs.{module}.WireBeside", lambda *_: target)
     return KafkaDeadLetters(SimpleNamespace(alias="west"), "mmtool.letters.0", 1)
 
 

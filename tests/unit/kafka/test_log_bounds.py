@@ -8,7 +8,7 @@ import pytest
 from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka import patience
-from mmtool.kafka.log_bounds import Patience, read_bounds
+from mmtool.kafka.logs.log_bounds import Patience, read_bounds
 from mmtool.kafka.ports import Bounds
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code

@@ -11,9 +11,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import UnreachableError
-from mmtool.kafka import log_reader
-from mmtool.kafka.journal import KafkaJournal
-from mmtool.kafka.log_reader import _until_the_end
+from mmtool.kafka.state import log_reader
+from mmtool.kafka.state.journal import KafkaJournal
+from mmtool.kafka.state.log_reader import _until_the_end
 
 WEST = ClusterSettings(alias="west", bootstrap_servers="nowhere:1")
 MOST = 100_000

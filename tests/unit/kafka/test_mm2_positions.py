@@ -9,9 +9,9 @@ import pytest
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError
-from mmtool.kafka import mirror_maker
-from mmtool.kafka.log_reader import LogRecord, reader_config
-from mmtool.kafka.mirror_maker import read_positions, workers_groups
+from mmtool.kafka.mm2 import mirror_maker
+from mmtool.kafka.mm2.mirror_maker import read_positions, workers_groups
+from mmtool.kafka.state.log_reader import LogRecord, reader_config
 from mmtool.translation.naming import TopicAliases
 from mmtool.translation.types import TopicPartition
 

@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import replace
 
 from mmtool.config import ClusterSettings
-from mmtool.kafka.claims import Claim
-from mmtool.kafka.numbered_append import KafkaAppender
+from mmtool.kafka.logs.sequence_append import KafkaAppender
+from mmtool.kafka.state.claims import Claim
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.kafka.wire.metadata import TopicMetadata

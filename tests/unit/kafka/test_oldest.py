@@ -8,8 +8,8 @@ import time
 import pytest
 
 from mmtool.config import ClusterSettings
-from mmtool.kafka import oldest
-from mmtool.kafka.oldest import first_missing_times
+from mmtool.kafka.logs import oldest
+from mmtool.kafka.logs.oldest import first_missing_times
 from mmtool.kafka.ports import FirstMissing
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code

@@ -6,8 +6,8 @@ import pytest
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import OwnedElsewhereError, UnreachableError
-from mmtool.kafka import operator_seat
-from mmtool.kafka.operator_seat import KafkaOperatorSeat, _client_id
+from mmtool.kafka.groups import operation_lock as operator_seat
+from mmtool.kafka.groups.operation_lock import KafkaOperatorSeat, _client_id
 from mmtool.plan.flow.status import FlowMember
 
 

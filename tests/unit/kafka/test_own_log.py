@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import MmtoolError, UnreachableError
-from mmtool.kafka import own_log
+from mmtool.kafka.state import own_log
 from mmtool.kafka.wire.cluster import ConnectionLostError
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import RefusedError
-from mmtool.kafka import flow_state, state_log
-from mmtool.kafka.control_view import ControlView
-from mmtool.kafka.flow_state import FollowedFlowState
-from mmtool.kafka.log_reader import LogRecord
-from mmtool.kafka.state_log import maps_of, read_control
+from mmtool.kafka.state import flow_state, state_log
+from mmtool.kafka.state.control_view import ControlView
+from mmtool.kafka.state.flow_state import FollowedFlowState
+from mmtool.kafka.state.log_reader import LogRecord
+from mmtool.kafka.state.state_log import maps_of, read_control
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.testing.maps import blocks_of

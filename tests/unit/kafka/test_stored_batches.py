@@ -8,7 +8,7 @@ import pytest
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import UnreachableError
-from mmtool.kafka.stored_batches import KafkaBatches
+from mmtool.kafka.logs.batches_on_disk import KafkaBatches
 from mmtool.kafka.wire import scan
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer

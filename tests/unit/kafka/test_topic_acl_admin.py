@@ -6,7 +6,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from mmtool.config import ClusterSettings
-from mmtool.kafka.acls import AclAdmin
+from mmtool.kafka.admin.acls import AclAdmin
 from mmtool.plan.topics.acls import TopicAcl
 
 

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
-from mmtool.kafka.admin import TopicAdmin
-from mmtool.kafka.config_trials import TrialResult
+from mmtool.kafka.admin.config_trials import TrialResult
+from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.plan.topics.configs import ConfigEntry, Origin
 from mmtool.replication.duties import topic_configs
 from mmtool.replication.duties.topic_configs import TopicConfigs

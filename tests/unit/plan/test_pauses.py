@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.kafka.control_view import ControlView
+from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord, PositionRecord, State, position_key
 from mmtool.plan.records.holds import Holds
 from mmtool.plan.records.pauses import Pauses, name_of, pause_words, resume_words, sentence_of

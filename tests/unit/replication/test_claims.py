@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from mmtool.kafka.claims import Claim, fence
+from mmtool.kafka.state.claims import Claim, fence
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import PartitionLeader, TopicMetadata
 from mmtool.kafka.wire.transactions import AddPartitionsToTxnRequest, EndTxnRequest, ProducerIdentity

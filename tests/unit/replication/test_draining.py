@@ -10,7 +10,7 @@ import pytest
 
 from mmtool.config import load_settings
 from mmtool.errors import GateError, OwnedElsewhereError, RefusedError
-from mmtool.kafka.control_view import ControlView
+from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.records.documents import OwnerRecord, RefusedRecord, State
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.topics.facts import source_deleted, source_made_again

@@ -12,7 +12,7 @@ from mmtool.config import load_settings
 from mmtool.config.changes import compare
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.events import is_for_people
-from mmtool.kafka.claims import ClaimLostError
+from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication import engine as driver
 from mmtool.replication import latecomers, regaining

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mmtool.errors import RefusedError
-from mmtool.kafka.control_view import ControlView
+from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.records.documents import PauseRecord, State
 from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.replication.checking import all_failed_over

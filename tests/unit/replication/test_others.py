@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.kafka.control_view import ControlView
+from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.records.control_topic import decode_control
 from mmtool.plan.records.documents import PauseRecord, State
 from mmtool.replication import others

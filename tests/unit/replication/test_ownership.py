@@ -11,8 +11,8 @@ import confluent_kafka
 import pytest
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
-from mmtool.kafka.claims import all_or_none
-from mmtool.kafka.membership import Seat
+from mmtool.kafka.groups.lease import Seat
+from mmtool.kafka.state.claims import all_or_none
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.flow.status import FlowMember
 from mmtool.replication import ownership

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mmtool.kafka.control_view import ControlView
+from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.flow.partition_rows import PartitionRow
 from mmtool.plan.records.documents import FlowRecord, OwnerRecord, PositionRecord, ShardRecord, State
 from mmtool.replication import progress

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mmtool.kafka.runs_log import RunsLog
+from mmtool.kafka.state.runs_log import RunsLog
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.replication import rebuilding
 from mmtool.replication.assignment import ShardAssignment

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import UnreachableError
-from mmtool.kafka.control_view import ControlView
+from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.records.documents import OwnerRecord, RefusedRecord
 from mmtool.replication import refusals
 from mmtool.replication.refusals import Refusals

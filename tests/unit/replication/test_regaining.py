@@ -10,7 +10,7 @@ import pytest
 
 from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.events import is_for_people
-from mmtool.kafka.claims import ClaimLostError
+from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication import regaining
 from mmtool.replication.pump.errors import FencedError, InDoubtError

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
-from mmtool.kafka.claims import Claim
+from mmtool.kafka.state.claims import Claim
 from mmtool.kafka.wire import scan
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import UnreachableError
-from mmtool.kafka.control_view import ControlView
+from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.flow.slots import SlotsRecord
 from mmtool.plan.records.documents import OwnerRecord
 from mmtool.replication import task

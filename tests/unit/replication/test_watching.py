@@ -10,7 +10,7 @@ import pytest
 
 from mmtool.errors import NotAuthorisedError
 from mmtool.events import Event
-from mmtool.kafka.own_records import own_batches
+from mmtool.kafka.state.own_records import own_batches
 from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord, State
 from mmtool.replication import watching
 from mmtool.replication.feed import ControlFeed

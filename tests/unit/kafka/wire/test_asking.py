@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from mmtool.kafka.wire import asking
-from mmtool.kafka.wire.asking import first_answer
+from mmtool.kafka.wire import ask as asking
+from mmtool.kafka.wire.ask import first_answer
 
 
 class LostError(Exception):

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from mmtool.errors import UnreachableError
-from mmtool.kafka.wire.beside import WireBeside, _Errand
+from mmtool.kafka.wire.blocking import WireBeside, _Errand
 
 
 class HungOnce:

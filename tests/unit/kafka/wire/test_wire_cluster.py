@@ -12,7 +12,7 @@ from aiokafka.errors import IllegalSaslStateError, SaslAuthenticationFailed, Uns
 from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.wire import asking
+from mmtool.kafka.wire import ask as asking
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import BrokerAddress, PartitionLeader, TopicMetadata

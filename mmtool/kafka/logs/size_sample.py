@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mmtool.kafka.admin.details import SizeSample
 from mmtool.kafka.batches import OversizeRecordError
 from mmtool.kafka.batches.rebuild import rebuild
-from mmtool.kafka.details import SizeSample
 from mmtool.kafka.wire.scan import AtMost, read_range
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
+    from mmtool.kafka.admin.details import SizeQuestion
     from mmtool.kafka.batches import BatchView
-    from mmtool.kafka.details import SizeQuestion
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.translation.types import TopicId, TopicPartition
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import unreachable
-from mmtool.kafka.log_reader import newest_records, read_log, unreadable
-from mmtool.kafka.own_log import append_records, make_missing
-from mmtool.kafka.wire.beside import WireBeside
+from mmtool.kafka.state.log_reader import newest_records, read_log, unreadable
+from mmtool.kafka.state.own_log import append_records, make_missing
+from mmtool.kafka.wire.blocking import WireBeside
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.records.identity import JOURNAL_TOPIC
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from mmtool.config import ClusterSettings
-    from mmtool.kafka.log_reader import LogRecord
+    from mmtool.kafka.state.log_reader import LogRecord
     from mmtool.kafka.wire.cluster import WireCluster
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import NotAuthorisedError, RefusedError
-from mmtool.kafka.config_trials import apply_configs
+from mmtool.kafka.admin.config_trials import apply_configs
 from mmtool.kafka.errors import KINDS, Kind, failure_of, unreachable
 from mmtool.plan.topics.configs import ConfigEntry, Origin, ResetConfig, SetConfig
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from mmtool.config import ClusterSettings
-    from mmtool.kafka.config_trials import Changes, TrialResult
+    from mmtool.kafka.admin.config_trials import Changes, TrialResult
     from mmtool.plan.topics.facts import CreateTopic, GrowTopic
 
 _TIMEOUT_SECONDS = 30.0

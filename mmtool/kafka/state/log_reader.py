@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.kafka.errors import Kind, failure_of, kind_of
-from mmtool.kafka.own_records import is_marked
+from mmtool.kafka.state.own_records import is_marked
 from mmtool.runtime.threads import Unawaited
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from mmtool.config import ClusterSettings
-    from mmtool.kafka.wire.beside import WireBeside
+    from mmtool.kafka.wire.blocking import WireBeside
 
 NO_GUESS = "find the other program that wrote to this topic; `mmtool flow rebuild` derives offset runs from both logs"
 """The remedy where a stored record cannot be trusted."""
@@ -141,7 +141,7 @@ def _is_there(cluster: ClusterSettings, topic: str, patience_seconds: float) -> 
 def _wire_to(cluster: ClusterSettings, patience_seconds: float) -> WireBeside:
     """One connection for all topics that are asked about: a login takes several round trips."""
     from mmtool.kafka.clients import wire_cluster
-    from mmtool.kafka.wire.beside import WireBeside
+    from mmtool.kafka.wire.blocking import WireBeside
 
     key = (id(cluster), patience_seconds)
     with _connecting:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.kafka.clients import CLIENT_ID
-from mmtool.kafka.membership import Seat, holder_now, not_let_in
+from mmtool.kafka.groups.lease import Seat, holder_now, not_let_in
 from mmtool.plan.failover.lease_wait import SeatWait
 from mmtool.plan.records.identity import JOURNAL_TOPIC
 

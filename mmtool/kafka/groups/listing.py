@@ -7,7 +7,7 @@ import itertools
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.commit_log import partition_of
+from mmtool.kafka.groups.commit_log import partition_of
 from mmtool.kafka.wire.cluster import COMMITS
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.groups import DescribeGroupsRequest, ListGroupsRequest

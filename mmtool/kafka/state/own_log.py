@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, RefusedError, UnreachableError
-from mmtool.kafka.admin import TopicAdmin
-from mmtool.kafka.own_records import own_batches
+from mmtool.kafka.admin.topics import TopicAdmin
+from mmtool.kafka.state.own_records import own_batches
 from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mmtool.config import ClusterSettings
-    from mmtool.kafka.own_records import Headers
+    from mmtool.kafka.state.own_records import Headers
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import TopicMetadata
     from mmtool.plan.records.identity import FlowIdentity

@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.batches import decode, view_of
 from mmtool.kafka.batches.encode import encode
 from mmtool.kafka.batches.records import body_of, fields_of, read_columns
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.numbered_append import KafkaAppender
-from mmtool.kafka.own_log import known_everywhere
-from mmtool.kafka.wire.beside import WireBeside
+from mmtool.kafka.logs.sequence_append import KafkaAppender
+from mmtool.kafka.state.own_log import known_everywhere
+from mmtool.kafka.wire.blocking import WireBeside
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.scan import log_bounds, read_range
 from mmtool.plan.topics.facts import CreateTopic, GrowTopic

@@ -10,14 +10,14 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import librdkafka_config, new_client, wire_cluster
-from mmtool.kafka.commit_log import partition_of, read_commit_times
 from mmtool.kafka.errors import Kind, failure_of, kind_of, unreachable
-from mmtool.kafka.groups import KafkaGroups
-from mmtool.kafka.log_bounds import Patience, read_bounds
-from mmtool.kafka.log_parts import read_parts
+from mmtool.kafka.groups.commit_log import partition_of, read_commit_times
+from mmtool.kafka.groups.groups import KafkaGroups
+from mmtool.kafka.logs.log_bounds import Patience, read_bounds
+from mmtool.kafka.logs.log_parts import read_parts
 from mmtool.kafka.patience import NotNowError, again, seconds_for_each
 from mmtool.kafka.ports import Answers
-from mmtool.kafka.wire.beside import WireBeside
+from mmtool.kafka.wire.blocking import WireBeside
 from mmtool.kafka.wire.cluster import COMMITS, ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.topics.facts import TopicFacts, name_problem

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
-from mmtool.kafka.log_reader import newest_records, read_log
-from mmtool.kafka.state_log import take_block
+from mmtool.kafka.state.log_reader import newest_records, read_log
+from mmtool.kafka.state.state_log import take_block
 from mmtool.translation.block_codec import decode_key
 from mmtool.translation.errors import UnreadableStateError
 from mmtool.translation.partition_map import join_blocks
 
 if TYPE_CHECKING:
     from mmtool.config import ClusterSettings
-    from mmtool.kafka.log_reader import LogRecord
-    from mmtool.kafka.state_log import Place
+    from mmtool.kafka.state.log_reader import LogRecord
+    from mmtool.kafka.state.state_log import Place
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.blocks import Block, BlockKey
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, UsageError
-from mmtool.kafka.control_view import ControlView
-from mmtool.kafka.log_reader import newest_records, read_log
-from mmtool.kafka.state_log import partition_maps, read_control, read_maps, take_block
+from mmtool.kafka.state.control_view import ControlView
+from mmtool.kafka.state.log_reader import newest_records, read_log
+from mmtool.kafka.state.state_log import partition_maps, read_control, read_maps, take_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

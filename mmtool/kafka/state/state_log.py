@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
-from mmtool.kafka.control_view import ControlView
-from mmtool.kafka.log_reader import NO_GUESS, newest_records, read_log, unreadable
+from mmtool.kafka.state.control_view import ControlView
+from mmtool.kafka.state.log_reader import NO_GUESS, newest_records, read_log, unreadable
 from mmtool.plan.records.documents import (
     ProducerRecord,
     UnreadableDocumentError,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mmtool.config import ClusterSettings
-    from mmtool.kafka.log_reader import LogRecord
+    from mmtool.kafka.state.log_reader import LogRecord
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.blocks import Block, BlockKey
     from mmtool.translation.types import TopicId

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
-from mmtool.kafka.log_reader import read_log
+from mmtool.kafka.state.log_reader import read_log
 from mmtool.translation.connect_offsets import SourcePosition, decode_position
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.mm2_records import OffsetSync, decode_offset_sync

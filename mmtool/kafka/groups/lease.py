@@ -185,7 +185,7 @@ def members_now(
         UnreachableError, NotAuthorisedError: as `described`, within ``seconds``.
     """
     from mmtool.kafka.clients import wire_cluster
-    from mmtool.kafka.wire.beside import WireBeside
+    from mmtool.kafka.wire.blocking import WireBeside
 
     wire = WireBeside(wire_cluster(cluster, "members", role="admin"), seconds)
     return wire.ask(lambda target: seat_members(target, group), f"describing group {group}")

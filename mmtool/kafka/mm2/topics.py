@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.log_reader import read_log
-from mmtool.kafka.mirror_maker import syncs_place
+from mmtool.kafka.mm2.mirror_maker import syncs_place
 from mmtool.kafka.ports import Held, Synced, Told
+from mmtool.kafka.state.log_reader import read_log
 from mmtool.translation.mm2_records import Checkpoint, OffsetSync, decode_checkpoint, decode_offset_sync
 from mmtool.translation.sync_map import OffsetPair, SyncMap
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from mmtool.config import ClusterSettings, FlowSettings
-    from mmtool.kafka.log_reader import LogRecord
+    from mmtool.kafka.state.log_reader import LogRecord
     from mmtool.translation.types import TopicPartition
 
 

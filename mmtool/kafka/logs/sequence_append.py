@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.batches import SEQUENCES
-from mmtool.kafka.claims import claim, fence
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.own_log import append
-from mmtool.kafka.wire.beside import WireBeside
+from mmtool.kafka.state.claims import claim, fence
+from mmtool.kafka.state.own_log import append
+from mmtool.kafka.wire.blocking import WireBeside
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, FENCED, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.batches import BatchHeader, ReadyBatch
-    from mmtool.kafka.claims import Claim
+    from mmtool.kafka.state.claims import Claim
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.translation.types import TopicId, TopicPartition
 

@@ -6,15 +6,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
-from mmtool.kafka.admin import TopicAdmin
-from mmtool.kafka.control_view import ControlView
-from mmtool.kafka.flow_state import FollowedFlowState
-from mmtool.kafka.groups import KafkaGroups
-from mmtool.kafka.log_reader import read_log
-from mmtool.kafka.membership import members_now
-from mmtool.kafka.mirror_maker import FollowedMirrorMaker, workers_groups
-from mmtool.kafka.oldest import first_missing_times
-from mmtool.kafka.state_log import read_control, read_newest_blocks
+from mmtool.kafka.admin.topics import TopicAdmin
+from mmtool.kafka.groups.groups import KafkaGroups
+from mmtool.kafka.groups.lease import members_now
+from mmtool.kafka.logs.oldest import first_missing_times
+from mmtool.kafka.mm2.mirror_maker import FollowedMirrorMaker, workers_groups
+from mmtool.kafka.state.control_view import ControlView
+from mmtool.kafka.state.flow_state import FollowedFlowState
+from mmtool.kafka.state.log_reader import read_log
+from mmtool.kafka.state.state_log import read_control, read_newest_blocks
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
 from mmtool.plan.groups.position_trails import PositionTrails
 from mmtool.plan.topics.configs import cleanup_policies

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.active_producers import active_producers
+from mmtool.kafka.admin.active_producers import active_producers
 from mmtool.kafka.batches import SEQUENCES
 from mmtool.translation.known import UNKNOWN, Unknown
 

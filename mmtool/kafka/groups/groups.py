@@ -14,12 +14,12 @@ from confluent_kafka import KafkaError
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.coordinators import Coordinators, Question
 from mmtool.kafka.errors import is_passing, problem_of, unreachable
-from mmtool.kafka.group_listing import all_groups
+from mmtool.kafka.groups.coordinators import Coordinators, Question
+from mmtool.kafka.groups.listing import all_groups
 from mmtool.kafka.patience import NotNowError, again, handfuls, seconds_for_each
 from mmtool.kafka.ports import Answers, GroupListing, Problem
-from mmtool.kafka.wire.beside import WireBeside
+from mmtool.kafka.wire.blocking import WireBeside
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.group_offsets import (

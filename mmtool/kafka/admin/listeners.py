@@ -11,8 +11,8 @@ import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from mmtool.kafka.admin.details import Entrance, ListenerAnswer, Stage
 from mmtool.kafka.clients import CLIENT_ID, tls_context, wire_options
-from mmtool.kafka.details import Entrance, ListenerAnswer, Stage
 from mmtool.kafka.wire.api_versions import (
     api_versions_frame,
     read_api_versions,

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import UnreachableError
-from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.errors import failure_of
 from mmtool.kafka.ports import CanaryRecord
 from mmtool.plan.records.identity import CANARY_TOPIC
@@ -95,7 +95,7 @@ class KafkaCanary:
         from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
         from mmtool.kafka.clients import new_client
-        from mmtool.kafka.log_reader import reader_config
+        from mmtool.kafka.state.log_reader import reader_config
 
         target = self._flow.target
         consumer = new_client(Consumer, reader_config(target, committed=True), target)

@@ -6,7 +6,7 @@ import struct
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.log_reader import read_log
+from mmtool.kafka.state.log_reader import read_log
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError
-from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.admin.details import LogDir, Replicas, TopicDetails
+from mmtool.kafka.admin.listeners import ListenerTrial, addresses, entrances
+from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.details import LogDir, Replicas, TopicDetails
 from mmtool.kafka.errors import problem_of, unreachable
-from mmtool.kafka.listeners import ListenerTrial, addresses, entrances
+from mmtool.kafka.logs.size_sample import sample_sizes
 from mmtool.kafka.patience import handfuls
 from mmtool.kafka.ports import Answers
-from mmtool.kafka.size_sample import sample_sizes
 from mmtool.kafka.wire.acls import DescribeAclsRequest, DescribeBrokerConfigRequest, DescribeClusterRequest
-from mmtool.kafka.wire.beside import WireBeside, run_beside
+from mmtool.kafka.wire.blocking import WireBeside, run_beside
 from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.group_offsets import OffsetDeleteRequest
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import ClusterSettings
-    from mmtool.kafka.details import Entrance, ListenerAnswer, SizeQuestion, SizeSample
+    from mmtool.kafka.admin.details import Entrance, ListenerAnswer, SizeQuestion, SizeSample
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import BrokerAddress
     from mmtool.kafka.wire.placement import DescribedEntry, DescribedLogDir, PlacedTopic

@@ -1,0 +1,1 @@
+"""Topics, configs, ACLs and cluster facts, asked and changed."""

@@ -1,0 +1,1 @@
+"""Partition logs: bounds, sizes, parts, batches read and appended."""

@@ -1,0 +1,1 @@
+"""MirrorMaker 2's topics and Connect's stored offsets."""

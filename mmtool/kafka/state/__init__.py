@@ -1,0 +1,1 @@
+"""What mmtool stores in its own topics, written and read."""
