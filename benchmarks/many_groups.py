@@ -12,7 +12,7 @@ from busy import Others
 
 from mmtool.commands._wiring import connect
 from mmtool.config import load_settings
-from mmtool.failover.journal import local_copy
+from mmtool.failover.operation.journal import local_copy
 from mmtool.insight.translation import look, translate_groups
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.both_ways import BothWays
-    from mmtool.failover.failback import FailbackRehearsal
-    from mmtool.failover.landing import Ways
-    from mmtool.failover.recorded import Recorded
-    from mmtool.failover.salvaging import PassingPort, TailTools
+    from mmtool.failover.diverged.tail_writer import PassingPort, TailTools
+    from mmtool.failover.modes.both_ways import BothWays
+    from mmtool.failover.modes.cutover import Ways
+    from mmtool.failover.modes.failback import FailbackRehearsal
+    from mmtool.failover.operation.records import Recorded
     from mmtool.kafka.ports import AppendPort
     from mmtool.plan.failover.divergence import Diverged
     from mmtool.plan.runbook.plan_file import SavedPlan
@@ -126,7 +126,7 @@ def tools(
         timeout: For one batch.
         since: What the journal has of it, when it is taken up again.
     """
-    from mmtool.failover.salvaging import TailTools
+    from mmtool.failover.diverged.tail_writer import TailTools
 
     diverged = rehearsal.plan.diverged
     if diverged.kind is Kind.FILE:
@@ -145,8 +145,8 @@ def giving_up(
         return None
 
     def give_up(ways: Ways) -> None:
-        from mmtool.failover import failback
-        from mmtool.failover.salvaging import TailTools
+        from mmtool.failover.diverged.tail_writer import TailTools
+        from mmtool.failover.modes import failback
 
         both = both_ways(flow, back, timeout)
         writer = writer_into(both, found.head.plan.diverged, found.operation_id, timeout)
@@ -157,7 +157,7 @@ def giving_up(
 
 def writer_into(both: BothWays, diverged: Diverged, operation_id: str, timeout: timedelta) -> AppendPort:
     """Writes under the operation's own producer id, into the cluster that is meant."""
-    from mmtool.failover.tail_replay import transactional_id
+    from mmtool.failover.diverged.tail_replay import transactional_id
     from mmtool.kafka.logs.sequence_append import KafkaAppender
 
     settings = both.flow.clusters.settings

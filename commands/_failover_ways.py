@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.ended import Ended
-    from mmtool.failover.landing import Ways
-    from mmtool.failover.operation import StepLog
-    from mmtool.failover.recorded import Recorded
-    from mmtool.failover.states import Event
-    from mmtool.failover.taking_up import TakingBack
+    from mmtool.failover.modes.cutover import Ways
+    from mmtool.failover.modes.outcome import Ended
+    from mmtool.failover.operation.operation import StepLog
+    from mmtool.failover.operation.records import Recorded
+    from mmtool.failover.operation.recovery import TakingBack
+    from mmtool.failover.operation.states import Event
     from mmtool.insight.several import Told
     from mmtool.plan.groups.facts import GroupSelection
 
@@ -76,7 +76,7 @@ def list_(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Every operation that the journals know, the oldest first."""
-    from mmtool.failover.report import recorded_row
+    from mmtool.failover.report.report import recorded_row
     from mmtool.insight.several import worst
     from mmtool.plan.words import few
 
@@ -105,8 +105,8 @@ def show(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Show one operation: steps, groups, written offsets, and the possible next commands."""
-    from mmtool.failover.report import fence_left, recorded_row, tail_left, ways_on
-    from mmtool.failover.taking_up import as_it_stands
+    from mmtool.failover.operation.recovery import as_it_stands
+    from mmtool.failover.report.report import fence_left, recorded_row, tail_left, ways_on
 
     page = evidence.asked_for(html, sign)
     known = _one(config, source, target, timeout, operation_id)
@@ -145,9 +145,9 @@ def resume(
     timeout: options.DrainTimeout = None,
 ) -> None:
     """Resume an interrupted operation, from any host; every check runs again."""
-    from mmtool.failover.report import recorded_row
-    from mmtool.failover.states import Event
-    from mmtool.failover.taking_up import is_finished, require
+    from mmtool.failover.operation.recovery import is_finished, require
+    from mmtool.failover.operation.states import Event
+    from mmtool.failover.report.report import recorded_row
     from mmtool.plan.failover.steps import Mode
 
     patience = timeout or options.DEFAULT_TIMEOUT
@@ -175,9 +175,9 @@ def resume(
 
 
 def _finish_forward(known: Known, asked: operations.Asked) -> None:
-    from mmtool.failover.ended import Ended
-    from mmtool.failover.rehearsal import Rehearsal
-    from mmtool.failover.taking_up import finish_forward
+    from mmtool.failover.modes.outcome import Ended
+    from mmtool.failover.modes.rehearsal import Rehearsal
+    from mmtool.failover.operation.recovery import finish_forward
 
     found = known.found
     rehearsal = Rehearsal(known.flow, found.source_id, found.target_id, found.operation.plan)
@@ -191,7 +191,7 @@ def _finish_forward(known: Known, asked: operations.Asked) -> None:
 
 
 def _again_in_emergency(known: Known, asked: operations.Asked) -> None:
-    from mmtool.failover import emergency
+    from mmtool.failover.modes import emergency
 
     side = operations.target_side(known.flow, asked.timeout)
     found = known.found
@@ -213,7 +213,7 @@ def _again_in_emergency(known: Known, asked: operations.Asked) -> None:
 
 
 def _again_as_planned(known: Known, asked: operations.Asked, drain_seconds: float | None) -> None:
-    from mmtool.failover import planned
+    from mmtool.failover.modes import planned_mode as planned
     from mmtool.insight.translation import look
 
     flow = look(connect(known.flow, asked.timeout, beside_mm2=True))
@@ -240,7 +240,7 @@ def _again_as_planned(known: Known, asked: operations.Asked, drain_seconds: floa
 def _again_back_home(
     known: Known, asked: operations.Asked, folder: Path, drain_seconds: float | None
 ) -> None:
-    from mmtool.failover import failback
+    from mmtool.failover.modes import failback
 
     both = both_ways(known.flow, known.back, asked.timeout)
     found = known.found
@@ -282,7 +282,7 @@ def cancel(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """End an operation before its point of no return, and undo its preparations."""
-    from mmtool.failover.states import Event
+    from mmtool.failover.operation.states import Event
 
     known = _one(config, source, target, timeout, operation_id)
     _take_back("failover cancel", known, Event.CANCEL, output, timeout, execute=execute, yes=yes)
@@ -303,7 +303,7 @@ def rollback(
 
     Refused if one of the groups has started since.
     """
-    from mmtool.failover.states import Event
+    from mmtool.failover.operation.states import Event
 
     known = _one(config, source, target, timeout, operation_id)
     _take_back("failover rollback", known, Event.ROLL_BACK, output, timeout, execute=execute, yes=yes)
@@ -319,9 +319,9 @@ def _take_back(
     execute: bool,
     yes: bool,
 ) -> None:
-    from mmtool.failover.rehearsal import Rehearsal
-    from mmtool.failover.report import recorded_row
-    from mmtool.failover.taking_up import rehearse_taking_back, take_back
+    from mmtool.failover.modes.rehearsal import Rehearsal
+    from mmtool.failover.operation.recovery import rehearse_taking_back, take_back
+    from mmtool.failover.report.report import recorded_row
     from mmtool.runtime.operator_name import operator
 
     found, side = known.found, operations.target_side(known.flow, timeout)
@@ -358,7 +358,7 @@ def _take_back(
 
 
 def _left_over(taking: TakingBack) -> tuple[str, ...]:
-    from mmtool.failover.report import tail_left
+    from mmtool.failover.report.report import tail_left
     from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.plan.words import few
 
@@ -385,7 +385,7 @@ def _known(
 
 
 def _of_flow(flow: FlowSettings, timeout: timedelta) -> list[Recorded]:
-    from mmtool.failover.recorded import in_journal_order
+    from mmtool.failover.operation.records import in_journal_order
 
     entries = operations.journal(flow, timeout).entries()
     return [

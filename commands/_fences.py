@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.fence_steps import FenceAsked
-    from mmtool.failover.recorded import Recorded
+    from mmtool.failover.fence.steps import FenceAsked
+    from mmtool.failover.operation.records import Recorded
     from mmtool.plan.failover.fence_plan import Fence as Planned
     from mmtool.plan.failover.fence_plan import FenceKind
     from mmtool.plan.runbook.plan_file import SavedPlan
@@ -93,7 +93,7 @@ def standing(flow: FlowSettings, found: Recorded, timeout: timedelta) -> FenceAs
 def _asked(
     flow: FlowSettings, kind: FenceKind, watch: float, timeout: timedelta | None, standing: Planned | None
 ) -> FenceAsked | None:
-    from mmtool.failover.fence_steps import FenceAsked
+    from mmtool.failover.fence.steps import FenceAsked
     from mmtool.plan.failover.fence_plan import FenceKind
 
     if kind is FenceKind.NONE:

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from mmtool.commands._evidence import Page
     from mmtool.config import FlowSettings
-    from mmtool.failover.ended import Ended
-    from mmtool.failover.journal import About, JournalPort
-    from mmtool.failover.landing import MarksPort, OperatorSeat, Ways
-    from mmtool.failover.operation import Operation, StepLog
-    from mmtool.failover.recorded import Recorded
-    from mmtool.failover.rehearsal import Rehearsal
-    from mmtool.failover.rows import Row
+    from mmtool.failover.modes.cutover import MarksPort, OperatorSeat, Ways
+    from mmtool.failover.modes.outcome import Ended
+    from mmtool.failover.modes.rehearsal import Rehearsal
+    from mmtool.failover.operation.journal import About, JournalPort
+    from mmtool.failover.operation.operation import Operation, StepLog
+    from mmtool.failover.operation.records import Recorded
+    from mmtool.failover.report.rows import Row
     from mmtool.insight.target_alone import TargetSide
     from mmtool.kafka.ports import ClusterPort
     from mmtool.kafka.state.journal import KafkaJournal
@@ -176,7 +176,7 @@ def to_be_executed(
 
     A plan that is only shown ends with the error of its ``gate``, if nothing else is wrong.
     """
-    from mmtool.failover.report import rehearsed_row
+    from mmtool.failover.report.report import rehearsed_row
     from mmtool.plan.words import few
 
     def shown() -> Result:
@@ -251,8 +251,8 @@ def run(
 
 
 def _with_what_was_before(asked: Asked, rehearsal: R) -> R:
-    """As `mmtool.failover.flapping.judged`, by the journals of the clusters that have one."""
-    from mmtool.failover.flapping import judged
+    """As `mmtool.failover.operation.flapping_check.judged`, by the journals of the clusters that have one."""
+    from mmtool.failover.operation.flapping_check import judged
     from mmtool.plan.failover.steps import Mode
 
     settings = rehearsal.settings
@@ -269,7 +269,7 @@ def refuse_loss(command: str, rehearsal: Rehearsal, output: OutputFormat) -> Non
     Raises:
         RefusedError: Always.
     """
-    from mmtool.failover.report import rehearsed_row
+    from mmtool.failover.report.report import rehearsed_row
 
     error = RefusedError(
         "records may be lost, see the warnings; nothing was changed",
@@ -305,10 +305,10 @@ def at_work(
         is_named_before: Its name is known to others, as that of a saved plan is: they may begin it as well.
         seat: Where it has been asked for already.
     """
-    from mmtool.failover.drill import NoSeat
-    from mmtool.failover.hooks import hooks_of
-    from mmtool.failover.journal import Both, Journalist
-    from mmtool.failover.landing import Ways
+    from mmtool.failover.modes.cutover import Ways
+    from mmtool.failover.modes.drill import NoSeat
+    from mmtool.failover.operation.hooks import hooks_of
+    from mmtool.failover.operation.journal import Both, Journalist
 
     settings, about = rehearsal.settings, _about(rehearsal, reason, since)
     kept = tools(settings, identity, timeout)
@@ -339,8 +339,8 @@ def at_work(
 
 
 def _about(rehearsal: Rehearsal, reason: str, since: Recorded | None) -> About:
-    from mmtool.failover.emergency import EmergencyRehearsal
-    from mmtool.failover.journal import About
+    from mmtool.failover.modes.emergency import EmergencyRehearsal
+    from mmtool.failover.operation.journal import About
     from mmtool.plan.failover.emergency import Unknowns
     from mmtool.runtime.operator_name import operator
 
@@ -356,7 +356,7 @@ def _nobody_was_faster(journal: JournalPort, operation_id: str, entries: int) ->
     Raises:
         OwnedElsewhereError: Another process has taken the same operation up since we looked.
     """
-    from mmtool.failover.taking_up import find
+    from mmtool.failover.operation.recovery import find
 
     found = find(journal, operation_id)
     if (0 if found is None else found.entries) != entries:
@@ -411,7 +411,7 @@ def show_end(
     given: Sequence[str] = (),
 ) -> None:
     """The row of what was done, and what a human does next; or the error that it ended with, or its ``gate``'s."""
-    from mmtool.failover.report import ended_row, next_steps, reverse_lines, summary, ways_on
+    from mmtool.failover.report.report import ended_row, next_steps, reverse_lines, summary, ways_on
 
     error = ended.operation.error
     done = result(command, row or ended_row(ended), ended.rehearsal.warnings, applied=True)
@@ -463,7 +463,7 @@ def write_drill_page(
     page: Page | None, ended: Ended, row: Row, identity: FlowIdentity, timeout: timedelta
 ) -> MmtoolError | None:
     """Write a drill's evidence page from its journal, where one is asked for; returns why that failed."""
-    from mmtool.failover.taking_up import find
+    from mmtool.failover.operation.recovery import find
 
     if page is None:
         return None
@@ -484,6 +484,6 @@ def write_drill_page(
 
 def result(command: str, row: Row, warnings: tuple[str, ...], *, applied: bool = False) -> Result:
     """One operation's row, and its groups laid flat for the table."""
-    from mmtool.failover.report import partition_rows
+    from mmtool.failover.report.report import partition_rows
 
     return Result(command, partition_rows(row), COLUMNS, warnings=warnings, data=[row], applied=applied)

@@ -25,7 +25,7 @@ def release(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Let topics that have failed over be mirrored again; without --topic, all of the flow's."""
-    from mmtool.failover.releasing import rehearse_release, release
+    from mmtool.failover.modes.release import rehearse_release, release
     from mmtool.runtime.operator_name import operator
 
     flow = one_flow(config, source, target)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.rehearsal import SavableRehearsal
+    from mmtool.failover.modes.rehearsal import SavableRehearsal
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.groups.facts import GroupSelection
     from mmtool.plan.groups.units import ChosenUnit
@@ -73,7 +73,7 @@ def opened(ctx: typer.Context, path: Path | None, mode: str) -> SavedPlan | None
     """
     if path is None:
         return None
-    from mmtool.failover.saving import load
+    from mmtool.failover.report.plan_file import load
 
     beside = [
         parameter.opts[-1]
@@ -165,9 +165,9 @@ def was_executed(
     """
     if saved is None:
         return False
-    from mmtool.failover.report import recorded_row
-    from mmtool.failover.saving import is_spent
-    from mmtool.failover.taking_up import find
+    from mmtool.failover.operation.recovery import find
+    from mmtool.failover.report.plan_file import is_spent
+    from mmtool.failover.report.report import recorded_row
 
     found = find(operations.journal(flow, timeout), saved.plan.operation_id)
     if found is None or not is_spent(saved, found):
@@ -183,7 +183,7 @@ def check(saved: SavedPlan | None, *clusters: ClusterPort) -> None:
     Raises:
         StalePlanError: It is about others.
     """
-    from mmtool.failover.saving import check_clusters
+    from mmtool.failover.report.plan_file import check_clusters
 
     if saved is not None:
         check_clusters(saved, *clusters)
@@ -214,7 +214,7 @@ def settle(
         StalePlanError: The plan does not hold any more.
         UsageError: A file cannot be written.
     """
-    from mmtool.failover.saving import check_fresh, save, save_runbook, saved_of
+    from mmtool.failover.report.plan_file import check_fresh, save, save_runbook, saved_of
 
     if saved is not None:
         check_fresh(saved, rehearsal)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.moving import Moved
+    from mmtool.failover.commits.move import Moved
 
 
 def say_undo(ended: Moved, flow: FlowSettings, config: Path | None) -> None:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from mmtool.config.live import LiveFile
     from mmtool.config.values import Start
     from mmtool.doctor.examination import ExaminedCluster, ExaminedFlow
-    from mmtool.failover.both_ways import BothWays
-    from mmtool.failover.bringing_up import DrainPort
+    from mmtool.failover.modes.both_ways import BothWays
+    from mmtool.failover.modes.drain import DrainPort
     from mmtool.insight.flow_now import FlowClusters
     from mmtool.insight.smoke_flow import SmokeFlow
     from mmtool.insight.status import WatchedFlow
@@ -148,7 +148,7 @@ def both_ways(flow: FlowSettings, back: FlowSettings, timeout: timedelta) -> Bot
     Raises:
         As `mmtool.insight.translation.look`.
     """
-    from mmtool.failover.failback import look_both_ways
+    from mmtool.failover.modes.failback import look_both_ways
     from mmtool.kafka.logs.batches_on_disk import KafkaBatches
 
     seconds = timeout.total_seconds()
@@ -423,7 +423,7 @@ def _position(text: str) -> Start | int:
 
 
 def _from_csv(path: Path) -> Mapping[TopicPartition, UpstreamOffset]:
-    from mmtool.failover.exchange import content_of, lines_in
+    from mmtool.failover.commits.exchange import content_of, lines_in
     from mmtool.plan.groups.reset_csv import parse_reset_csv
 
     try:

@@ -126,7 +126,7 @@ def planned(
     if plans.was_executed("failover planned", saved, settings, output, patience):
         return
     with operations.seat_begun(settings, patience, execute=execute, yes=yes) as seat:
-        from mmtool.failover import planned as service  # takes a while, in which the seat is waited for
+        from mmtool.failover.modes import planned_mode as service
         from mmtool.insight.translation import look
 
         clusters = connect(settings, patience, beside_mm2=True)
@@ -184,7 +184,7 @@ def emergency(
     if plans.was_executed("failover emergency", saved, settings, output, timeout):
         return
     with operations.seat_begun(settings, timeout, execute=execute, yes=yes) as seat:
-        from mmtool.failover import emergency as service  # takes a while, in which the seat is waited for
+        from mmtool.failover.modes import emergency as service
         from mmtool.plan.failover.emergency import Unknowns
 
         side = operations.target_side(settings, timeout)
@@ -241,7 +241,7 @@ def failback(
     timeout: options.DrainTimeout = None,
 ) -> None:
     """Move groups back to their source: save its diverged records, then continue after them."""
-    from mmtool.failover import failback as service
+    from mmtool.failover.modes import failback as service
 
     saved = plans.opened(ctx, plan, "failback")
     meant_for = tails.chosen(saved, diverged, name, diverged_dir)
@@ -309,7 +309,7 @@ def drill(
     timeout: options.DrainTimeout = None,
 ) -> None:
     """Fail over shadow copies of the groups, measure it and clean up; production is not touched."""
-    from mmtool.failover import drill as service
+    from mmtool.failover.modes import drill as service
     from mmtool.insight.translation import look
     from mmtool.plan.failover.drill_gate import Limits
 

@@ -19,9 +19,9 @@ from mmtool.output import Column, OutputFormat, Result, finish, stdout_is_tty, t
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mmtool.failover.exchange import Imported
-    from mmtool.failover.group_sync import GroupSync, SyncTurn
-    from mmtool.failover.rows import Row
+    from mmtool.failover.commits.exchange import Imported
+    from mmtool.failover.commits.group_sync import GroupSync, SyncTurn
+    from mmtool.failover.report.rows import Row
     from mmtool.insight.flow_now import FlowClusters, FlowNow
     from mmtool.insight.translation import Translation
     from mmtool.plan.groups.facts import GroupSelection
@@ -188,7 +188,7 @@ def sync(
     Never moves a group back, never touches one with members, and shows how fresh what stands there is. Works for
     flows that MirrorMaker 2 runs as well.
     """
-    from mmtool.failover.group_sync import GroupSync
+    from mmtool.failover.commits.group_sync import GroupSync
 
     chosen, flow = selection(group, groups, all_groups=all_groups), one_flow(config, source, target)
     synced = GroupSync(connect(flow, timeout, beside_mm2=True), chosen, topic or ())
@@ -251,8 +251,8 @@ def export(
 
     Refused partitions are left out of Kafka's file, and said, with exit code 3; Spark takes all of a topic or nothing.
     """
-    from mmtool.failover.moving import left_out, refusal
-    from mmtool.failover.rows import reset_lines
+    from mmtool.failover.commits.move import left_out, refusal
+    from mmtool.failover.report.rows import reset_lines
     from mmtool.insight.translation import look_along
     from mmtool.plan.groups.reset_csv import write_reset_csv
 
@@ -264,7 +264,7 @@ def export(
     for sentence in found.warnings:
         warn(sentence)
     if format_ is ExportFormat.SPARK:
-        from mmtool.failover.exchange import spark_offsets
+        from mmtool.failover.commits.exchange import spark_offsets
 
         write(spark_offsets(found.plans) + "\n", applied=False)
         return
@@ -293,7 +293,7 @@ def _checkpoint_of(kind: str, directory: Path, chosen: GroupSelection, format_: 
 
 
 def _translated(flow: FlowNow, chosen: GroupSelection, query: Path | None) -> Translation:
-    from mmtool.failover.exchange import translated_checkpoint
+    from mmtool.failover.commits.exchange import translated_checkpoint
     from mmtool.insight.translation import translate_groups
     from mmtool.plan.groups.offsets import Rules
 
@@ -319,8 +319,8 @@ def import_(
     FILE may also be one that mmtool has kept of what it replaced: that is put back, and what had no commit before is
     deleted.
     """
-    from mmtool.failover.exchange import check_import, content_of, import_rows, read_reset_file
-    from mmtool.failover.undo_files import is_undo, read_undo
+    from mmtool.failover.commits.exchange import check_import, content_of, import_rows, read_reset_file
+    from mmtool.failover.commits.undo_files import is_undo, read_undo
 
     if group == "":
         raise UsageError("-g/--group is empty", remedy="name the group of these offsets: -g NAME")
@@ -345,7 +345,7 @@ def import_(
 
 
 def _undo(kept: Undo, clusters: FlowClusters, output: OutputFormat, *, execute: bool, yes: bool) -> None:
-    from mmtool.failover.undo import check_undo
+    from mmtool.failover.commits.undo import check_undo
 
     places = (clusters.target, clusters.source)
     found = check_undo(places, kept)
@@ -366,7 +366,7 @@ def _undo(kept: Undo, clusters: FlowClusters, output: OutputFormat, *, execute: 
 
 
 def _question(found: Imported) -> str:
-    from mmtool.failover.moving import question_of
+    from mmtool.failover.commits.move import question_of
 
     return question_of(found.plans, found.cluster.alias)
 

@@ -105,7 +105,7 @@ def translate_offsets(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Say where committed offsets are on the target, exactly; write them there with --execute."""
-    from mmtool.failover.moving import moved, question, refusal, rehearsed, write_csv
+    from mmtool.failover.commits.move import moved, question, refusal, rehearsed, write_csv
     from mmtool.insight.translation import look_along, translate_groups
     from mmtool.plan.groups.offsets import Direction, Rules
 
@@ -154,7 +154,7 @@ def _synced(flows: Sequence[FlowSettings], config: Path | None, *, reverse: bool
 
 
 def _result(rows: list[dict[str, object]], found: Translation, *, applied: bool = False) -> Result:
-    from mmtool.failover.moving import summary
+    from mmtool.failover.commits.move import summary
 
     return Result(
         "translate-offsets",

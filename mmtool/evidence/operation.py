@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from mmtool.evidence.document import Evidence, Fact, Hash, Kind, Moment, Tone, Verdict
-from mmtool.failover.states import OperationState
+from mmtool.failover.operation.states import OperationState
 from mmtool.output.values import plain_row
 from mmtool.plan.failover.drill import shadowed
 from mmtool.plan.failover.drill_report import drill_figures
@@ -20,7 +20,7 @@ from mmtool.translation.known import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from mmtool.failover.recorded import Recorded
+    from mmtool.failover.operation.records import Recorded
     from mmtool.plan.records.journal import Entry
 
 _NAMED = 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
-from mmtool.failover.recorded import in_journal_order
+from mmtool.failover.operation.records import in_journal_order
 from mmtool.insight.flow_now import FlowClusters
 from mmtool.insight.group_status import group_status
 from mmtool.insight.status import WatchedFlow

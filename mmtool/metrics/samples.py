@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from mmtool.failover.recorded import Recorded
+    from mmtool.failover.operation.records import Recorded
     from mmtool.insight.status import FlowStatus
     from mmtool.metrics.families import Family
     from mmtool.metrics.level import Level

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.failover.salvaging import TailTools
+from mmtool.failover.diverged.tail_writer import TailTools
 from mmtool.insight.flow_now import FlowClusters
 from mmtool.kafka.batches import decode, view_of
 from mmtool.kafka.ports import Bounds
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.errors import MmtoolError
-    from mmtool.failover.recorded import Recorded
+    from mmtool.failover.operation.records import Recorded
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.batches import ReadyBatch, Record
     from mmtool.testing.clusters import FakeCluster

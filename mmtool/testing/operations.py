@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mmtool.errors import MmtoolError
-    from mmtool.failover.operation import Operation
+    from mmtool.failover.operation.operation import Operation
     from mmtool.plan.failover.steps import Step
     from mmtool.plan.records.documents import Document
     from mmtool.testing.clusters import FakeFlowState

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, OwnedElsewhereError, RefusedError, UnreachableError
-from mmtool.failover.recorded import recorded
+from mmtool.failover.operation.records import recorded
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.groups.facts import Member
 from mmtool.plan.records.documents import State

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError
-from mmtool.failover.fence_steps import FenceAsked
-from mmtool.failover.hooks import hooks_of
-from mmtool.failover.journal import About, Journalist
-from mmtool.failover.landing import Ways
+from mmtool.failover.fence.steps import FenceAsked
+from mmtool.failover.modes.cutover import Ways
+from mmtool.failover.operation.hooks import hooks_of
+from mmtool.failover.operation.journal import About, Journalist
 from mmtool.insight.flow_now import FlowClusters, FlowNow
 from mmtool.insight.target_alone import TargetSide
 from mmtool.insight.translation import look
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.errors import MmtoolError
-    from mmtool.failover.recorded import Recorded
-    from mmtool.failover.rehearsal import Rehearsal
+    from mmtool.failover.modes.rehearsal import Rehearsal
+    from mmtool.failover.operation.records import Recorded
 
 PROPERTIES = """\
 clusters = east, west

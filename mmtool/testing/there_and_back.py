@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.config import load_settings
-from mmtool.failover.failback import look_both_ways
+from mmtool.failover.modes.failback import look_both_ways
 from mmtool.insight.flow_now import FlowClusters
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.groups.facts import Commit
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.both_ways import BothWays
+    from mmtool.failover.modes.both_ways import BothWays
 
 ORDERS = TopicPartition("orders", 0)
 AWAY = TopicPartition("east.orders", 0)

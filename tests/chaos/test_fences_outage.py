@@ -5,7 +5,7 @@ import time
 import pytest
 
 from mmtool.config import ClusterSettings
-from mmtool.failover.fencing import lower_fence
+from mmtool.failover.fence.actions import lower_fence
 from mmtool.kafka.admin.fences import KafkaFences
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.operating import GUARDED

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from mmtool.errors import UnreachableError
-from mmtool.failover.undo import check_undo
-from mmtool.failover.undo_files import keep
+from mmtool.failover.commits.undo import check_undo
+from mmtool.failover.commits.undo_files import keep
 from mmtool.kafka.ports import Problem
 from mmtool.plan.groups.facts import Commit, Member
 from mmtool.testing.scene import half_read
@@ -83,7 +83,7 @@ def test_who_goes_on_while_putting_back_is_frozen_is_not_moved_back(undo, scene,
         committed(scene)[REMOTE[0]] = Commit(15)
         return found
 
-    monkeypatch.setattr("mmtool.failover.undo.check_undo", frozen)
+    monkeypatch.setattr("mmtool.failover.commits.undo.check_undo", frozen)
     ended = put_back()
     assert (ended.code, [row["written"] for row in ended.rows]) == (3, [False, False])
     assert committed(scene) == {REMOTE[0]: Commit(15), REMOTE[1]: Commit(10)}
@@ -293,7 +293,9 @@ def test_a_group_that_has_just_committed_on_the_target_is_watched_first(
         if commits_again:
             committed(scene)[REMOTE[0]] = Commit(5)
 
-    monkeypatch.setattr("mmtool.failover.clearance.clear.__kwdefaults__", {"synced": False, "pause": pause})
+    monkeypatch.setattr(
+        "mmtool.failover.commits.precommit_checks.clear.__kwdefaults__", {"synced": False, "pause": pause}
+    )
     scene.target.times["app"] = {REMOTE[0]: int((time.time() - age_seconds) * 1000)}
     ended = move()
     assert (ended.code, waited) == (code, [6.0] if age_seconds < 60 else [])
@@ -308,7 +310,7 @@ def test_who_goes_on_while_the_command_is_frozen_before_its_commits_is_not_moved
         scene.target.groups.committed["app"] = {REMOTE[0]: Commit(15), REMOTE[1]: Commit(10)}
         return path
 
-    monkeypatch.setattr("mmtool.failover.applying.keep", frozen)
+    monkeypatch.setattr("mmtool.failover.commits.apply.keep", frozen)
     ended = move()
     assert (ended.code, committed(scene)) == (3, {REMOTE[0]: Commit(15), REMOTE[1]: Commit(10)})
     assert "east.orders-0 was committed by another client just now" in ended.stderr
@@ -332,7 +334,8 @@ def test_young_commits_are_nobody_s_work_only_where_groups_are_kept_ready(
 ):
     pauses = []
     monkeypatch.setattr(
-        "mmtool.failover.clearance.clear.__kwdefaults__", {"synced": False, "pause": pauses.append}
+        "mmtool.failover.commits.precommit_checks.clear.__kwdefaults__",
+        {"synced": False, "pause": pauses.append},
     )
     scene.config.write_text(scene.config.read_text() + extra)
     young = int((time.time() - 3) * 1000)

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 from mmtool.config import ClusterSettings
 from mmtool.config.settings import Sasl, Security
 from mmtool.errors import GateError, NotAuthorisedError, RefusedError
-from mmtool.failover.fencing import (
+from mmtool.failover.fence.actions import (
     StrayProducersError,
     await_transactions,
     lower_fence,

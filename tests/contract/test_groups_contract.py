@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import RefusedError, UnreachableError
-from mmtool.failover.writing import Outcome, write_group
+from mmtool.failover.commits.write import Outcome, write_group
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.ports import Bounds

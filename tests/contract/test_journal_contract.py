@@ -9,7 +9,7 @@ import pytest
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import OwnedElsewhereError, RefusedError, UnreachableError
-from mmtool.failover.recorded import recorded
+from mmtool.failover.operation.records import recorded
 from mmtool.kafka.groups.operation_lock import KafkaOperatorSeat
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.kafka.state.journal import KafkaJournal

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mmtool.failover.tail_file import exported_records
+from mmtool.failover.diverged.tail_file import exported_records
 from mmtool.kafka.mm2.topics import KafkaSynced
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, produce

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mmtool.failover.tail_file import exported_records
+from mmtool.failover.diverged.tail_file import exported_records
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, read_topic

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Assigned
 
 from mmtool.commands._wiring import connect
-from mmtool.failover.group_sync import GroupSync
+from mmtool.failover.commits.group_sync import GroupSync
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.lab.waiting import patience

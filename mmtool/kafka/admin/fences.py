@@ -71,7 +71,7 @@ class KafkaFences:
     machine of two cores 60 to 400 ms, half of the times under 90, for one rule as for 200. Nothing relies on that:
     `deny` and `remove` return when every broker lists, or lists no more, what was changed, and a broker decides by
     the very copy that it lists. A request that was let in just before is still appended:
-    `mmtool.failover.fencing.watch_ends` waits for the ends to stand still.
+    `mmtool.failover.fence.actions.watch_ends` waits for the ends to stand still.
     """
 
     def __init__(self, cluster: ClusterSettings, timeout_seconds: float) -> None:

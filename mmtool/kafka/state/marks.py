@@ -74,7 +74,7 @@ def _check(cluster: WireCluster, identity: FlowIdentity) -> None:
 
 
 class KafkaMarks:
-    """A `mmtool.failover.landing.MarksPort`."""
+    """A `mmtool.failover.modes.cutover.MarksPort`."""
 
     def __init__(
         self, target: ClusterSettings, identity: FlowIdentity, replication_factor: int, seconds: float

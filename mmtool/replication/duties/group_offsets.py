@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
-from mmtool.failover.following import Follower
+from mmtool.failover.commits.syncer import Follower
 from mmtool.plan.groups.facts import Commit
 from mmtool.runtime.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
-    from mmtool.failover.following import Offsets
+    from mmtool.failover.commits.syncer import Offsets
     from mmtool.kafka.ports import ClusterPort
     from mmtool.replication.duties.checkpoints import Checkpoints
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from mmtool.failover.tail_file import exported_records
+from mmtool.failover.diverged.tail_file import exported_records
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, produce
 from mmtool.lab.records import numbered

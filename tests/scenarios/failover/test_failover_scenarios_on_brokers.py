@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from mmtool.config import load_settings
-from mmtool.failover.recorded import recorded
+from mmtool.failover.operation.records import recorded
 from mmtool.kafka.mm2.topics import KafkaSynced
 from mmtool.kafka.state.journal import KafkaJournal
 from mmtool.kafka.state.state_log import read_control

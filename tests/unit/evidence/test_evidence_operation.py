@@ -8,9 +8,9 @@ import pytest
 from mmtool.evidence.document import Kind, Tone
 from mmtool.evidence.operation import operation_evidence, timeline
 from mmtool.evidence.page import _groups, render
-from mmtool.failover import drill, planned
-from mmtool.failover.recorded import recorded
-from mmtool.failover.report import recorded_row
+from mmtool.failover.modes import drill, planned_mode
+from mmtool.failover.operation.records import recorded
+from mmtool.failover.report.report import recorded_row
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.plan.records.journal import Entry
 from mmtool.testing.scene import Scene
@@ -36,7 +36,7 @@ def scene(tmp_path):
     return made
 
 
-def executed(scene, service=planned, reason="east loses its power"):
+def executed(scene, service=planned_mode, reason="east loses its power"):
     rehearsal = service.rehearse(scene.look(), APPS)
     ways, journalist = scene.ways(rehearsal, reason)
     return service.execute(rehearsal, scene, ways, journalist)

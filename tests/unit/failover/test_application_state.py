@@ -7,9 +7,9 @@ import struct
 import pytest
 
 from mmtool.errors import UnreachableError
-from mmtool.failover import drill, emergency, failback, planned
-from mmtool.failover.recorded import recorded
-from mmtool.failover.report import rehearsed_row
+from mmtool.failover.modes import drill, emergency, failback, planned_mode
+from mmtool.failover.operation.records import recorded
+from mmtool.failover.report.report import rehearsed_row
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.divergence import Replay
 from mmtool.plan.failover.steps import StepName
@@ -52,7 +52,7 @@ LOSING = {
     "renamed": (ALL, f"{CHANGELOG} (mirrored as east.{CHANGELOG})"),
     "outside topics": (IDENTITY, f"{CHANGELOG} (topics: not in orders.*)"),
 }
-REHEARSALS = {"planned": planned.rehearse, "drill": drill.rehearse}
+REHEARSALS = {"planned": planned_mode.rehearse, "drill": drill.rehearse}
 
 
 def execute(scene, service, rehearsal):
@@ -61,7 +61,7 @@ def execute(scene, service, rehearsal):
 
 
 def test_a_planned_failover_drains_the_changelog_as_well(scene):
-    ended = execute(scene, planned, planned.rehearse(scene.look(), APP))
+    ended = execute(scene, planned_mode, planned_mode.rehearse(scene.look(), APP))
     assert ended.operation.error is None
     assert scene.drained == [{TopicPartition("orders", 0): 30, TopicPartition(CHANGELOG, 0): 9}]
 
@@ -73,19 +73,19 @@ def test_a_drill_drains_the_changelog_as_well(scene):
 
 
 def test_the_steps_name_the_changelog(scene):
-    said = {step.name: step.sentence for step in planned.rehearse(scene.look(), APP).plan.steps}
+    said = {step.name: step.sentence for step in planned_mode.rehearse(scene.look(), APP).plan.steps}
     assert CHANGELOG in said["drain"]
     assert CHANGELOG in said["prove_boundary"]
 
 
 def test_by_hand_the_ends_of_the_changelog_are_compared_on_both_sides(scene):
-    rehearsal = planned.rehearse(scene.look(), APP)
+    rehearsal = planned_mode.rehearse(scene.look(), APP)
     hands = Hands(rehearsal.plan, rehearsal.names, Place("east", "east-1:9092"), Place("west", "west-1:9092"))
     lines = [line for line in hands.commands(StepName.DRAIN) if f"--topic {CHANGELOG}" in line]
     assert [line.split()[2] for line in lines] == ["east-1:9092", "west-1:9092"]
 
 
-@pytest.mark.parametrize("service", [planned, drill], ids=["planned", "drill"])
+@pytest.mark.parametrize("service", [planned_mode, drill], ids=["planned", "drill"])
 def test_a_changelog_that_differs_on_the_target_is_refused_before_anything_is_written(scene, service):
     for cluster, last in ((scene.source, "eight"), (scene.target, "other")):
         scene.holds(cluster, "orders", [(29, "last")])
@@ -114,17 +114,17 @@ def test_state_that_does_not_go_along_is_refused_with_the_reason(tmp_path, mode,
 @pytest.mark.parametrize("way", LOSING)
 def test_without_state_it_moves_and_says_so(tmp_path, way):
     scene = made(tmp_path, LOSING[way][0])
-    rehearsal = planned.rehearse(scene.look(), APP, without_state=True)
+    rehearsal = planned_mode.rehearse(scene.look(), APP, without_state=True)
     assert rehearsal.refusal is None
     assert any(told.startswith("group app starts on west without its state") for told in rehearsal.warnings)
-    ended = execute(scene, planned, rehearsal)
+    ended = execute(scene, planned_mode, rehearsal)
     assert ended.operation.error is None
     (place,) = scene.target.groups.committed["app"]
     assert place.topic == scene.settings.remote_topic("orders")
 
 
 def test_the_journal_keeps_what_goes_along_and_what_was_allowed(scene):
-    execute(scene, planned, planned.rehearse(scene.look(), APP, without_state=True))
+    execute(scene, planned_mode, planned_mode.rehearse(scene.look(), APP, without_state=True))
     (found,) = recorded(scene.journal.entries())
     assert (found.head.plan.state, found.head.plan.without_state) == ((CHANGELOG,), True)
 
@@ -145,7 +145,7 @@ def test_topics_of_a_group_with_a_longer_name_are_not_taken_for_its_own():
 
 def test_who_is_active_is_told_that_streams_members_stay_after_a_clean_close(scene):
     scene.source.groups.members["app"] = (Member("app-1f-StreamThread-1-consumer", "/10.0.0.7"),)
-    error = planned.rehearse(scene.look(), APP).refusal
+    error = planned_mode.rehearse(scene.look(), APP).refusal
     assert error.code == "active_on_source"
     assert "Kafka Streams members stay until session.timeout.ms after a clean close" in error.message
 
@@ -192,7 +192,7 @@ def test_a_rehearsal_refuses_state_whose_copy_the_target_has_lost(copied, mode, 
 
 
 @pytest.mark.parametrize("lose", [copy_made_again, copy_cut])
-@pytest.mark.parametrize("service", [planned, drill], ids=["planned", "drill"])
+@pytest.mark.parametrize("service", [planned_mode, drill], ids=["planned", "drill"])
 def test_state_whose_copy_is_lost_after_the_rehearsal_is_refused_before_anything_is_written(
     copied, service, lose
 ):
@@ -209,16 +209,16 @@ def test_state_whose_copy_is_lost_after_the_rehearsal_is_refused_before_anything
 
 def test_state_that_mm2_copied_and_the_target_has_lost_is_refused(scene):
     scene.mirrored_by_mm2(CHANGELOG, 0, 9, (0, 0), (8, 8))
-    assert planned.rehearse(scene.look(), APP).refusal is None
+    assert planned_mode.rehearse(scene.look(), APP).refusal is None
     copy_cut(scene)
-    error = planned.rehearse(scene.look(), APP).refusal
+    error = planned_mode.rehearse(scene.look(), APP).refusal
     assert error.code == "state_not_mirrored"
     assert LOSSES[copy_cut] in error.message
 
 
 def test_state_whose_copy_cannot_be_asked_is_refused_with_the_reason(copied):
     copied.target.unanswered[TopicPartition(CHANGELOG, 0)] = UnreachableError("the partition has no leader")
-    error = planned.rehearse(copied.look(), APP).refusal
+    error = planned_mode.rehearse(copied.look(), APP).refusal
     assert error.code == "state_not_mirrored"
     assert f"{CHANGELOG} (the partition has no leader)" in error.message
 

@@ -7,13 +7,14 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import MmtoolError, OwnedElsewhereError, PartlyAppliedError, RefusedError, UnreachableError
-from mmtool.failover import emergency, failback, writing
-from mmtool.failover.journal import Both
-from mmtool.failover.operation import Operation
-from mmtool.failover.recorded import recorded
-from mmtool.failover.releasing import rehearse_release, release
-from mmtool.failover.states import Event, OperationState
-from mmtool.failover.taking_up import finish_forward, rehearse_taking_back, take_back
+from mmtool.failover.commits import write as writing
+from mmtool.failover.modes import emergency, failback
+from mmtool.failover.modes.release import rehearse_release, release
+from mmtool.failover.operation.journal import Both
+from mmtool.failover.operation.operation import Operation
+from mmtool.failover.operation.records import recorded
+from mmtool.failover.operation.recovery import finish_forward, rehearse_taking_back, take_back
+from mmtool.failover.operation.states import Event, OperationState
 from mmtool.plan.failover.divergence import diverged_of
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member

@@ -7,7 +7,7 @@ import pytest
 
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError
-from mmtool.failover import drill, emergency, failback, planned
+from mmtool.failover.modes import drill, emergency, failback, planned_mode
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.marks import FailedOverRecord
@@ -72,8 +72,8 @@ def lost(tmp_path):
 
 
 def rehearsals(scene):
-    yield lambda: planned.rehearse(scene.look(), APP)
-    yield lambda: planned.rehearse(scene.look(), APP, operation_id="op-2", fence=scene.fence())
+    yield lambda: planned_mode.rehearse(scene.look(), APP)
+    yield lambda: planned_mode.rehearse(scene.look(), APP, operation_id="op-2", fence=scene.fence())
     yield lambda: drill.rehearse(scene.look(), APP)
 
 
@@ -96,7 +96,7 @@ def test_nothing_is_fenced_or_written_then(scene):
 def test_where_nothing_is_to_be_drained_it_is_refused_as_well(scene):
     scene.source.add_topic("orders", "id-orders", 60, 100)
     rename(scene)
-    refused(planned.rehearse, scene.look(), APP)
+    refused(planned_mode.rehearse, scene.look(), APP)
 
 
 def test_a_topic_that_has_failed_over_counts_only_for_groups_that_read_it(scene):
@@ -104,8 +104,8 @@ def test_a_topic_that_has_failed_over_counts_only_for_groups_that_read_it(scene)
     scene.commits("other", "orders-new", 5)
     scene.state.marked(failed_over("orders"))
     rename(scene)
-    assert not planned.rehearse(scene.look(), GroupSelection(("other",))).plan.guards
-    assert refused(planned.rehearse, scene.look(), APP).message == SENTENCE
+    assert not planned_mode.rehearse(scene.look(), GroupSelection(("other",))).plan.guards
+    assert refused(planned_mode.rehearse, scene.look(), APP).message == SENTENCE
 
 
 def test_a_failback_is_refused_for_the_topics_that_have_failed_over(away):

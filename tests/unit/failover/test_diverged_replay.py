@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.errors import RefusedError, UnreachableError
-from mmtool.failover.diverged import FoundTail, FoundTails, TailKind
-from mmtool.failover.tail_replay import (
+from mmtool.failover.diverged.tail_replay import (
     BeforeReplay,
     before_replay,
     into_counterpart,
@@ -19,6 +18,7 @@ from mmtool.failover.tail_replay import (
     replay_tail,
     transactional_id,
 )
+from mmtool.failover.diverged.tails import FoundTail, FoundTails, TailKind
 from mmtool.kafka.batches import decode, iter_batches
 from mmtool.testing.batches import data
 from mmtool.testing.clusters import FakeCluster

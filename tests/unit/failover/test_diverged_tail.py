@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.errors import UsageError
-from mmtool.failover.diverged import TailKind, find_tail
-from mmtool.failover.tail_file import default_name, export_tail, exported_records, read_export
+from mmtool.failover.diverged.tail_file import default_name, export_tail, exported_records, read_export
+from mmtool.failover.diverged.tails import TailKind, find_tail
 from mmtool.kafka.batches import BatchError, decode, iter_batches
 from mmtool.kafka.ports import Bounds
 from mmtool.testing.batches import ABORT, LOG_APPEND_TIME, PlainRecord, batch_of, data, marker

@@ -3,10 +3,10 @@
 import pytest
 
 from mmtool.errors import GateError, RefusedError, UnreachableError
-from mmtool.failover.drill import NoSeat, drilled_row, emergency_now, execute, rehearse, write_report
-from mmtool.failover.report import ways_on
-from mmtool.failover.states import Event
-from mmtool.failover.taking_up import find, require
+from mmtool.failover.modes.drill import NoSeat, drilled_row, emergency_now, execute, rehearse, write_report
+from mmtool.failover.operation.recovery import find, require
+from mmtool.failover.operation.states import Event
+from mmtool.failover.report.report import ways_on
 from mmtool.kafka.errors import Problem
 from mmtool.plan.failover.steps import ORDER, Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member, select_groups

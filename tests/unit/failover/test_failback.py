@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from mmtool.errors import GateError, NotAuthorisedError, RefusedError, UnreachableError, UsageError
-from mmtool.failover.failback import execute, rehearse
-from mmtool.failover.recorded import recorded
-from mmtool.failover.report import ended_row, next_steps, recorded_row, rehearsed_row, summary
-from mmtool.failover.tail_file import exported_records, read_export
+from mmtool.failover.diverged.tail_file import exported_records, read_export
+from mmtool.failover.modes.failback import execute, rehearse
+from mmtool.failover.operation.records import recorded
+from mmtool.failover.report.report import ended_row, next_steps, recorded_row, rehearsed_row, summary
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.steps import ORDER, Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member

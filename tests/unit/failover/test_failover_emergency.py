@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from mmtool.errors import UnreachableError
-from mmtool.failover.emergency import execute, rehearse
-from mmtool.failover.journal import Both
-from mmtool.failover.recorded import recorded
-from mmtool.failover.report import ended_row, next_steps, recorded_row, rehearsed_row, summary
+from mmtool.failover.modes.emergency import execute, rehearse
+from mmtool.failover.operation.journal import Both
+from mmtool.failover.operation.records import recorded
+from mmtool.failover.report.report import ended_row, next_steps, recorded_row, rehearsed_row, summary
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.emergency import Unknowns
 from mmtool.plan.failover.steps import ORDER, Mode

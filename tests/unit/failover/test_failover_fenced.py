@@ -9,12 +9,12 @@ import pytest
 
 from mmtool.config import load_settings
 from mmtool.errors import GateError, RefusedError, UnreachableError
-from mmtool.failover.planned import execute, rehearse
-from mmtool.failover.recorded import recorded
-from mmtool.failover.rehearsal import Rehearsal
-from mmtool.failover.report import ended_row, next_steps, rehearsed_row, reverse_lines
-from mmtool.failover.states import Event
-from mmtool.failover.taking_up import finish_forward, rehearse_taking_back, take_back
+from mmtool.failover.modes.planned_mode import execute, rehearse
+from mmtool.failover.modes.rehearsal import Rehearsal
+from mmtool.failover.operation.records import recorded
+from mmtool.failover.operation.recovery import finish_forward, rehearse_taking_back, take_back
+from mmtool.failover.operation.states import Event
+from mmtool.failover.report.report import ended_row, next_steps, rehearsed_row, reverse_lines
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.acl_fence import Binding
 from mmtool.plan.failover.fence_plan import FenceKind

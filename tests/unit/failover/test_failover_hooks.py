@@ -12,12 +12,12 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import UsageError
-from mmtool.failover import emergency, planned
-from mmtool.failover.journal import Both, Journalist
-from mmtool.failover.recorded import recorded
-from mmtool.failover.report import ended_row
-from mmtool.failover.step_hooks import after_step
-from mmtool.failover.taking_up import finish_forward
+from mmtool.failover.modes import emergency, planned_mode
+from mmtool.failover.operation.journal import Both, Journalist
+from mmtool.failover.operation.records import recorded
+from mmtool.failover.operation.recovery import finish_forward
+from mmtool.failover.operation.step_hooks import after_step
+from mmtool.failover.report.report import ended_row
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.testing.operations import KilledError, Killing
 from mmtool.testing.scene import Scene, half_read
@@ -42,18 +42,18 @@ def hook(tmp_path):
 def ran(tmp_path):
     """A planned move with these hooks, by the names of steps; what it says goes into ``said``."""
 
-    def run(seconds=60.0, mode=planned, log=None, **hooks):
+    def run(seconds=60.0, mode=planned_mode, log=None, **hooks):
         scene = half_read(tmp_path)
         scene.told("app", "orders", (12, 11), (10, 10))
         hooks = {name: str(path) for name, path in hooks.items()}
         scene.settings = scene.settings.model_copy(update={"hooks": hooks})
-        now = scene.look() if mode is planned else scene.side
+        now = scene.look() if mode is planned_mode else scene.side
         rehearsal = mode.rehearse(now, APP)
         ways, journalist = scene.ways(rehearsal, "INC-7")
         said = []
         ways = replace(ways, hooks=replace(ways.hooks, say=said.append, seconds=seconds))
         told = journalist if log is None else Both(journalist, log)
-        more = (scene,) if mode is planned else ()
+        more = (scene,) if mode is planned_mode else ()
         ended = mode.execute(rehearsal, *more, ways, told)
         return SimpleNamespace(scene=scene, rehearsal=rehearsal, ended=ended, said=said, ways=ways)
 
@@ -201,7 +201,7 @@ def test_a_rehearsal_names_the_hook_in_the_steps_sentence_and_runs_it_not(tmp_pa
     scene = Scene(tmp_path, f"mmtool.hook.drain = {path}\n")
     scene.has("orders", 10)
     scene.commits("app", "orders", 5)
-    plan = planned.rehearse(scene.look(), APP).plan
+    plan = planned_mode.rehearse(scene.look(), APP).plan
     (sentence,) = [step.sentence for step in plan.steps if step.name == "drain"]
     assert sentence.endswith(f"; then run the hook {path}")
     assert (plan.executable, (tmp_path / "ran").exists()) == (True, False)
@@ -213,7 +213,7 @@ def test_a_hook_that_cannot_be_run_forbids_the_plan(tmp_path, hook, mode, why):
     scene = Scene(tmp_path, f"mmtool.hook.hand_over = {path}\n")
     scene.has("orders", 10)
     scene.commits("app", "orders", 5)
-    refusal = planned.rehearse(scene.look(), APP).refusal
+    refusal = planned_mode.rehearse(scene.look(), APP).refusal
     assert (refusal.code, why in refusal.message) == ("hook_not_executable", True)
 
 
@@ -250,11 +250,11 @@ def test_a_crash_between_a_hook_and_its_record_runs_it_again(hook, tmp_path):
     scene = half_read(tmp_path)
     path = hook("echo once more >> {tmp}/times")
     scene.settings = scene.settings.model_copy(update={"hooks": {"hand_over": str(path)}})
-    rehearsal = planned.rehearse(scene.look(), APP)
+    rehearsal = planned_mode.rehearse(scene.look(), APP)
     ways, journalist = scene.ways(rehearsal)
     deaf = Deaf(journalist.port, journalist.about)
     with pytest.raises(KilledError):
-        planned.execute(rehearsal, scene, replace(ways, journal=deaf), Both(deaf, Log(0)))
+        planned_mode.execute(rehearsal, scene, replace(ways, journal=deaf), Both(deaf, Log(0)))
     (found,) = recorded(scene.journal.entries())
     ways, journalist = scene.ways(rehearsal, since=found)
     finish_forward(found, ways, journalist)

@@ -8,12 +8,12 @@ from itertools import count
 import pytest
 
 from mmtool.errors import OwnedElsewhereError, UnreachableError
-from mmtool.failover import emergency, failback, planned
-from mmtool.failover.journal import Both
-from mmtool.failover.operation import Operation, StepState
-from mmtool.failover.recorded import recorded
-from mmtool.failover.states import Event, OperationState, can
-from mmtool.failover.taking_up import finish_forward, rehearse_taking_back, take_back
+from mmtool.failover.modes import emergency, failback, planned_mode
+from mmtool.failover.operation.journal import Both
+from mmtool.failover.operation.operation import Operation, StepState
+from mmtool.failover.operation.records import recorded
+from mmtool.failover.operation.recovery import finish_forward, rehearse_taking_back, take_back
+from mmtool.failover.operation.states import Event, OperationState, can
 from mmtool.plan.failover.acl_fence import Binding
 from mmtool.plan.failover.divergence import diverged_of
 from mmtool.plan.failover.steps import Mode
@@ -66,7 +66,7 @@ class Away:
         if self.mode is Mode.EMERGENCY:
             return emergency.rehearse(self.scene.side, GROUPS, operation_id=name)
         fence = self.scene.fence(since=since) if self.mode == FENCED else None
-        return planned.rehearse(self.scene.look(), GROUPS, operation_id=name, fence=fence)
+        return planned_mode.rehearse(self.scene.look(), GROUPS, operation_id=name, fence=fence)
 
     def ways(self, rehearsal, since=None):
         return self.scene.ways(rehearsal, since=since)
@@ -74,7 +74,7 @@ class Away:
     def executed(self, rehearsal, ways, log, **more):
         if self.mode is Mode.EMERGENCY:
             return emergency.execute(rehearsal, ways, log, **more)
-        return planned.execute(rehearsal, self.scene, ways, log, **more)
+        return planned_mode.execute(rehearsal, self.scene, ways, log, **more)
 
 
 class Home:

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import GateError, RefusedError, UnreachableError
-from mmtool.failover.journal import Both
-from mmtool.failover.planned import execute, rehearse
-from mmtool.failover.recorded import recorded
-from mmtool.failover.report import ended_row, next_steps, recorded_row, rehearsed_row
-from mmtool.failover.taking_up import as_it_stands
+from mmtool.failover.modes.planned_mode import execute, rehearse
+from mmtool.failover.operation.journal import Both
+from mmtool.failover.operation.records import recorded
+from mmtool.failover.operation.recovery import as_it_stands
+from mmtool.failover.report.report import ended_row, next_steps, recorded_row, rehearsed_row
 from mmtool.plan.failover.steps import ORDER, Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.testing.scene import half_read

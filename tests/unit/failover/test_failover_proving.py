@@ -2,8 +2,8 @@
 
 import pytest
 
-from mmtool.failover.planned import execute, rehearse
-from mmtool.failover.report import ended_row
+from mmtool.failover.modes.planned_mode import execute, rehearse
+from mmtool.failover.report.report import ended_row
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import plans_by, read_groups
 from mmtool.plan.failover.boundaries import boundaries

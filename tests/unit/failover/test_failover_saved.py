@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmtool.errors import StalePlanError, UsageError
-from mmtool.failover import emergency, planned
-from mmtool.failover.saving import check_fresh, load, save, saved_of
+from mmtool.failover.modes import emergency, planned_mode
+from mmtool.failover.report.plan_file import check_fresh, load, save, saved_of
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.plan.runbook.plan_file import read_plan, write_plan
 from mmtool.testing.scene import Scene
@@ -36,7 +36,7 @@ def scene(tmp_path):
 
 
 MODES = {
-    "planned": lambda scene, **more: planned.rehearse(scene.look(), APP, **more),
+    "planned": lambda scene, **more: planned_mode.rehearse(scene.look(), APP, **more),
     "emergency": lambda scene, **more: emergency.rehearse(scene.side, APP, **more),
 }
 BOTH = pytest.mark.parametrize("mode", MODES)

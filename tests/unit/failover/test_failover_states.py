@@ -2,7 +2,15 @@
 
 import pytest
 
-from mmtool.failover.states import START, TABLE, Event, IllegalEventError, OperationState, Phase, advance
+from mmtool.failover.operation.states import (
+    START,
+    TABLE,
+    Event,
+    IllegalEventError,
+    OperationState,
+    Phase,
+    advance,
+)
 
 
 def test_every_row_says_what_it_means():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
-from mmtool.failover.writing import (
+from mmtool.failover.commits.write import (
     AT_ONCE,
     Outcome,
     commit_all,

@@ -3,7 +3,7 @@
 import pytest
 
 from mmtool.errors import GateError, NotAuthorisedError, PartlyAppliedError, RefusedError, UnreachableError
-from mmtool.failover.fencing import (
+from mmtool.failover.fence.actions import (
     StrayProducersError,
     await_transactions,
     lower_fence,

@@ -8,8 +8,8 @@ import pytest
 
 from mmtool.commands.groups import _synced, _turns
 from mmtool.errors import NotAuthorisedError, UnreachableError
-from mmtool.failover import group_sync
-from mmtool.failover.group_sync import GroupSync
+from mmtool.failover.commits import group_sync
+from mmtool.failover.commits.group_sync import GroupSync
 from mmtool.output import OutputFormat
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.plan.groups.sync import percentile

@@ -2,9 +2,9 @@
 
 import pytest
 
-from mmtool.failover import drill, emergency, failback, planned
-from mmtool.failover.exchange import check_import
-from mmtool.failover.group_sync import GroupSync
+from mmtool.failover.commits.exchange import check_import
+from mmtool.failover.commits.group_sync import GroupSync
+from mmtool.failover.modes import drill, emergency, failback, planned_mode
 from mmtool.insight.translation import translate_groups
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.groups.offsets import Rules
@@ -33,7 +33,7 @@ def refused(rehearsal, sentence):
 
 
 REHEARSALS = {
-    "planned": lambda scene: planned.rehearse(scene.look(), APP),
+    "planned": lambda scene: planned_mode.rehearse(scene.look(), APP),
     "drill": lambda scene: drill.rehearse(scene.look(), APP),
     "emergency": lambda scene: emergency.rehearse(scene.side, APP),
 }
@@ -57,7 +57,7 @@ def test_a_failback_refuses_a_group_whose_name_is_taken_on_the_source(tmp_path, 
 @pytest.mark.parametrize("mode", ["planned", "drill"])
 def test_a_group_that_is_made_meanwhile_is_seen_before_the_drain(scene, mode):
     """Without it the move would end at the write, with producers fenced off."""
-    service = {"planned": planned, "drill": drill}[mode]
+    service = {"planned": planned_mode, "drill": drill}[mode]
     rehearsal = service.rehearse(scene.look(), APP)
     scene.target.groups.others["app"] = "share"
     ways, journalist = scene.ways(rehearsal)

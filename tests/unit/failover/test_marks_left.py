@@ -7,13 +7,13 @@ from itertools import count
 import pytest
 
 from mmtool.errors import RefusedError, UnreachableError
-from mmtool.failover import emergency, failback, planned
-from mmtool.failover.journal import Both
-from mmtool.failover.operation import StepState
-from mmtool.failover.recorded import recorded
-from mmtool.failover.releasing import rehearse_release
-from mmtool.failover.states import Event, OperationState
-from mmtool.failover.taking_up import finish_forward, rehearse_taking_back, take_back
+from mmtool.failover.modes import emergency, failback, planned_mode
+from mmtool.failover.modes.release import rehearse_release
+from mmtool.failover.operation.journal import Both
+from mmtool.failover.operation.operation import StepState
+from mmtool.failover.operation.records import recorded
+from mmtool.failover.operation.recovery import finish_forward, rehearse_taking_back, take_back
+from mmtool.failover.operation.states import Event, OperationState
 from mmtool.plan.failover.divergence import diverged_of
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.facts import GroupSelection, Member
@@ -256,9 +256,9 @@ def left_marked(scene):
 
 
 def test_who_has_left_marks_behind_gives_way_to_an_emergency_alone(scene, left_marked):
-    rehearsal = planned.rehearse(scene.look(), GroupSelection(("app",)))
+    rehearsal = planned_mode.rehearse(scene.look(), GroupSelection(("app",)))
     ways, log = scene.ways(rehearsal)
-    error = planned.execute(rehearsal, scene, ways, log).operation.error
+    error = planned_mode.execute(rehearsal, scene, ways, log).operation.error
     assert (error.exit_code, error.code) == (3, "open_operation")
     assert f"`mmtool failover cancel {left_marked.operation_id} --execute` ends it" in error.remedy
 
@@ -410,9 +410,9 @@ def test_a_failback_that_fails_does_not_mark_for_an_emergency_whose_topics_were_
 
 
 def moved_as_planned(scene, group):
-    rehearsal = planned.rehearse(scene.look(), GroupSelection((group,)))
+    rehearsal = planned_mode.rehearse(scene.look(), GroupSelection((group,)))
     ways, log = scene.ways(rehearsal)
-    return _run(scene, lambda: planned.execute(rehearsal, scene, ways, log).operation)
+    return _run(scene, lambda: planned_mode.execute(rehearsal, scene, ways, log).operation)
 
 
 @pytest.mark.parametrize("away", [began, moved_as_planned])

@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
-from mmtool.failover import drill, emergency, failback, planned
-from mmtool.failover.group_sync import GroupSync
+from mmtool.failover.commits.group_sync import GroupSync
+from mmtool.failover.modes import drill, emergency, failback, planned_mode
 from mmtool.insight.translation import translate_groups
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.plan.groups.offsets import Rules
@@ -17,7 +17,7 @@ from mmtool.translation.types import TopicPartition
 APP = GroupSelection(("app",))
 MAP = base64.b64encode(b"n" + struct.pack(">hh", 3, 2)).decode()
 COMMANDS = {
-    "planned": lambda scene: planned.rehearse(scene.look(), APP).warnings,
+    "planned": lambda scene: planned_mode.rehearse(scene.look(), APP).warnings,
     "drill": lambda scene: drill.rehearse(scene.look(), APP).warnings,
     "emergency": lambda scene: emergency.rehearse(scene.side, APP).warnings,
     "translate-offsets": lambda scene: translate_groups(scene.look(), APP, Rules()).warnings,

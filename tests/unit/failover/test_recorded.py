@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mmtool.errors import RefusedError
-from mmtool.failover.recorded import recorded
+from mmtool.failover.operation.records import recorded
 from mmtool.plan.failover.risks import Risk
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict

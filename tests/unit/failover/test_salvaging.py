@@ -3,11 +3,11 @@
 import pytest
 
 from mmtool.errors import NotAuthorisedError, OwnedElsewhereError, RefusedError, UnreachableError
-from mmtool.failover.failback import execute, rehearse
-from mmtool.failover.flapping import judged
-from mmtool.failover.recorded import recorded
-from mmtool.failover.releasing import refuse_half_way
-from mmtool.failover.report import ended_row, rehearsed_row
+from mmtool.failover.modes.failback import execute, rehearse
+from mmtool.failover.modes.release import refuse_half_way
+from mmtool.failover.operation.flapping_check import judged
+from mmtool.failover.operation.records import recorded
+from mmtool.failover.report.report import ended_row, rehearsed_row
 from mmtool.kafka.batches import CorruptBatchError
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.divergence import Replay, ToTopic, diverged_of

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from mmtool.errors import RefusedError
-from mmtool.failover import emergency
-from mmtool.failover.recorded import in_journal_order, recorded
-from mmtool.failover.states import Event
-from mmtool.failover.taking_up import rehearse_taking_back, take_back
+from mmtool.failover.modes import emergency
+from mmtool.failover.operation.records import in_journal_order, recorded
+from mmtool.failover.operation.recovery import rehearse_taking_back, take_back
+from mmtool.failover.operation.states import Event
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.testing.scene import all_mirrored

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from mmtool.errors import MmtoolError, UnreachableError
-from mmtool.failover.emergency import rehearse
-from mmtool.failover.report import rehearsed_row
+from mmtool.failover.modes.emergency import rehearse
+from mmtool.failover.report.report import rehearsed_row
 from mmtool.insight.group_status import group_status
 from mmtool.insight.status import WatchedFlow
 from mmtool.plan.groups.facts import GroupSelection, Member

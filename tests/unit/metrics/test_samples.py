@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from mmtool.failover.recorded import in_journal_order
-from mmtool.failover.states import OperationState
+from mmtool.failover.operation.records import in_journal_order
+from mmtool.failover.operation.states import OperationState
 from mmtool.insight.status import FlowStatus
 from mmtool.metrics import families
 from mmtool.metrics.level import Level

@@ -6,8 +6,8 @@ from string import Formatter
 import pytest
 from hypothesis import given
 
-from mmtool.failover import emergency, failback, planned
-from mmtool.failover.saving import runbook_of, saved_of
+from mmtool.failover.modes import emergency, failback, planned_mode
+from mmtool.failover.report.plan_file import runbook_of, saved_of
 from mmtool.plan.failover.divergence import TO_FILE, Replay, ToTopic
 from mmtool.plan.failover.fence_plan import FenceKind
 from mmtool.plan.failover.steps import ORDER, Mode, StepName
@@ -39,7 +39,7 @@ def saved_by(scene, mode, diverged=TO_FILE):
     if mode is Mode.FAILBACK:
         return saved_of(failback.rehearse(ThereAndBack(scene.config.parent).both, APP), {})
     if mode is Mode.PLANNED:
-        return saved_of(planned.rehearse(scene.look(), APP), {"fence": "none"})
+        return saved_of(planned_mode.rehearse(scene.look(), APP), {"fence": "none"})
     return saved_of(emergency.rehearse(scene.side, APP), {"unknown": "leave"})
 
 

@@ -1,0 +1,76 @@
+"""Plans written to a cluster: looked at once more, what they replace kept, committed, read back."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.failover.commits.precommit_checks import clear
+from mmtool.failover.commits.undo_files import keep
+from mmtool.failover.commits.write import Outcome, failure_of_writing, write_groups
+from mmtool.output import warn
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    from mmtool.errors import MmtoolError
+    from mmtool.failover.commits.write import Written
+    from mmtool.failover.report.rows import WrittenPlaces
+    from mmtool.kafka.ports import ClusterPort
+    from mmtool.plan.groups.offsets import GroupPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """How it ended.
+
+    Attributes:
+        ended: Each group.
+        undo: Where what was replaced is kept; None where nothing was.
+    """
+
+    ended: tuple[Written, ...]
+    undo: Path | None
+
+    @property
+    def written(self) -> WrittenPlaces:
+        """What was written, as rows have it."""
+        known = {(result.group, place): True for result in self.ended for place in result.written}
+        return known | {(result.group, place): None for result in self.ended for place in result.unknown}
+
+    @property
+    def may_have_written(self) -> bool:
+        """Whether something may have been replaced."""
+        unclear = {Outcome.PARTLY, Outcome.DIFFERENT}
+        return any(result.written or result.outcome in unclear for result in self.ended)
+
+    @property
+    def error(self) -> MmtoolError | None:
+        """What the command ends with."""
+        return failure_of_writing(self.ended)
+
+
+def apply(cluster: ClusterPort, plans: Collection[GroupPlan], *, synced: bool) -> Applied:
+    """Commit what the plans say, group by group; blocked groups are left as they are. ``synced`` as for `clear`.
+
+    Raises:
+        MmtoolError: As `clear` and `keep`; nothing was written.
+    """
+    looked_at = time.monotonic()
+    clear(cluster, plans, synced=synced)
+    undo = keep(cluster, plans)
+    try:
+        applied = Applied(tuple(write_groups(cluster.groups, plans, looked_at=looked_at)), undo)
+    except BaseException:  # Ctrl-C, of somebody who waits for a silent cluster
+        if undo is not None:
+            warn(
+                f"some groups may already have moved; {undo} holds their previous offsets, for `mmtool"
+                " groups import`"
+            )
+        raise
+    if undo is not None and not applied.may_have_written:
+        undo.unlink(missing_ok=True)
+        return Applied(applied.ended, None)
+    return applied

@@ -1,0 +1,226 @@
+"""``groups export`` and ``groups import``: offsets out to files of other tools, and in from them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from mmtool.errors import RefusedError, UsageError
+from mmtool.failover.commits.apply import apply
+from mmtool.failover.commits.move import Moved, refusal_of
+from mmtool.failover.report.rows import NOTHING, Row, WrittenPlaces, offset_of
+from mmtool.insight.partitions import target_log
+from mmtool.insight.translation import Translation, active_groups, plan_groups
+from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX, Commit, GroupFacts
+from mmtool.plan.groups.imports import plan_import
+from mmtool.plan.groups.offsets import Rules
+from mmtool.plan.groups.reset_csv import parse_groups_csv
+from mmtool.plan.groups.spark_offsets import EARLIEST, parse_offset_log, starting_offsets
+from mmtool.translation.refusals import Reason, Sides
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from pathlib import Path
+
+    from mmtool.insight.flow_now import FlowNow
+    from mmtool.kafka.ports import ClusterPort
+    from mmtool.plan.groups.offsets import GroupPlan
+    from mmtool.translation.types import TopicPartition
+
+
+def translated_checkpoint(flow: FlowNow, directory: Path) -> Translation:
+    """Where a Structured Streaming query would go on on the target.
+
+    Args:
+        flow: The flow that mirrors its topics.
+        directory: The query's ``checkpointLocation``.
+
+    Raises:
+        UsageError: No such checkpoint, or nothing of it is Kafka's.
+    """
+    commits = {place: Commit(offset) for place, offset in _checkpointed(directory).items()}
+    warnings: list[str] = []
+    plans = plan_groups(flow, [GroupFacts(str(directory), commits)], Rules(), warnings)
+    return Translation(flow, Rules(), tuple(plans), tuple(warnings))
+
+
+def _checkpointed(directory: Path) -> dict[TopicPartition, int]:
+    """What the last finished batch had read: a batch that has begun and not finished is read again by Spark."""
+    done = max(_batches(directory / "commits"), default=None)
+    path = directory / "offsets" / str(done)
+    remedy = "name the checkpointLocation of a Structured Streaming query that has finished a batch"
+    if done is None:
+        raise UsageError(f"{directory} has no finished batch", remedy=remedy)
+    try:
+        return parse_offset_log(path.read_text(encoding="utf-8").splitlines())
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", remedy=remedy) from error
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}", remedy=remedy) from error
+
+
+def _batches(folder: Path) -> list[int]:
+    return [int(path.name) for path in folder.glob("*") if path.name.isdigit()]
+
+
+def spark_offsets(plans: Collection[GroupPlan]) -> str:
+    """``startingOffsets`` for one group or query; a partition without commit begins at its beginning.
+
+    Raises:
+        UsageError: Several groups are meant: Spark's option holds one position for each partition.
+        RefusedError: A partition has no answer: Spark takes a topic whole or not at all.
+    """
+    if len(plans) != 1:
+        raise UsageError(
+            f"startingOffsets is for one reader, and {len(plans)} groups are selected",
+            remedy="name one with -g",
+        )
+    refused = refusal_of(plans)
+    if refused is not None:
+        raise refused
+    (plan,) = plans
+    inside = [v for v in plan.verdicts if v.target is not None and v.refusal in (None, Reason.NO_COMMIT)]
+    if not inside:
+        raise RefusedError(
+            f"{plan.group} has no committed offset in a topic of the flow", code=Reason.NO_COMMIT
+        )
+    offsets = ((v.target, offset_of(v)) for v in inside if v.target is not None)
+    return starting_offsets({at: EARLIEST if offset is None else offset for at, offset in offsets})
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A file's offsets, checked against the cluster they are meant for."""
+
+    cluster: ClusterPort
+    plans: tuple[GroupPlan, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def writable(self) -> bool:
+        return any(plan.to_write() for plan in self.plans)
+
+    @property
+    def refusal(self) -> RefusedError | None:
+        return refusal_of(self.plans)
+
+    def write(self, *, synced: bool) -> Moved:
+        """Commit what the plans say; as `apply`."""
+        applied = apply(self.cluster, self.plans, synced=synced)
+        return Moved(import_rows(self.plans, applied.written), applied.error, applied.undo)
+
+
+def check_import(
+    cluster: ClusterPort, wanted: Mapping[str, Mapping[TopicPartition, int]], *, allow_rewind: bool
+) -> Imported:
+    """Ask the cluster what stands in the way.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: It does not answer, or not us.
+    """
+    cluster.probe()
+    standing, before = cluster.groups.describe_each(wanted), cluster.groups.commits_each(wanted)
+    hidden = before.failed | standing.failed
+    if hidden and len(hidden) == len(wanted):
+        raise next(iter(hidden.values()))
+    places = {place for of_group in wanted.values() for place in of_group}
+    bounds = cluster.bounds_each(places)
+    logs = {place: target_log(log) for place, log in bounds.items()}
+    problems = {place: error.message for place, error in bounds.failed.items()}
+    plans = [
+        plan_import(
+            group,
+            of_group,
+            before.get(group, {}),
+            logs,
+            standing.get(group, ABSENT),
+            allow_rewind=allow_rewind,
+            problems=problems,
+            hidden=hidden[group].message if group in hidden else "",
+        )
+        for group, of_group in sorted(wanted.items())
+    ]
+    sides = Sides("the file", cluster.alias)
+    plans = [replace(plan, sides=sides) for plan in plans]
+    return Imported(cluster, tuple(plans), tuple(active_groups(plans, standing, cluster.alias)))
+
+
+def read_reset_file(path: str, content: bytes, group: str | None) -> dict[str, dict[TopicPartition, int]]:
+    """Kafka's reset file, three columns for one group and four for several.
+
+    Args:
+        path: The file's name, for errors.
+        content: What is in it.
+        group: ``-g``; whose offsets those of three columns are.
+
+    Raises:
+        UsageError: It cannot be read, or the columns and ``-g`` do not go together.
+    """
+    try:
+        found = parse_groups_csv(lines_in(path, content))
+    except ValueError as error:
+        raise UsageError(
+            f"{path}: {error}",
+            remedy="write the lines as `kafka-consumer-groups --reset-offsets --export` does",
+        ) from error
+    named = [name for name in (*found, group) if name is not None]
+    own = [name for name in named if name.startswith(OWN_GROUP_PREFIX)]
+    if own:
+        raise UsageError(f"{path}: {own[0]} is an internal group of mmtool", remedy="leave it out")
+    nobody = found.pop(None, None)
+    if nobody is None:
+        meant = {name: of for name, of in found.items() if name is not None and group in (None, name)}
+        if not meant:
+            raise UsageError(
+                f"{path} names no group {group}", remedy="the first column of the file lists its groups"
+            )
+        return meant
+    if group is None:
+        raise UsageError(
+            f"{path} names no group: it has three columns", remedy="name the group of these offsets: -g NAME"
+        )
+    return {group: nobody}
+
+
+def content_of(path: Path) -> bytes:
+    """A file, read once: it may be a pipe; ``-`` is stdin.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
+    try:
+        return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", remedy="name a file that can be read") from error
+
+
+def lines_in(name: object, content: bytes) -> list[str]:
+    """Lines of somebody else's file; spreadsheets begin theirs with a mark (UTF-8 with BOM).
+
+    Raises:
+        UsageError: It is no text.
+    """
+    try:
+        return content.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name}: not UTF-8 text", remedy="save it as UTF-8, not compressed") from error
+
+
+def import_rows(plans: Iterable[GroupPlan], written: WrittenPlaces = NOTHING) -> list[Row]:
+    """One row for each line of the file."""
+    return [
+        {
+            "group": verdict.group,
+            "topic": verdict.target.topic,
+            "partition": verdict.target.partition,
+            "offset": offset_of(verdict),
+            "reason": verdict.refusal or "",
+            "offset_before": verdict.before and verdict.before.offset,
+            "written": written.get((verdict.group, verdict.target), False),
+            "detail": plan.why(verdict),
+        }
+        for plan in plans
+        for verdict in plan.verdicts
+        if verdict.target is not None
+    ]

@@ -1,0 +1,229 @@
+"""``groups sync``: a flow's groups kept ready on the target, turn by turn, and how fresh what stands there is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError
+from mmtool.failover.commits.syncer import Followed, Follower
+from mmtool.insight.partitions import partition_facts
+from mmtool.insight.shown import ShownCommits
+from mmtool.insight.translation import (
+    look,
+    metadata_warnings,
+    selected_groups,
+    selection_warnings,
+)
+from mmtool.output import human
+from mmtool.plan.groups.facts import GroupFacts
+from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.groups.sync import SyncRow, SyncState, lead, percentile
+from mmtool.plan.words import counted, few, tally
+from mmtool.translation.refusals import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from mmtool.config import FlowSettings
+    from mmtool.insight.flow_now import FlowClusters
+    from mmtool.plan.groups.facts import GroupSelection
+    from mmtool.plan.groups.sync import Led
+    from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.plan.records.marks import MovedGroupRecord
+    from mmtool.translation.types import TopicPartition
+
+_WINDOW_SECONDS = 300.0
+_MARKS_SECONDS = 1.0
+"""So old may be what is known of groups that have failed over, as with ``replicate``; a turn may take minutes."""
+_PRECISION = 1  # digits of an age in seconds: few different ones, however many positions there are
+_SHORT = frozenset({SyncState.BEHIND, SyncState.ACTIVE_ON_TARGET, SyncState.UNKNOWN_GROUP})
+_OTHERS = (
+    "its committed offsets move back and it has no members: a consumer with assign() or another"
+    " tool commits for it"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SyncTurn:
+    """What a turn came to.
+
+    Attributes:
+        rows: By group.
+        ages: Of the last minutes: how many positions on the target were how old (seconds) before they were renewed.
+    """
+
+    flow: FlowSettings
+    rows: tuple[SyncRow, ...]
+    ages: Mapping[float, int]
+    warnings: tuple[str, ...]
+
+    def documents(self) -> list[dict[str, object]]:
+        """The rows with the flow's aliases."""
+        aliases = {"source": self.flow.source.alias, "target": self.flow.target.alias}
+        return [aliases | asdict(row) for row in self.rows]
+
+    @property
+    def headline(self) -> str:
+        """How many groups stand how, and how fresh that is."""
+        counts = Counter(row.state for row in self.rows)
+        said = [f"{counts[state]} {state}" for state in SyncState if counts[state]]
+        written = sum(row.written for row in self.rows)
+        found = ", ".join([*said, f"{counted(written, 'offset')} written"])
+        half, most = (human.duration(percentile(self.ages, share)) for share in (0.5, 0.99))
+        fresh = f"; freshness p50 {half}, p99 {most}" if self.ages else ""
+        return f"{self.flow.name}: {counted(len(self.rows), 'group')}; {found}{fresh}"
+
+    @property
+    def error(self) -> MmtoolError | None:
+        """What one forced turn ends with: groups that could not be brought to where they should stand."""
+        names = [row.group for row in self.rows if row.state in _SHORT]
+        if not names:
+            return None
+        kind = PartlyAppliedError if any(row.written for row in self.rows) else RefusedError
+        return kind(f"not completely synced: {few(names)}", remedy="the rows say why")
+
+
+@dataclass(slots=True)
+class GroupSync:
+    """Turn after turn of one flow.
+
+    Attributes:
+        clusters: The flow.
+        selection: Which groups; those that appear later as well.
+        topics: ``--topic``.
+        now: Seconds.
+    """
+
+    clusters: FlowClusters
+    selection: GroupSelection
+    topics: Collection[str] = ()
+    now: Callable[[], float] = time.monotonic
+    _follower: Follower = field(init=False)
+    _shown: ShownCommits = field(init=False)
+    _identity: FlowIdentity = field(init=False)
+    _moved: Mapping[str, MovedGroupRecord] = field(default_factory=dict)
+    _moved_at: float = 0.0
+    _asking: threading.Lock = field(default_factory=threading.Lock)
+    _followed: dict[str, Followed] = field(default_factory=dict)
+    _told: dict[tuple[str, TopicPartition], float] = field(default_factory=dict)
+    _ages: deque[tuple[float, Counter[float]]] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self._follower = Follower(self.clusters.target, self.now, self._moved_by_now)
+        self._shown = ShownCommits(self.now)
+
+    def turn(self) -> SyncTurn:
+        """Read the groups' commits on the source, and commit on the target where they lead.
+
+        Raises:
+            UnreachableError, NotAuthorisedError: A cluster does not answer, or not us.
+            UsageError, RefusedError: As `look`, and stored state that cannot be read.
+        """
+        warnings = list[str]()
+        flow = look(self.clusters, self.topics)
+        self._identity = flow.identity
+        self._read_marks()
+        selected = selected_groups(flow, self.selection, Direction.FORWARD)
+        read_at = self.now()
+        commits = self._shown.of(self.clusters.source, selected.known)
+        topics = {place.topic for of_group in commits.values() for place in of_group}
+        partitions = partition_facts(flow, Direction.FORWARD, warnings, topics=topics)
+        led = {name: lead(GroupFacts(name, of_group), partitions) for name, of_group in commits.items()}
+        moved = self._moved
+        stay = {name: of for name, of in led.items() if name not in moved}
+        before = {name: replace(of, written=0) for name, of in self._followed.items() if name in stay}
+        self._followed = before | self._follower.turn(
+            {name: of.wanted for name, of in stay.items() if of.wanted}
+        )
+        self._renew(stay, read_at)
+        moved = {**moved, **self._moved}
+        rows = [_moved(of, moved[name]) if name in moved else self._row(name, of) for name, of in led.items()]
+        rows += [_unknown(name) for name in selected.unknown]
+        rows += [_not_shown(name, error) for name, error in self._shown.denied.items()]
+        ages = sum((counts for _, counts in self._ages), Counter[float]())
+        groups = [GroupFacts(name, of_group) for name, of_group in commits.items()]
+        said = (
+            *selection_warnings(selected),
+            *metadata_warnings(flow, groups, Direction.FORWARD),
+            *warnings,
+        )
+        return SyncTurn(self.clusters.settings, tuple(rows), ages, said)
+
+    def _read_marks(self) -> None:
+        began = time.monotonic()
+        self._moved = self.clusters.state.control(self._identity).moved
+        self._moved_at = began
+
+    def _moved_by_now(self) -> Mapping[str, MovedGroupRecord]:
+        """Of several threads that ask at once the first one looks."""
+        with self._asking:
+            if time.monotonic() - self._moved_at >= _MARKS_SECONDS:
+                self._read_marks()
+            return self._moved
+
+    def _renew(self, led: dict[str, Led], read_at: float) -> None:
+        now, ages = self.now(), Counter[float]()
+        for name, of in led.items():
+            followed = self._followed.get(name)
+            for place in (*of.wanted, *of.refused):
+                before = self._told.get((name, place))
+                if before is not None:
+                    ages[round(now - before, _PRECISION)] += 1
+                if followed is not None and place in followed.stands and place in of.wanted:
+                    self._told[name, place] = read_at
+        self._ages.append((now, ages))
+        while self._ages and now - self._ages[0][0] > _WINDOW_SECONDS:
+            self._ages.popleft()
+
+    def _row(self, name: str, led: Led) -> SyncRow:
+        followed = self._followed.get(name)
+        places = [*led.wanted, *led.refused]
+        state, reason = _judged(followed, led)
+        told = [self._told.get((name, place)) for place in places]
+        since = None if None in told or not told else min(moment for moment in told if moment is not None)
+        running = state in (SyncState.ACTIVE_ON_TARGET, SyncState.AHEAD)
+        short = len(places) - (
+            0 if followed is None else len((followed.stands | followed.ahead) & led.wanted.keys())
+        )
+        return SyncRow(
+            name,
+            state,
+            len(places),
+            0 if followed is None else followed.written,
+            short,
+            None if since is None or running else self.now() - since,
+            reason,
+        )
+
+
+def _unknown(name: str) -> SyncRow:
+    return SyncRow(name, SyncState.UNKNOWN_GROUP, 0, 0, 0, None, Reason.UNKNOWN_GROUP.sentence)
+
+
+def _not_shown(name: str, error: MmtoolError) -> SyncRow:
+    return SyncRow(name, SyncState.BEHIND, 0, 0, 0, None, error.message)
+
+
+def _moved(led: Led, mark: MovedGroupRecord) -> SyncRow:
+    places = len(led.wanted) + len(led.refused)
+    return SyncRow(mark.group, SyncState.ACTIVE_ON_TARGET, places, 0, places, None, mark.sentence)
+
+
+def _judged(followed: Followed | None, led: Led) -> tuple[SyncState, str]:
+    problems = f": {few(list(dict.fromkeys(led.problems)), 1)}" if led.problems else ""
+    refused = tally(led.refused.values()) + problems
+    if followed is None or not led.wanted:
+        return (SyncState.BEHIND, refused) if refused else (SyncState.NO_COMMIT, "")
+    if not followed.there.idle:
+        return SyncState.ACTIVE_ON_TARGET, followed.there.sentence
+    if followed.others:
+        return SyncState.ACTIVE_ON_TARGET, _OTHERS
+    short = led.wanted.keys() - followed.stands - followed.ahead
+    gone = f"{len(short)} {Reason.TARGET_LOG_START_PASSED}" if short and not followed.problem else ""
+    if why := ", ".join(filter(None, (followed.problem, refused, gone))):
+        return SyncState.BEHIND, why
+    return (SyncState.AHEAD if followed.ahead else SyncState.SYNCED), ""

@@ -1,0 +1,116 @@
+"""``translate-offsets``: what was found as rows, as Kafka's file, or written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError, RefusedError, UsageError
+from mmtool.failover.commits.apply import apply
+from mmtool.failover.report.rows import Row, reset_lines, translation_rows
+from mmtool.plan.groups.reset_csv import write_reset_csv
+from mmtool.plan.words import counted, few, tally
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from pathlib import Path
+
+    from mmtool.insight.translation import Translation
+    from mmtool.plan.groups.offsets import GroupPlan
+    from mmtool.translation.refusals import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Rows as they stand now, the error to end with, if any, and where what was replaced is kept."""
+
+    rows: list[Row]
+    error: MmtoolError | None
+    undo: Path | None = None
+
+
+def rehearsed(found: Translation) -> list[Row]:
+    """The rows, nothing written."""
+    return translation_rows(found.plans)
+
+
+def moved(found: Translation, *, synced: bool) -> Moved:
+    """Commit what the plans say; raises, and ``synced``, as `apply`."""
+    applied = apply(found.flow.written_at(found.rules.direction), found.plans, synced=synced)
+    return Moved(translation_rows(found.plans, applied.written), applied.error, applied.undo)
+
+
+def refusal(found: Translation) -> RefusedError | None:
+    """The guard's no for all that was found: any partition that keeps its group from being moved."""
+    return refusal_of(found.plans) or found.error
+
+
+def refusal_of(plans: Iterable[GroupPlan]) -> RefusedError | None:
+    """One error for every blocking verdict: how many of which kind, and what each means."""
+    refused = [(plan, verdict) for plan in plans for verdict in plan.blocking]
+    blocking = [verdict for _, verdict in refused]
+    reasons = [verdict.refusal for verdict in blocking if verdict.refusal is not None]
+    if not reasons:
+        return None
+    groups = sorted({verdict.group for verdict in blocking})
+    said = sorted({f"{verdict.refusal}: {plan.why(verdict)}" for plan, verdict in refused})
+    return refused_for(reasons, _groups(groups), "; ".join(said))
+
+
+def refused_for(reasons: Collection[Reason], whom: str, remedy: str) -> RefusedError:
+    """How many partitions are refused for what; the reason is the code where there is one alone."""
+    code = next(iter(reasons)) if len(set(reasons)) == 1 else "refused"
+    return RefusedError(f"refused: {tally(reasons)} ({whom})", remedy=remedy, code=code)
+
+
+def question(found: Translation) -> str:
+    """What ``--execute`` would do, as one sentence."""
+    return question_of(found.plans, found.flow.written_at(found.rules.direction).alias)
+
+
+def question_of(plans: Collection[GroupPlan], where: str) -> str:
+    """The same, of plans for the cluster ``where``."""
+    writing = [plan for plan in plans if plan.to_write()]
+    partitions = sum(len(plan.to_write()) for plan in writing)
+    blocked = sum(plan.blocked for plan in plans)
+    left = f" ({blocked} refused and left as they are)" if blocked else ""
+    names = _groups([plan.group for plan in writing])
+    return f"commit {counted(partitions, 'offset')} of {names} on {where}{left}"
+
+
+def summary(rows: Iterable[Row]) -> str:
+    """How many rows are what, in one line; nothing when there is no row."""
+    found = list(rows)
+    counts = Counter(str(row["exactness"]) for row in found)
+    written = sum(bool(row["written"]) for row in found)
+    said = [f"{counts[word]} {word}" for word in ("exact", "bounded", "refused") if counts[word]]
+    return ", ".join([*said, f"{written} written"] if written else said)
+
+
+def write_csv(path: Path, found: Translation, *, with_group: bool) -> str:
+    """Kafka's reset file; returns what it leaves out, as a sentence, empty when that is nothing.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    try:
+        path.write_text(write_reset_csv(reset_lines(found.plans, with_group=with_group)), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"--csv {path}: {error.strerror}", remedy="name a file that can be written"
+        ) from error
+    return left_out(str(path), found)
+
+
+def left_out(what: str, found: Translation) -> str:
+    """What Kafka's file does not hold, as a sentence; empty when that is nothing."""
+    verdicts = [verdict for plan in found.plans for verdict in plan.verdicts]
+    reasons = [verdict.refusal for verdict in verdicts if verdict.refusal is not None]
+    return (
+        f"{what} has no line for {counted(len(reasons), 'refused row')}: {tally(reasons)}" if reasons else ""
+    )
+
+
+def _groups(names: list[str]) -> str:
+    return f"{'groups' if len(names) > 1 else 'group'} {few(names)}"

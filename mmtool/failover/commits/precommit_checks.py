@@ -1,0 +1,142 @@
+"""The last look before the first commit: what would be refused, or would overwrite somebody's work, is told now.
+
+A commit that a broker takes only in part is put back (`mmtool.failover.commits.write`); here it is seen that it
+need not come to that. Offsets and their bounds have been checked by the plan.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from mmtool.errors import NotAuthorisedError, RefusedError
+from mmtool.plan.groups.facts import ABSENT, occupied
+from mmtool.plan.words import few
+from mmtool.translation.refusals import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from mmtool.kafka.ports import ClusterPort
+    from mmtool.plan.groups.facts import Commit
+    from mmtool.plan.groups.offsets import GroupPlan
+    from mmtool.translation.types import TopicPartition
+
+    Wanted = Mapping[str, Mapping[TopicPartition, Commit]]
+
+_NAMED = 3
+_YOUNG_SECONDS = 60.0
+_COMMITS_EVERY_SECONDS = 6.0  # auto.commit.interval.ms is 5 s by default
+
+
+def clear(
+    cluster: ClusterPort,
+    plans: Iterable[GroupPlan],
+    *,
+    synced: bool = False,
+    pause: Callable[[float], None] = time.sleep,
+) -> None:
+    """Ask the cluster that is written to whether it will take everything that the plans would commit.
+
+    A group whose commits there are young, and would be replaced, is watched for longer than a consumer's usual time
+    between two commits: one that uses ``assign()`` is in no group.
+
+    Args:
+        cluster: Which.
+        plans: What would be written.
+        synced: Young commits are the rule, because somebody keeps the groups ready (``sync.group.offsets.enabled``).
+        pause: Waits so many seconds.
+
+    Raises:
+        NotAuthorisedError: A right is missing.
+        RefusedError: A commit's metadata is longer than the brokers take; or a group has members by now, or stands
+            elsewhere than when the plan was made.
+        UnreachableError: The cluster does not answer.
+    """
+    writing = [plan for plan in plans if plan.to_write()]
+    if not writing:
+        return
+    wanted = {plan.group: plan.to_write() for plan in writing}
+    _check_rights(cluster, wanted)
+    _check_metadata(cluster, wanted)
+    _check_standing(cluster, writing)
+    if not synced and (young := _young(cluster, writing)):
+        pause(_COMMITS_EVERY_SECONDS)
+        _check_standing(cluster, young)
+
+
+def _young(cluster: ClusterPort, writing: Iterable[GroupPlan]) -> list[GroupPlan]:
+    """Groups whose last commit that would be replaced is less than a minute old, as far as that is told."""
+    replacing = {plan.group: _replaced(plan) for plan in writing}
+    times = cluster.commit_times([group for group, places in replacing.items() if places])
+    since_ms = (time.time() - _YOUNG_SECONDS) * 1000
+    young = {group for group, of in times.items() if any(of.get(at, 0) > since_ms for at in replacing[group])}
+    return [plan for plan in writing if plan.group in young]
+
+
+def _replaced(plan: GroupPlan) -> set[TopicPartition]:
+    wanted = plan.to_write()
+    return {place for place, before in plan.before().items() if before != wanted[place]}
+
+
+def _check_rights(cluster: ClusterPort, wanted: Wanted) -> None:
+    missing = cluster.groups.missing_rights(wanted)
+    if missing:
+        raise NotAuthorisedError(
+            f"{cluster.alias} does not accept these commits without {few(missing, _NAMED)}; nothing was"
+            " written",
+            remedy=f"grant it on {cluster.alias} to the user of the properties file",
+        )
+
+
+def _check_metadata(cluster: ClusterPort, wanted: Wanted) -> None:
+    lengths = {
+        (group, place): _length(commit.metadata)
+        for group, of_group in wanted.items()
+        for place, commit in of_group.items()
+        if commit.metadata
+    }
+    longest = max(lengths, key=lambda key: lengths[key], default=None)
+    if longest is None:
+        return
+    limit = cluster.longest_metadata()
+    if lengths[longest] > limit:
+        group, place = longest
+        raise RefusedError(
+            f"group {group} committed {lengths[longest]} characters of metadata for {place}, and"
+            f" {cluster.alias} accepts {limit} at most; nothing was written",
+            remedy=f"raise offset.metadata.max.bytes on {cluster.alias}, or leave the group out",
+            code="metadata_too_large",
+        )
+
+
+def _length(metadata: str) -> int:
+    """As Java's ``String.length`` counts, which is what brokers compare."""
+    return len(metadata.encode("utf-16-le")) // 2
+
+
+def _check_standing(cluster: ClusterPort, writing: list[GroupPlan]) -> None:
+    """Seconds or minutes may have passed since the plan was made, and somebody may have been asked."""
+    names = [plan.group for plan in writing]
+    standing, now = cluster.groups.describe(names), cluster.groups.commits(names)
+    for plan in writing:
+        there = standing.get(plan.group, ABSENT)
+        if there.kind:
+            taken = occupied(plan.group, cluster.alias, there)
+            raise _at_work(taken, f"delete it on {cluster.alias}, or give the consumer group another name")
+        if not there.idle:
+            by_now = f"group {plan.group} now has members on {cluster.alias}: {there.sentence}"
+            raise _at_work(by_now, "stop its consumers first")
+        before = plan.before()
+        moved = sorted(at for at in plan.to_write() if now[plan.group].get(at) != before.get(at))
+        if moved:
+            raise _at_work(
+                f"group {plan.group} has no members on {cluster.alias}, and its committed offset in"
+                f" {moved[0]} changed: a consumer with assign(), another tool or a running `mmtool groups"
+                " sync` commits for it",
+                "stop that consumer or tool, then run the same command again",
+            )
+
+
+def _at_work(message: str, remedy: str) -> RefusedError:
+    return RefusedError(f"{message}; nothing was written", remedy=remedy, code=Reason.ACTIVE_ON_TARGET)

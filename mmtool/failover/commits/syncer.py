@@ -1,0 +1,255 @@
+"""Groups kept ready to go on on another cluster: their positions are committed there as often as they move (KIP-545).
+
+F  a group is never moved back, never touched while somebody is in it, and never again for a minute once somebody else
+   has moved it
+L  what somebody else has moved between the look and the commit is left as it is
+M  a group whose place is the target now is not committed for: not even one whose mark comes in the middle of a turn,
+   as long as its own request has not been sent
+O  a group of which the target tells us nothing keeps no other one from being followed
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
+from mmtool.failover.commits.write import AT_ONCE, FRESH_SECONDS, MOVED_JUST_NOW, moved_since
+from mmtool.plan.groups.checkpoints import plan_group_sync
+from mmtool.plan.groups.facts import ABSENT, Commit, GroupFacts, GroupStanding
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Mapping
+
+    from mmtool.kafka.ports import ClusterPort
+
+Offsets = dict[TopicPartition, Commit]
+
+
+def _may_pass(error: MmtoolError) -> bool:
+    return isinstance(error, UnreachableError) and not isinstance(error, NotAuthorisedError)
+
+
+_EVERYTHING_SECONDS = 60.0
+_STILL_SECONDS = 60.0
+_RENEWALS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What a turn came to for one group.
+
+    Attributes:
+        there: Its state on the target.
+        stands: Partitions of the target where it stands as it should.
+        written: How many of those were moved there in this turn; what was committed once more does not count.
+        ahead: Partitions where it stands further on.
+        others: Whether somebody else commits for it, though nobody is in it.
+        problem: What was refused, in a sentence; empty when nothing was.
+    """
+
+    there: GroupStanding
+    stands: frozenset[TopicPartition] = frozenset()
+    written: int = 0
+    ahead: frozenset[TopicPartition] = frozenset()
+    others: bool = False
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class Follower:
+    """Commits for groups that nobody uses on the target, and renews what Kafka would forget.
+
+    A group whose position has changed, or that is at work on the target, is looked at in the next turn, all of them
+    once a minute.
+
+    Attributes:
+        target: Where to commit.
+        now: Seconds.
+        moved: Groups whose place is the target now; asked again before each commit.
+    """
+
+    target: ClusterPort
+    now: Callable[[], float] = time.monotonic
+    moved: Callable[[], Container[str]] = frozenset
+    _done: dict[str, Offsets] = field(default_factory=dict)
+    _stood: dict[str, Offsets] = field(default_factory=dict)
+    _renewed: dict[str, float] = field(default_factory=dict)
+    _moved_at: dict[str, float] = field(default_factory=dict)
+    _denied: dict[str, MmtoolError] = field(default_factory=dict)
+    _everything_at: float | None = None
+    _looked_at: float = 0.0
+    _retention_seconds: float = 0.0
+    _at_work: threading.Lock = field(default_factory=threading.Lock)
+
+    def turn(self, wanted: Mapping[str, Offsets]) -> dict[str, Followed]:
+        """Look at the groups that are due, and commit what is to be committed; what came of it, for these groups.
+
+        Groups that were moved here are left out. A turn that nobody waits for any more ends before another one begins:
+        what it is about to commit is older.
+
+        Raises:
+            MmtoolError: The target does not answer, or tells us of none of them.
+        """
+        with self._at_work:
+            return self._turn(wanted)
+
+    def _turn(self, wanted: Mapping[str, Offsets]) -> dict[str, Followed]:
+        moved = self.moved()
+        for group in [group for group in wanted if group in moved]:
+            self._forget(group)
+        stay = {group: offsets for group, offsets in wanted.items() if group not in moved}
+        self._denied = {
+            group: error for group, error in self._denied.items() if not _may_pass(error)
+        }  # a coordinator that did not answer is asked in each turn
+        due = self._due(stay)
+        self._looked_at = self.now()
+        facts = self._told(due) if due else []
+        untold = {group: self._denied[group] for group in stay if group in self._denied}
+        if untold and len(untold) == len(stay):
+            raise next(iter(untold.values()))
+        return self._led(facts, wanted) | {
+            group: Followed(ABSENT, problem=error.message) for group, error in untold.items()
+        }
+
+    def _told(self, groups: list[str]) -> list[GroupFacts]:
+        """What the target tells; those of which it tells us nothing are remembered, and asked about in a minute."""
+        standing, before = self.target.groups.describe_each(groups), self.target.groups.commits_each(groups)
+        failed = before.failed | standing.failed
+        self._denied |= failed
+        return [
+            GroupFacts(name, {}, before[name], there=standing[name]) for name in groups if name not in failed
+        ]
+
+    def _led(self, facts: list[GroupFacts], wanted: Mapping[str, Offsets]) -> dict[str, Followed]:
+        if not facts:
+            return {}
+        self._retention_seconds = self._retention_seconds or self.target.offsets_retention_seconds()
+        old = {group.group for group in facts if self._is_old(group.group)}
+        planned = self._inside(
+            {
+                group.group: self._planned(group, wanted[group.group], renew=group.group in old)
+                for group in facts
+            }
+        )
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            sent = list(pool.map(self._commit, facts, planned.values()))
+        return {
+            group.group: self._followed(
+                group, wanted[group.group], offsets, problems, renewed=group.group in old
+            )
+            for group, (offsets, problems) in zip(facts, sent, strict=True)
+            if group.group not in self.moved()
+        }
+
+    def _forget(self, group: str) -> None:
+        """When it comes home it begins anew: what it did here was nobody else's work."""
+        for known in (self._done, self._stood, self._renewed, self._moved_at):
+            known.pop(group, None)
+
+    def _planned(self, group: GroupFacts, wanted: Offsets, *, renew: bool) -> Offsets:
+        if self._is_moved_by_others(group):
+            return {}
+        return plan_group_sync(group, wanted, renew=renew)
+
+    def _is_moved_by_others(self, group: GroupFacts) -> bool:
+        """A consumer that was given its partitions (``assign()``) is in no group, and commits all the same.
+
+        Other tools that follow the source (MirrorMaker 2) never move a group back from where it stood.
+        """
+        stood, before = self._stood.get(group.group, {}), group.before
+        moved = [at for at, commit in stood.items() if at in before and before[at] != commit]
+        back = any(before[at].offset < stood[at].offset for at in moved)
+        if back or (moved and self._is_left_alone(group.group)):
+            self._moved_at[group.group] = self.now()
+            self._stood[group.group] = {at: before.get(at, commit) for at, commit in stood.items()}
+            self._done.pop(group.group, None)  # it is looked at in each turn
+        return self._is_left_alone(group.group)
+
+    def _is_left_alone(self, group: str) -> bool:
+        moved_at = self._moved_at.get(group)
+        return moved_at is not None and self.now() - moved_at < _STILL_SECONDS
+
+    def _due(self, wanted: Mapping[str, Offsets]) -> list[str]:
+        if self._everything_at is not None and self.now() < self._everything_at:
+            changed = [group for group, offsets in wanted.items() if self._done.get(group) != offsets]
+            return [group for group in changed if group not in self._denied]
+        self._everything_at = self.now() + _EVERYTHING_SECONDS
+        self._denied.clear()
+        return list(wanted)
+
+    def _is_old(self, group: str) -> bool:
+        """Whether what stands there may be forgotten soon; nobody knows how old it is when we begin.
+
+        Of all its partitions: one that stands still grows old however often others are moved.
+        """
+        last = self._renewed.get(group)
+        return last is None or self.now() - last > self._retention_seconds / _RENEWALS
+
+    def _inside(self, planned: Mapping[str, Offsets]) -> dict[str, Offsets]:
+        """Without what the target's log does not hold any more: retention may have passed a position."""
+        places = {place for offsets in planned.values() for place in offsets}
+        bounds = self.target.bounds_each(places) if places else {}
+        return {
+            group: {
+                place: commit
+                for place, commit in offsets.items()
+                if place in bounds and bounds[place].log_start <= commit.offset <= bounds[place].log_end
+            }
+            for group, offsets in planned.items()
+        }
+
+    def _commit(self, group: GroupFacts, offsets: Offsets) -> tuple[Offsets, Mapping[TopicPartition, str]]:
+        """One request for the group; what was sent, and what went wrong, by partition."""
+        name = group.group
+        if not offsets or name in self.moved():
+            return {}, {}
+        try:
+            moved = self._moved_since(group, offsets)
+            offsets = {place: commit for place, commit in offsets.items() if place not in moved}
+            problems = self.target.groups.alter(name, offsets) if offsets else {}
+        except MmtoolError as error:
+            return offsets, dict.fromkeys(offsets, error.message)
+        said = {place: f"{place}: {problem}" for place, problem in sorted(problems.items())}
+        return offsets, said | moved
+
+    def _moved_since(self, group: GroupFacts, offsets: Offsets) -> dict[TopicPartition, str]:
+        """What somebody else has moved since the look, with what is said of it; see L."""
+        if self.now() - self._looked_at < FRESH_SECONDS:
+            return {}
+        moved = moved_since(self.target.groups, group.group, group.before, offsets)
+        return {place: f"{place}: {MOVED_JUST_NOW}" for place in moved}
+
+    def _followed(
+        self,
+        group: GroupFacts,
+        wanted: Offsets,
+        sent: Offsets,
+        problems: Mapping[TopicPartition, str],
+        *,
+        renewed: bool,
+    ) -> Followed:
+        now, name = self.now(), group.group
+        others = self._is_left_alone(name)
+        if not problems and group.there.idle and not others:  # else it is looked at again in the next turn
+            self._done[name] = wanted
+            if renewed:
+                self._renewed[name] = now
+        written = sent.keys() - problems.keys()
+        before = {place: found.offset for place, found in group.before.items()}
+        stands = {
+            place
+            for place, commit in wanted.items()
+            if place in written or before.get(place) == commit.offset
+        }
+        if not others:
+            self._stood[name] = {place: wanted[place] for place in stands}
+        ahead = {place for place, commit in wanted.items() if before.get(place, 0) > commit.offset}
+        told = "; ".join(dict.fromkeys(problems.values()))
+        problem = f"group {name} {told}" if told else ""
+        moved = sum(before.get(place) != sent[place].offset for place in written)
+        return Followed(group.there, frozenset(stands), moved, frozenset(ahead), others, problem)

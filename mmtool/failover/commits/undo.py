@@ -1,0 +1,162 @@
+"""Putting back what a command has replaced, from the file that it kept."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError, RefusedError
+from mmtool.failover.commits.move import Moved, refused_for
+from mmtool.failover.commits.write import (
+    FRESH_SECONDS,
+    MOVED_JUST_NOW,
+    Outcome,
+    Written,
+    failure_of_writing,
+    may_come,
+    moved_since,
+    unread,
+)
+from mmtool.kafka.ports import Problem
+from mmtool.plan.groups.undo import plan_undo
+from mmtool.plan.words import counted
+from mmtool.translation.refusals import Sides
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.failover.report.rows import Row
+    from mmtool.kafka.ports import ClusterPort, GroupsPort
+    from mmtool.plan.groups.undo import Undo, UndoGroup
+    from mmtool.translation.types import TopicPartition
+
+
+_NOT_SENT = Problem("not_sent", "not deleted, because other offsets of the group could not be restored")
+
+
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """What is to be put back, checked against the cluster.
+
+    Attributes:
+        looked_at: When it was begun to look how groups stand, by the monotonic clock.
+    """
+
+    cluster: ClusterPort
+    groups: tuple[UndoGroup, ...]
+    looked_at: float
+
+    @property
+    def writable(self) -> bool:
+        return any(group.has_work for group in self.groups)
+
+    @property
+    def question(self) -> str:
+        """What would be done, as one sentence."""
+        work = [group for group in self.groups if group.has_work]
+        restored, deleted = sum(len(g.restore) for g in work), sum(len(g.delete) for g in work)
+        return (
+            f"restore {counted(restored, 'offset')} and delete {deleted} of {counted(len(work), 'group')}"
+            f" on {self.cluster.alias}"
+        )
+
+    @property
+    def refusal(self) -> RefusedError | None:
+        reasons = [reason for group in self.groups for reason in group.refused.values()]
+        if not reasons:
+            return None
+        names = [group.group for group in self.groups if group.refused]
+        whom = f"of {counted(len(names), 'group')}: {', '.join(names[:3])}"
+        return refused_for(reasons, whom, "a group that has members, or has committed since, is not restored")
+
+    def rows(self, written: Iterable[Written] = ()) -> list[Row]:
+        """One row for each commit; ``offset`` is None where it is to be deleted."""
+        done: dict[tuple[str, TopicPartition], bool | None] = {}
+        for result in written:
+            done |= {(result.group, place): True for place in result.written}
+            done |= {(result.group, place): None for place in result.unknown}
+        return [
+            {
+                "group": group.group,
+                "topic": place.topic,
+                "partition": place.partition,
+                "offset": group.restore[place].offset if place in group.restore else None,
+                "reason": group.refused.get(place, ""),
+                "offset_before": group.now[place].offset if place in group.now else None,
+                "written": done.get((group.group, place), False),
+            }
+            for group in self.groups
+            for place in group.places
+        ]
+
+    def write(self) -> Moved:
+        """Group by group; one that is refused is left as it is."""
+        ended = [_undone(self.cluster, group, self.looked_at) for group in self.groups if group.places]
+        return Moved(self.rows(ended), failure_of_writing(ended))
+
+
+def check_undo(clusters: Iterable[ClusterPort], undo: Undo) -> Undoing:
+    """Find the cluster that the file is about, and ask what stands in the way.
+
+    Raises:
+        RefusedError: It is about none of these.
+        UnreachableError, NotAuthorisedError: One does not answer, or not us.
+    """
+    for cluster in clusters:
+        if cluster.probe() == undo.cluster_id:
+            return look_at(cluster, undo)
+    raise RefusedError(
+        f"the file is for cluster {undo.cluster_id}, which is not a cluster of the flow",
+        remedy="name the flow that was moved, with -s and -t",
+        code="wrong_cluster",
+    )
+
+
+def look_at(cluster: ClusterPort, undo: Undo) -> Undoing:
+    """How groups stand now, and what of them can be put back.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: The cluster does not answer, or not us.
+    """
+    looked_at, names = time.monotonic(), list(dict.fromkeys(one.group for one in undo.replaced))
+    standing, now = cluster.groups.describe(names), cluster.groups.commits(names)
+    return Undoing(cluster, tuple(plan_undo(undo, now, standing)), looked_at)
+
+
+def _undone(cluster: ClusterPort, plan: UndoGroup, looked_at: float) -> Written:
+    groups = cluster.groups
+    if plan.refused:
+        reasons = sorted(
+            {reason.said_of(Sides("the undo file", cluster.alias)) for reason in plan.refused.values()}
+        )
+        return Written(plan.group, Outcome.REFUSED, problems=tuple(reasons))
+    if time.monotonic() - looked_at > FRESH_SECONDS and (why := _why_not(groups, plan)):
+        return Written(plan.group, Outcome.REFUSED, problems=(f"{plan.group}: {why}",))
+    failed = dict(groups.alter(plan.group, plan.restore)) if plan.restore else {}
+    if failed:  # it would be half put back, and begin anew where nothing is left
+        failed |= dict.fromkeys(plan.delete, _NOT_SENT)
+    elif plan.delete:
+        failed = dict(groups.forget(plan.group, plan.delete))
+    try:
+        found = groups.fresh().commits([plan.group])[plan.group]
+    except MmtoolError as error:
+        return unread(plan.group, plan.places, failed, error)
+    stands = frozenset(place for place in plan.places if found.get(place) == plan.restore.get(place))
+    problems = tuple(f"{place}: {problem}" for place, problem in sorted(failed.items()))
+    if stands == set(plan.places):
+        if not found:  # else it would be listed for minutes more, without a commit
+            groups.delete(plan.group)
+        return Written(plan.group, Outcome.WRITTEN, stands)
+    unknown = may_come(failed, stands)
+    outcome = Outcome.PARTLY if stands or unknown else Outcome.REFUSED
+    return Written(plan.group, outcome, stands, problems, unknown)
+
+
+def _why_not(groups: GroupsPort, plan: UndoGroup) -> str:
+    """Why a group must not be put back any more; empty where it stands as it stood. Members keep us out themselves."""
+    try:
+        moved = moved_since(groups, plan.group, plan.now, plan.places)
+    except MmtoolError as error:
+        return error.message
+    return f"{moved[0]} {MOVED_JUST_NOW}" if moved else ""

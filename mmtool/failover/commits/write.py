@@ -1,0 +1,348 @@
+"""Committing groups' offsets: written, read back with another client, put back when only a part was taken.
+
+One group is one request to one coordinator; several are under way at a time. Whatever the answer was (a time-out says
+nothing), another client then reads what stands. Where a part of a group was refused, the rest of it is put back at
+once, a first commit by deleting it; where even that fails, the outcome says what is left.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias
+
+from mmtool.errors import (
+    CheckFailedError,
+    MmtoolError,
+    NotAuthorisedError,
+    OwnedElsewhereError,
+    PartlyAppliedError,
+    RefusedError,
+    UnreachableError,
+)
+from mmtool.failover.operation.operation import nobody_else
+from mmtool.kafka.ports import Problem
+from mmtool.translation.refusals import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from mmtool.kafka.ports import GroupsPort
+    from mmtool.plan.groups.facts import Commit
+    from mmtool.plan.groups.offsets import GroupPlan
+    from mmtool.translation.types import TopicPartition
+
+    Stands: TypeAlias = Mapping[TopicPartition, Commit] | MmtoolError
+    """What a group has committed, or why nobody could look."""
+
+AT_ONCE = 8
+"""Commits under way together: enough to hide round trips and a coordinator's disk, too few to crowd others out."""
+
+
+FRESH_SECONDS = 0.2
+"""So old a look may be when a group's commit is sent: a run over thousands of groups takes seconds."""
+
+MOVED_JUST_NOW = "was committed by another client just now"
+
+_NOT_SENT = Problem(UnreachableError.code, "not sent, because no broker answered for other offsets")
+
+
+class Outcome(Enum):
+    """How writing one group ended."""
+
+    WRITTEN = "written"
+    REFUSED = "refused"
+    """Nothing of it is written, or all of it was put back."""
+    PARTLY = "partly"
+    """Some partitions are written and stay so."""
+    DIFFERENT = "different"
+    """Written, but another client reads something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of one group.
+
+    Attributes:
+        written: Partitions whose new offset stands.
+        problems: What failed, in sentences.
+        unknown: Partitions whose new offset may stand: it was sent, and nobody has answered.
+    """
+
+    group: str
+    outcome: Outcome
+    written: frozenset[TopicPartition] = frozenset()
+    problems: tuple[str, ...] = field(default=())
+    unknown: frozenset[TopicPartition] = frozenset()
+
+
+def write_groups(
+    groups: GroupsPort, plans: Iterable[GroupPlan], *, looked_at: float | None = None
+) -> list[Written]:
+    """Commit what plans say, and settle it: what became of each, in order; ``looked_at`` as for `commit_all`.
+
+    Nothing is written of a plan that is blocked.
+    """
+    todo = list(plans)
+    return read_back_all(groups, todo, commit_all(groups, todo, looked_at=looked_at))
+
+
+def write_group(groups: GroupsPort, plan: GroupPlan) -> Written:
+    """The same of one."""
+    (written,) = write_groups(groups, [plan])
+    return written
+
+
+class _Silence:
+    """How long a cluster has not answered: who is asked for a thousand groups must not wait a thousand times."""
+
+    def __init__(self) -> None:
+        self._in_a_row = 0
+
+    def lasts(self) -> bool:
+        return self._in_a_row >= AT_ONCE
+
+    def heard(self, failed: Mapping[TopicPartition, Problem]) -> None:
+        self._in_a_row = self._in_a_row + 1 if is_silent(failed) else 0
+
+
+def is_silent(failed: Mapping[TopicPartition, Problem]) -> bool:
+    """Whether nobody has answered, so that nobody knows what was written."""
+    return bool(_unanswered(failed))
+
+
+def _unanswered(failed: Mapping[TopicPartition, Problem]) -> frozenset[TopicPartition]:
+    return frozenset(place for place, problem in failed.items() if problem.name == UnreachableError.code)
+
+
+def may_come(
+    failed: Mapping[TopicPartition, Problem], stands: Collection[TopicPartition]
+) -> frozenset[TopicPartition]:
+    """What was sent, has had no answer, and does not stand: a coordinator may have it in its log, and tell it later.
+
+    One that waits for a replica answers "not now" after offsets.commit.timeout.ms, and takes what it has once the
+    replica is back, or has left the set, half a minute later.
+    """
+    sent = {place: problem for place, problem in failed.items() if problem != _NOT_SENT}
+    return _unanswered(sent).difference(stands)
+
+
+def commit_all(
+    groups: GroupsPort,
+    plans: Collection[GroupPlan],
+    *,
+    looked_at: float | None = None,
+    still_ours: Callable[[], None] = nobody_else,
+) -> dict[str, Written]:
+    """One request for each group; what is settled by that, by group: where a part was refused, it is put back.
+
+    A cluster that has not answered for several groups in a row is not asked for the others. What stands of all that
+    had no answer is then looked up at once.
+
+    Args:
+        groups: Where to.
+        plans: Of each group.
+        looked_at: When it was seen last that groups stand as the plans say, by the monotonic clock: where that is not
+            fresh, each is looked at once more before its commit. None where something else keeps others out.
+        still_ours: Asked before each commit, since whoever is frozen between two of them may wake late; raises.
+
+    Raises:
+        OwnedElsewhereError: It is somebody else's by now.
+    """
+    silence = _Silence()
+
+    def one(plan: GroupPlan) -> Written | tuple[GroupPlan, Mapping[TopicPartition, Problem]] | None:
+        not_sent = plan, dict.fromkeys(plan.to_write(), _NOT_SENT)
+        if silence.lasts() and plan.to_write():
+            return not_sent
+        if looked_at is not None and time.monotonic() - looked_at > FRESH_SECONDS:
+            why = _why_not(groups, plan)
+            if why is not None and why.name == UnreachableError.code:
+                silence.heard(dict.fromkeys(plan.to_write(), why))
+                return not_sent
+            if why is not None:
+                return Written(plan.group, Outcome.REFUSED, problems=(f"{plan.group}: {why}",))
+        try:
+            still_ours()
+        except OwnedElsewhereError:
+            raise
+        except MmtoolError:
+            silence.heard(not_sent[1])
+            return not_sent
+        failed = _commit(groups, plan)
+        silence.heard(failed)
+        if is_silent(failed):
+            return plan, failed
+        return _settle(groups, plan, failed) if failed else None
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        ended = list(pool.map(one, plans))
+    unheard = [of for of in ended if isinstance(of, tuple)]
+    stands = _read([plan.group for plan, _ in unheard], groups)
+    late = [_judged(groups, plan, failed, stands[plan.group]) for plan, failed in unheard]
+    return {done.group: done for done in (*ended, *late) if isinstance(done, Written)}
+
+
+def read_back_all(
+    groups: GroupsPort, plans: Collection[GroupPlan], settled: Mapping[str, Written]
+) -> list[Written]:
+    """What became of each plan after `commit_all`, in order: one other client reads what is not settled yet."""
+    stands = _read([plan.group for plan in plans if plan.group not in settled and plan.to_write()], groups)
+    return [
+        settled.get(plan.group) or _judged(groups, plan, {}, stands.get(plan.group, {})) for plan in plans
+    ]
+
+
+def _why_not(groups: GroupsPort, plan: GroupPlan) -> Problem | None:
+    """Why a group must not be written any more; None where it stands as it stood. A member keeps us out himself."""
+    wanted = plan.to_write()
+    if not wanted:
+        return None
+    try:
+        moved = moved_since(groups, plan.group, plan.before(), wanted)
+    except MmtoolError as error:
+        return Problem(error.code, error.message)
+    return Problem(Reason.ACTIVE_ON_TARGET, f"{moved[0]} {MOVED_JUST_NOW}") if moved else None
+
+
+def moved_since(
+    groups: GroupsPort, group: str, before: Mapping[TopicPartition, Commit], places: Iterable[TopicPartition]
+) -> list[TopicPartition]:
+    """Those of ``places`` where a group does not stand any more as it stood ``before``, in order; asks once.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: The cluster does not answer, or does not show the group.
+    """
+    now = groups.commits([group])[group]
+    return sorted(place for place in places if now.get(place) != before.get(place))
+
+
+def _commit(groups: GroupsPort, plan: GroupPlan) -> Mapping[TopicPartition, Problem]:
+    """One request for all of a group's partitions; what failed. Nothing is sent for a blocked plan."""
+    offsets = plan.to_write()
+    return groups.alter(plan.group, offsets) if offsets else {}
+
+
+def _settle(groups: GroupsPort, plan: GroupPlan, failed: Mapping[TopicPartition, Problem]) -> Written:
+    """Read with another client what stands after `_commit`; put it back where a part has failed."""
+    stands = _read([plan.group], groups) if plan.to_write() else {}
+    return _judged(groups, plan, failed, stands.get(plan.group, {}))
+
+
+def _read(names: list[str], groups: GroupsPort) -> Mapping[str, Stands]:
+    """What another client reads; for all of them at once, and of each where one of them cannot be read."""
+    if not names:
+        return {}
+    reader = groups.fresh()
+    try:
+        return reader.commits(names)
+    except MmtoolError as error:
+        if isinstance(error, UnreachableError) and not isinstance(error, NotAuthorisedError):
+            return dict.fromkeys(names, error)  # it would not tell of one either, and each would wait for it
+        return {name: _read_one(name, reader) for name in names}
+
+
+def _read_one(name: str, reader: GroupsPort) -> Stands:
+    try:
+        return reader.commits([name])[name]
+    except MmtoolError as error:
+        return error
+
+
+def _judged(
+    groups: GroupsPort, plan: GroupPlan, failed: Mapping[TopicPartition, Problem], found: Stands
+) -> Written:
+    offsets = plan.to_write()
+    if plan.blocked:
+        reasons = {plan.why(verdict) for verdict in plan.blocking if verdict.refusal is not None}
+        return Written(plan.group, Outcome.REFUSED, problems=tuple(sorted(reasons)))
+    if not offsets:
+        return Written(plan.group, Outcome.WRITTEN)
+    if isinstance(found, MmtoolError):
+        return unread(plan.group, offsets, failed, found)
+    stands = {place for place, wanted in offsets.items() if found.get(place) == wanted}
+    stands_whole = stands == offsets.keys() == _unanswered(failed)  # and nobody has refused it
+    if failed and not stands_whole:
+        return _put_back(groups, plan, failed, stands)
+    different = tuple(
+        f"{plan.group} {at}: wrote {offsets[at].offset}, another client reads {_offset(found.get(at))}"
+        for at in sorted(offsets.keys() - stands)
+    )
+    outcome = Outcome.DIFFERENT if different else Outcome.WRITTEN
+    return Written(plan.group, outcome, frozenset(stands), different)
+
+
+def unread(
+    group: str,
+    places: Iterable[TopicPartition],
+    failed: Mapping[TopicPartition, Problem],
+    error: MmtoolError,
+) -> Written:
+    """What was acknowledged stands, as far as anybody knows; nobody could look."""
+    outcome = Outcome.PARTLY if failed else Outcome.DIFFERENT
+    problems = (*_sentences(failed), f"not read back: {error.message}")
+    return Written(group, outcome, frozenset(places).difference(failed), problems, _unanswered(failed))
+
+
+def _put_back(
+    groups: GroupsPort,
+    plan: GroupPlan,
+    failed: Mapping[TopicPartition, Problem],
+    stands: set[TopicPartition],
+) -> Written:
+    """Commit again what was there before, and delete what is there for the first time."""
+    offsets, before = plan.to_write(), plan.before()
+    changed = {place for place in stands if before.get(place) != offsets[place]}
+    restorable = {place: before[place] for place in changed if place in before}
+    still = dict(groups.alter(plan.group, restorable)) if restorable else {}
+    first = changed - restorable.keys()
+    still |= groups.forget(plan.group, first) if first else {}
+    unheard = _unanswered(still)
+    unknown = unheard | may_come(failed, stands)
+    outcome = Outcome.PARTLY if still or unknown else Outcome.REFUSED
+    problems = _sentences(failed) + _sentences(still)
+    return Written(plan.group, outcome, frozenset(still.keys() - unheard), problems, unknown)
+
+
+def failure_of_writing(
+    results: Iterable[Written], again: str = "run the same command again"
+) -> MmtoolError | None:
+    """The error that a run of writes ends with, by the contract's exit codes; None when all is well.
+
+    Args:
+        results: What became of each group.
+        again: How what remains is done.
+    """
+    ended = list(results)
+    not_written = [w.group for w in ended if w.outcome is Outcome.REFUSED]
+    different = [w.group for w in ended if w.outcome is Outcome.DIFFERENT]
+    partly = [w.group for w in ended if w.outcome is Outcome.PARTLY]
+    written = [w.group for w in ended if w.outcome is Outcome.WRITTEN and w.written]
+    why = "; ".join(dict.fromkeys(problem for w in ended for problem in w.problems))
+    if partly or (not_written and (written or different)):
+        remains = ", ".join(sorted({*not_written, *partly}))
+        return PartlyAppliedError(
+            f"not completely written: {remains}" + (f": {why}" if why else ""),
+            remedy=f"the rows say why; fix that, then {again}",
+        )
+    if different:
+        return CheckFailedError(
+            f"read back differently: {why}",
+            remedy=f"another client commits for these groups: stop it, then {again}",
+        )
+    if not_written:
+        return RefusedError(
+            f"not written: {', '.join(sorted(not_written))}" + (f": {why}" if why else ""),
+            remedy="the rows say why",
+        )
+    return None
+
+
+def _sentences(problems: Mapping[TopicPartition, Problem]) -> tuple[str, ...]:
+    return tuple(f"{place}: {problem}" for place, problem in sorted(problems.items()))
+
+
+def _offset(found: Commit | None) -> str:
+    return "nothing" if found is None else str(found.offset)

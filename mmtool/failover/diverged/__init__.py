@@ -1,0 +1,1 @@
+"""Records that the source wrote after an emergency failover: found, exported, replayed."""

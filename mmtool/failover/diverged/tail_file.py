@@ -1,0 +1,335 @@
+"""A file of diverged records, one a line: docs/concepts/diverged-tail.md has the format for whoever reads it.
+
+A. The file is there whole or not at all: it gets its name when everything is on disk.
+B. What was read from the log is what comes out again: null and empty, bytes that are no UTF-8, headers in their order.
+C. A file that was cut off or changed is not read: the last line has a count and a SHA-256 for each partition.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from base64 import b64decode, b64encode
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mmtool.errors import UsageError
+from mmtool.kafka.batches import NO_TIMESTAMP, BatchError, Record, decode, verify_crc
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from mmtool.failover.diverged.tails import FoundTail, FoundTails
+    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.ports import BatchesPort
+
+VERSION = 1
+_BASE64 = "base64"
+
+
+class TailRecord(NamedTuple):
+    """One line of the file. ``timestamp_type`` is Kafka's name for it; header names are bytes, as in the log."""
+
+    place: TopicPartition
+    timestamp_type: str
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedPartition:
+    """What the last line says of one partition.
+
+    Attributes:
+        start: Behind the last offset that was mirrored.
+        end: Up to where its log was read.
+        found: Records that were found before; more than were written where the log has deleted some meanwhile.
+        records: Records that were written.
+        sha256: Of their lines, line ends included.
+    """
+
+    topic: str
+    partition: int
+    kind: str
+    start: int
+    end: int
+    found: int
+    records: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedTail:
+    """A whole file."""
+
+    path: Path
+    operation_id: str
+    source_cluster_id: str
+    partitions: tuple[ExportedPartition, ...]
+
+    @property
+    def records(self) -> int:
+        return sum(partition.records for partition in self.partitions)
+
+    @property
+    def deleted_meanwhile(self) -> int:
+        """Records that were found, and that the source's retention deleted before they were written."""
+        return sum(max(0, partition.found - partition.records) for partition in self.partitions)
+
+    def holds(self, tails: FoundTails) -> bool:
+        """Whether it is of all these records; of those that the source has deleted since it is as well."""
+        told = {TopicPartition(one.topic, one.partition): one for one in self.partitions}
+        return all(
+            (one := told.get(found.place)) is not None
+            and one.start <= found.tail.start
+            and one.end == found.tail.end
+            and one.records >= found.tail.records
+            for found in tails.to_export
+        )
+
+
+def default_name(operation_id: str) -> str:
+    """What the file is called unless the operator says otherwise."""
+    return f"mmtool-diverged-{operation_id}.jsonl"
+
+
+def export_tail(
+    source: BatchesPort, tails: FoundTails, path: Path, *, operation_id: str, source_cluster_id: str
+) -> ExportedTail:
+    """Write the diverged records of all partitions into a file that only its owner can read.
+
+    A batch is in memory at a time. A file that exists is left alone, since it may be all that is left of its records.
+
+    Args:
+        source: Where they are.
+        tails: What was found there; partitions that were never mirrored are not in the file.
+        path: Of the file.
+        operation_id: Of the failback, for the first line.
+        source_cluster_id: Likewise.
+
+    Raises:
+        UsageError: The file exists, or cannot be written.
+        UnreachableError, NotAuthorisedError, BatchError: The records cannot be read; there is no file then.
+    """
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    if path.exists():
+        raise UsageError(
+            f"{path} exists: an earlier export is not overwritten",
+            remedy="move that file away, or name another folder with --diverged-dir",
+        )
+    try:
+        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        try:
+            with os.fdopen(handle, "wb", buffering=1 << 20) as file:
+                os.fchmod(file.fileno(), 0o600)
+                file.write(_line(_head(operation_id, source_cluster_id, committed=tails.committed)))
+                written = tuple(_written(file, source, tails, found) for found in tails.to_export)
+                file.write(_line({"partitions": [asdict(partition) for partition in written]}))
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.rename(path)
+            _sync_folder(path)
+        finally:
+            with suppress(FileNotFoundError):
+                unfinished.unlink()
+    except OSError as error:
+        raise UsageError(
+            f"the diverged records cannot be written to {path}: {error.strerror}; nothing was changed",
+            remedy="name a writable folder with enough space: --diverged-dir DIR",
+        ) from error
+    return ExportedTail(path, operation_id, source_cluster_id, written)
+
+
+def _head(operation_id: str, source_cluster_id: str, *, committed: bool) -> dict[str, Any]:
+    isolation = "read_committed" if committed else "read_uncommitted"
+    return {
+        "mmtool_diverged": VERSION,
+        "operation_id": operation_id,
+        "source_cluster_id": source_cluster_id,
+        "isolation": isolation,
+    }
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path.absolute().parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _written(file: Any, source: BatchesPort, tails: FoundTails, found: FoundTail) -> ExportedPartition:
+    digest, records = sha256(), 0
+    for view in own_batches_of(source, tails, found):
+        records_in = [record for record in _trusted(found.place, view) if _is_in(record, found)]
+        lines = [_line(_row(found.place, view, record)) for record in records_in]
+        block = b"".join(lines)
+        digest.update(block)
+        file.write(block)
+        records += len(lines)
+    tail = found.tail
+    return ExportedPartition(
+        *found.place, found.kind.value, tail.start, tail.end, tail.records, records, digest.hexdigest()
+    )
+
+
+def _trusted(place: TopicPartition, view: BatchView) -> list[Record]:
+    try:
+        verify_crc(view)
+        return list(decode(view))
+    except BatchError as error:
+        raise BatchError(
+            f"the records of {place} on the source cannot be exported: {error.message}",
+            remedy="make another replica the leader of the partition, then run the same command again",
+        ) from error
+
+
+def own_batches_of(source: BatchesPort, tails: FoundTails, found: FoundTail) -> Iterator[BatchView]:
+    """The batches of a tail, without those that the way back brought; the first may begin before it."""
+    places = range(found.tail.start, found.tail.end)
+    for view in source.batches(found.place, found.topic_id, places, committed=tails.committed):
+        header = view.header
+        if not header.is_control and header.producer_id not in tails.brought:
+            yield view
+
+
+def _is_in(record: Record, found: FoundTail) -> bool:
+    return found.tail.start <= record.offset < found.tail.end
+
+
+def _row(place: TopicPartition, view: BatchView, record: Record) -> dict[str, Any]:
+    kind = "LogAppendTime" if view.header.is_log_append_time else "CreateTime"
+    untimed = record.timestamp == NO_TIMESTAMP
+    return {
+        "topic": place.topic,
+        "partition": place.partition,
+        "offset": record.offset,
+        "timestamp": None if untimed else record.timestamp,
+        "timestamp_type": "NoTimestampType" if untimed else kind,
+        "key": _shown(record.key),
+        "value": _shown(record.value),
+        "headers": [[_shown(name), _shown(content)] for name, content in record.headers],
+    }
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""Made once: ``json.dumps`` makes one for each record, which takes as long as all the rest [measured]."""
+
+
+def _line(content: dict[str, Any]) -> bytes:
+    return _encode(content).encode() + b"\n"
+
+
+def _shown(content: bytes | None) -> str | dict[str, str] | None:
+    if content is None:
+        return None
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return {_BASE64: b64encode(content).decode()}
+
+
+def _meant(shown: str | dict[str, str] | None) -> bytes | None:
+    if isinstance(shown, dict):
+        return b64decode(shown[_BASE64], validate=True)
+    return None if shown is None else shown.encode()
+
+
+def read_export(path: Path) -> ExportedTail:
+    """What a file holds, every line of it checked.
+
+    Raises:
+        UsageError: It cannot be read, or is not what `export_tail` wrote: cut off, changed, or something else.
+    """
+    digests: dict[TopicPartition, Any] = {}
+    counts: dict[TopicPartition, int] = {}
+    head: dict[str, Any] | None = None
+    last: dict[str, Any] = {}
+    for line, content in _lines(path):
+        if head is None:
+            head = content
+        elif "offset" in content and not last:
+            place = _record(path, content).place
+            digests.setdefault(place, sha256()).update(line)
+            counts[place] = counts.get(place, 0) + 1
+        elif last or "partitions" not in content:
+            raise _damaged(path, "an unexpected line")
+        else:
+            last = content
+    if head is None or head.get("mmtool_diverged") != VERSION:
+        raise _damaged(path, "its first line is not the header of this version")
+    if not last:
+        raise _damaged(path, "its last line is missing: the file is truncated")
+    partitions = _partitions(path, last)
+    _check(path, partitions, digests, counts)
+    return ExportedTail(path, str(head["operation_id"]), str(head["source_cluster_id"]), partitions)
+
+
+def _partitions(path: Path, last: dict[str, Any]) -> tuple[ExportedPartition, ...]:
+    try:
+        return tuple(ExportedPartition(**partition) for partition in last["partitions"])
+    except TypeError as error:
+        raise _damaged(path, "its last line is not what mmtool writes") from error
+
+
+def _check(
+    path: Path,
+    partitions: Iterable[ExportedPartition],
+    digests: dict[TopicPartition, Any],
+    counts: dict[TopicPartition, int],
+) -> None:
+    told = {TopicPartition(p.topic, p.partition): (p.records, p.sha256) for p in partitions}
+    for place in told.keys() | digests.keys():
+        found = counts.get(place, 0), digests.get(place, sha256()).hexdigest()
+        if found != told.get(place):
+            raise _damaged(path, f"the records of {place} are not those that were written")
+
+
+def exported_records(path: Path) -> Iterator[TailRecord]:
+    """The records of a file, in its order; `read_export` says first whether they can be trusted.
+
+    Raises:
+        UsageError: As `read_export`, as far as one line tells.
+    """
+    for _, content in _lines(path):
+        if "offset" in content:
+            yield _record(path, content)
+
+
+def _record(path: Path, content: dict[str, Any]) -> TailRecord:
+    try:
+        timestamp = NO_TIMESTAMP if content["timestamp"] is None else content["timestamp"]
+        headers = tuple((_meant(name) or b"", _meant(value)) for name, value in content["headers"])
+        key, value = _meant(content["key"]), _meant(content["value"])
+        place = TopicPartition(content["topic"], content["partition"])
+        record = Record(content["offset"], timestamp, key, value, headers)
+        return TailRecord(place, content["timestamp_type"], record)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(path, "a line is not a record") from error
+
+
+def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                content = json.loads(line)
+                if not isinstance(content, dict) or not line.endswith(b"\n"):
+                    raise _damaged(path, "a line is truncated or not a JSON object")
+                yield line, content
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}", remedy="check its name and rights"
+        ) from error
+    except ValueError as error:
+        raise _damaged(path, "a line is not JSON") from error
+
+
+def _damaged(path: Path, why: str) -> UsageError:
+    return UsageError(
+        f"{path} is damaged or was changed: {why}",
+        remedy="move the file away and keep it, then run the same command again: mmtool exports the records again,"
+        " as far as the source still holds them",
+    )

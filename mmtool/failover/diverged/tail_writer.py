@@ -1,0 +1,342 @@
+"""``--diverged topic NAME`` and ``replay``: the diverged tail written somewhere, each record once, whoever is killed.
+
+S  where it goes is on record before the first record is written, and that it is written once the mirror has passed it
+O  an operation that ends by itself leaves no record half way: what was replayed is passed over, the rest is tail still
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+from mmtool.errors import MmtoolError, NotAuthorisedError, PartlyAppliedError, RefusedError
+from mmtool.failover.diverged.tail_replay import (
+    BeforeReplay,
+    before_replay,
+    into_counterpart,
+    into_topic,
+    replay_tail,
+    written_to,
+)
+from mmtool.failover.diverged.tails import TailKind
+from mmtool.failover.operation.operation import TakenUpError
+from mmtool.kafka.batches import BatchError
+from mmtool.plan.failover.divergence import Replay, ToTopic
+from mmtool.plan.failover.tail_progress import Begun, Parts, left_of, together, whole
+from mmtool.plan.words import counted
+from mmtool.translation.diverged import DivergedTail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from mmtool.failover.diverged.tails import FoundTail, FoundTails
+    from mmtool.failover.modes.cutover import Records
+    from mmtool.failover.operation.records import Recorded
+    from mmtool.insight.flow_now import FlowNow
+    from mmtool.kafka.ports import AppendPort, BatchesPort, ClusterPort
+    from mmtool.plan.failover.divergence import Diverged
+    from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.translation.types import TopicPartition, UpstreamOffset
+
+Written = dict["TopicPartition", Parts]
+
+
+class PassingPort(Protocol):
+    """The flow's owner for a moment: as `flow seek`."""
+
+    def check(self, flow: FlowNow) -> None:
+        """Nobody runs the flow, so that it can be taken.
+
+        Raises:
+            OwnedElsewhereError: Somebody does.
+            UnreachableError, NotAuthorisedError: The target does not tell.
+        """
+
+    def pass_over(self, flow: FlowNow, to: Mapping[TopicPartition, UpstreamOffset]) -> None:
+        """Each partition is mirrored from that offset on, if it was not there already; what lies before is a gap.
+
+        Raises:
+            OwnedElsewhereError: Somebody runs the flow.
+            RefusedError: A partition cannot be moved.
+            UnreachableError, NotAuthorisedError: As the clusters answer.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class TailTools:
+    """What a tail is written with.
+
+    Attributes:
+        writer: Into the cluster that it goes to, under the operation's own producer id.
+        passing: The flow's position.
+        begun: What the operation was about to write when it ended, and may have written in part.
+        done: What it has written.
+    """
+
+    writer: AppendPort
+    passing: PassingPort
+    begun: Begun | None = None
+    done: Mapping[TopicPartition, Parts] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Salvage:
+    """One operation's.
+
+    Attributes:
+        flow: Away from home.
+        home: Home's log.
+        done: What was written so far.
+    """
+
+    flow: FlowNow
+    home: BatchesPort
+    diverged: Diverged
+    tools: TailTools
+    journal: Records
+    operation_id: str
+    done: Written = field(init=False)
+    _begun: Begun | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.done, self._begun = dict(self.tools.done), self.tools.begun
+
+    @property
+    def is_half_way(self) -> bool:
+        """Whether records may be away as new ones that the mirror has not passed over."""
+        return self._begun is not None and self._replays
+
+    @property
+    def _replays(self) -> bool:
+        return self.diverged == Replay()
+
+    @property
+    def _to(self) -> Callable[[TopicPartition], TopicPartition]:
+        match self.diverged:
+            case ToTopic(topic):
+                return into_topic(topic)
+            case _:
+                return into_counterpart(self.flow)
+
+    def check(self) -> None:
+        """Raises as `PassingPort.check`; nothing is asked where the flow's position stays as it is."""
+        if self._replays:
+            self.tools.passing.check(self.flow)
+
+    def write(self, tails: FoundTails, check: Callable[[FoundTails], None]) -> None:
+        """All of the tail, and first what was begun before.
+
+        Args:
+            tails: As they are found now.
+            check: Whether they may be written; raises.
+
+        Raises:
+            PartlyAppliedError: Some are written, and others not.
+            RefusedError, UnreachableError, NotAuthorisedError, MmtoolError: Nothing was written.
+        """
+        if self._begun is not None:
+            self._write(self._begun, tails)
+        left = self._left(tails)
+        if not left.to_export:
+            return
+        check(left)
+        target, _ = destination(self.flow, self.diverged)
+        begun = Begun(before_replay(target, left, self._to).ends, _parts(left))
+        self._is_there(begun)  # whether we may write is told before anything is on record
+        self.journal.salvages(begun)
+        self._begun = begun
+        self.tools.writer.begin_again()  # else whoever comes next would count what was written until here as well
+        self._write(begun, left)
+
+    def whole(self, tails: FoundTails) -> FoundTails:
+        """The tails with what was written of them, wherever the mirror stands by now."""
+        return _each(tails, lambda found: whole(found.tail, self.done.get(found.place, ())))
+
+    def give_up(self, tails: FoundTails) -> int:
+        """What was written stays, and what was replayed is passed over; how many records that are.
+
+        Raises:
+            RefusedError: Home has deleted records since (``ambiguous``).
+            MmtoolError: As `PassingPort.pass_over`, and the logs.
+        """
+        begun = self._begun
+        if begun is None:
+            return 0
+        tails = _only(tails, begun)
+        written = begun.first(written_to(self.home, self.tools.writer, tails, _before(begun), self._to))
+        self._close(written)
+        return _count(written)
+
+    def _left(self, tails: FoundTails) -> FoundTails:
+        return _each(tails, lambda found: left_of(found.tail, self.done.get(found.place, ())))
+
+    def _write(self, begun: Begun, tails: FoundTails) -> None:
+        tails = _only(tails, begun)
+        try:
+            if not self._is_there(begun):
+                ours = self.journal.still_ours
+                replay_tail(self.home, self.tools.writer, tails, _before(begun), self._to, still_ours=ours)
+            self._close(dict(begun.parts))
+        except TakenUpError:
+            raise
+        except MmtoolError as error:
+            raise self._half_written(begun, tails, error) from error
+
+    def _is_there(self, begun: Begun) -> bool:
+        """All of it: then home is not asked for what it may have deleted since."""
+        written = sum(self.tools.writer.appended(place, end) for place, end in begun.ends.items())
+        return written == begun.records
+
+    def _close(self, written: Written) -> None:
+        self.journal.still_ours()
+        if self._replays:
+            self.tools.passing.pass_over(
+                self.flow, {place: parts[-1].stop for place, parts in written.items()}
+            )
+        self.journal.salvaged(written)
+        self.done, self._begun = together(self.done, written), None
+
+    def _half_written(self, begun: Begun, tails: FoundTails, error: MmtoolError) -> MmtoolError:
+        """What is said of it; what will not go on is left with nothing half way.
+
+        Where a cluster has not answered, what it was sent last may still come: that is for who takes it up.
+        """
+        records = counted(begun.records, "diverged record")
+        if isinstance(error, (RefusedError, BatchError, NotAuthorisedError)):
+            try:
+                count = self.give_up(tails)
+            except MmtoolError:
+                count = begun.records
+            if self._begun is None:
+                return self._in_part(error, count, records) if count else error
+        return PartlyAppliedError(
+            f"{error.message}; some of {records} may be written",
+            remedy=f"fix that, then `mmtool failover resume {self.operation_id}`: no record is written twice",
+            code=error.code,
+        )
+
+    def _in_part(self, error: MmtoolError, count: int, records: str) -> MmtoolError:
+        passed = f", and {self.flow.identity.name} skips them" if self._replays else ""
+        again = (
+            "start the failback again" if self._replays else f"`mmtool failover resume {self.operation_id}`"
+        )
+        return PartlyAppliedError(
+            f"{error.message}; {count} of {records} are written{passed}",
+            remedy=error.remedy or f"fix that, then {again}: written records are not written a second time",
+            code=error.code,
+        )
+
+
+def written_before(found: Iterable[Recorded], plan: FailoverPlan, tails: FoundTails) -> tuple[str, ...]:
+    """Which other operations may have written some of these records into the same topic, as warnings.
+
+    What is in a topic at home is tail still, until the mirror has passed it.
+
+    Args:
+        found: Operations on the flow.
+        plan: Of the failback.
+        tails: What it is going to write.
+    """
+    if not isinstance(plan.diverged, ToTopic):
+        return ()
+    same = [one for one in found if one.operation_id != plan.operation_id]
+    same = [one for one in same if (one.head.plan.diverged, one.head.plan.flow) == (plan.diverged, plan.flow)]
+    counts = {one.operation_id: _among(tails, one) for one in same}
+    return tuple(
+        f"operation {name} already wrote up to {counted(count, 'record')} of them into topic"
+        f" {plan.diverged.topic}; this operation writes them there again"
+        for name, count in counts.items()
+        if count
+    )
+
+
+def _among(tails: FoundTails, one: Recorded) -> int:
+    written = together(one.salvaged, {} if one.tail is None else one.tail.parts)
+    left = _each(tails, lambda found: left_of(found.tail, written.get(found.place, ())))
+    return tails.diverged_records - left.diverged_records
+
+
+def destination(
+    flow: FlowNow, diverged: Diverged
+) -> tuple[ClusterPort, Callable[[TopicPartition], TopicPartition]]:
+    """The cluster that records go to, and where each partition's go there."""
+    match diverged:
+        case ToTopic(topic):
+            return flow.clusters.source, into_topic(topic)
+        case _:
+            return flow.clusters.target, into_counterpart(flow)
+
+
+def refuse_topic(diverged: Diverged, flow: FlowNow, tails: FoundTails, taken: Collection[str]) -> None:
+    """Whether the topic of ``--diverged topic NAME`` can take the tail; of other choices nothing is asked.
+
+    Args:
+        diverged: What is chosen.
+        flow: Away from home.
+        tails: What diverged, as far as is known.
+        taken: Topics at home that the failback is about.
+
+    Raises:
+        RefusedError: It is missing, too narrow, one of those, or Kafka's or mmtool's own.
+        UnreachableError, NotAuthorisedError: Home does not answer.
+    """
+    if not isinstance(diverged, ToTopic):
+        return
+    name, home = diverged.topic, flow.clusters.source
+    if name in taken or name.startswith(("mmtool-", "__")) or name.endswith(".internal"):
+        why = "it is one of the topics that fail back" if name in taken else "it is an internal topic"
+        raise RefusedError(
+            f"--diverged topic {name}: {why}",
+            remedy="name a topic of its own for the diverged records",
+            code="wrong_topic",
+        )
+    if name not in home.topics():
+        widest = max((topic.partitions for topic in flow.topics.values() if topic.name in taken), default=1)
+        raise RefusedError(
+            f"--diverged topic {name}: cluster {home.alias} has no such topic",
+            remedy=f"create it with at least {widest} partitions",
+            code="partition_missing",
+        )
+    before_replay(home, tails, into_topic(name))
+
+
+def _parts(tails: FoundTails) -> Written:
+    return {found.place: found.tail.parts for found in tails.to_export}
+
+
+def _before(begun: Begun) -> BeforeReplay:
+    return BeforeReplay(begun.ends, begun.records)
+
+
+def _count(written: Written) -> int:
+    return sum(part.records for parts in written.values() for part in parts)
+
+
+def _each(tails: FoundTails, change: Callable[[FoundTail], DivergedTail]) -> FoundTails:
+    return replace(tails, partitions=tuple(replace(found, tail=change(found)) for found in tails.partitions))
+
+
+def _only(tails: FoundTails, begun: Begun) -> FoundTails:
+    """As they were when it was begun.
+
+    Raises:
+        RefusedError: A partition is gone.
+    """
+    found = tuple(
+        replace(found, kind=TailKind.DIVERGED, tail=_as_begun(found.tail, begun.parts[found.place]))
+        for found in tails.partitions
+        if found.place in begun.parts
+    )
+    gone = sorted(begun.parts.keys() - {one.place for one in found})
+    if gone:
+        raise RefusedError(
+            f"{gone[0]} was deleted while its diverged records were being written",
+            remedy="restore them from a backup: mmtool does not know which of them were written",
+            code="ambiguous",
+        )
+    return replace(tails, partitions=found)
+
+
+def _as_begun(tail: DivergedTail, parts: Parts) -> DivergedTail:
+    start, end = parts[0].start, parts[-1].stop
+    return DivergedTail(start, end, parts, tail.is_final, start)

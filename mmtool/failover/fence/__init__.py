@@ -1,0 +1,1 @@
+"""Fences: producers are kept off the source's topics."""

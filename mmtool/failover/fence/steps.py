@@ -1,0 +1,218 @@
+"""The steps of a planned failover that keep producers off the source, and the proof at its end that they stayed off.
+
+G  the fence is on record before it is raised, and on record as gone only once it is lowered
+H  what was on record when an operation is taken up again is raised again as it was: a plan made over a standing fence
+   would find its own denies, and would leave them behind
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from mmtool.errors import CheckFailedError, GateError, NotAuthorisedError, RefusedError
+from mmtool.failover.fence.actions import await_transactions, lower_fence, raise_fence, watch_ends
+from mmtool.plan.failover.acl_fence import FenceGuard, fence_plan
+from mmtool.plan.failover.fence_plan import WATCH_SECONDS, Fence, FenceKind
+from mmtool.plan.failover.steps import StepName
+from mmtool.plan.words import counted, few
+from mmtool.translation.known import UNKNOWN, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from mmtool.failover.modes.cutover import Ways
+    from mmtool.failover.operation.hooks import Hooks
+    from mmtool.kafka.ports import ClusterPort, FencePort
+    from mmtool.plan.failover.acl_fence import Binding, FencePlan
+    from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.translation.types import TopicPartition
+
+TRANSACTION_SECONDS = 90.0
+"""``transaction.timeout.ms`` is 60 s by default; its coordinator looks for such transactions every 10 s."""
+_LOOK_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class FenceAsked:
+    """What kind of fence is asked for, and the ways to it.
+
+    Attributes:
+        source: The cluster.
+        port: Its rules and producers.
+        standing: The fence that the operation being taken up again has on record, and that may be there.
+    """
+
+    kind: FenceKind
+    source: ClusterPort
+    port: FencePort
+    watch_seconds: float = WATCH_SECONDS
+    standing: Fence | None = None
+
+    def plan(self, topics: tuple[str, ...]) -> Fence:
+        """The fence for topics, from what their cluster says now; nothing is changed.
+
+        Raises:
+            UnreachableError, NotAuthorisedError: The cluster does not answer, or does not show its rules.
+        """
+        rules = self._rules(topics)
+        return Fence(self.kind, rules.topics, rules, self.watch_seconds)
+
+    def _rules(self, topics: tuple[str, ...]) -> FencePlan:
+        before = self.standing
+        empty = replace(Fence().rules, topics=topics)
+        if self.kind is not FenceKind.ACL:
+            return _grown(empty if before is None else before.rules, topics)
+        if before is None:
+            return fence_plan(self.port.facts(topics)) if topics else empty
+        facts = self.port.facts(topics)
+        facts = replace(facts, bindings=_without(facts.bindings, before.denies))
+        anew = fence_plan(facts)
+        return _grown(replace(before.rules, guards=anew.guards, warnings=anew.warnings), topics)
+
+
+def _without(bindings: frozenset[Binding] | Unknown, ours: Iterable[Binding]) -> frozenset[Binding] | Unknown:
+    return UNKNOWN if bindings is UNKNOWN else bindings.difference(ours)
+
+
+def _grown(rules: FencePlan, topics: tuple[str, ...]) -> FencePlan:
+    """Refuse a fence that leaves topics out which the groups have commits for by now."""
+    left = sorted(set(topics) - set(rules.topics))
+    if not left:
+        return rules
+    guard = FenceGuard(
+        "fence_stale",
+        f"the recorded fence does not cover {few(left)}, in which the groups now have commits",
+        "cancel the operation with `mmtool failover cancel`, and start a new one",
+    )
+    return replace(rules, guards=(*rules.guards, guard))
+
+
+@dataclass(slots=True)
+class FenceSteps:
+    """What each of them does.
+
+    Attributes:
+        places: Every partition of the fenced topics.
+        patience_seconds: For open transactions.
+        may_stand: Whether there is something to lower.
+    """
+
+    plan: FailoverPlan
+    asked: FenceAsked
+    ways: Ways
+    places: tuple[TopicPartition, ...]
+    patience_seconds: float = TRANSACTION_SECONDS
+    reads_committed: bool = True
+    fence: Fence = field(init=False)
+    may_stand: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.fence = self.plan.fence
+        self.may_stand = self.asked.standing is not None
+
+    def undo(self) -> dict[StepName, Callable[[], None]]:
+        return {StepName.FENCE: self.lower}
+
+    @property
+    def source(self) -> ClusterPort:
+        return self.asked.source
+
+    @property
+    def begun(self) -> tuple[StepName, ...]:
+        """What an operation that is taken up again may have left behind."""
+        return (StepName.FENCE,) if self.may_stand else ()
+
+    def raise_(self) -> None:
+        self.ways.journal.fenced(self.fence, stands=True)
+        self.may_stand = True
+        if self.fence.kind is FenceKind.ACL:
+            raise_fence(self.asked.port, self.fence.rules)
+
+    def lower(self) -> None:
+        """Exactly what was raised; nothing where nothing was."""
+        if not self.may_stand:
+            return
+        lower(self.plan, self.asked, self.ways.hooks)
+        self.may_stand = False
+        self.ways.journal.fenced(self.fence, stands=False)
+
+    def await_transactions(self) -> None:
+        try:
+            await_transactions(self.asked.port, self.places, self.patience_seconds, pause=self.ways.pause)
+        except (
+            NotAuthorisedError,
+            RefusedError,
+        ):  # who has one cannot be told; that there is one, the logs tell
+            self._await_stable_ends()
+
+    def _await_stable_ends(self) -> None:
+        waited = 0.0
+        while open_in := self._unstable():
+            if waited >= self.patience_seconds:
+                raise _still_open(self.source.alias, open_in, self.patience_seconds)
+            self.ways.pause(_LOOK_SECONDS)
+            waited += _LOOK_SECONDS
+
+    def _unstable(self) -> list[TopicPartition]:
+        """Partitions with a transaction that has not ended: their last stable offset is behind the end."""
+        stable = self.source.bounds(self.places, committed=True)
+        ends = self.source.bounds(self.places)
+        return sorted(at for at in ends if at in stable and stable[at].log_end < ends[at].log_end)
+
+    def watch(self) -> None:
+        """Where the source ends for good: what is stable there is all there is."""
+        source, port, seconds = self.source, self.asked.port, self.fence.watch_seconds
+        ends = watch_ends(source, port, self.places, seconds, self.ways.pause)
+        if self.reads_committed and (open_in := self._unstable()):
+            raise _still_open(source.alias, open_in, 0)
+        self.fence = replace(self.fence, ends=ends)
+        self.ways.journal.fenced(self.fence, stands=True)
+
+
+def lower(plan: FailoverPlan, asked: FenceAsked, hooks: Hooks) -> None:
+    """Take away exactly what was raised; a hook that ran with it is run again, and told so.
+
+    Raises:
+        PartlyAppliedError, UnreachableError: Some of it may still be there.
+        MmtoolError: The hook failed.
+    """
+    lower_fence(asked.port, plan.fence.denies)
+    hooks.take_back(plan, StepName.FENCE)
+
+
+def came_since(fence: Fence, source: ClusterPort) -> dict[TopicPartition, int]:
+    """How many records, and markers of transactions, each partition has beyond where it stood still.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: The source does not answer.
+    """
+    now = source.bounds(fence.ends)
+    grown = {at: now[at].log_end - end for at, end in fence.ends.items() if at in now}
+    return {at: count for at, count in sorted(grown.items()) if count > 0}
+
+
+def refuse_late_records(alias: str, came: Mapping[TopicPartition, int]) -> None:
+    """Somebody got past the fence, or it was taken down by hand.
+
+    Raises:
+        CheckFailedError: Names the partitions.
+    """
+    if not came:
+        return
+    where = few([f"{counted(count, 'record')} in {at}" for at, count in came.items()])
+    raise CheckFailedError(
+        f"a producer wrote on {alias} in spite of the fence: {where}, after the log ends had stopped"
+        " moving; these are not counted",
+        remedy="find and stop that producer; `mmtool replicate` mirrors these records, and `mmtool"
+        " failover resume` completes the operation",
+        code="past_the_fence",
+    )
+
+
+def _still_open(alias: str, places: list[TopicPartition], seconds: float) -> GateError:
+    return GateError(
+        f"transactions on {alias} did not end within {seconds:g} s: in {few(places)}",
+        remedy="let their producers commit or abort, or wait for transaction.timeout.ms",
+        code="open_transactions",
+    )

@@ -1,0 +1,1 @@
+"""The ways to move groups: planned, emergency, failback, drill, release."""

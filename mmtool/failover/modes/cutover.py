@@ -1,0 +1,325 @@
+"""Groups arrive on the target: checked, put on record, committed, read back, handed over. The same for every mode."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+from mmtool.failover.commits.precommit_checks import clear
+from mmtool.failover.commits.write import Outcome, Written, commit_all, failure_of_writing, read_back_all
+from mmtool.failover.modes.rehearsal import refusal_of, refuse
+from mmtool.failover.operation.hooks import Hooks
+from mmtool.failover.operation.records import Figures
+from mmtool.failover.operation.states import Event, OperationState
+from mmtool.plan.failover.failover_plan import Guard, blocking_guards
+from mmtool.plan.failover.steps import Mode
+from mmtool.plan.groups.facts import ABSENT
+from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from mmtool.errors import MmtoolError
+    from mmtool.failover.operation.records import Recorded
+    from mmtool.kafka.ports import ClusterPort
+    from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.plan.failover.fence_plan import Fence
+    from mmtool.plan.failover.risks import Risk
+    from mmtool.plan.failover.tail_progress import Begun, Parts
+    from mmtool.plan.groups.facts import Commit, GroupStanding
+    from mmtool.plan.groups.offsets import GroupPlan
+    from mmtool.plan.records.documents import Document
+    from mmtool.translation.types import TopicPartition
+
+
+class MarksPort(Protocol):
+    """The flow's control topic, to be told what its owner has to obey."""
+
+    def write(self, marks: Sequence[Document]) -> None:
+        """Write marks; when this returns, all in-sync replicas have them.
+
+        Raises:
+            UnreachableError, NotAuthorisedError: The target does not take them.
+        """
+
+
+class OperatorSeat(Protocol):
+    """One operation on a flow at a time."""
+
+    def begin(self) -> None:
+        """Begin to ask for the seat, before it is known whether it will be needed; returns at once."""
+
+    def join(self) -> None:
+        """Begin to ask for it in earnest; returns at once.
+
+        Raises:
+            UnreachableError, NotAuthorisedError: There can be no seat.
+        """
+
+    def hold(self) -> None:
+        """Wait until the seat is ours, and is it still.
+
+        Raises:
+            OwnedElsewhereError: A live process has it.
+            UnreachableError, NotAuthorisedError: It cannot be had.
+        """
+
+    def is_taken(self) -> bool:
+        """Whether somebody else has it, or was killed in it a moment ago.
+
+        Raises:
+            UnreachableError, NotAuthorisedError: The cluster does not tell.
+        """
+
+    def leave(self) -> None:
+        """Let the next one in."""
+
+
+class Records(Protocol):
+    """The part of the journal that is about groups' offsets. Errors as the journal's."""
+
+    def intends(
+        self, plans: Iterable[GroupPlan], risks: Mapping[tuple[str, TopicPartition], Risk]
+    ) -> None: ...
+
+    def fenced(self, fence: Fence, *, stands: bool) -> None: ...
+
+    def salvages(self, begun: Begun) -> None: ...
+
+    def salvaged(self, written: Mapping[TopicPartition, Parts]) -> None: ...
+
+    def settled(self, results: Iterable[Written]) -> None: ...
+
+    def measured_by(self, figures: Callable[[], Figures]) -> None: ...
+
+    def still_ours(self) -> None: ...
+
+    def open_others(self, groups: Collection[str]) -> Sequence[Recorded]: ...
+
+    def of_flow(self) -> Sequence[Recorded]: ...
+
+    def told_since(self) -> Sequence[Recorded]: ...
+
+    def supersede(self, other: Recorded) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """What an operation works with.
+
+    Attributes:
+        target: The cluster where groups are going to be; for a failback the flow's source.
+        journal: Where it is put on record.
+        marks: Where the flow's owner is told.
+        seat: Keeps other operations out.
+        operation_id: Names this one.
+        by: Who is at work, as ``user@host``.
+        synced: The flow keeps groups ready on the target, so young commits there are nobody's work.
+        hooks: What runs with its steps.
+        began_before: Seconds since the operation began, where another process began it.
+        pause: Waits so many seconds.
+        clock: Seconds, for how long it takes.
+        now: Seconds since 1970.
+    """
+
+    target: ClusterPort
+    journal: Records
+    marks: MarksPort
+    seat: OperatorSeat
+    operation_id: str
+    by: str
+    synced: bool = False
+    hooks: Hooks = field(default_factory=Hooks)
+    began_before: float = 0.0
+    pause: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+
+
+@dataclass(slots=True)
+class Landing:
+    """The steps from `validate` on.
+
+    Attributes:
+        groups: Whom it is about.
+        plans: Offsets as they are going to be written.
+        risks: As in `FailoverPlan`.
+        results: What became of each group that was written.
+        resumed: An operation before this one may have written some of it.
+    """
+
+    ways: Ways
+    mode: Mode
+    groups: tuple[str, ...]
+    plans: tuple[GroupPlan, ...] = ()
+    risks: Mapping[tuple[str, TopicPartition], Risk] = field(default_factory=dict)
+    results: tuple[Written, ...] = ()
+    figures: Figures = field(default_factory=Figures)
+    resumed: bool = False
+    began: float = field(init=False)
+
+    @classmethod
+    def of(cls, ways: Ways, plan: FailoverPlan) -> Landing:
+        """For the groups of a plan, whose offsets are still to be told."""
+        return cls(ways, plan.mode, tuple(group.group for group in plan.groups))
+
+    def __post_init__(self) -> None:
+        self.began = self.ways.clock()
+        self.ways.journal.measured_by(lambda: self.figures)
+
+    def validate(self) -> None:
+        """Every offset can be written, nobody else is at it, and what is replaced is on record."""
+        refuse(blocking_guards(self.plans, after_drain=True))
+        self.alone()
+        clear(self.ways.target, self.plans, synced=self.ways.synced, pause=self.ways.pause)
+        self.ways.journal.intends(self.plans, self.risks)
+
+    def alone(self) -> None:
+        """Nobody else is at it, and nobody has left something half done about these groups.
+
+        Raises:
+            OwnedElsewhereError, RefusedError: As `giving_way`; what gives way is ended by this one.
+        """
+        for other in self.giving_way():
+            if not other.half_replayed:  # it stays open, as was said when topics were marked
+                self.ways.journal.supersede(other)
+
+    def giving_way(self) -> Sequence[Recorded]:
+        """What was begun about these groups, has not ended, and gives way to this one; nobody else is at it.
+
+        Raises:
+            OwnedElsewhereError: Another operation is under way.
+            RefusedError: One was begun and not ended. Those that failed with everything as it was give way, and to an
+                emergency all that have written nothing.
+        """
+        self.ways.seat.hold()
+        others = self.ways.journal.open_others(self.groups)
+        for other in others:
+            if not gives_way(other, self.mode):
+                raise refusal_of((_half_done(other),))
+        return others
+
+    def not_half_done(self) -> None:
+        """As `alone`, before anything takes long; the seat is waited for only where somebody has left something open.
+
+        Raises:
+            OwnedElsewhereError, RefusedError: As `alone`.
+        """
+        if self.ways.journal.open_others(self.groups):
+            self.alone()
+
+    def write(self) -> None:
+        """All groups; one that is refused in part is put back at once."""
+        self.ways.seat.hold()
+        self.ways.journal.still_ours()
+        found = self._found() if self.resumed else {}
+        left = [plan for plan in self.plans if plan.group not in found]
+        sent = commit_all(self.ways.target.groups, left, still_ours=self.ways.journal.still_ours)
+        self.results = (*found.values(), *sent.values())
+        nothing = len(self.results) == len(self.plans) and all(
+            result.outcome is Outcome.REFUSED for result in self.results
+        )
+        if nothing and not self.resumed:
+            _raise(failure_of_writing(self.results))
+
+    def _found(self) -> dict[str, Written]:
+        """What needs no write, or must not be written, when an operation is taken up again."""
+        names = [plan.group for plan in self.plans]
+        standing, now = self.ways.target.groups.describe(names), self.ways.target.groups.commits(names)
+        where = self.ways.target.alias
+        looked = (_met(plan, standing.get(plan.group, ABSENT), now[plan.group], where) for plan in self.plans)
+        return {one.group: one for one in looked if one is not None}
+
+    def read_back(self) -> None:
+        """What is not settled yet, with another client; then the verdict on all of it."""
+        settled = {result.group: result for result in self.results}
+        results = read_back_all(self.ways.target.groups, self.plans, settled)
+        self.results = tuple(results)
+        took = self.ways.began_before + self.ways.clock() - self.began
+        self.figures = replace(self.figures, rto_seconds=round(took, 3))
+        self.ways.journal.settled(results)
+        # the same command would find this one open, but for a drill, which is in nobody's way
+        again = f"run `mmtool failover resume {self.ways.operation_id} --execute`"
+        _raise(failure_of_writing(results, "run the drill again" if self.mode is Mode.DRILL else again))
+
+    def hand_over(self) -> None:
+        """From now on nothing of the flow commits for these groups on the target; or it does again."""
+        away = self.mode is not Mode.FAILBACK
+        self.ways.marks.write([self._moved(plan.group, moved=away) for plan in self.plans])
+
+    def hold(self, topics: Iterable[str]) -> None:
+        """Topics of the source are not mirrored any more."""
+        ways, at_ms = self.ways, int(self.ways.now() * 1000)
+        ways.marks.write(
+            [FailedOverRecord(topic, True, ways.operation_id, ways.by, at_ms) for topic in topics]
+        )
+
+    def _moved(self, group: str, *, moved: bool) -> MovedGroupRecord:
+        at_ms = int(self.ways.now() * 1000)
+        return MovedGroupRecord(group, moved, self.ways.operation_id, self.ways.by, at_ms)
+
+
+def gives_way(other: Recorded, mode: Mode) -> bool:
+    """Whether this open one is not in the way of that mode; an emergency waits for none that has written nothing.
+
+    What ended by itself with everything as it was needs no word; what was killed on its way does. So does what has left
+    its fence behind, its marks, or diverged records that may be written in part: it is on record there alone.
+    """
+    left = other.fence_stands or other.tail is not None or other.may_have_marked
+    ended = other.state is OperationState.FAILED and not left
+    return other.may(Event.CANCEL) and (mode is Mode.EMERGENCY or ended)
+
+
+def half_done(found: Iterable[Recorded], plan: FailoverPlan) -> tuple[Guard, ...]:
+    """Operations about some of a plan's groups that somebody has left open, and that do not give way."""
+    groups = {group.group for group in plan.groups}
+    return tuple(
+        _half_done(one)
+        for one in found
+        if one.is_open and one.operation_id != plan.operation_id
+        if groups & set(one.group_names) and not gives_way(one, plan.mode)
+    )
+
+
+def _half_done(other: Recorded) -> Guard:
+    return Guard(
+        "open_operation",
+        f"operation {other.operation_id} ({other.mode}) by {other.by} on the same groups is still open",
+        ways_on(other.operation_id, cancel=other.may(Event.CANCEL)),
+    )
+
+
+def ways_on(operation_id: str, *, cancel: bool = True) -> str:
+    """The commands that end an open operation, and what each does."""
+    resume = f"`mmtool failover resume {operation_id} --execute` completes it"
+    return f"{resume}; `mmtool failover cancel {operation_id} --execute` ends it" if cancel else resume
+
+
+def _met(
+    plan: GroupPlan, there: GroupStanding, now: Mapping[TopicPartition, Commit], where: str
+) -> Written | None:
+    """A group as an operation that was interrupted left it; None where it is still to be written.
+
+    Whoever has its offsets, or has gone on from them, is there. Whoever stands elsewhere was moved by somebody else,
+    maybe from what was written: only a group that stands where it stood before is as it was.
+    """
+    wanted, before = plan.to_write(), plan.before()
+    if all(place in now and now[place].offset >= commit.offset for place, commit in wanted.items()):
+        return Written(plan.group, Outcome.WRITTEN, frozenset(wanted))
+    if any(now.get(place) not in (commit, before.get(place)) for place, commit in wanted.items()):
+        why = f"{plan.group} has committed on {where} since the operation ended"
+    elif there.kind:
+        why = f"on {where}, {plan.group} is {there.sentence}"
+    elif not there.idle:
+        why = f"{plan.group} has members on {where}: {there.sentence}"
+    else:
+        return None
+    stands = frozenset(place for place, commit in wanted.items() if now.get(place) == commit)
+    as_it_was = all(now.get(place) == before.get(place) for place in wanted)
+    return Written(plan.group, Outcome.REFUSED if as_it_was else Outcome.PARTLY, stands, (why,))
+
+
+def _raise(error: MmtoolError | None) -> None:
+    if error is not None:
+        raise error

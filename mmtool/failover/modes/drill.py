@@ -1,0 +1,366 @@
+"""``failover drill``: the path of a planned failover on shadow groups, beside production, with its cost measured.
+
+A shadow has the commits that its group had when it was looked at. It is committed, read back, read from and deleted on
+the target; the group itself may be at work all the while, and nothing is written for it anywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from mmtool.errors import CheckFailedError, GateError, RefusedError
+from mmtool.failover.modes.cutover import Landing
+from mmtool.failover.modes.drain import bring_up
+from mmtool.failover.modes.emergency import rehearse as rehearse_emergency
+from mmtool.failover.modes.outcome import Ended
+from mmtool.failover.modes.proof import prove, state_end_guards
+from mmtool.failover.modes.rehearsal import Rehearsal, names_of, new_operation_id, refuse
+from mmtool.failover.operation import operation
+from mmtool.failover.operation.record_names import refuse_changed_names
+from mmtool.failover.report.report import ended_row
+from mmtool.failover.report.rows import reread_of
+from mmtool.insight.applications import app_state, as_groups
+from mmtool.insight.partitions import partition_facts
+from mmtool.insight.progress_of import log_ends, short_of
+from mmtool.insight.translation import (
+    metadata_warnings,
+    plan_groups,
+    plans_by,
+    read_groups,
+    refined_plans,
+    selected_groups,
+    selection_warnings,
+    topics_of,
+)
+from mmtool.kafka.ports import LogPart
+from mmtool.output import warn
+from mmtool.plan.failover.drill import plan_drill, shadow_of, shadowed
+from mmtool.plan.failover.drill_gate import missed
+from mmtool.plan.failover.drill_report import markdown
+from mmtool.plan.failover.emergency import costs_of
+from mmtool.plan.failover.failover_plan import drain_goal, name_guards
+from mmtool.plan.failover.steps import StepName
+from mmtool.plan.groups.applications import state_warnings, with_lost_state
+from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX
+from mmtool.plan.groups.offsets import Direction, Rules, unknown_group
+from mmtool.plan.words import counted
+from mmtool.translation.known import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from mmtool.failover.modes.cutover import Ways
+    from mmtool.failover.modes.drain import DrainPort
+    from mmtool.failover.operation.operation import StepLog
+    from mmtool.failover.report.rows import Row
+    from mmtool.insight.flow_now import FlowNow
+    from mmtool.insight.target_alone import TargetSide
+    from mmtool.plan.failover.drill_gate import Limits
+    from mmtool.plan.failover.emergency import Costs
+    from mmtool.plan.groups.facts import GroupFacts, GroupSelection
+    from mmtool.plan.groups.offsets import PartitionFacts
+    from mmtool.translation.types import TopicPartition, UpstreamOffset
+
+_RULES = Rules(Direction.FORWARD)
+_FIRST = 10
+"""Records that are read behind each offset, on both sides."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrillRehearsal(Rehearsal):
+    """With the flow whose clusters have answered."""
+
+    flow: FlowNow = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Drilled(Ended):
+    """What a drill has measured besides.
+
+    Attributes:
+        lag_before: Offsets that the mirror was behind when the drill began: what an emergency would have lost then.
+        records_read: How many records were read behind the offsets, and were the same on both sides.
+    """
+
+    lag_before: int = field(kw_only=True)
+    records_read: int = field(kw_only=True)
+
+
+class NoSeat:
+    """An `OperatorSeat` for who touches nothing of anybody's: a drill keeps no real operation out."""
+
+    def begin(self) -> None:
+        """Nothing to begin."""
+
+    def join(self) -> None:
+        """Nothing to join."""
+
+    def hold(self) -> None:
+        """Nobody can be in the way."""
+
+    def is_taken(self) -> bool:
+        """Nobody can be in it."""
+        return False
+
+    def leave(self) -> None:
+        """Nothing to leave."""
+
+
+def rehearse(flow: FlowNow, selection: GroupSelection, *, without_state: bool = False) -> DrillRehearsal:
+    """The plan for shadows of the selected groups; nothing is changed. ``without_state`` as in a planned failover.
+
+    Raises:
+        RefusedError: No group is selected, mirrored topics would get other names, or stored state cannot be read.
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a part.
+    """
+    selected = selected_groups(flow, selection, Direction.FORWARD)
+    if not selected.known and not selected.unknown:
+        raise RefusedError(
+            "no group matches: there is nothing to drill", remedy="see -g, --groups and groups.exclude"
+        )
+    operation_id = new_operation_id()
+    groups = read_groups(flow, selected.known, Direction.FORWARD)
+    refuse_changed_names(flow, topics_of(groups))
+    shadows = _shadows(groups, operation_id)
+    plans = plan_groups(flow, shadows, _RULES)
+    plans += [unknown_group(name, Direction.FORWARD) for name in selected.unknown]
+    settings, identity = flow.clusters.settings, flow.identity
+    state, names = app_state(flow, selected.known, without=without_state), names_of(settings)
+    plan = plan_drill(operation_id, names, plans, groups, state)
+    warnings = (
+        *selection_warnings(selected),
+        *metadata_warnings(flow, groups, Direction.FORWARD),
+        *state_warnings(state, names.target),
+    )
+    ids = identity.source_id, identity.target_id
+    return DrillRehearsal(settings, *ids, plan, warnings, state=state, flow=flow)
+
+
+def _shadows(groups: list[GroupFacts], operation_id: str) -> list[GroupFacts]:
+    """As the groups stand on the source now; on the target nobody is in them, and nothing is committed."""
+    return [
+        replace(group, group=shadow_of(group.group, operation_id), before={}, here=ABSENT, there=ABSENT)
+        for group in groups
+    ]
+
+
+def execute(
+    rehearsal: DrillRehearsal,
+    drain: DrainPort,
+    ways: Ways,
+    log: StepLog,
+    *,
+    timeout_seconds: float | None = None,
+) -> Drilled:
+    """Do what was rehearsed; the shadows are deleted however it ends.
+
+    Raises:
+        MmtoolError: It could not be put on record that it begins; nothing was done.
+    """
+    landing = Landing.of(ways, rehearsal.plan)
+    steps = _Steps(rehearsal, drain, landing, timeout_seconds)
+    ended = operation.run(operation.Operation(rehearsal.plan), steps.actions(), log)
+    if ended.error is not None and ended.point_of_no_return_passed:
+        _clean_up_after(steps)  # whatever a write that was cut off has told
+    return Drilled(rehearsal, ended, landing, lag_before=steps.lag_before, records_read=steps.records_read)
+
+
+@dataclass(slots=True)
+class _Steps:
+    """What each step does, and what it leaves for the next."""
+
+    rehearsal: DrillRehearsal
+    drain_port: DrainPort
+    landing: Landing
+    timeout_seconds: float | None
+    shadows: list[GroupFacts] = field(default_factory=list)
+    until: dict[TopicPartition, UpstreamOffset] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, PartitionFacts] = field(default_factory=dict)
+    lag_before: int = 0
+    records_read: int = 0
+
+    def actions(self) -> dict[StepName, Callable[[], None]]:
+        return {
+            StepName.CHECK: self.check,
+            StepName.DRAIN: self.drain,
+            StepName.TRANSLATE: self.translate,
+            StepName.PROVE: lambda: _prove(self),
+            StepName.VALIDATE: self.landing.validate,
+            StepName.WRITE: self.landing.write,
+            StepName.READ_BACK: self.landing.read_back,
+            StepName.READ: self.read,
+            StepName.CLEAN_UP: self.clean_up,
+            StepName.REPORT: lambda: None,
+        }
+
+    @property
+    def flow(self) -> FlowNow:
+        return self.rehearsal.flow
+
+    def check(self) -> None:
+        """As the groups stand now; a group that goes on is ahead of its shadow, and harms nobody."""
+        names = tuple(
+            shadowed(plan.group)
+            for plan in self.rehearsal.plan.groups
+            if plan.group.startswith(OWN_GROUP_PREFIX)
+        )
+        groups = read_groups(self.flow, names, Direction.FORWARD)
+        refuse(name_guards(groups, self.rehearsal.names.target))
+        self.shadows = _shadows(groups, self.rehearsal.plan.operation_id)
+        consumed = {place.topic for shadow in self.shadows for place in shadow.commits}
+        topics = consumed | set(self.rehearsal.plan.state)
+        self.until = drain_goal(self.shadows, log_ends(self.flow, topics))
+        self.lag_before = short_of(self.flow, self.until)
+
+    def drain(self) -> None:
+        bring_up(self.flow, self.until, self.drain_port, self.timeout_seconds)
+
+    def translate(self) -> None:
+        missing = short_of(self.flow, self.until)
+        if missing:
+            raise GateError(
+                f"the mirror has not reached the groups' committed offsets: {missing} offsets are missing",
+                remedy="run again",
+            )
+        topics = topics_of(self.shadows) | set(self.rehearsal.plan.state)
+        partitions = partition_facts(self.flow, Direction.FORWARD, topics=topics, complete=True)
+        self.partitions, plans = refined_plans(self.flow, self.shadows, partitions, _RULES, [])
+        state = self.rehearsal.state
+        self.landing.plans = tuple(with_lost_state(plan, state, shadowed(plan.group)) for plan in plans)
+        self.landing.figures = replace(
+            self.landing.figures, rpo_records=missing, reread_records=reread_of(self.landing.plans)
+        )
+
+    def read(self) -> None:
+        """What a consumer of the shadow would get first is what it would have got on the source.
+
+        Raises:
+            CheckFailedError: It would get something else.
+        """
+        parts = list(self._first_records())
+        committed = self.flow.clusters.settings.reads_committed
+        here = self.flow.clusters.source.records([part for part, _ in parts], committed=committed)
+        there = self.flow.clusters.target.records([part for _, part in parts], committed=committed)
+        for source, target in parts:
+            pairs = list(zip(here[source], there[target], strict=False))
+            if any(one.digest != other.digest for one, other in pairs):
+                raise CheckFailedError(
+                    f"the records of {target.place} from offset {target.offsets.start} on differ from the"
+                    f" records of {source.place} from offset {source.offsets.start} on",
+                    remedy="another producer wrote into the mirrored topic, or a log was replaced:"
+                    " `mmtool flow rebuild` derives the offset runs again",
+                )
+            self.records_read += len(pairs)
+
+    def _first_records(self) -> Iterator[tuple[LogPart, LogPart]]:
+        """Behind each offset that was written, on the source and on the target."""
+        for plan in self.landing.plans:
+            wanted = plan.to_write()
+            for verdict in plan.verdicts:
+                if verdict.source is None or verdict.commit is None or verdict.target not in wanted:
+                    continue
+                facts = self.partitions[verdict.source]
+                if facts.map is None or facts.target_log is UNKNOWN:
+                    continue
+                if facts.back is not None:  # records of both sides are among each other
+                    continue
+                about, frontier = facts.map.about, facts.map.upstream_frontier
+                here, there = verdict.commit.offset, wanted[verdict.target].offset
+                behind = range(there, max(there, facts.target_log.log_end))
+                yield (
+                    LogPart(facts.source, about.topic_id, range(here, max(here, frontier)), _FIRST),
+                    LogPart(facts.target, about.target_topic_id, behind, _FIRST),
+                )
+
+    def clean_up(self) -> None:
+        """Shadows are deleted, not only what was committed for them: an empty group is listed for minutes more."""
+        groups = self.landing.ways.target.groups
+        left = {
+            plan.group: problem
+            for plan in self.landing.plans
+            if (problem := groups.delete(plan.group)) is not None
+        }
+        if left:
+            name, problem = next(iter(left.items()))
+            raise CheckFailedError(
+                f"{counted(len(left), 'shadow group')} could not be deleted, for example {name}: {problem}",
+                remedy=f"`mmtool failover rollback {self.rehearsal.plan.operation_id} --execute` deletes what is left",
+            )
+
+
+def _clean_up_after(steps: _Steps) -> None:
+    """What ended the drill is its error; what is left besides is said."""
+    try:
+        steps.clean_up()
+    except CheckFailedError as left:
+        warn(f"{left.message}; {left.remedy}")
+
+
+def emergency_now(side: TargetSide, selection: GroupSelection) -> Costs:
+    """What an emergency would cost at this moment, by what the target knows.
+
+    Raises:
+        RefusedError, UnreachableError, NotAuthorisedError: As `mmtool.failover.modes.emergency.rehearse`.
+    """
+    return costs_of(rehearse_emergency(side, selection).plan)
+
+
+def gate(row: Row, limits: Limits) -> GateError | None:
+    """The error of a drill that missed its limits; None when it met them.
+
+    Args:
+        row: The operation's row; what a rehearsal has not measured misses its limit.
+        limits: ``--max-rto`` and ``--max-reread``.
+    """
+    message = missed(row, limits)
+    if not message:
+        return None
+    if row["state"] == "planned":
+        return GateError(
+            f"nothing was measured: {message}", remedy="add --execute --yes: a rehearsal measures nothing"
+        )
+    return GateError(
+        message,
+        remedy="--report FILE lists the seconds of each step, -o json the re-read records of each partition",
+    )
+
+
+def write_report(path: Path, row: Row) -> None:
+    """Markdown.
+
+    Raises:
+        CheckFailedError: The file cannot be written; the drill itself is over.
+    """
+    try:
+        path.write_text(markdown(row, datetime.now(UTC).isoformat(timespec="seconds")), encoding="utf-8")
+    except OSError as error:
+        raise CheckFailedError(
+            f"the report cannot be written to {path}: {error.strerror}; the drill itself is complete",
+            remedy="name a file in a writable folder",
+        ) from error
+
+
+def drilled_row(drilled: Drilled, emergency: Costs) -> Row:
+    """The operation's row with what was measured besides.
+
+    Args:
+        drilled: A drill that has ended.
+        emergency: What an emergency would have cost, by what the target knew when the drill began.
+    """
+    lost, age = emergency.lost, emergency.oldest_seconds
+    return {
+        **ended_row(drilled),
+        "records_read": drilled.records_read,
+        "lag_records_before": drilled.lag_before,
+        "emergency_rpo_records": None if lost is UNKNOWN else lost,
+        "emergency_knowledge_age_seconds": None if age is UNKNOWN else round(age, 1),
+    }
+
+
+def _prove(steps: _Steps) -> None:
+    ends = plans_by(steps.flow, as_groups(steps.until, steps.rehearsal.plan.state), steps.partitions, _RULES)
+    refuse(state_end_guards(ends, steps.rehearsal.names.target))
+    prove(steps.flow, [*steps.landing.plans, *ends], steps.partitions)

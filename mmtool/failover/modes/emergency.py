@@ -1,0 +1,217 @@
+"""``failover emergency``: the source is lost, and groups go on at the target with what the target knows.
+
+Nothing here speaks to the source. Its topics are marked first, so that a mirror which is still alive, or comes back
+with the source, ships nothing unasked behind the groups' backs.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from mmtool.errors import RefusedError
+from mmtool.failover.modes.cutover import Landing
+from mmtool.failover.modes.outcome import Ended
+from mmtool.failover.modes.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
+from mmtool.failover.operation import operation
+from mmtool.failover.operation.hooks import with_hooks
+from mmtool.failover.operation.marks import Marking
+from mmtool.failover.operation.record_names import names_warnings, refuse_changed_on_target
+from mmtool.failover.operation.states import START
+from mmtool.failover.operation.step_hooks import after_step
+from mmtool.failover.report.seen import seen_of_target
+from mmtool.insight.applications import app_state_on_target
+from mmtool.insight.target_alone import identity_on_target, look_at_target
+from mmtool.plan.failover.emergency import Unknowns, costs_of, plan_emergency, told_before
+from mmtool.plan.failover.failover_plan import active_guards
+from mmtool.plan.failover.half_transactions import partly_mirrored_risk, transactions_on_target
+from mmtool.plan.failover.state_lag import state_lags
+from mmtool.plan.failover.steps import StepName, topics_of
+from mmtool.plan.groups.applications import state_warnings
+from mmtool.plan.groups.commit_metadata import position_map_warnings
+from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.groups.units import dependencies
+from mmtool.translation.known import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from mmtool.failover.modes.cutover import Ways
+    from mmtool.failover.operation.operation import StepLog
+    from mmtool.failover.operation.states import Standing
+    from mmtool.insight.target_alone import TargetNow, TargetSide
+    from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.plan.records.marks import FailedOverRecord
+    from mmtool.plan.words import Names
+
+
+@dataclass(frozen=True, slots=True)
+class EmergencyRehearsal(SavableRehearsal):
+    """With the way to look at the target again.
+
+    Attributes:
+        identity: The flow, as far as its topics' names go.
+        unknowns: Where groups go on in partitions that nobody knows their position of.
+        left: Topics that had failed over already.
+    """
+
+    side: TargetSide = field(kw_only=True)
+    identity: FlowIdentity = field(kw_only=True)
+    unknowns: Unknowns = field(kw_only=True)
+    left: frozenset[str] = field(kw_only=True)
+
+    @property
+    def at_risk(self) -> bool:
+        """Whether records or state may be lost, so that somebody has to accept it."""
+        lost = costs_of(self.plan).lost
+        return self.moves and (lost is UNKNOWN or lost > 0 or any(lag.is_at_risk for lag in self.plan.lags))
+
+
+def rehearse(
+    side: TargetSide,
+    selection: GroupSelection,
+    unknowns: Unknowns = Unknowns.LEAVE,
+    *,
+    operation_id: str | None = None,
+    without_state: bool = False,
+) -> EmergencyRehearsal:
+    """The plan for the selected groups, from what the target says now; nothing is changed.
+
+    Args:
+        side: The flow.
+        selection: Which groups.
+        unknowns: Where groups go on in partitions that nobody knows their position of.
+        operation_id: Of an operation that has its name already.
+        without_state: Kafka Streams applications go also where their state does not.
+
+    Raises:
+        RefusedError: No group is selected, mirrored topics would get other names, or stored state cannot be read.
+        UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
+    """
+    now = look_at_target(side, selection, int(time.time() * 1000))
+    refuse_changed_on_target(now, operation_id)
+    if not now.facts.groups and not now.facts.unknown and now.facts.partitions:
+        raise RefusedError(
+            f"no group matches: {side.target.alias} has no checkpoint of one",
+            remedy="see -g, --groups and groups.exclude; groups without checkpoints are unknown to the target",
+        )
+    names = names_of(side.settings)
+    state = app_state_on_target(now, without=without_state)
+    lags = tuple(state_lags(state, now.facts, now.seen_ms))
+    plan = plan_emergency(operation_id or new_operation_id(), names, now.facts, unknowns, state)
+    plan = with_hooks(replace(plan, lags=lags), side.settings.hooks)
+    maps = position_map_warnings(now.facts.groups, names.source, names.target)
+    warnings = (
+        *now.warnings,
+        *names_warnings(now),
+        *maps,
+        *state_warnings(state, names.target),
+        *(lag.sentence(names) for lag in lags),
+    )
+    warnings = (*warnings, *told_before(plan, names, now.facts.silent_seconds), *_transactions(now, names))
+    if selection.unit is not None:
+        moving = [group.group for group in now.facts.groups]
+        warnings = (*warnings, *dependencies(selection.unit, now.read_by, moving, names))
+    return EmergencyRehearsal(
+        side.settings,
+        now.source_id,
+        now.target_id,
+        plan,
+        warnings,
+        side=side,
+        identity=now.identity,
+        unknowns=unknowns,
+        left=frozenset(now.control.failed_over),
+        state=state,
+        seen=seen_of_target(now, plan.groups),
+    )
+
+
+def _transactions(now: TargetNow, names: Names) -> Iterator[str]:
+    """Of the topics that the selected groups read."""
+    read = {place.topic for group in now.facts.groups for place in group.commits}
+    known = now.facts.partitions.items()
+    maps = {place: one.map for place, one in known if one.map is not None and place.topic in read}
+    sentence = partly_mirrored_risk(transactions_on_target(maps, now.facts.source_ends), names)
+    if sentence:
+        yield sentence
+
+
+def execute(rehearsal: EmergencyRehearsal, ways: Ways, log: StepLog, *, since: Standing = START) -> Ended:
+    """Do what was rehearsed; ``since`` says where the operation is, when it is taken up again.
+
+    Raises:
+        MmtoolError: It could not be put on record that it begins; nothing was done.
+    """
+    steps = EmergencySteps(rehearsal, Landing.of(ways, rehearsal.plan))
+    planned, after = operation.Operation(rehearsal.plan, since), after_step(ways.hooks, steps.landing)
+    begun = steps.marking.begun(since)
+    ended = operation.run(planned, steps.actions(), log, steps.undo(), after, begun)
+    return Ended(rehearsal, ended, steps.landing)
+
+
+@dataclass(slots=True)
+class EmergencySteps:
+    """What each step does, and what it leaves for the next."""
+
+    rehearsal: EmergencyRehearsal
+    landing: Landing
+
+    def actions(self) -> dict[StepName, Callable[[], None]]:
+        return {
+            StepName.CHECK: self.check,
+            StepName.MARK: self.mark,
+            StepName.TRANSLATE: self.translate,
+            StepName.VALIDATE: self.landing.validate,
+            StepName.WRITE: self.landing.write,
+            StepName.READ_BACK: self.landing.read_back,
+            StepName.HAND_OVER: self.landing.hand_over,
+            StepName.REPORT: self.report,
+        }
+
+    def undo(self) -> dict[StepName, Callable[[], None]]:
+        return {StepName.MARK: self.marking.take_back}
+
+    @property
+    def marking(self) -> Marking:
+        return Marking(self.landing, self._marks)
+
+    def check(self) -> None:
+        """Nobody is at work on the target, and nobody else runs an operation."""
+        ways = self.landing.ways
+        ways.seat.join()
+        refuse(active_guards(self._look().facts.groups, self.rehearsal.names))
+        self.landing.giving_way()
+
+    def mark(self) -> None:
+        plan = self.rehearsal.plan
+        self.marking.mark(sorted({*topics_of(plan.groups), *plan.state}))
+
+    def _marks(self) -> Mapping[str, FailedOverRecord]:
+        _, control = identity_on_target(self.rehearsal.side)
+        return control.failed_over
+
+    def translate(self) -> None:
+        """Again, behind the marks: a mirror that is still alive may have brought more until then."""
+        rehearsal = self.rehearsal
+        plan = plan_emergency(
+            rehearsal.plan.operation_id,
+            rehearsal.names,
+            self._look().facts,
+            rehearsal.unknowns,
+            rehearsal.state,
+        )
+        refuse(plan.guards)
+        self.landing.plans, self.landing.risks = plan.groups, plan.risks
+        costs = costs_of(plan)
+        lost = None if costs.lost is UNKNOWN else costs.lost
+        self.landing.figures = replace(self.landing.figures, rpo_records=lost, reread_records=costs.reread)
+
+    def report(self) -> None:
+        """All that is to be said is measured by now: the source cannot be asked."""
+
+    def _look(self) -> TargetNow:
+        chosen = GroupSelection(tuple(plan.group for plan in self.rehearsal.plan.groups))
+        now_ms, left = int(self.landing.ways.now() * 1000), self.rehearsal.left
+        return look_at_target(self.rehearsal.side, chosen, now_ms, left=left)

@@ -1,0 +1,431 @@
+"""``failover failback``: the source is back, and groups go home to it, behind what diverged there.
+
+Nothing is written at home before the diverged records are where they were asked to go. What was born away comes home
+by the way back, which is another flow with offset runs of its own; groups are placed by both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from mmtool.errors import RefusedError, UsageError
+from mmtool.failover.diverged.tail_file import default_name, export_tail, read_export
+from mmtool.failover.diverged.tail_writer import Salvage, refuse_topic
+from mmtool.failover.diverged.tails import find_tail
+from mmtool.failover.modes.both_ways import BothWays
+from mmtool.failover.modes.cutover import Landing, ways_on
+from mmtool.failover.modes.drain import bring_up
+from mmtool.failover.modes.failback_steps import HomeLook, at_home_already, stay, told
+from mmtool.failover.modes.outcome import Ended
+from mmtool.failover.modes.proof import prove, state_end_guards
+from mmtool.failover.modes.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
+from mmtool.failover.operation import operation
+from mmtool.failover.operation.hooks import with_hooks
+from mmtool.failover.operation.marks import Marking, release
+from mmtool.failover.operation.record_names import refuse_changed_names
+from mmtool.failover.operation.states import START
+from mmtool.failover.operation.step_hooks import after_step
+from mmtool.failover.report.rows import reread_of
+from mmtool.failover.report.seen import seen_of_flow
+from mmtool.insight.applications import app_state_back, as_groups
+from mmtool.insight.partitions import partition_facts
+from mmtool.insight.progress_of import log_ends
+from mmtool.insight.translation import (
+    look,
+    metadata_warnings,
+    plans_by,
+    read_groups,
+    selected_groups,
+    selection_warnings,
+)
+from mmtool.plan.failover.divergence import TO_FILE, Replay
+from mmtool.plan.failover.failback import plan_failback
+from mmtool.plan.failover.failover_plan import active_guards, drain_goal, moved_meanwhile, state_guards
+from mmtool.plan.failover.replay import replay_guards
+from mmtool.plan.failover.steps import StepName
+from mmtool.plan.groups.applications import state_warnings
+from mmtool.plan.groups.offsets import Direction, Rules, ever_ran
+from mmtool.plan.words import Names, few
+from mmtool.translation.refusals import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from pathlib import Path
+
+    from mmtool.config import FlowSettings
+    from mmtool.failover.diverged.tail_writer import TailTools
+    from mmtool.failover.diverged.tails import FoundTails
+    from mmtool.failover.modes.cutover import Ways
+    from mmtool.failover.modes.drain import DrainPort
+    from mmtool.failover.operation.operation import StepLog
+    from mmtool.failover.operation.records import Recorded
+    from mmtool.failover.operation.states import Standing
+    from mmtool.insight.flow_now import FlowClusters, FlowNow
+    from mmtool.kafka.ports import BatchesPort
+    from mmtool.plan.failover.divergence import Diverged
+    from mmtool.plan.failover.failback import Homecoming
+    from mmtool.plan.failover.failback_facts import HomeFacts
+    from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.plan.groups.facts import GroupFacts, GroupSelection, SelectedGroups
+    from mmtool.plan.records.marks import FailedOverRecord
+    from mmtool.translation.types import TopicPartition, UpstreamOffset
+
+
+@dataclass(frozen=True, slots=True)
+class FailbackRehearsal(SavableRehearsal):
+    """With the flows whose clusters have answered.
+
+    Attributes:
+        selection_said: Warnings about the selection.
+        homecoming: What of the diverged tail groups pass over.
+        tails: All that diverged, of the topics that the groups read.
+        held: Those topics: nothing of them is mirrored while groups go home.
+    """
+
+    selection_said: tuple[str, ...] = field(kw_only=True)
+    ways: BothWays = field(kw_only=True)
+    homecoming: Homecoming = field(kw_only=True)
+    tails: FoundTails = field(kw_only=True)
+    held: tuple[str, ...] = field(kw_only=True)
+
+
+def look_both_ways(
+    clusters: FlowClusters, back: FlowClusters, home: BatchesPort, away: BatchesPort
+) -> BothWays:
+    """Both flows, once their clusters have answered.
+
+    Raises:
+        As `look`, but for a way back that has no topic.
+    """
+    flow = look(clusters)
+    try:
+        return BothWays(flow, look(back), home, away)
+    except UsageError as error:
+        if error.code != UsageError.code:
+            raise
+        return BothWays(flow, None, home, away)
+
+
+def rehearse(
+    ways: BothWays,
+    selection: GroupSelection,
+    *,
+    operation_id: str | None = None,
+    diverged: Diverged = TO_FILE,
+    without_state: bool = False,
+) -> FailbackRehearsal:
+    """The plan for the selected groups, from what both clusters say now; nothing is changed.
+
+    Args:
+        ways: The flow and its way back.
+        selection: Which groups.
+        operation_id: Of an operation that has its name already.
+        diverged: What becomes of the diverged tail.
+        without_state: Kafka Streams applications go also where their state does not.
+
+    Raises:
+        RefusedError: No group is selected, names have changed, the tail's topic cannot take it, or state is unreadable.
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a part.
+    """
+    selected = _selected(ways.flow, selection)
+    groups = read_groups(ways.flow, selected.known, Direction.REVERSE)
+    state = app_state_back(ways.flow, ways.back, selected.known, without=without_state)
+    looked = HomeLook(ways, groups, state)
+    _refuse_changed_names(ways, looked)
+    control = ways.flow.clusters.state.control(ways.flow.identity)
+    if not (ever_ran(looked.mirrored.values()) or control.failed_over or control.moved):
+        raise _never_left(ways.flow.clusters.settings)
+    tails = looked.tails()
+    settings, identity = ways.flow.clusters.settings, ways.flow.identity
+    name = operation_id or new_operation_id()
+    facts = looked.facts(tails, selected.unknown)
+    refuse_topic(diverged, ways.flow, tails, looked.taken)
+    homecoming = plan_failback(name, names_of(settings), facts, diverged, control.failed_over.keys())
+    homecoming = replace(homecoming, plan=with_hooks(homecoming.plan, settings.hooks))
+    selection_said = (
+        *selection_warnings(selected),
+        *metadata_warnings(ways.flow, groups, Direction.REVERSE),
+        *state_warnings(homecoming.state, settings.source.alias),
+    )
+    still_mirrored = set(facts.topics) - control.failed_over.keys()
+    return FailbackRehearsal(
+        settings,
+        identity.source_id,
+        identity.target_id,
+        homecoming.plan,
+        (
+            *selection_said,
+            *_warnings(tails, homecoming, facts, names_of(settings), still_mirrored),
+            *at_home_already(homecoming.plan.groups, control.moved, names_of(settings)),
+        ),
+        state=state,
+        selection_said=selection_said,
+        seen=seen_of_flow(ways.flow, groups, homecoming.plan.groups),
+        ways=ways,
+        homecoming=homecoming,
+        tails=tails,
+        held=facts.topics,
+    )
+
+
+def _selected(flow: FlowNow, selection: GroupSelection) -> SelectedGroups:
+    selected = selected_groups(flow, selection, Direction.REVERSE)
+    if not selected.known and not selected.unknown:
+        raise RefusedError(
+            "no group matches: there is nothing to fail back", remedy="see -g, --groups and groups.exclude"
+        )
+    return selected
+
+
+def _refuse_changed_names(ways: BothWays, looked: HomeLook) -> None:
+    """Of the flow and of its way back, as far as the engine runs each of them."""
+    for flow, read in ((ways.flow, looked.topics), (ways.back, looked.read)):
+        if flow is not None:
+            refuse_changed_names(flow, read, _only(flow.clusters.settings, read))
+
+
+def _never_left(settings: FlowSettings) -> RefusedError:
+    here, there = settings.source.alias, settings.target.alias
+    return RefusedError(
+        f"flow {settings.name} never ran and moved no group: there is nothing to fail back to {here}",
+        remedy=f"name the flow of the earlier failover; for groups that now run on {here}: -s {there} -t"
+        f" {here}",
+        code=Reason.NEVER_RAN,
+    )
+
+
+def _warnings(
+    tails: FoundTails,
+    homecoming: Homecoming,
+    facts: HomeFacts,
+    names: Names,
+    still_mirrored: Collection[str] = (),
+) -> tuple[str, ...]:
+    return (*told(tails, homecoming, names, still_mirrored), *stay(facts, names))
+
+
+def execute(
+    rehearsal: FailbackRehearsal,
+    drain: DrainPort,
+    ways: Ways,
+    log: StepLog,
+    *,
+    folder: Path,
+    timeout_seconds: float | None = None,
+    since: Standing = START,
+    tools: TailTools | None = None,
+) -> Ended:
+    """Do what was rehearsed.
+
+    Args:
+        rehearsal: An executable one.
+        drain: Brings mirrors up, in either direction.
+        ways: To the cluster that is home, the journal, the flow's owner.
+        log: Is told of every step.
+        folder: Where the diverged records are written.
+        timeout_seconds: For each drain; None waits as long as it takes.
+        since: Where the operation is, when it is taken up again.
+        tools: What the diverged records are written with where they go to another place than a file.
+
+    Raises:
+        MmtoolError: It could not be put on record that it begins; nothing was done.
+    """
+    salvage = None if tools is None else salvage_of(rehearsal.ways, rehearsal.plan, tools, ways)
+    steps = _Steps(rehearsal, drain, Landing.of(ways, rehearsal.plan), folder, timeout_seconds, salvage)
+    planned, after = operation.Operation(rehearsal.plan, since), after_step(ways.hooks, steps.landing)
+    begun = steps.marking.begun(since)
+    ended = operation.run(planned, steps.actions(), log, {StepName.MARK: steps.unmark}, after, begun)
+    return Ended(steps.rehearsal, ended, steps.landing)
+
+
+def salvage_of(both: BothWays, plan: FailoverPlan, tools: TailTools, ways: Ways) -> Salvage:
+    """Of an operation whose diverged records go to another place than a file."""
+    return Salvage(both.flow, both.home, plan.diverged, tools, ways.journal, plan.operation_id)
+
+
+def give_up(both: BothWays, found: Recorded, tools: TailTools, ways: Ways) -> None:
+    """End a replay that may be done in part: what is away as new records is passed over, and no more is written.
+
+    Args:
+        both: The flow and its way back.
+        found: The operation.
+        tools: What it was writing with.
+        ways: To its journal.
+
+    Raises:
+        RefusedError: Which records are written cannot be told (``ambiguous``).
+        MmtoolError: As the clusters answer; nothing was changed.
+    """
+    assert found.tail is not None
+    flow = both.flow.narrowed_to({place.topic for place in found.tail.parts})
+    tails = find_tail(flow, source=both.home, target=both.away)
+    salvage_of(both, found.operation.plan, tools, ways).give_up(tails)
+
+
+@dataclass(slots=True)
+class _Steps:
+    """What each step does, and what it leaves for the next."""
+
+    rehearsal: FailbackRehearsal
+    drain_port: DrainPort
+    landing: Landing
+    folder: Path
+    timeout_seconds: float | None
+    salvage: Salvage | None
+    groups: list[GroupFacts] = field(default_factory=list)
+
+    def actions(self) -> dict[StepName, Callable[[], None]]:
+        return {
+            StepName.CHECK: self.check,
+            StepName.DRAIN: self.drain,
+            StepName.MARK: self.mark,
+            StepName.FIND: self.find,
+            StepName.EXPORT: self.export,
+            StepName.DRAIN_BACK: self.drain_back,
+            StepName.TRANSLATE: self.translate,
+            StepName.VALIDATE: self.validate,
+            StepName.WRITE: self.landing.write,
+            StepName.READ_BACK: self.landing.read_back,
+            StepName.HAND_OVER: self.landing.hand_over,
+            StepName.RELEASE: lambda: release(self.landing.ways, self.rehearsal.plan.released),
+            StepName.REPORT: lambda: None,
+        }
+
+    @property
+    def both(self) -> BothWays:
+        return self.rehearsal.ways
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """At home: held while groups go there."""
+        return self.rehearsal.held
+
+    @property
+    def turned(self) -> Names:
+        names = self.rehearsal.names
+        return Names(names.target, names.source)
+
+    def check(self) -> None:
+        """The groups stand still on both sides, and nobody else is at it."""
+        self.landing.ways.seat.join()
+        self.groups = self._read()
+        refuse(active_guards(self.groups, self.turned))
+        self.landing.giving_way()
+        if self.salvage is not None:
+            self.salvage.check()
+
+    def drain(self) -> None:
+        """What is not held is mirrored to its end: nothing of it diverges then."""
+        self._drain(self.both.flow, set(self.topics) - self._marks().keys(), [])
+
+    @property
+    def marking(self) -> Marking:
+        return Marking(self.landing, self._marks)
+
+    def mark(self) -> None:
+        """Topics that an emergency has marked keep its mark until groups are at home."""
+        self.marking.mark(self.topics)
+
+    def unmark(self) -> None:
+        held = sorted(self.marking.own())
+        if held and self.salvage is not None and self.salvage.is_half_way:
+            raise RefusedError(
+                f"{few(held)} would be mirrored again, and the records that are already replayed a second"
+                " time",
+                remedy=ways_on(self.rehearsal.plan.operation_id),
+                code="open_operation",
+            )
+        self.marking.take_back()
+
+    def _marks(self) -> Mapping[str, FailedOverRecord]:
+        flow = self.both.flow
+        return flow.clusters.state.control(flow.identity).failed_over
+
+    def find(self) -> None:
+        """Again, now that nothing moves away any more."""
+        self.rehearsal = replace(self.rehearsal, tails=self._look().tails())
+
+    def export(self) -> None:
+        """To where it was asked to go."""
+        if self.salvage is None:
+            self._into_file()
+            return
+        tails, replayed = self.rehearsal.tails, self.rehearsal.plan.diverged == Replay()
+        # old state, written away as new records, would be the newest there
+        self.salvage.write(tails.without(self.rehearsal.state.names if replayed else ()), self._check_tail)
+        self.rehearsal = replace(self.rehearsal, tails=self.salvage.whole(tails))
+
+    def _check_tail(self, tails: FoundTails) -> None:
+        """As in the rehearsal, now that nothing moves away any more."""
+        look, plan = self._look(), self.rehearsal.plan
+        refuse_topic(plan.diverged, self.both.flow, tails, look.taken)
+        if plan.diverged == Replay():
+            refuse(replay_guards(self.rehearsal.names, look.facts(tails), self.topics))
+
+    def _into_file(self) -> None:
+        """One that is never replaced; one of the same failback that is whole is kept."""
+        tails, name = self.rehearsal.tails, self.rehearsal.plan.operation_id
+        if not tails.to_export:
+            return
+        path = self.folder / default_name(name)
+        if path.exists() and read_export(path).holds(tails):
+            return
+        export_tail(
+            self.both.home, tails, path, operation_id=name, source_cluster_id=str(self.rehearsal.source_id)
+        )
+
+    def drain_back(self) -> None:
+        """All that the groups can have read away and that was born there, and the state of applications."""
+        back, state = self.both.back, self.rehearsal.plan.state
+        if back is not None:
+            names = {place.topic for group in self.groups for place in group.commits} | set(state)
+            until = self._drain(back, names, self.groups)
+            if readers := as_groups(until, state):
+                partitions = partition_facts(back, Direction.FORWARD, topics=state, complete=True)
+                ends = plans_by(back, readers, partitions, Rules(Direction.FORWARD))
+                refuse(state_end_guards(ends, self.rehearsal.names.source))
+                prove(back, ends, partitions)
+
+    def _drain(
+        self, flow: FlowNow, topics: Collection[str], groups: list[GroupFacts]
+    ) -> Mapping[TopicPartition, UpstreamOffset]:
+        until = drain_goal(groups, log_ends(flow, topics))
+        only = _only(flow.clusters.settings, {place.topic for place in until})
+        bring_up(flow, until, self.drain_port, self.timeout_seconds, run=only)
+        return until
+
+    def _look(self) -> HomeLook:
+        return HomeLook(self.both, self.groups, self.rehearsal.state)
+
+    def translate(self) -> None:
+        """By both directions' runs, behind the tail that was exported."""
+        rehearsal = self.rehearsal
+        facts = self._look().facts(rehearsal.tails)
+        plan = rehearsal.plan
+        homecoming = plan_failback(plan.operation_id, rehearsal.names, facts, plan.diverged, self.topics)
+        refuse(state_guards(homecoming.state, rehearsal.names.source))
+        warnings = _warnings(rehearsal.tails, homecoming, facts, rehearsal.names)
+        self.rehearsal = replace(rehearsal, warnings=(*rehearsal.selection_said, *warnings))
+        self.landing.plans = homecoming.plan.groups
+        self.landing.figures = replace(
+            self.landing.figures,
+            rpo_records=0,
+            reread_records=reread_of(self.landing.plans),
+            diverged_records=homecoming.diverged_records,
+        )
+
+    def validate(self) -> None:
+        now = self._read()
+        refuse(active_guards(now, self.turned))
+        refuse(moved_meanwhile(self.groups, now, self.turned.source))
+        self.landing.validate()
+
+    def _read(self) -> list[GroupFacts]:
+        names = [plan.group for plan in self.rehearsal.plan.groups]
+        return read_groups(self.both.flow, names, Direction.REVERSE, stable=True)
+
+
+def _only(settings: FlowSettings, topics: Collection[str]) -> FlowSettings:
+    """A way back that the file does not enable is run for what is needed, and for nothing else."""
+    return settings if settings.enabled else settings.for_topics(topics)

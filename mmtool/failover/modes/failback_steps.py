@@ -1,0 +1,195 @@
+"""What a failback looks at before it does anything, and what an operator is told of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.failover.diverged.tail_file import default_name
+from mmtool.failover.diverged.tails import TailKind, find_tail
+from mmtool.insight.partitions import partition_facts
+from mmtool.plan.failover.divergence import Replay, ToFile, ToTopic
+from mmtool.plan.failover.failback_facts import HomeFacts
+from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.words import counted, few
+from mmtool.translation.answers import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from mmtool.failover.diverged.tails import FoundTail, FoundTails
+    from mmtool.failover.modes.both_ways import BothWays
+    from mmtool.plan.failover.failback import Homecoming
+    from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.plan.groups.applications import AppState
+    from mmtool.plan.groups.facts import GroupFacts
+    from mmtool.plan.groups.offsets import GroupPlan
+    from mmtool.plan.words import Names
+    from mmtool.translation.types import TopicPartition
+
+
+class HomeLook:
+    """One look at both clusters, for some groups.
+
+    Attributes:
+        mirrored: As in `HomeFacts`.
+        read: The topics that the groups read, by their names where the groups are.
+        topics: At home, of those that the groups read.
+    """
+
+    def __init__(self, ways: BothWays, groups: list[GroupFacts], state: AppState) -> None:
+        self._ways, self._groups, self._state = ways, groups, state
+        self._going = {group.group for group in groups}
+        self.read = {place.topic for group in groups for place in group.commits} | set(state.moved)
+        self.mirrored = partition_facts(ways.flow, Direction.REVERSE, topics=self.read, complete=True)
+        self.topics = self._at_home(self.read)
+
+    @property
+    def taken(self) -> set[str]:
+        """Every topic at home that the failback is about: the flow's, and those that the way back makes."""
+        back = self._ways.back
+        brought = set() if back is None else {back.remote(topic) for topic in back.topics}
+        one_name = self._ways.flow.clusters.settings.keeps_names
+        return self.topics if one_name else self.topics | brought
+
+    def _at_home(self, names: Collection[str]) -> set[str]:
+        return {facts.source.topic for at, facts in self.mirrored.items() if at.topic in names}
+
+    def kept(self) -> dict[str, list[str]]:
+        """Topics that groups which were moved and stay away read as well, and which groups.
+
+        A group that cannot be asked may read any of them.
+        """
+        flow, found = self._ways.flow, dict[str, list[str]]()
+        staying = sorted(flow.clusters.state.control(flow.identity).moved.keys() - self._going)
+        told = flow.clusters.target.groups.commits_each(staying)
+        for topic in self.topics if told.failed else ():
+            found[topic] = [f"{name} (its commits cannot be read)" for name in sorted(told.failed)]
+        for name, commits in told.items():
+            for topic in self._at_home({place.topic for place in commits}) & self.topics:
+                found.setdefault(topic, []).append(name)
+        return found
+
+    def tails(self) -> FoundTails:
+        """What diverged at home, of those topics."""
+        flow = self._ways.flow.narrowed_to(self.topics)
+        return find_tail(flow, source=self._ways.home, target=self._ways.away)
+
+    def facts(self, tails: FoundTails, unknown: Iterable[str] = ()) -> HomeFacts:
+        back = self._ways.back
+        born = (
+            {} if back is None else partition_facts(back, Direction.FORWARD, topics=self.read, complete=True)
+        )
+        one_name = self._ways.flow.clusters.settings.keeps_names
+        found = {part.place: part.tail for part in tails.partitions}
+        topics = tuple(sorted(self.topics))
+        return HomeFacts(
+            tuple(self._groups),
+            tuple(unknown),
+            self.mirrored,
+            born,
+            found,
+            one_name,
+            topics,
+            self.kept(),
+            self._state,
+        )
+
+
+def told(
+    tails: FoundTails, homecoming: Homecoming, names: Names, still_mirrored: Collection[str] = ()
+) -> Iterable[str]:
+    """What an operator must know of the diverged tail before agreeing.
+
+    Args:
+        tails: As they were found.
+        homecoming: What of them groups pass over.
+        names: Of the clusters.
+        still_mirrored: Topics at home that no mark holds yet: what is behind the frontier there comes over first.
+    """
+    diverged = [found for found in tails.to_export if found.place.topic not in still_mirrored]
+    coming = [found for found in tails.to_export if found.place.topic in still_mirrored]
+    if diverged:
+        yield _diverged(diverged, homecoming, names)
+    if coming:
+        where = f"{names.source} are not on {names.target} yet ({_places(coming)})"
+        yield f"{_counted(coming)} of {where}: they are mirrored first"
+    ahead = sum(homecoming.ahead.get(found.place, 0) for found in diverged)
+    if ahead:
+        yield (
+            f"groups that lagged on {names.target} will read {counted(ahead, 'diverged record')} on {names.source}"
+        )
+    for found in tails.partitions:
+        if found.kind is TailKind.CUT:
+            yield f"{found.place}: {names.source} has lost records that {names.target} has"
+        if found.strangers:
+            yield (
+                f"{found.place}: another producer wrote {counted(found.strangers, 'record')} into its"
+                f" mirror on {names.target}; they are not copied to {names.source}, and groups that have"
+                f" not read them on {names.target} miss them"
+            )
+        if found.undecided:
+            yield (
+                f"{found.place}: {counted(found.undecided, 'offset')} belong to an open transaction or"
+                " follow it"
+            )
+
+
+def _diverged(found: list[FoundTail], homecoming: Homecoming, names: Names) -> str:
+    passed = sum(homecoming.passed.get(one.place, 0) for one in found)
+    return (
+        f"{_counted(found)} of {names.source} never reached {names.target} ({_places(found)}):"
+        f" {_whereto(homecoming.plan, names)}, and groups skip {passed:,} of them"
+    )
+
+
+def _counted(found: list[FoundTail]) -> str:
+    up_to = any(one.kind is TailKind.AT_MOST or not one.tail.is_final for one in found)
+    return "up to " * up_to + counted(sum(one.tail.records for one in found), "record")
+
+
+def _places(found: list[FoundTail]) -> str:
+    return few([one.place for one in found], 3)
+
+
+def _whereto(plan: FailoverPlan, names: Names) -> str:
+    match plan.diverged:
+        case ToFile():
+            return f"exported to {default_name(plan.operation_id)}"
+        case ToTopic(topic):
+            return f"written into topic {topic} of {names.source}"
+        case Replay():
+            return (
+                f"produced again into the same topics of {names.target}, and mirrored from there to"
+                f" {names.source}"
+            )
+
+
+def stay(facts: HomeFacts, names: Names) -> Iterable[str]:
+    for topic, groups in sorted(facts.kept.items()):
+        read, do = ("reads", "does") if len(groups) == 1 else ("read", "do")
+        yield f"{topic} stays failed over: {few(groups)} {read} it on {names.target} and {do} not fail back"
+
+
+def at_home_already(plans: Iterable[GroupPlan], moved: Collection[str], names: Names) -> Iterator[str]:
+    """Groups that no failover has moved away on record, and that would skip what they have not read at home.
+
+    Who moved by hand is not on record either; of who never went, the offsets away are copies of older ones.
+    """
+    for plan in plans:
+        ahead = {} if plan.group in moved else dict(_skipped(plan))
+        if ahead:
+            yield (
+                f"no recorded failover moved group {plan.group} to {names.target}, and it would skip"
+                f" {counted(sum(ahead.values()), 'record')} on {names.source}"
+                f" ({few(sorted(map(str, ahead)), 3)}): leave it out unless it has read them on"
+                f" {names.target}"
+            )
+
+
+def _skipped(plan: GroupPlan) -> Iterator[tuple[TopicPartition, int]]:
+    for verdict in plan.verdicts:
+        answer, before, place = verdict.answer, verdict.before, verdict.source
+        if verdict.refusal is not None or answer is None or before is None or place is None:
+            continue
+        if not isinstance(answer, Refused) and answer.offset > before.offset:
+            yield place, answer.offset - before.offset

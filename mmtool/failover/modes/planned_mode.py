@@ -1,0 +1,320 @@
+"""``failover planned``: groups that stand still go on at the target exactly where they stopped.
+
+The source's consumers have been stopped by the operator. The mirror is drained to where the source ended when the
+groups were found standing still, so nothing that a group could have read there is missing on the target, and each
+commit has an exact answer. Without a fence producers may go on; with one, the source has ended for good.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from mmtool.errors import GateError, RefusedError
+from mmtool.failover.fence.steps import TRANSACTION_SECONDS, FenceSteps, came_since, refuse_late_records
+from mmtool.failover.modes.cutover import Landing
+from mmtool.failover.modes.drain import bring_up
+from mmtool.failover.modes.outcome import Ended
+from mmtool.failover.modes.proof import prove, state_end_guards
+from mmtool.failover.modes.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
+from mmtool.failover.operation import operation
+from mmtool.failover.operation.hooks import with_hooks
+from mmtool.failover.operation.record_names import refuse_changed_names
+from mmtool.failover.operation.states import START
+from mmtool.failover.operation.step_hooks import after_step
+from mmtool.failover.report.rows import reread_of
+from mmtool.failover.report.seen import seen_of_flow
+from mmtool.insight.applications import app_state, as_groups
+from mmtool.insight.partitions import partition_facts
+from mmtool.insight.progress_of import log_ends, short_of
+from mmtool.insight.readers import readers_of
+from mmtool.insight.translation import (
+    metadata_warnings,
+    plan_groups,
+    plans_by,
+    read_groups,
+    refined_plans,
+    selected_groups,
+    selection_warnings,
+    topics_of,
+)
+from mmtool.plan.failover.failover_plan import (
+    Guard,
+    active_guards,
+    blocking_guards,
+    drain_goal,
+    moved_meanwhile,
+    plan_planned,
+)
+from mmtool.plan.failover.fence_plan import NO_FENCE, topics_to_fence
+from mmtool.plan.failover.steps import StepName
+from mmtool.plan.groups.applications import state_warnings, with_lost_state
+from mmtool.plan.groups.offsets import Direction, Rules, unknown_group
+from mmtool.plan.groups.units import dependencies
+from mmtool.translation.types import UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from mmtool.failover.fence.steps import FenceAsked
+    from mmtool.failover.modes.cutover import Ways
+    from mmtool.failover.modes.drain import DrainPort
+    from mmtool.failover.operation.operation import StepLog
+    from mmtool.failover.operation.states import Standing
+    from mmtool.insight.flow_now import FlowNow
+    from mmtool.plan.groups.facts import GroupFacts, GroupSelection
+    from mmtool.plan.groups.offsets import PartitionFacts
+    from mmtool.translation.answers import SourceLog
+    from mmtool.translation.types import TopicPartition
+
+_RULES = Rules(Direction.FORWARD)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRehearsal(SavableRehearsal):
+    """With the flow whose clusters have answered, and the ways to a fence where one is asked for."""
+
+    flow: FlowNow = field(kw_only=True)
+    asked: FenceAsked | None = field(default=None, kw_only=True)
+
+
+def rehearse(
+    flow: FlowNow,
+    selection: GroupSelection,
+    *,
+    operation_id: str | None = None,
+    fence: FenceAsked | None = None,
+    without_state: bool = False,
+) -> PlannedRehearsal:
+    """The plan for the selected groups, from what both clusters say now; nothing is changed.
+
+    Args:
+        flow: Which flow.
+        selection: Which groups.
+        operation_id: Of an operation that has its name already.
+        fence: What keeps producers off the source.
+        without_state: Kafka Streams applications go also where their state does not.
+
+    Raises:
+        RefusedError: No group is selected, mirrored topics would get other names, or stored state cannot be read.
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a part.
+    """
+    selected = selected_groups(flow, selection, Direction.FORWARD)
+    if not selected.known and not selected.unknown:
+        raise RefusedError(
+            "no group matches: there is nothing to move", remedy="see -g, --groups and groups.exclude"
+        )
+    groups = read_groups(flow, selected.known, Direction.FORWARD)
+    refuse_changed_names(flow, topics_of(groups))
+    plans = [
+        *plan_groups(flow, groups, _RULES),
+        *(unknown_group(name, Direction.FORWARD) for name in selected.unknown),
+    ]
+    settings, identity = flow.clusters.settings, flow.identity
+    fenced = NO_FENCE if fence is None else fence.plan(topics_to_fence(groups, flow.topics))
+    state, names = app_state(flow, selected.known, without=without_state), names_of(settings)
+    plan = plan_planned(operation_id or new_operation_id(), names, groups, plans, fenced, state)
+    plan = with_hooks(plan, settings.hooks)
+    warnings = (
+        *selection_warnings(selected),
+        *metadata_warnings(flow, groups, Direction.FORWARD),
+        *state_warnings(state, names.target),
+        *_idle_warnings(flow, groups),
+        *_around(flow, selection, selected.known),
+        *(f"{told.sentence}{'; ' * bool(told.remedy)}{told.remedy}" for told in fenced.rules.warnings),
+    )
+    ids, seen = (identity.source_id, identity.target_id), seen_of_flow(flow, groups, plans)
+    return PlannedRehearsal(settings, *ids, plan, warnings, state=state, flow=flow, seen=seen, asked=fence)
+
+
+def _around(flow: FlowNow, selection: GroupSelection, known: Collection[str]) -> Iterable[str]:
+    """Who reads across the border of a unit."""
+    if selection.unit is None:
+        return ()
+    return dependencies(selection.unit, readers_of(flow), known, names_of(flow.clusters.settings))
+
+
+def _idle_warnings(flow: FlowNow, groups: Iterable[GroupFacts]) -> list[str]:
+    """Groups that this flow has nothing for: moving them is easy, and perhaps not what was meant."""
+    asked = [g for g in groups if not g.problem]
+    idle = [g.group for g in asked if not {place.topic for place in g.commits} & flow.topics.keys()]
+    name = flow.clusters.settings.name
+    return [f"no commit on a topic of {name}, so nothing to move: {', '.join(idle)}"] if idle else []
+
+
+def execute(
+    rehearsal: PlannedRehearsal,
+    drain: DrainPort,
+    ways: Ways,
+    log: StepLog,
+    *,
+    timeout_seconds: float | None = None,
+    since: Standing = START,
+) -> Ended:
+    """Do what was rehearsed.
+
+    Args:
+        rehearsal: An executable one.
+        drain: Brings the mirror up.
+        ways: To the target, the journal, the flow's owner.
+        log: Is told of every step.
+        timeout_seconds: For the drain; None waits as long as it takes.
+        since: Where the operation is, when it is taken up again.
+
+    Raises:
+        MmtoolError: It could not be put on record that it begins; nothing was done.
+    """
+    fence = _fence_steps(rehearsal, ways, timeout_seconds)
+    steps = _Steps(rehearsal, drain, Landing.of(ways, rehearsal.plan), timeout_seconds, fence)
+    after, begun = after_step(ways.hooks, steps.landing), () if fence is None else fence.begun
+    undo = None if fence is None else fence.undo()
+    ended = operation.run(
+        operation.Operation(rehearsal.plan, since), steps.actions(), log, undo, after, begun
+    )
+    return Ended(rehearsal, ended, steps.landing)
+
+
+def _fence_steps(rehearsal: PlannedRehearsal, ways: Ways, timeout_seconds: float | None) -> FenceSteps | None:
+    if rehearsal.asked is None:
+        return None
+    clusters, fence = rehearsal.flow.clusters, rehearsal.plan.fence
+    return FenceSteps(
+        rehearsal.plan,
+        rehearsal.asked,
+        ways,
+        tuple(place for place in rehearsal.flow.partitions if place.topic in fence.topics),
+        timeout_seconds or TRANSACTION_SECONDS,
+        clusters.settings.reads_committed,
+    )
+
+
+@dataclass(slots=True)
+class _Steps:
+    """What each step does, and what it leaves for the next."""
+
+    rehearsal: PlannedRehearsal
+    drain_port: DrainPort
+    landing: Landing
+    timeout_seconds: float | None
+    fence: FenceSteps | None = None
+    groups: list[GroupFacts] = field(default_factory=list)
+    until: dict[TopicPartition, UpstreamOffset] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, PartitionFacts] = field(default_factory=dict)
+
+    def actions(self) -> dict[StepName, Callable[[], None]]:
+        fence = self.fence
+        fencing: dict[StepName, Callable[[], None]] = (
+            {}
+            if fence is None
+            else {
+                StepName.FENCE: fence.raise_,
+                StepName.TRANSACTIONS: fence.await_transactions,
+                StepName.ENDS: self.watch_ends,
+            }
+        )
+        return {
+            StepName.CHECK: self.check,
+            **fencing,
+            StepName.DRAIN: self.drain,
+            StepName.TRANSLATE: self.translate,
+            StepName.PROVE: self.prove,
+            StepName.VALIDATE: self.validate,
+            StepName.WRITE: self.landing.write,
+            StepName.READ_BACK: self.landing.read_back,
+            StepName.HAND_OVER: self.landing.hand_over,
+            StepName.REPORT: self.report,
+        }
+
+    @property
+    def flow(self) -> FlowNow:
+        return self.rehearsal.flow
+
+    def check(self) -> None:
+        """The groups stand still; where the source ends is asked after that."""
+        self.landing.ways.seat.join()
+        self.landing.not_half_done()
+        self.groups = self._read()
+        refuse(active_guards(self.groups, self.rehearsal.names))
+        if self.fence is not None:
+            self._nobody_else(self.fence)
+        self.until = drain_goal(self.groups, self._source_logs())
+
+    def _nobody_else(self, fence: FenceSteps) -> None:
+        """Nobody is at it besides, and no group has committed for another topic since the fence was planned."""
+        self.landing.alone()
+        left = set(topics_to_fence(self.groups, self.flow.topics)).difference(fence.fence.topics)
+        by_now = "the groups now have commits in {}, which the fence does not cover"
+        refuse(Guard("source_commits_moved", by_now.format(topic)) for topic in sorted(left))
+
+    def watch_ends(self) -> None:
+        """The source has ended: all of it is to be on the target, not only what was there at first."""
+        assert self.fence is not None
+        self.fence.watch()
+        logs = self._source_logs()
+        ended = self.fence.fence.ends.items()
+        ends = {at: replace(logs[at], log_end=UpstreamOffset(end)) for at, end in ended}
+        self.until = drain_goal(self.groups, logs | ends)
+
+    def drain(self) -> None:
+        bring_up(self.flow, self.until, self.drain_port, self.timeout_seconds)
+
+    def translate(self) -> None:
+        """From maps that reach past every commit; that they do is what "nothing is lost" rests on."""
+        missing = short_of(self.flow, self.until)
+        self.landing.figures = replace(self.landing.figures, rpo_records=missing)
+        if missing:
+            raise GateError(
+                f"the mirror has not reached the offsets where the groups stopped: {missing} offsets are"
+                " missing",
+                remedy="run the same command again: nothing was written",
+            )
+        topics = topics_of(self.groups) | set(self.rehearsal.plan.state)
+        partitions = partition_facts(self.flow, _RULES.direction, topics=topics, complete=True)
+        self.partitions, plans = refined_plans(self.flow, self.groups, partitions, _RULES, [])
+        self.landing.plans = tuple(with_lost_state(plan, self.rehearsal.state) for plan in plans)
+        reread = reread_of(plans)
+        self.landing.figures = replace(self.landing.figures, reread_records=reread)
+        if self.fence is not None and reread:
+            raise GateError(
+                f"up to {reread} records would be read again: MirrorMaker 2's offset syncs and the records"
+                " give no closer offset",
+                remedy="move the groups with --fence none, which shows how many for each group; nothing"
+                " was written",
+            )
+
+    def prove(self) -> None:
+        """What each group reads next is the same record on both sides, and so is the last one of each state topic."""
+        readers = as_groups(self.until, self.rehearsal.plan.state)
+        ends = plans_by(self.flow, readers, self.partitions, _RULES)
+        refuse(state_end_guards(ends, self.rehearsal.names.target))
+        prove(self.flow, [*self.landing.plans, *ends], self.partitions)
+
+    def validate(self) -> None:
+        """Every offset can be written, and the groups still stand where they stood."""
+        refuse(blocking_guards(self.landing.plans, after_drain=True))
+        now = self._read()
+        refuse(active_guards(now, self.rehearsal.names))
+        refuse(moved_meanwhile(self.groups, now, self.rehearsal.names.source))
+        self.landing.validate()
+
+    def report(self) -> None:
+        if self.fence is not None:
+            self._prove_fence(self.fence)
+            return
+        ends = {place: log.log_end for place, log in self._source_logs().items()}
+        self.landing.figures = replace(self.landing.figures, diverged_records=short_of(self.flow, ends))
+
+    def _prove_fence(self, fence: FenceSteps) -> None:
+        """Nothing came to the source behind what is on the target."""
+        came = came_since(fence.fence, fence.source)
+        self.landing.figures = replace(self.landing.figures, diverged_records=sum(came.values()))
+        refuse_late_records(self.rehearsal.names.source, came)
+
+    def _read(self) -> list[GroupFacts]:
+        names = [plan.group for plan in self.rehearsal.plan.groups]
+        return read_groups(self.flow, names, Direction.FORWARD, stable=True)
+
+    def _source_logs(self) -> dict[TopicPartition, SourceLog]:
+        """Of the topics that the groups consume, and of their state; what is uncommitted is no record yet."""
+        consumed = {place.topic for group in self.groups for place in group.commits}
+        return log_ends(self.flow, consumed | set(self.rehearsal.plan.state))

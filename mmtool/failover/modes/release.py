@@ -1,0 +1,145 @@
+"""Topics that have failed over are mirrored again: the returning source's records come after all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from mmtool.errors import RefusedError, UsageError
+from mmtool.failover.modes.cutover import ways_on
+from mmtool.failover.operation.records import recorded
+from mmtool.insight.target_alone import identity_on_target
+from mmtool.plan.words import counted, few
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from mmtool.failover.modes.cutover import MarksPort, OperatorSeat
+    from mmtool.failover.operation.journal import JournalPort
+    from mmtool.failover.operation.records import Recorded
+    from mmtool.failover.report.rows import Row
+    from mmtool.insight.target_alone import TargetSide
+    from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.plan.records.marks import FailedOverRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What would be let go on."""
+
+    side: TargetSide
+    identity: FlowIdentity
+    marks: tuple[FailedOverRecord, ...]
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(mark.topic for mark in self.marks)
+
+    @property
+    def question(self) -> str:
+        return (
+            f"let {self.identity.name} mirror {counted(len(self.marks), 'topic')} again: {few(self.topics)}"
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What comes then."""
+        if not self.marks:
+            return ()
+        alias = self.identity.source_alias
+        return (
+            (
+                f"`mmtool replicate` then mirrors every record of {alias} that is not mirrored yet, including"
+                " those that it held when it was lost"
+            ),
+        )
+
+    def rows(self, *, released: bool) -> list[Row]:
+        return [
+            {
+                "topic": mark.topic,
+                "operation_id": mark.operation_id,
+                "state": "released" if released else "failed_over",
+                "reason": mark.sentence,
+            }
+            for mark in self.marks
+        ]
+
+
+def rehearse_release(side: TargetSide, journal: JournalPort, topics: Collection[str]) -> Release:
+    """What would be let go on: of some topics, or of all that have failed over.
+
+    Raises:
+        UsageError: One of them has not failed over.
+        RefusedError: Diverged records of one are being replayed.
+        UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
+    """
+    identity, control = identity_on_target(side)
+    missing = sorted(set(topics) - control.failed_over.keys())
+    if missing:
+        raise UsageError(
+            f"{identity.name}: {', '.join(missing)} has not failed over",
+            remedy="`mmtool status` shows which topics are failed_over",
+        )
+    marks = [mark for name, mark in sorted(control.failed_over.items()) if not topics or name in topics]
+    found = Release(side, identity, tuple(marks))
+    refuse_half_way(_on_the_flow(journal, identity), found.topics)
+    return found
+
+
+def _on_the_flow(journal: JournalPort, identity: FlowIdentity) -> list[Recorded]:
+    """A topic of the same name of another source is another one; the target may be called otherwise."""
+    return [one for one in recorded(journal.entries()) if one.names.source == identity.source_alias]
+
+
+def refuse_half_way(operations: Iterable[Recorded], topics: Collection[str]) -> None:
+    """Refuse topics whose diverged records are being replayed: the mirror would ship them as well.
+
+    Args:
+        operations: Those on the flow.
+        topics: That are to be let go on.
+
+    Raises:
+        RefusedError: Names the operation.
+    """
+    for one in operations:
+        half = one.half_replayed if one.is_open else frozenset()
+        if half & set(topics):
+            raise RefusedError(
+                f"operation {one.operation_id} has replayed some of the diverged records of"
+                f" {few(sorted(half))}: a release now would mirror them a second time",
+                remedy=ways_on(one.operation_id),
+                code="open_operation",
+            )
+
+
+def release(
+    found: Release, journal: JournalPort, marks: MarksPort, seat: OperatorSeat, by: str, at_ms: int
+) -> None:
+    """Do it, if it is still what was agreed to once the seat is ours: who had it before may have been half way.
+
+    Raises:
+        OwnedElsewhereError: An operation on the flow is under way.
+        RefusedError: Diverged records are replayed in part, or a mark is another one by now; nothing was changed.
+        UnreachableError, NotAuthorisedError: The target does not take it.
+    """
+    seat.join()
+    try:
+        seat.hold()
+        refuse_half_way(_on_the_flow(journal, found.identity), found.topics)
+        _refuse_other_marks(found)
+        marks.write([replace(mark, failed_over=False, by=by, since_ms=at_ms) for mark in found.marks])
+    finally:
+        seat.leave()
+
+
+def _refuse_other_marks(found: Release) -> None:
+    """Whoever marked a topic anew has not agreed to this; one that has no mark any more is mirrored as it is."""
+    _, control = identity_on_target(found.side)
+    changed = [mark.topic for mark in found.marks if control.failed_over.get(mark.topic) != mark]
+    if changed:
+        raise RefusedError(
+            f"another operation marked or released {few(changed)} meanwhile; nothing was changed",
+            remedy="run the command again: it shows the current marks and their operators",
+            code="marks_changed",
+        )

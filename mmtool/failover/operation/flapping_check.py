@@ -1,0 +1,146 @@
+"""What the journals have against a move: one that was left open, or one the other way some minutes ago.
+
+Or one that has written diverged records where this one is going to write them. Moving a group to and fro within minutes
+is mostly two people who do not know of each other.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from mmtool.errors import RefusedError
+from mmtool.failover.modes.cutover import half_done
+from mmtool.failover.operation.records import recorded
+from mmtool.failover.operation.states import OperationState
+from mmtool.plan.failover.steps import Mode
+from mmtool.plan.words import few, moment
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from mmtool.failover.modes.cutover import OperatorSeat
+    from mmtool.failover.modes.rehearsal import Rehearsal
+    from mmtool.failover.operation.journal import JournalPort
+    from mmtool.failover.operation.records import Recorded
+    from mmtool.plan.words import Names
+
+R = TypeVar("R", bound="Rehearsal")
+
+_WARNED_SECONDS = 300.0
+_AWAY = frozenset({Mode.PLANNED, Mode.EMERGENCY})
+
+
+def opposites(
+    found: Iterable[Recorded], names: Names, groups: Collection[str], since_ms: float
+) -> list[Recorded]:
+    """Operations that have brought some of these groups the other way since then.
+
+    Args:
+        found: What the journals of both clusters tell.
+        names: Of the flow over which they are going to move.
+        groups: Which.
+        since_ms: In ms since 1970.
+    """
+    wanted = set(groups)
+    return [
+        one
+        for one in found
+        if one.state is OperationState.COMPLETED and one.last_ms >= since_ms and wanted & set(one.group_names)
+        if _is_opposite(one, names)
+    ]
+
+
+def _is_opposite(one: Recorded, names: Names) -> bool:
+    here = (one.names.source, one.names.target)
+    if one.mode is Mode.FAILBACK:
+        return here == (names.source, names.target)
+    return one.mode in _AWAY and here == (names.target, names.source)
+
+
+def sentence_of(one: Recorded) -> str:
+    """What is said of it."""
+    return (
+        f"{one.mode} operation {one.operation_id} by {one.by} moved {few(one.group_names, 3)} in the other"
+        f" direction at {moment(one.last_ms)}"
+    )
+
+
+def check(
+    found: Iterable[Recorded],
+    names: Names,
+    groups: Collection[str],
+    now_ms: float,
+    refused_seconds: float | None,
+) -> list[str]:
+    """Warnings about moves the other way within the last five minutes.
+
+    Args:
+        found: As for `opposites`.
+        names: Likewise.
+        groups: Likewise.
+        now_ms: In ms since 1970.
+        refused_seconds: ``mmtool.failover.min.interval.seconds``: younger ones are no warning, but refused.
+
+    Raises:
+        RefusedError: One of them is younger than that.
+    """
+    known = list(found)
+    if refused_seconds is not None:
+        young = opposites(known, names, groups, now_ms - 1000 * refused_seconds)
+        if young:
+            raise RefusedError(
+                f"{sentence_of(young[-1])}; mmtool.failover.min.interval.seconds = {refused_seconds:g} forbids it",
+                remedy="ask that operator, then wait, or remove the key",
+                code="moved_just_now",
+            )
+    return [sentence_of(one) for one in opposites(known, names, groups, now_ms - 1000 * _WARNED_SECONDS)]
+
+
+def judged(
+    rehearsal: R, journals: Sequence[JournalPort], seat: OperatorSeat, now_ms: float, *, is_resumed: bool
+) -> R:
+    """A rehearsal with what the journals have against it: what is open about the same groups, and moves to and fro.
+
+    Of a failback no move is spoken of, for it must never be in the way. An operation that is under way at this moment
+    is waited for when this one begins.
+
+    Args:
+        rehearsal: Of what is going to be done.
+        journals: Of the target first.
+        seat: Of whoever is at work on the flow.
+        now_ms: In ms since 1970.
+        is_resumed: It was begun before.
+
+    Raises:
+        RefusedError: ``mmtool.failover.min.interval.seconds`` forbids it, or a journal cannot be read.
+        UnreachableError, NotAuthorisedError: A cluster does not show its journal.
+    """
+    here, *there = _recorded_in(journals)
+    plan, known = rehearsal.plan, [*here, *(one for of in there for one in of)]
+    groups, limit = [group.group for group in plan.groups], rehearsal.settings.failover_min_interval_seconds
+    said = check(known, rehearsal.names, groups, now_ms, limit) if plan.mode in _AWAY else []
+    open_ones = () if is_resumed else half_done(here, plan)
+    guards = () if open_ones and seat.is_taken() else open_ones
+    plan = replace(plan, guards=(*plan.guards, *guards))
+    return replace(
+        rehearsal, plan=plan, warnings=(*rehearsal.warnings, *said, *_written_before(here, rehearsal))
+    )
+
+
+def _written_before(found: Iterable[Recorded], rehearsal: Rehearsal) -> tuple[str, ...]:
+    """Of a failback alone."""
+    if rehearsal.plan.mode is not Mode.FAILBACK:
+        return ()
+    from mmtool.failover.diverged.tail_writer import written_before
+    from mmtool.failover.modes.failback import FailbackRehearsal  # that of others is a light one
+
+    tails = rehearsal.tails if isinstance(rehearsal, FailbackRehearsal) else None
+    return () if tails is None else written_before(found, rehearsal.plan, tails)
+
+
+def _recorded_in(journals: Sequence[JournalPort]) -> list[list[Recorded]]:
+    """All are read at the same time, each over a client of its own."""
+    with ThreadPoolExecutor(len(journals)) as pool:
+        return [recorded(entries) for entries in pool.map(lambda one: one.entries(), journals)]

@@ -1,0 +1,395 @@
+"""Keeping the journal: each word of an operation on the target first, and in a file of this host as well.
+
+The target's copy counts: any host can take an operation up from it. The file is for who cannot reach the target.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mmtool import __version__
+from mmtool.errors import MmtoolError, OwnedElsewhereError
+from mmtool.failover.operation.local_copy import LocalCopy
+from mmtool.failover.operation.operation import StepState, TakenUpError
+from mmtool.failover.operation.records import recorded
+from mmtool.failover.operation.states import Event, OperationState
+from mmtool.output import warn
+from mmtool.plan.failover.divergence import TO_FILE
+from mmtool.plan.failover.emergency import Unknowns
+from mmtool.plan.failover.fence_plan import fence_body
+from mmtool.plan.failover.tail_progress import begun_body, written_body
+from mmtool.plan.records.journal import Entry, Kind, group_body
+from mmtool.plan.words import counted, few
+from mmtool.translation.known import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from mmtool.failover.commits.write import Written
+    from mmtool.failover.operation.operation import Operation, StepLog
+    from mmtool.failover.operation.records import Figures, Recorded
+    from mmtool.plan.failover.fence_plan import Fence
+    from mmtool.plan.failover.risks import Risk
+    from mmtool.plan.failover.steps import Step
+    from mmtool.plan.failover.tail_progress import Begun, Parts
+    from mmtool.plan.groups.offsets import GroupPlan
+    from mmtool.plan.words import Names
+    from mmtool.translation.known import Unknown
+    from mmtool.translation.types import ClusterId, TopicPartition
+
+_ALONE_SECONDS = 5.0
+"""So long after its last word nobody else can have had the seat: half of a session timeout."""
+
+
+class JournalPort(Protocol):
+    """The journal of a target."""
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Write entries, in order; when this returns, all in-sync replicas have them.
+
+        Raises:
+            UnreachableError, NotAuthorisedError: The cluster does not take them.
+        """
+
+    def entries(self) -> Sequence[Entry]:
+        """All that is on record, in the order in which it was written.
+
+        Raises:
+            RefusedError: An entry that cannot be read (``unreadable_state``).
+            UnreachableError, NotAuthorisedError: The cluster does not show them.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What an operation's first entry says of it.
+
+    Attributes:
+        source_id: UNKNOWN where the source cannot be asked and never told.
+        groups: Whom it is about.
+        reason: Why, in the operator's words.
+        by: Who is at work, as ``user@host``.
+        unknowns: What the operator has said of partitions that nobody knows a position of.
+    """
+
+    names: Names
+    source_id: ClusterId | Unknown
+    target_id: ClusterId
+    groups: tuple[str, ...]
+    reason: str
+    by: str
+    unknowns: Unknowns = Unknowns.LEAVE
+
+
+@dataclass(slots=True)
+class Journalist:
+    """A `StepLog` that writes down, and what else there is to write down.
+
+    A. Nothing is told out of order: entries are numbered, and each is on record before the next is written.
+    B. Nothing is written over what another process has told of the same operation: whoever was frozen looks first.
+
+    Attributes:
+        number: Of the last entry.
+        figures: What it came to, asked when it ends.
+        operation: As it was last told of, or as the journal has it when it is taken up again.
+    """
+
+    port: JournalPort
+    about: About
+    number: int = 0
+    figures: Callable[[], Figures] | None = None
+    clock: Callable[[], float] = time.time
+    operation: Operation | None = field(default=None)
+    _copy: LocalCopy = field(default_factory=LocalCopy)
+    _unheard: dict[int, Entry] = field(default_factory=dict)
+    _alone_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._alone_at = self.clock()
+
+    def still_ours(self) -> None:
+        """Look whether another process has taken the operation up or ended it, where there was time for that.
+
+        Raises:
+            TakenUpError: One has.
+            MmtoolError: As the journal's ``entries``.
+        """
+        if self.operation is None or abs(self.clock() - self._alone_at) < _ALONE_SECONDS:
+            return
+        self._all_entries()
+
+    def _all_entries(self) -> list[Entry]:
+        """The whole journal. Whoever is frozen while it is read has been away since before that."""
+        assert self.operation is not None
+        name, alone_at = self.operation.plan.operation_id, self.clock()
+        entries = list(self.port.entries())
+        if any(entry.operation_id == name and self._is_theirs(entry) for entry in entries):
+            raise TakenUpError(
+                f"another process resumed or ended operation {name}; this process wrote nothing more",
+                remedy=f"mmtool failover show {name}",
+            )
+        self._alone_at = alone_at
+        return entries
+
+    def _is_theirs(self, entry: Entry) -> bool:
+        """Of a number that we have not come to, or under which we have not been heard: theirs goes on from what was."""
+        if entry.number > self.number:
+            return True
+        ours = self._unheard.get(entry.number)
+        return ours is not None and ours.encode() != entry.encode()
+
+    def began(self, operation: Operation) -> None:
+        about, plan = self.about, operation.plan
+        body: dict[str, Any] = {
+            "mode": plan.mode,
+            "source": about.names.source,
+            "target": about.names.target,
+            "source_id": None if about.source_id is UNKNOWN else about.source_id,
+            "target_id": about.target_id,
+            "groups": list(about.groups),
+            "steps": [[step.name, step.sentence] for step in plan.steps],
+            "released": list(plan.released),
+            "step_states": dict(operation.steps),
+            "reason": about.reason,
+            "unknown": about.unknowns,
+            "version": __version__,
+            "pid": os.getpid(),
+        }
+        if plan.fence.asked_for:
+            body["fence"] = {"kind": plan.fence.kind, "watch_seconds": plan.fence.watch_seconds}
+        if plan.diverged != TO_FILE:
+            body["diverged"] = plan.diverged.words
+        if plan.state:
+            body["state"] = list(plan.state)
+        if plan.without_state:
+            body["without_state"] = True
+        self._write(operation, (Kind.BEGAN, body))
+
+    def intended(self, operation: Operation, step: Step) -> None:
+        self._write(operation, _of_step(step, StepState.RUNNING))
+
+    def done(self, operation: Operation, step: Step) -> None:
+        self._write(operation, _of_step(step, StepState.DONE))
+
+    def failed(self, operation: Operation, step: Step, error: MmtoolError) -> None:
+        self._try(operation, _of_step(step, StepState.FAILED, problem=error.message))
+
+    def undone(self, operation: Operation, step: Step) -> None:
+        self._try(operation, _of_step(step, operation.state_of(step)))
+
+    def ended(self, operation: Operation) -> None:
+        figures = {} if self.figures is None else _as_values(self.figures())
+        error = operation.error
+        body = {
+            "sentence": operation.sentence,
+            "figures": figures,
+            "problem": "" if error is None else error.message,
+            "code": "" if error is None else error.code,
+        }
+        self._try(operation, (Kind.ENDED, body))
+
+    def intends(self, plans: Iterable[GroupPlan], risks: Mapping[tuple[str, TopicPartition], Risk]) -> None:
+        """Where every group is going to be, and what stands there now; when this returns, that is on record."""
+        of_group: dict[str, dict[tuple[str, TopicPartition], Risk]] = {}
+        for (group, place), risk in risks.items():
+            of_group.setdefault(group, {})[group, place] = risk
+        assert self.operation is not None
+        self._write(self.operation, *((Kind.GROUP, group_body(p, of_group.get(p.group, {}))) for p in plans))
+
+    def fenced(self, fence: Fence, *, stands: bool) -> None:
+        """Before a fence is raised; or once it is lowered, which stays so if it cannot be written down."""
+        assert self.operation is not None
+        write = self._write if stands else self._try
+        write(self.operation, (Kind.FENCE, fence_body(fence, stands=stands)))
+
+    def salvages(self, begun: Begun) -> None:
+        """Before the first diverged record is written; when this returns, that is on record."""
+        assert self.operation is not None
+        self._write(self.operation, (Kind.TAIL, begun_body(begun)))
+
+    def salvaged(self, written: Mapping[TopicPartition, Parts]) -> None:
+        """They are written, and nothing of them is under way any more."""
+        assert self.operation is not None
+        self._write(self.operation, (Kind.TAIL, written_body(written)))
+
+    def settled(self, results: Iterable[Written]) -> None:
+        """What became of each group's commits."""
+        bodies = [
+            {
+                "group": result.group,
+                "outcome": result.outcome.value,
+                "written": sorted(list(place) for place in result.written),
+                "known": not result.unknown,
+                "problems": list(result.problems),
+            }
+            for result in results
+        ]
+        assert self.operation is not None
+        self._write(self.operation, *((Kind.OUTCOME, body) for body in bodies))
+
+    def open_others(self, groups: Collection[str]) -> list[Recorded]:
+        """Operations about some of these groups that are neither finished nor taken back, this one aside.
+
+        One that was begun later and has written nothing is its operator's affair: the seat is refused to it. What came
+        first is told by the journal's order: hosts' clocks do not agree.
+
+        Raises:
+            OwnedElsewhereError: One was completed since this one began: what was planned is not what is there.
+            TakenUpError: Another process has taken this one up.
+        """
+        assert self.operation is not None
+        entries, name = self._all_entries(), self.operation.plan.operation_id
+        found = {one.operation_id: one for one in recorded(entries)}
+        del found[name]
+        wanted = set(groups)
+        same = [one for one in found.values() if wanted & set(one.group_names)]
+        before, since = _parted(entries, name)
+        later = since - before
+        for one in same:
+            if one.state is OperationState.COMPLETED and one.operation_id in since:
+                raise _overtaken(one)
+        waits = {one.operation_id for one in same if not one.head.point_of_no_return_passed} & later
+        return [one for one in same if one.is_open and one.operation_id not in waits]
+
+    def of_flow(self) -> list[Recorded]:
+        """Every operation on the same flow, this one included."""
+        return [one for one in recorded(self.port.entries()) if one.names == self.about.names]
+
+    def told_since(self) -> list[Recorded]:
+        """Those of them that something is on record of since this one began, by the journal's order."""
+        assert self.operation is not None
+        entries = self._all_entries()
+        _, since = _parted(entries, self.operation.plan.operation_id)
+        found = recorded(entry for entry in entries if entry.operation_id in since)
+        return [one for one in found if one.names == self.about.names]
+
+    def supersede(self, other: Recorded) -> None:
+        """Ends an operation that has written nothing: this one takes its place, and has its marks already.
+
+        What has replayed a part of its records stays open: only who resumes or cancels it finds out how many.
+        """
+        assert self.operation is not None
+        if other.half_replayed:
+            warn(
+                f"operation {other.operation_id} stays open: some of the diverged records of"
+                f" {few(sorted(other.half_replayed))} may already be replayed; when {other.names.source}"
+                f" is back, `mmtool failover cancel {other.operation_id} --execute` makes {other.names.flow}"
+                " skip those"
+            )
+            return
+        ours = self.operation.plan.operation_id
+        ended = replace(other.head.after(Event.CANCEL), sentence=f"superseded by operation {ours}")
+        if other.fence_stands:  # by an emergency: what keeps producers off a source that is lost does no harm
+            warn(
+                f"the fence of operation {other.operation_id} on {other.names.source} stays:"
+                f" `mmtool failover show {other.operation_id}` says how to lift it"
+            )
+        if other.may_have_marked and other.names != self.about.names:
+            warn(
+                f"topics that operation {other.operation_id} marked as failed over on {other.names.flow}"
+                f" stay marked: `mmtool failover release -s {other.names.source} -t {other.names.target}`"
+                " mirrors them again"
+            )
+        if other.tail is not None:
+            warn(
+                f"operation {other.operation_id} may have written some of its"
+                f" {counted(other.tail.records, 'diverged record')} ({other.head.plan.diverged.words}): a"
+                " later failback finds and writes them again"
+            )
+        Journalist(self.port, self.about, other.entries, clock=self.clock).ended(ended)
+
+    def measured_by(self, figures: Callable[[], Figures]) -> None:
+        """Whom to ask, when it ends, what it came to."""
+        self.figures = figures
+
+    def _try(self, operation: Operation, told: tuple[Kind, dict[str, Any]]) -> None:
+        """What has happened has happened: that it cannot be written down is said, and changes nothing."""
+        try:
+            self._write(operation, told)
+        except TakenUpError:
+            raise
+        except MmtoolError as error:
+            warn(f"not recorded in the journal: {error.message}")
+
+    def _write(self, operation: Operation, *told: tuple[Kind, dict[str, Any]]) -> None:
+        self.operation = operation
+        self.still_ours()
+        alone_at, standing = self.clock(), operation.standing
+        entries = [
+            Entry(
+                operation.plan.operation_id,
+                self.number + count,
+                kind,
+                int(alone_at * 1000),
+                self.about.by,
+                standing.state,
+                operation.point_of_no_return_passed,
+                body,
+            )
+            for count, (kind, body) in enumerate(told, 1)
+        ]
+        self._unheard |= {entry.number: entry for entry in entries}
+        try:
+            self.port.append(entries)
+            self._alone_at, self._unheard = alone_at, {}
+        finally:
+            self.number += len(entries)
+            self._copy.write(operation.plan.operation_id, entries)
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """A `StepLog` for two: the first is told, and has it on record, before the second."""
+
+    first: StepLog
+    second: StepLog
+
+    def began(self, operation: Operation) -> None:
+        self.first.began(operation)
+        self.second.began(operation)
+
+    def intended(self, operation: Operation, step: Step) -> None:
+        self.first.intended(operation, step)
+        self.second.intended(operation, step)
+
+    def done(self, operation: Operation, step: Step) -> None:
+        self.first.done(operation, step)
+        self.second.done(operation, step)
+
+    def failed(self, operation: Operation, step: Step, error: MmtoolError) -> None:
+        self.first.failed(operation, step, error)
+        self.second.failed(operation, step, error)
+
+    def undone(self, operation: Operation, step: Step) -> None:
+        self.first.undone(operation, step)
+        self.second.undone(operation, step)
+
+    def ended(self, operation: Operation) -> None:
+        self.first.ended(operation)
+        self.second.ended(operation)
+
+
+def _parted(entries: Sequence[Entry], name: str) -> tuple[set[str], set[str]]:
+    """What there is on record of before an operation began, and since."""
+    names = [entry.operation_id for entry in entries]
+    began = names.index(name)
+    return set(names[:began]), set(names[began:])
+
+
+def _overtaken(other: Recorded) -> OwnedElsewhereError:
+    return OwnedElsewhereError(
+        f"operation {other.operation_id} ({other.mode}) by {other.by} moved some of these groups"
+        " meanwhile; this operation wrote nothing",
+        remedy="`mmtool failover list` shows which groups; run the command again for the others",
+    )
+
+
+def _of_step(step: Step, state: StepState, **more: str) -> tuple[Kind, dict[str, Any]]:
+    return Kind.STEP, {"step": step.name, "step_state": state, **more}
+
+
+def _as_values(figures: Figures) -> dict[str, Any]:
+    return {name: getattr(figures, name) for name in type(figures).__slots__}

@@ -1,0 +1,126 @@
+"""The marks that an operation sets on topics of the source, hands on, and takes back.
+
+I  whoever ends an operation has its marks first: no mark names an operation that is over
+J  a topic that another emergency has moved groups of stays marked, as that one's; and so does one whose diverged
+   records are replayed in part: its failback alone knows how many, and stays open until that is dealt with
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from mmtool.failover.operation.states import START, Event
+from mmtool.output import warn
+from mmtool.plan.failover.steps import Mode, StepName, topics_of
+from mmtool.plan.records.marks import FailedOverRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from mmtool.failover.modes.cutover import Landing, Ways
+    from mmtool.failover.operation.records import Recorded
+    from mmtool.failover.operation.states import Standing
+
+    Marks = Mapping[str, FailedOverRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class Marking:
+    """One operation's.
+
+    Attributes:
+        standing: Reads the marks in force, by topic.
+    """
+
+    landing: Landing
+    standing: Callable[[], Marks]
+
+    @property
+    def ways(self) -> Ways:
+        return self.landing.ways
+
+    def own(self) -> Marks:
+        """Those of this operation."""
+        ours = self.ways.operation_id
+        return {name: mark for name, mark in self.standing().items() if mark.operation_id == ours}
+
+    def begun(self, since: Standing) -> tuple[StepName, ...]:
+        """What an operation that is taken up again has left behind: it is taken back also where it fails before it."""
+        return (StepName.MARK,) if since != START and self.own() else ()
+
+    def mark(self, topics: Collection[str]) -> None:
+        """Topics that another failover has marked stay that one's; what gives way to this one is ended behind it."""
+        others, standing = self.landing.giving_way(), self.standing()
+        self.landing.hold([name for name in topics if name not in standing])
+        self.ways.marks.write(self._handed_on(standing, topics, others))
+        for other in others:
+            self.ways.journal.supersede(other)
+
+    def _handed_on(
+        self, standing: Marks, topics: Collection[str], others: Collection[Recorded]
+    ) -> list[FailedOverRecord]:
+        """What is not this one's affair is mirrored again."""
+        ended = {other.operation_id for other in others if not other.half_replayed}
+        theirs = {name: mark for name, mark in standing.items() if mark.operation_id in ended}
+        ours = [self._ours(mark) for name, mark in theirs.items() if name in topics]
+        return [*ours, *self._lifted({name: mark for name, mark in theirs.items() if name not in topics})]
+
+    def _ours(self, mark: FailedOverRecord) -> FailedOverRecord:
+        return replace(mark, operation_id=self.ways.operation_id, by=self.ways.by)
+
+    def take_back(self) -> None:
+        """Its own alone."""
+        self.ways.marks.write(self._lifted(self.own()))
+
+    def _lifted(self, marks: Marks) -> list[FailedOverRecord]:
+        """A failback marks what no emergency holds any more: only those that came later can rely on its marks."""
+        if not marks:
+            return []
+        ways, home = self.ways, self.landing.mode is Mode.FAILBACK
+        since_ms = min(mark.since_ms for mark in marks.values()) if home else 0
+        needed = keepers(ways.operation_id, ways.journal.of_flow(), since_ms)
+        return lifted(sorted(marks), needed, ways.operation_id, ways.by, int(ways.now() * 1000))
+
+
+def release(ways: Ways, topics: Collection[str]) -> None:
+    """Topics are mirrored again whose groups are at home, but for those that an emergency of meanwhile needs."""
+    if not topics:
+        return
+    ways.seat.hold()
+    needed = keepers(ways.operation_id, ways.journal.told_since())
+    for topic in sorted(set(topics) & needed.keys()):
+        warn(f"{topic} stays failed over: the newer operation {needed[topic]} needs the mark")
+    ways.marks.write(lifted(topics, needed, ways.operation_id, ways.by, int(ways.now() * 1000)))
+
+
+def keepers(operation_id: str, others: Iterable[Recorded], since_ms: int = 0) -> dict[str, str]:
+    """Topics that other operations than that one need marked as well, and the last of those.
+
+    Args:
+        operation_id: Whose marks are lifted.
+        others: On the same flow.
+        since_ms: What emergencies did before then counts no more.
+    """
+    return {
+        topic: other.operation_id
+        for other in others
+        if other.operation_id != operation_id
+        for topic in (*_moved_by(other, since_ms), *other.half_replayed)
+    }
+
+
+def _moved_by(other: Recorded, since_ms: int) -> Collection[str]:
+    """Topics that have failed over for it."""
+    if other.mode is not Mode.EMERGENCY or other.last_ms < since_ms or not other.may(Event.ROLL_BACK):
+        return ()
+    return [*topics_of(other.operation.plan.groups), *other.head.plan.state]
+
+
+def lifted(
+    topics: Iterable[str], needed: Mapping[str, str], operation_id: str, by: str, at_ms: int
+) -> list[FailedOverRecord]:
+    """The marks of an operation taken back: a topic that another one needs becomes that one's."""
+    return [
+        FailedOverRecord(name, name in needed, needed.get(name, operation_id), by, at_ms) for name in topics
+    ]

@@ -1,0 +1,34 @@
+"""Whether anybody else has done anything on a flow since it was looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.errors import OwnedElsewhereError
+from mmtool.plan.failover.steps import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mmtool.failover.modes.cutover import Ways
+
+
+def on_record(ways: Ways) -> dict[str, int]:
+    """How much is on record of each operation on the flow; drills are in nobody's way."""
+    found = ways.journal.of_flow()
+    return {one.operation_id: one.entries for one in found if one.mode is not Mode.DRILL}
+
+
+def refuse_others(ways: Ways, told: Mapping[str, int]) -> None:
+    """What was looked at counts only as long as nobody else has done anything: who is frozen behind it may wake late.
+
+    Raises:
+        OwnedElsewhereError: Somebody has.
+    """
+    ways.seat.hold()
+    others = sorted(name for name, entries in on_record(ways).items() if told.get(name) != entries)
+    if others:
+        raise OwnedElsewhereError(
+            f"another process started, resumed or ended operation {others[0]} meanwhile",
+            remedy=f"mmtool failover show {others[0]}",
+        )

@@ -1,0 +1,302 @@
+"""An operation as its journal tells it: what list, show, resume, cancel and rollback go by."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from mmtool.errors import RefusedError
+from mmtool.failover.operation.operation import Operation, StepState
+from mmtool.failover.operation.states import START, OperationState, Phase, Standing
+from mmtool.plan.failover.divergence import TO_FILE, Replay, diverged_of
+from mmtool.plan.failover.emergency import Unknowns
+from mmtool.plan.failover.failover_plan import FailoverPlan
+from mmtool.plan.failover.fence_plan import NO_FENCE, Fence, FenceKind, fence_of
+from mmtool.plan.failover.steps import Mode, Step, StepName
+from mmtool.plan.failover.tail_progress import Begun, Parts, begun_of, parts_of, together
+from mmtool.plan.records.identity import JOURNAL_TOPIC
+from mmtool.plan.records.journal import Kind, group_of
+from mmtool.plan.words import Names
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.types import ClusterId, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from mmtool.failover.operation.states import Event
+    from mmtool.plan.groups.offsets import GroupPlan
+    from mmtool.plan.records.journal import Entry, Risks
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What an operation came to; None for what was not measured (yet).
+
+    Attributes:
+        rto_seconds: From its beginning to the last offset read back.
+        rpo_records: Records lost, at the most.
+        reread_records: Records read again, at the most.
+        diverged_records: Records that came to the source meanwhile and are not on the target yet.
+    """
+
+    rto_seconds: float | None = None
+    rpo_records: int | None = None
+    reread_records: int | None = None
+    diverged_records: int | None = None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One operation.
+
+    A thousand groups are read only by whoever asks for them (`operation`): a journal remembers for years, and every
+    failover looks through all of it to see who else is at work.
+
+    Attributes:
+        head: Its plan without the groups' offsets, and where each step is.
+        names: Its clusters.
+        source_id: UNKNOWN where the source never told it: an emergency on a flow that MirrorMaker 2 ran.
+        group_names: Whom it is about, also before anything was planned for them.
+        unknowns: What its operator has said of partitions that nobody knows a position of.
+        written: By group, the partitions whose new offset stands; no group of which nobody knows.
+        fence_stands: The plan's fence may be there: it was about to be raised, and was not lowered since.
+        tail: The diverged records that were about to be written, where it is not known that they are; else None.
+        salvaged: Those that were written, by the partition at home.
+        entries: How many the journal has: the next one's number is one more.
+        intents: What is on record of where each group is going to be, not looked into yet.
+    """
+
+    head: Operation
+    names: Names
+    source_id: ClusterId | Unknown
+    target_id: ClusterId
+    group_names: tuple[str, ...]
+    reason: str
+    by: str
+    began_ms: int
+    last_ms: int
+    written: Mapping[str, frozenset[TopicPartition]] = field(default_factory=dict)
+    figures: Figures = field(default_factory=Figures)
+    problem: str = ""
+    entries: int = 1
+    intents: tuple[Entry, ...] = ()
+    unknowns: Unknowns = Unknowns.LEAVE
+    fence_stands: bool = False
+    tail: Begun | None = None
+    salvaged: Mapping[TopicPartition, Parts] = field(default_factory=dict)
+
+    @cached_property
+    def operation(self) -> Operation:
+        """With the groups as they were about to be written.
+
+        Raises:
+            RefusedError: What is on record of one of them makes no sense (``unreadable_state``).
+        """
+        groups: list[GroupPlan] = []
+        risks: Risks = {}
+        for entry in self.intents:
+            with _making_sense_of(entry):
+                group, of_group = group_of(entry.body)
+                groups.append(group)
+                risks |= of_group
+        plan = replace(self.head.plan, groups=tuple(groups), risks=risks)
+        return replace(self.head, plan=plan)
+
+    @property
+    def operation_id(self) -> str:
+        return self.head.plan.operation_id
+
+    @property
+    def mode(self) -> Mode:
+        return self.head.plan.mode
+
+    @property
+    def state(self) -> OperationState:
+        return self.head.standing.state
+
+    @property
+    def may_have_marked(self) -> bool:
+        """Whether topics may be marked by it: it was about to, and has not taken that back."""
+        return self.head.steps.get(StepName.MARK) in {StepState.RUNNING, StepState.DONE}
+
+    @property
+    def half_replayed(self) -> frozenset[str]:
+        """Topics with diverged records that may be away as new ones, and that the mirror has not passed over."""
+        if self.tail is None or self.head.plan.diverged != Replay():
+            return frozenset()
+        return frozenset(place.topic for place in self.tail.parts)
+
+    def may(self, event: Event) -> bool:
+        """Whether it can be resumed, cancelled or rolled back."""
+        return self.head.may(event)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is left to be done, or to be taken back."""
+        return self.state in {OperationState.RUNNING, OperationState.FAILED}
+
+
+def in_journal_order(entries: Iterable[Entry]) -> list[Recorded]:
+    """Every operation of a journal as they began by its order, whatever the clocks of their hosts.
+
+    Raises:
+        RefusedError: As `recorded`.
+    """
+    told = list(entries)
+    began = {name: at for at, name in reversed(list(enumerate(entry.operation_id for entry in told)))}
+    return sorted(recorded(told), key=lambda one: began[one.operation_id])
+
+
+def recorded(entries: Iterable[Entry]) -> list[Recorded]:
+    """Every operation of a journal, the oldest first.
+
+    Raises:
+        RefusedError: An entry that makes no sense (``unreadable_state``).
+    """
+    in_order = sorted(entries, key=attrgetter("operation_id", "number"))
+    found = [_one(list(of)) for _, of in groupby(in_order, attrgetter("operation_id"))]
+    return sorted(found, key=lambda one: one.began_ms)
+
+
+def _one(entries: Sequence[Entry]) -> Recorded:
+    """What is told of each group is gathered first: a thousand are not copied a thousand times."""
+    last: dict[tuple[Kind, str], Entry] = {}
+    found: Recorded | None = None
+    for entry in entries:
+        with _making_sense_of(entry):
+            if found is None or entry.kind not in _OF_GROUPS:
+                found = _after(found, entry)
+            else:
+                key = Kind(entry.kind), entry.body["group"]
+                last.pop(key, None)  # where it was told of last is its place
+                last[key] = entry
+                found = _standing(found, entry)
+    assert found is not None
+    return _with_groups(found, last)
+
+
+def _with_groups(found: Recorded, last: Mapping[tuple[Kind, str], Entry]) -> Recorded:
+    intents = tuple(entry for (kind, _), entry in last.items() if kind is Kind.GROUP)
+    written = {}
+    for (kind, group), entry in last.items():
+        if kind is Kind.OUTCOME and entry.body.get("known", True):
+            with _making_sense_of(entry):
+                written[group] = frozenset(TopicPartition(*place) for place in entry.body["written"])
+    return replace(found, intents=intents, written=written)
+
+
+@contextmanager
+def _making_sense_of(entry: Entry) -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        why = f"field {error} is missing" if isinstance(error, KeyError) else str(error)
+        raise RefusedError(
+            f"{JOURNAL_TOPIC}: entry {entry.number} of operation {entry.operation_id} cannot be read: {why}",
+            remedy="run the mmtool version that started the operation; if another program writes to"
+            f" {JOURNAL_TOPIC}, stop it",
+            code="unreadable_state",
+        ) from error
+
+
+def _after(before: Recorded | None, entry: Entry) -> Recorded:
+    if before is None:
+        if entry.kind != Kind.BEGAN:
+            raise ValueError("its first entry is missing")
+        return _standing(_begun(entry), entry)
+    return _standing(_TAKE[Kind(entry.kind)](before, entry.body), entry)
+
+
+def _standing(now: Recorded, entry: Entry) -> Recorded:
+    phase = Phase.AFTER if entry.past_return else Phase.BEFORE
+    head = replace(now.head, standing=Standing(OperationState(entry.state), phase))
+    return replace(now, head=head, last_ms=entry.at_ms, entries=entry.number)
+
+
+def _begun(entry: Entry) -> Recorded:
+    body = entry.body
+    names = Names(body["source"], body["target"])
+    steps = tuple(Step(StepName(name), sentence) for name, sentence in body["steps"])
+    released = tuple(body.get("released", ()))
+    plan = FailoverPlan(
+        entry.operation_id,
+        Mode(body["mode"]),
+        names.flow,
+        (),
+        steps,
+        released=released,
+        fence=_fence_asked_for(body),
+        diverged=diverged_of(body.get("diverged", TO_FILE.words)),
+        state=tuple(body.get("state", ())),
+        without_state=bool(body.get("without_state", False)),
+    )
+    source_id = body["source_id"]
+    return Recorded(
+        Operation(plan, START),
+        names,
+        UNKNOWN if source_id is None else ClusterId(source_id),
+        ClusterId(body["target_id"]),
+        tuple(body["groups"]),
+        body["reason"],
+        entry.by,
+        entry.at_ms,
+        entry.at_ms,
+        unknowns=Unknowns(body.get("unknown", Unknowns.LEAVE)),
+    )
+
+
+def _fence_asked_for(body: Mapping[str, Any]) -> Fence:
+    """Its kind alone: what is denied is on record when it is about to be."""
+    if "fence" not in body:
+        return NO_FENCE
+    asked = body["fence"]
+    return Fence(FenceKind(asked["kind"]), watch_seconds=asked["watch_seconds"])
+
+
+def _again(before: Recorded, body: Mapping[str, Any]) -> Recorded:
+    """Taken up again: the steps begin anew, as far as they are done anew, and topics are released as is planned now.
+
+    Behind the point of no return the plan is that of before.
+    """
+    states = {StepName(name): StepState(state) for name, state in body["step_states"].items()}
+    plan = replace(before.head.plan, released=tuple(body.get("released", ())))
+    head = replace(before.head, plan=plan, steps=states)
+    return replace(before, head=head, problem="")
+
+
+def _step(before: Recorded, body: Mapping[str, Any]) -> Recorded:
+    states = {**before.head.steps, StepName(body["step"]): StepState(body["step_state"])}
+    head = replace(before.head, steps=states)
+    return replace(before, head=head, problem=body.get("problem", before.problem))
+
+
+def _fence(before: Recorded, body: Mapping[str, Any]) -> Recorded:
+    plan = replace(before.head.plan, fence=fence_of(body))
+    return replace(before, head=replace(before.head, plan=plan), fence_stands=bool(body["stands"]))
+
+
+def _tail(before: Recorded, body: Mapping[str, Any]) -> Recorded:
+    if body["stands"]:
+        return replace(before, tail=begun_of(body))
+    return replace(before, tail=None, salvaged=together(before.salvaged, parts_of(body)))
+
+
+def _ended(before: Recorded, body: Mapping[str, Any]) -> Recorded:
+    head = replace(before.head, sentence=body["sentence"])
+    figures = Figures(**{key: body["figures"].get(key) for key in Figures.__slots__})
+    return replace(before, head=head, figures=figures, problem=body["problem"])
+
+
+_OF_GROUPS = frozenset({Kind.GROUP, Kind.OUTCOME})
+
+_TAKE: dict[Kind, Callable[[Recorded, Mapping[str, Any]], Recorded]] = {
+    Kind.BEGAN: _again,
+    Kind.STEP: _step,
+    Kind.FENCE: _fence,
+    Kind.TAIL: _tail,
+    Kind.ENDED: _ended,
+}

@@ -1,0 +1,385 @@
+"""Operations that have ended somewhere on their way: taken up again, cancelled, or rolled back.
+
+Which of that is possible is the table's word (`mmtool.failover.operation.states`), and the journal alone says
+where they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, UnreachableError
+from mmtool.failover.commits.undo import look_at
+from mmtool.failover.fence.steps import came_since, lower, refuse_late_records
+from mmtool.failover.modes.cutover import Landing
+from mmtool.failover.operation import operation as operations
+from mmtool.failover.operation.marks import keepers, lifted, release
+from mmtool.failover.operation.meanwhile import on_record, refuse_others
+from mmtool.failover.operation.operation import StepState
+from mmtool.failover.operation.records import recorded
+from mmtool.failover.operation.states import Event, OperationState
+from mmtool.failover.operation.step_hooks import after_step
+from mmtool.failover.report.rows import reread_of
+from mmtool.output import warn
+from mmtool.plan.failover.emergency import costs_of
+from mmtool.plan.failover.steps import Mode, StepName, topics_of
+from mmtool.plan.groups.undo import Undo
+from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
+from mmtool.plan.words import few
+from mmtool.translation.known import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from mmtool.failover.commits.undo import Undoing
+    from mmtool.failover.fence.steps import FenceAsked
+    from mmtool.failover.modes.cutover import Ways
+    from mmtool.failover.operation.journal import JournalPort
+    from mmtool.failover.operation.operation import Operation, StepLog
+    from mmtool.failover.operation.records import Figures, Recorded
+    from mmtool.kafka.ports import ClusterPort, FlowStatePort, GroupsPort
+    from mmtool.kafka.state.control_view import ControlView
+    from mmtool.plan.records.documents import Document
+    from mmtool.plan.records.identity import FlowIdentity
+
+_TAKEN_BACK = {OperationState.CANCELLED, OperationState.ROLLED_BACK}
+_AWAY = {Mode.PLANNED, Mode.EMERGENCY}
+_OVER = "it was already undone: see `mmtool failover show`"
+_INSTEAD = {
+    Event.RESUME: "see `mmtool failover show`",
+    Event.CANCEL: "past the point of no return: `mmtool failover rollback` restores the previous offsets,"
+    " `resume` completes it",
+    Event.ROLL_BACK: "no offset was written: `mmtool failover cancel` ends it",
+}
+
+
+def find(journal: JournalPort, operation_id: str) -> Recorded | None:
+    """The operation of that name; None where the journal does not know it."""
+    return next((one for one in recorded(journal.entries()) if one.operation_id == operation_id), None)
+
+
+def require(found: Recorded, event: Event) -> None:
+    """Refuse what cannot happen to an operation where it is.
+
+    Raises:
+        RefusedError: The table has no such way on.
+    """
+    if found.may(event):
+        return
+    if event is Event.RESUME and found.mode is Mode.DRILL:
+        raise RefusedError(
+            f"operation {found.operation_id} is a drill, and drills are not resumed",
+            remedy=f"run the drill again; `mmtool failover rollback {found.operation_id} --execute`"
+            " deletes what is left of it",
+            code="wrong_state",
+        )
+    raise RefusedError(
+        f"operation {found.operation_id} is {found.state}: it cannot be {_PAST[event]}",
+        remedy=_OVER if found.state in _TAKEN_BACK else _INSTEAD[event],
+        code="wrong_state",
+    )
+
+
+_PAST = {Event.RESUME: "resumed", Event.CANCEL: "cancelled", Event.ROLL_BACK: "rolled back"}
+
+
+def as_it_stands(found: Recorded, groups: GroupsPort) -> Recorded:
+    """An operation of which nobody knows what it has written, with what stands there now.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: The cluster does not tell.
+    """
+    plans = [plan for plan in found.operation.plan.groups if plan.group not in found.written]
+    if not found.operation.may_have_written or not plans:
+        return found
+    now = groups.commits([plan.group for plan in plans])
+    stands = {
+        plan.group: frozenset(
+            place
+            for place, commit in plan.to_write().items()
+            if place in now[plan.group] and now[plan.group][place].offset >= commit.offset
+        )
+        for plan in plans
+    }
+    return replace(found, written={**found.written, **stands})
+
+
+def finish_forward(
+    found: Recorded, ways: Ways, log: StepLog, fence: FenceAsked | None = None
+) -> tuple[Operation, Landing]:
+    """Do what is left of an operation that ended behind the point of no return.
+
+    Nothing is translated again: the offsets on record are written where they are not yet. The source is asked about a
+    fence alone: whether it has held, and to lower it where nothing can be written after all.
+
+    Args:
+        found: The operation.
+        ways: To the target, the journal, the flow's owner.
+        log: Is told of every step.
+        fence: The way to the fence that stands, where one does.
+
+    Raises:
+        MmtoolError: It could not be put on record that it is taken up; nothing was done.
+    """
+    plan = found.operation.plan
+    landing = Landing.of(ways, plan)
+    landing.plans, landing.risks, landing.figures, landing.resumed = (
+        plan.groups,
+        plan.risks,
+        _figures(found),
+        True,
+    )
+    actions: dict[StepName, Callable[[], None]] = {
+        StepName.WRITE: landing.write,
+        StepName.READ_BACK: landing.read_back,
+        StepName.HAND_OVER: landing.hand_over,
+        StepName.RELEASE: lambda: release(ways, plan.released),
+        StepName.REPORT: lambda: _prove_fence(found, fence, landing),
+    }
+    undo = {} if fence is None else {StepName.FENCE: lambda: _lower(found, fence, ways)}
+    return operations.run(found.operation, actions, log, undo, after_step(ways.hooks, landing)), landing
+
+
+def _prove_fence(found: Recorded, asked: FenceAsked | None, landing: Landing) -> None:
+    """As at the first end, where the source still answers; who has been told of records behind it goes on with them."""
+    fence = found.head.plan.fence
+    if asked is None or not fence.ends:
+        return
+    try:
+        came = came_since(fence, asked.source)
+    except UnreachableError as error:
+        warn(f"mmtool does not know whether the fence has held: {error.message}")
+        return
+    landing.figures = replace(landing.figures, diverged_records=sum(came.values()))
+    if found.operation.steps.get(StepName.REPORT) is not StepState.FAILED:
+        refuse_late_records(found.names.source, came)
+
+
+def _lower(found: Recorded, asked: FenceAsked, ways: Ways) -> None:
+    plan = found.operation.plan
+    lower(plan, asked, ways.hooks)
+    ways.journal.fenced(plan.fence, stands=False)
+
+
+def _figures(found: Recorded) -> Figures:
+    """What is told at the end, and what a process that was killed had no time to tell: the plan on record says it.
+
+    A planned move is past its point of no return only when the mirror held all that the source held.
+    """
+    plan, said = found.operation.plan, found.figures
+    costs = costs_of(plan)
+    lost = None if costs.lost is UNKNOWN else costs.lost
+    rpo, again = (lost, costs.reread) if plan.mode is Mode.EMERGENCY else (0, reread_of(plan.groups))
+    return replace(
+        said,
+        rpo_records=rpo if said.rpo_records is None else said.rpo_records,
+        reread_records=again if said.reread_records is None else said.reread_records,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TakingBack:
+    """What cancelling or rolling back an operation comes to.
+
+    Attributes:
+        marks: What it has left in the flow's control topic, and that is lifted.
+        undoing: The groups whose offsets are put back; nothing to do for an operation that wrote none.
+        since: What has moved some of these groups after it; of several the last one.
+    """
+
+    found: Recorded
+    event: Event
+    marks: tuple[Document, ...]
+    undoing: Undoing
+    since: Recorded | None = None
+
+    @property
+    def refusal(self) -> RefusedError | None:
+        """Why it must not be done: groups that are at work, have gone on, or were moved once more."""
+        last, ours = self.since, set(self.found.group_names)
+        if last is None:
+            return self.undoing.refusal
+        return RefusedError(
+            f"operation {last.operation_id} ({last.mode}) by {last.by} moved"
+            f" {few(sorted(ours & set(last.group_names)))} later: its offsets must be rolled back first",
+            remedy=f"run `mmtool failover rollback {last.operation_id} --execute` first",
+            code="moved_since",
+        )
+
+    @property
+    def question(self) -> str:
+        done = f"{self.event.replace('_', ' ')} operation {self.found.operation_id}"
+        parts = [self.undoing.question] if self.undoing.writable else []
+        if self.found.fence_stands:
+            parts.append(f"lift its fence on {self.found.names.source}")
+        if self.found.half_replayed:
+            parts.append(f"make {self.found.names.flow} skip the diverged records that are already replayed")
+        return f"{done}: {', and '.join(parts)}" if parts else done
+
+
+def rehearse_taking_back(
+    found: Recorded,
+    event: Event,
+    target: ClusterPort,
+    state: FlowStatePort,
+    identity: FlowIdentity,
+    by: str,
+    at_ms: int,
+    *,
+    others: Iterable[Recorded] = (),
+) -> TakingBack:
+    """What would be taken back; nothing is changed.
+
+    Args:
+        found: The operation.
+        event: Cancelled or rolled back.
+        target: Where it works.
+        state: What its flow has stored there.
+        identity: Of the flow.
+        by: Who is at work, as ``user@host``.
+        at_ms: Now, in ms since 1970.
+        others: Operations on the same flow, in the order in which they began: topics that one of them has moved groups
+            of stay marked, as its own.
+
+    Raises:
+        RefusedError: The operation is not where that can be done.
+        UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
+    """
+    require(found, event)
+    plans = found.operation.plan.groups if event is Event.ROLL_BACK else ()
+    undoing = look_at(target, Undo.of(target.probe(), plans))
+    others = list(others)
+    since = _moved_since(found, others) if event is Event.ROLL_BACK else None
+    said = _Said(found.operation_id, by, at_ms)
+    if found.mode is Mode.FAILBACK and found.operation.point_of_no_return_passed:
+        return TakingBack(found, event, _away_again(found, said, others), undoing, since)
+    needed = keepers(found.operation_id, others)
+    return TakingBack(found, event, _left_behind(state.control(identity), said, needed), undoing, since)
+
+
+def _moved_since(found: Recorded, in_order: Sequence[Recorded]) -> Recorded | None:
+    """The last one that began later, has moved some of the same groups, and was not rolled back."""
+    ours = set(found.group_names)
+    for one in takewhile(lambda one: one.operation_id != found.operation_id, reversed(in_order)):
+        if one.mode is not Mode.DRILL and one.may(Event.ROLL_BACK) and ours & set(one.group_names):
+            return one
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """Whose marks are lifted, by whom and when."""
+
+    operation_id: str
+    by: str
+    at_ms: int
+
+
+def _away_again(found: Recorded, said: _Said, others: Sequence[Recorded]) -> tuple[Document, ...]:
+    """Groups that a failback had brought home are away once more, and so are their topics.
+
+    As the marks of what had led them away last, where that can be rolled back next: it takes back its own alone.
+    """
+    ours, by, at_ms, names = said.operation_id, said.by, said.at_ms, set(found.group_names)
+    led_away = [
+        one
+        for one in others
+        if one.mode in _AWAY and one.may(Event.ROLL_BACK) and names & set(one.group_names)
+    ]
+    groups = {name: one.operation_id for one in led_away for name in one.group_names}
+    topics = {
+        name: one.operation_id
+        for one in led_away
+        for name in (*topics_of(one.operation.plan.groups), *one.head.plan.state)
+    }
+    return (
+        *(
+            FailedOverRecord(name, True, topics.get(name, ours), by, at_ms)
+            for name in found.head.plan.released
+        ),
+        *(MovedGroupRecord(name, True, groups.get(name, ours), by, at_ms) for name in found.group_names),
+    )
+
+
+def _left_behind(control: ControlView, said: _Said, needed: Mapping[str, str]) -> tuple[Document, ...]:
+    """Marks that are this operation's own; what another one has marked stays."""
+    ours, by, at_ms = said.operation_id, said.by, said.at_ms
+    topics = [name for name, mark in control.failed_over.items() if mark.operation_id == ours]
+    groups = [name for name, mark in control.moved.items() if mark.operation_id == ours]
+    return (
+        *lifted(sorted(topics), needed, ours, by, at_ms),
+        *(MovedGroupRecord(name, False, ours, by, at_ms) for name in sorted(groups)),
+    )
+
+
+def take_back(
+    rehearse: Callable[[], TakingBack],
+    ways: Ways,
+    log: StepLog,
+    fence: FenceAsked | None = None,
+    give_up: Callable[[Ways], None] | None = None,
+) -> TakingBack:
+    """Do it: groups first, then what was replayed, then the marks, then the fence, then the journal.
+
+    What is done is what is seen behind the seat: minutes may have passed at a prompt, and whoever had the seat before
+    may have moved groups of the same topics. A crash in between leaves the operation where it was, and the same command
+    does the rest: what is back already is left alone.
+
+    Args:
+        rehearse: Looks what there is to take back, as `rehearse_taking_back`.
+        ways: To the target, the journal, the flow's owner.
+        log: Is told of the end.
+        fence: The way to the fence, for an operation whose fence stands.
+        give_up: Leaves diverged records that are written in part neither twice nor half way, where some may be.
+
+    Returns:
+        What was taken back.
+
+    Raises:
+        OwnedElsewhereError: Another operation is under way, or this one is another process's by now.
+        RefusedError: Groups are at work by now, or have gone on; nothing was changed.
+        MmtoolError: A part could not be done; what was done stays.
+    """
+    ways.seat.join()
+    ways.seat.hold()
+    ways.journal.still_ours()
+    told = on_record(ways)
+    taking = rehearse()
+    if taking.refusal is not None:
+        raise taking.refusal
+    if taking.undoing.writable:
+        refuse_others(ways, told)
+        moved = taking.undoing.write()
+        if moved.error is not None:
+            raise moved.error if isinstance(moved.error, RefusedError) else _left(taking, moved.error)
+    try:
+        refuse_others(ways, told)
+        if taking.found.tail is not None and give_up is not None:
+            give_up(ways)
+        ways.marks.write(taking.marks)
+    except MmtoolError as error:
+        if taking.undoing.writable:
+            raise _left(taking, error) from error
+        raise
+    if taking.found.fence_stands:
+        assert fence is not None
+        try:
+            _lower(taking.found, fence, ways)
+        except MmtoolError as error:
+            raise _left(taking, error) from error
+    log.ended(replace(taking.found.operation.after(taking.event), error=None))
+    return taking
+
+
+def _left(taking: TakingBack, error: MmtoolError) -> MmtoolError:
+    return PartlyAppliedError(
+        f"operation {taking.found.operation_id} is undone in part: {error.message}",
+        remedy="fix that, then run the same command again: finished parts are not repeated",
+    )
+
+
+def is_finished(found: Recorded) -> bool:
+    """Whether there is nothing to resume, because all of it was done."""
+    return found.state is OperationState.COMPLETED

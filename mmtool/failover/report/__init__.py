@@ -1,0 +1,1 @@
+"""An operation as rows, sentences and files."""

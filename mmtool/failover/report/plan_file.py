@@ -1,0 +1,176 @@
+"""Plans in files: written by a rehearsal, and looked at again before they are executed."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from mmtool import __version__
+from mmtool.errors import RefusedError, StalePlanError, UsageError
+from mmtool.failover.operation.states import Event, OperationState
+from mmtool.plan.records.documents import UnreadableDocumentError
+from mmtool.plan.runbook.by_hand import Place
+from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan, write_plan
+from mmtool.plan.runbook.runbook import Runbook, render
+from mmtool.plan.words import counted
+from mmtool.runtime.operator_name import operator
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from mmtool.config import FlowSettings
+    from mmtool.failover.modes.rehearsal import SavableRehearsal
+    from mmtool.failover.operation.records import Recorded
+    from mmtool.kafka.ports import ClusterPort
+    from mmtool.translation.known import Unknown
+    from mmtool.translation.types import ClusterId
+
+
+def saved_of(rehearsal: SavableRehearsal, options: Mapping[str, str]) -> SavedPlan:
+    """What goes into the file.
+
+    Args:
+        rehearsal: The plan as it was shown.
+        options: What was asked for beside the groups.
+    """
+    origin = Origin(operator(), int(time.time() * 1000), __version__)
+    return SavedPlan(
+        rehearsal.plan, rehearsal.names, rehearsal.seen, origin, dict(options), rehearsal.warnings
+    )
+
+
+def write_text(option: str, path: Path, content: bytes) -> None:
+    """Write what an option names.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise UsageError(
+            f"{option} {path}: {error.strerror}", remedy="name a file that can be written"
+        ) from error
+
+
+def save(path: Path, saved: SavedPlan) -> None:
+    """Raises as `write_text`."""
+    write_text("--out", path, write_plan(saved))
+
+
+def save_runbook(
+    path: Path, saved: SavedPlan, settings: FlowSettings, config: str, *, kept: Path | None
+) -> None:
+    """The plan as a page; raises as `write_text`.
+
+    Args:
+        path: Where to.
+        saved: The plan.
+        settings: Of its flow.
+        config: The properties file, as the operator names it.
+        kept: Where the plan itself is kept.
+    """
+    page = render(runbook_of(saved, settings, config, kept=kept))
+    write_text("--runbook", path, page.encode())
+
+
+def runbook_of(saved: SavedPlan, settings: FlowSettings, config: str, *, kept: Path | None) -> Runbook:
+    """What the page is made of; arguments as above."""
+    here, there = settings.source, settings.target
+    flow = ("-s", here.alias, "-t", there.alias)
+    groups = [word for name in saved.groups for word in ("-g", name)]
+    said = [word for name, value in saved.options.items() for word in (f"--{name}", *value.split())]
+    meant = ("--plan", str(kept)) if kept is not None else (*flow, *groups, *said)
+    return Runbook(
+        saved,
+        Place(here.alias, here.bootstrap_servers),
+        Place(there.alias, there.bootstrap_servers),
+        config,
+        meant,
+    )
+
+
+def load(path: Path) -> SavedPlan:
+    """The plan that a file holds.
+
+    Raises:
+        UsageError: There is no such file, or it holds no plan that can be trusted.
+    """
+    remedy = "a rehearsal writes one with --out"
+    try:
+        return read_plan(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"--plan {path}: {error.strerror}", remedy=remedy) from error
+    except UnreadableDocumentError as error:
+        raise UsageError(f"--plan {path}: {error}", remedy=remedy, code="unreadable_plan") from error
+
+
+def check_clusters(saved: SavedPlan, there: ClusterPort, here: ClusterPort | None = None) -> None:
+    """Refuse a plan that was made for other clusters, before anything else of them is believed.
+
+    Args:
+        saved: The plan.
+        there: The cluster that groups go to.
+        here: The one that they leave, where it can be asked.
+
+    Raises:
+        StalePlanError: Another cluster answers.
+        UnreachableError, NotAuthorisedError: One does not answer.
+    """
+    named = [(saved.way.target, saved.seen.there.cluster_id, there)]
+    if here is not None:
+        named.append((saved.way.source, saved.seen.here.cluster_id, here))
+    refuse_stale(saved, [told for name, was, port in named for told in _another(name, was, port.probe())])
+
+
+def _another(alias: str, was: ClusterId | Unknown, now: ClusterId) -> list[str]:
+    return [] if was == now else [f"{alias} was cluster {was} and is {now}"]
+
+
+def check_fresh(saved: SavedPlan, rehearsal: SavableRehearsal) -> None:
+    """Refuse a plan whose facts have changed.
+
+    Raises:
+        StalePlanError: Names the first difference, and how many more there are.
+    """
+    refuse_stale(saved, saved.stale(rehearsal.plan, rehearsal.seen))
+
+
+def refuse_stale(saved: SavedPlan, differences: Sequence[str]) -> None:
+    """Raise what differs; nothing when nothing does.
+
+    Raises:
+        StalePlanError: In one line.
+    """
+    if not differences:
+        return
+    others = len(differences) - 1
+    more = f"; {counted(others, 'more difference')}" if others else ""
+    raise StalePlanError(
+        f"the plan {saved.plan.operation_id} is stale: {differences[0]}{more}",
+        remedy="nothing was changed; rehearse again with --out, and review the new plan",
+    )
+
+
+def is_spent(saved: SavedPlan, found: Recorded | None) -> bool:
+    """Whether the plan was executed to its end already.
+
+    Args:
+        saved: The plan.
+        found: The operation of its name, as the journal knows it; None where it knows none.
+
+    Raises:
+        RefusedError: It was begun and not ended, or it was taken back.
+    """
+    if found is None:
+        return False
+    if found.state is OperationState.COMPLETED:
+        return True
+    name = saved.plan.operation_id
+    resumable = found.may(Event.RESUME)
+    raise RefusedError(
+        f"operation {name} is {found.state}: a plan is executed once",
+        remedy=f"mmtool failover resume {name}" if resumable else "rehearse again with --out",
+        code="open_operation" if resumable else "wrong_state",
+    )

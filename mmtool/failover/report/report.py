@@ -1,0 +1,458 @@
+"""An operation as the contract's row, as a table, and as the next things to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from shlex import join, quote
+from typing import TYPE_CHECKING
+
+from mmtool.errors import OwnedElsewhereError, RefusedError
+from mmtool.failover.commits.write import Outcome
+from mmtool.failover.operation.operation import Operation
+from mmtool.failover.operation.records import Figures
+from mmtool.failover.operation.states import Event, OperationState
+from mmtool.failover.report.reverse_config import reverse_flow
+from mmtool.failover.report.rows import Row, exactness, offset_of, places, reread_expected, reread_max
+from mmtool.plan.failover.divergence import Replay
+from mmtool.plan.failover.emergency import total_expected
+from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
+from mmtool.plan.failover.fence_plan import FenceKind, lowering_commands
+from mmtool.plan.failover.risks import NO_RISK
+from mmtool.plan.failover.steps import Mode
+from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.words import counted, few
+from mmtool.translation.known import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from mmtool.config import FlowSettings
+    from mmtool.failover.modes.cutover import Landing
+    from mmtool.failover.modes.outcome import Ended
+    from mmtool.failover.modes.rehearsal import Rehearsal
+    from mmtool.failover.operation.records import Recorded
+    from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.plan.failover.fence_plan import Fence
+    from mmtool.plan.failover.risks import Risk
+    from mmtool.plan.groups.offsets import GroupPlan, Verdict
+    from mmtool.translation.known import Unknown
+    from mmtool.translation.types import TopicPartition
+
+_NAMED = 5
+"""So many groups are named in what is next; of more of them the first ones."""
+
+Places = frozenset[tuple[str, "TopicPartition"]]
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What a row is made of, wherever it was found.
+
+    Attributes:
+        operation: Its plan's groups are not looked at.
+        groups: Offsets as far as they are known.
+        risks: As in `FailoverPlan`.
+        written: Groups and partitions whose new offset stands.
+        settled: Groups of which it is known what stands.
+        drained: Whether what a drain cures is cured.
+    """
+
+    operation: Operation
+    groups: tuple[GroupPlan, ...]
+    risks: Mapping[tuple[str, TopicPartition], Risk]
+    written: Places = frozenset()
+    settled: frozenset[str] = frozenset()
+    figures: Figures = field(default_factory=Figures)
+    drained: bool = False
+    undo: str = ""
+
+
+def rehearsed_row(rehearsal: Rehearsal) -> Row:
+    """The row of a plan that was not executed."""
+    plan = rehearsal.plan
+    return _row(_View(Operation(plan), plan.groups, plan.risks, undo=_undo(rehearsal.plan.mode)))
+
+
+def ended_row(ended: Ended) -> Row:
+    """The row of an operation that was executed."""
+    return operation_row(ended.operation, ended.landing)
+
+
+def operation_row(operation: Operation, landing: Landing) -> Row:
+    """The row of an operation that is executed, as far as it is."""
+    plan = operation.plan
+    written = frozenset((w.group, place) for w in landing.results for place in w.written)
+    return _row(
+        _View(
+            operation,
+            landing.plans or plan.groups,
+            landing.risks if landing.plans else plan.risks,
+            written,
+            frozenset(w.group for w in landing.results if not w.unknown),
+            landing.figures,
+            bool(landing.plans),
+            _undo(plan.mode, plan.operation_id),
+        )
+    )
+
+
+def recorded_row(found: Recorded) -> Row:
+    """The row of an operation that the journal tells of."""
+    plan = found.operation.plan
+    stands = {} if found.state is OperationState.ROLLED_BACK else found.written
+    written = frozenset((group, place) for group, of in stands.items() for place in of)
+    row = _row(
+        _View(
+            found.operation,
+            plan.groups,
+            plan.risks,
+            written,
+            frozenset(found.written),
+            found.figures,
+            drained=True,
+            undo=_undo(plan.mode, plan.operation_id),
+        )
+    )
+    return {
+        **row,
+        "reason": found.reason,
+        "by": found.by,
+        "began_at": datetime.fromtimestamp(found.began_ms / 1000, UTC),
+        "changed_at": datetime.fromtimestamp(found.last_ms / 1000, UTC),
+        "group_names": list(found.group_names),
+        "problem": found.problem,
+    }
+
+
+def partition_rows(row: Row) -> list[Row]:
+    """The operation's row laid flat, for the table and CSV: one line per group and partition."""
+    groups: object = row["groups"]
+    assert isinstance(groups, list)
+    shared = {key: row[key] for key in ("operation_id", "mode", "state")}
+    return [
+        {**shared, "group": group["group"], **partition}
+        for group in groups
+        for partition in group["partitions"]
+    ]
+
+
+def _row(view: _View) -> Row:
+    operation, figures = view.operation, view.figures
+    return {
+        "operation_id": operation.plan.operation_id,
+        "mode": operation.plan.mode,
+        "state": operation.standing.state,
+        "point_of_no_return_passed": operation.point_of_no_return_passed,
+        "flow": operation.plan.flow,
+        "groups": [_group(plan, view) for plan in view.groups],
+        "state_topics": _state_topics(operation.plan),
+        "steps": [
+            {"name": step.name, "state": operation.state_of(step), "sentence": step.sentence}
+            for step in operation.plan.steps
+        ],
+        "rto_seconds": figures.rto_seconds,
+        "rpo_records": figures.rpo_records,
+        "reread_records": figures.reread_records,
+        "reread_expected": _expected(view),
+        "diverged_records": figures.diverged_records,
+        "undo": view.undo,
+    }
+
+
+def _state_topics(plan: FailoverPlan) -> list[Row]:
+    """Changelogs and repartition topics that go along; how far they are from the offsets, where that was told."""
+    lags = {lag.topic.name: lag for lag in plan.lags}
+    return [
+        {
+            "topic": name,
+            "records_behind": None if name not in lags else _or_null(lags[name].behind),
+            "seconds_ahead": None if name not in lags else _or_null(lags[name].ahead_seconds),
+        }
+        for name in plan.state
+    ]
+
+
+def _or_null(number: float | Unknown) -> float | None:
+    return None if number is UNKNOWN else number
+
+
+def _expected(view: _View) -> int | None:
+    """Records that all groups are expected to read again; unknown where it is of some partition, or before a drain."""
+    if view.operation.plan.mode is not Mode.EMERGENCY and view.figures.reread_records is None:
+        return None
+    costs = [_costs(plan, verdict, view) for plan in view.groups for verdict in plan.verdicts]
+    places = [cost["reread_expected"] for cost in costs if cost["reread_max"] is not None]
+    known = [number for number in places if isinstance(number, int)]
+    return sum(known) if len(known) == len(places) else None
+
+
+def _group(plan: GroupPlan, view: _View) -> Row:
+    return {
+        "group": plan.group,
+        "partitions": [_partition(plan, verdict, view) for verdict in plan.verdicts],
+    }
+
+
+def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> Row:
+    waits = not view.drained and drain_cures(verdict) and view.operation.plan.mode is not Mode.EMERGENCY
+    place = plan.written_to(verdict)
+    read, led = verdict.commit and verdict.commit.offset, offset_of(verdict)
+    upstream, downstream = (read, led) if plan.direction is Direction.FORWARD else (led, read)
+    return {
+        **places(verdict),
+        "upstream_offset": upstream,
+        "target_topic": verdict.target and verdict.target.topic,
+        "downstream_offset": downstream,
+        "exactness": None if waits else exactness(verdict),
+        **_costs(plan, verdict, view),
+        "target_offset_before": verdict.before and verdict.before.offset,
+        "written": _is_written(plan.group, place, view),
+        "reason": KNOWN_AFTER_DRAIN if waits else verdict.refusal or "",
+        "detail": "" if waits else plan.why(verdict),
+    }
+
+
+def _is_written(group: str, place: TopicPartition | None, view: _View) -> bool | None:
+    """None where it was sent, and nobody knows what became of it."""
+    if place is not None and view.operation.may_have_written and group not in view.settled:
+        return None
+    return place is not None and (group, place) in view.written
+
+
+def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> Row:
+    if view.operation.plan.mode is not Mode.EMERGENCY or verdict.source is None:
+        refused = verdict.refusal is not None
+        return {
+            "reread_max": reread_max(verdict),
+            "reread_expected": reread_expected(verdict),
+            "lost_max": None if refused else NO_RISK.lost,
+            # commits are asked of the living source, by the same run that writes them
+            "knowledge_age_seconds": None if verdict.commit is None else 0,
+        }
+    risk = view.risks.get((plan.group, verdict.source))
+    if risk is None:
+        return dict.fromkeys(("reread_max", "reread_expected", "lost_max", "knowledge_age_seconds"))
+    return {
+        "reread_max": _number(risk.reread),
+        "reread_expected": _number(risk.expected),
+        "lost_max": _number(risk.lost),
+        "knowledge_age_seconds": _number(risk.age_seconds),
+    }
+
+
+def _number(known: float | Unknown) -> float | None:
+    return None if known is UNKNOWN else known
+
+
+def _undo(mode: Mode, operation_id: str = "OPERATION_ID") -> str:
+    back = (
+        f"mmtool failover rollback {operation_id} --execute restores the groups' previous offsets, as"
+        " long as no consumer has continued"
+    )
+    if mode is Mode.PLANNED:
+        return f"start the consumers on the source again: their commits there are unchanged; {back}"
+    if mode is Mode.FAILBACK:
+        return f"{back}; the diverged records stay where they were written"
+    if mode is Mode.DRILL:
+        return "nothing to undo: a drill deletes its shadow groups"
+    return f"{back}, and mirrors the topics again"
+
+
+def summary(ended: Ended) -> str:
+    """What a move that went well comes to, in one line; empty for one that did not."""
+    landing, figures = ended.landing, ended.landing.figures
+    if ended.operation.error is not None or figures.rto_seconds is None:
+        return ""
+    words = Counter(exactness(v) for plan in landing.plans for v in plan.verdicts if v.refusal is None)
+    kinds = "exact" if set(words) <= {"exact"} else f"{words['exact']} exact, {words['bounded']} bounded"
+    done = "tried with shadow groups of" if ended.rehearsal.plan.mode is Mode.DRILL else "moved"
+    moved = f"{done} {counted(len(landing.results), 'group')}, {counted(words.total(), 'offset')}, {kinds}"
+    return f"{moved}; {_price(ended)}; {figures.rto_seconds:.1f} s"
+
+
+def _price(ended: Ended) -> str:
+    figures = ended.landing.figures
+    lost, again = figures.rpo_records, figures.reread_records
+    if ended.rehearsal.plan.mode is Mode.EMERGENCY:
+        loss = "an unknown number of records" if lost is None else _at_most(lost, counted(lost, "record"))
+        expected = total_expected(ended.landing.risks.values())
+        likely = "" if expected is UNKNOWN else f" ({expected:,} expected)"
+        return f"{loss} lost, {_at_most(again, f'{again:,}')} read again{likely}"
+    if ended.rehearsal.plan.mode is Mode.FAILBACK:
+        passed = figures.diverged_records
+        more = "" if passed is None else f", {passed} diverged records skipped"
+        return f"{lost} records lost, {again} read again{more}"
+    target = ended.rehearsal.names.target
+    behind = figures.diverged_records
+    return f"{lost} records lost, {again} read again" + (
+        f"; {behind} produced since are not on {target} yet" if behind else ""
+    )
+
+
+def _at_most(number: int | None, words: str) -> str:
+    return f"at most {words}" if number else words
+
+
+def next_steps(ended: Ended, given: Sequence[str] = ()) -> list[str]:
+    """What an operator does after an operation that succeeded, in order; commands stand on lines of their own.
+
+    Args:
+        ended: The operation.
+        given: ``-c``, ``-s`` and ``-t`` as the command had them.
+    """
+    settings, names = ended.rehearsal.settings, _moved(ended)
+    home = ended.rehearsal.plan.mode is Mode.FAILBACK
+    bootstrap = (settings.source if home else settings.target).bootstrap_servers
+    some = len(names) <= _NAMED
+    described = " ".join(f"--group {quote(name)}" for name in names) if some else "--all-groups"
+    first = [
+        f"start the consumers of {few(names, _NAMED)} with bootstrap.servers={bootstrap}{_renamed(ended)}",
+        f"watch their lag:\nkafka-consumer-groups --bootstrap-server {bootstrap} --describe {described}",
+    ]
+    if ended.rehearsal.plan.mode is Mode.EMERGENCY:
+        return [*first, *_after_emergency(ended, settings, given)]
+    if ended.rehearsal.plan.mode is Mode.DRILL:
+        return []
+    if home:
+        return [*first, _after_failback(ended)]
+    if ended.rehearsal.plan.fence.asked_for:
+        return [*first, *_after_fence(ended, settings, given)]
+    return [*first, *_after_planned(ended, settings, given)]
+
+
+def _after_failback(ended: Ended) -> str:
+    released = ended.rehearsal.plan.released
+    if not released:
+        return "fail back the other groups of these topics as well: the topics are not mirrored until then"
+    said = f"keep `mmtool replicate` running: {ended.rehearsal.names.flow} mirrors {few(released)} again"
+    return f"{said}, after the replayed records" if ended.rehearsal.plan.diverged == Replay() else said
+
+
+def _after_planned(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[str]:
+    back = f"mmtool translate-offsets {_meant(ended, settings, given)} --reverse"
+    return [
+        f"keep `mmtool replicate` running while producers still write to {settings.source.alias}",
+        f"to move back, before anything is produced on {settings.target.alias}:\n{back}",
+    ]
+
+
+def _meant(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> str:
+    """Options that name the flow and the groups that have moved."""
+    names = _moved(ended)
+    groups = [word for name in names for word in ("-g", name)] if len(names) <= _NAMED else ["--all-groups"]
+    flow = ["-s", settings.source.alias, "-t", settings.target.alias]
+    return join([*(given[:2] if "-c" in given else ()), *flow, *groups])
+
+
+def _after_fence(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[str]:
+    """Producers belong to the target now."""
+    there, fence = settings.target, ended.rehearsal.plan.fence
+    topics = few(fence.topics)
+    renamed = few([settings.remote_topic(topic) for topic in fence.topics])
+    both = "" if settings.keeps_names else f"; consumers read both {topics} and {renamed} there from now on"
+    operation_id = ended.rehearsal.plan.operation_id
+    back = f"mmtool failover rollback {join([operation_id, *given])} --execute"
+    return [
+        f"start the producers of {topics} with bootstrap.servers={there.bootstrap_servers}{both}",
+        _what_stays(fence, settings),
+        f"to restore the groups' previous offsets{_lowered(fence)}, before clients continue on {there.alias}:\n{back}",
+    ]
+
+
+def _lowered(fence: Fence) -> str:
+    return "" if fence.kind is FenceKind.WATCH else " and lift the fence"
+
+
+def fence_left(found: Recorded, settings: FlowSettings) -> list[str]:
+    """That an operation's fence may stand, and how it is lowered by hand; nothing where it has none."""
+    return [_what_stays(found.head.plan.fence, settings)] if found.fence_stands else []
+
+
+def tail_left(found: Recorded) -> tuple[str, ...]:
+    """That diverged records may be written in part; nothing where none are."""
+    if found.tail is None:
+        return ()
+    words = found.head.plan.diverged.words
+    return (
+        f"some of {counted(found.tail.records, 'diverged record')} are already written (--diverged {words})",
+    )
+
+
+def _what_stays(fence: Fence, settings: FlowSettings) -> str:
+    here = settings.source
+    match fence.kind:
+        case FenceKind.ACL if fence.denies:
+            commands = lowering_commands(fence.denies, here.bootstrap_servers)
+            return "\n".join(
+                [f"the fence on {here.alias} stays; an administrator can lift it with:", *commands]
+            )
+        case FenceKind.HOOK:
+            return f"the fence of {settings.hooks.get('fence', 'the hook')} on {here.alias} stays"
+        case _:
+            return f"keep the producers of {few(fence.topics)} on {here.alias} stopped: no ACL stops them"
+
+
+def reverse_lines(ended: Ended) -> list[str]:
+    """The reverse flow's configuration, where producers have moved and it is not there yet."""
+    fence = ended.rehearsal.plan.fence
+    if not fence.asked_for or ended.operation.error is not None:
+        return []
+    return reverse_flow(ended.rehearsal.settings, fence.topics, _moved(ended))
+
+
+def _after_emergency(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[str]:
+    here, there = settings.source.alias, settings.target.alias
+    back = f"mmtool failover failback {_meant(ended, settings, given)}"
+    return [
+        f"let producers write to {there}, and keep the old consumers of {here} stopped when it returns",
+        f"when {here} returns, fail back (or mirror its other records with `mmtool failover release`):\n{back}",
+    ]
+
+
+def ways_on(operation: Operation, given: Sequence[str] = ()) -> list[str]:
+    """What can be done with an operation that is not completed, or can be rolled back, in order.
+
+    One that another process was in the way of has done nothing, and needs nothing.
+
+    Args:
+        operation: As it stands.
+        given: ``-c``, ``-s`` and ``-t`` as the command had them.
+    """
+    error = operation.error
+    refused = isinstance(error, RefusedError) and error.code == "open_operation"
+    if refused or isinstance(error, OwnedElsewhereError):
+        return []
+    arguments = join([operation.plan.operation_id, *given])
+    return [
+        f"{sentence}:\nmmtool failover {verb} {arguments}"
+        for event, (verb, sentence) in _WAYS_ON.items()
+        if operation.may(event)
+    ]
+
+
+_WAYS_ON = {
+    Event.RESUME: ("resume", "complete the operation"),
+    Event.CANCEL: ("cancel", "end it and undo its preparations"),
+    Event.ROLL_BACK: ("rollback", "restore the groups' previous offsets"),
+}
+
+
+def _moved(ended: Ended) -> list[str]:
+    return [w.group for w in ended.landing.results if w.outcome is Outcome.WRITTEN]
+
+
+def _renamed(ended: Ended) -> str:
+    pairs = sorted(set(_named_both_ways(ended.landing.plans)))
+    if ended.rehearsal.plan.mode is Mode.FAILBACK:
+        pairs = [(there, here) for here, there in pairs]
+    changed = [f"{there} for {here}" for here, there in pairs if here != there]
+    return f"; they subscribe to {', '.join(changed)}" if changed else ""
+
+
+def _named_both_ways(plans: Collection[GroupPlan]) -> Iterable[tuple[str, str]]:
+    for plan in plans:
+        for verdict in plan.verdicts:
+            if verdict.source is not None and verdict.target is not None:
+                yield verdict.source.topic, verdict.target.topic
