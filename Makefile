@@ -35,7 +35,7 @@ unit: .venv/.stamp
 
 # Spark starts some twenty times, in half the time once its class archive is there: made while other tests begin.
 # Three workers on two cores: about half of a test with brokers is waiting.
-BESIDE_ARCHIVE = @$(BIN)/python -m mmtool.replication.spark_archive > /dev/null & \
+BESIDE_ARCHIVE = @$(BIN)/python -m mmtool.replication.spark.archive > /dev/null & \
 	  $(PYTEST) -m "$(1)" -n 3 --dist loadfile --no-loadscope-reorder --durations=15; \
 	  status=$$?; wait; exit $$status
 

@@ -167,6 +167,6 @@ def writer_into(both: BothWays, diverged: Diverged, operation_id: str, timeout: 
 
 def passing() -> PassingPort:
     """The one who moves a flow's position; nothing is asked yet."""
-    from mmtool.replication.passing import FlowPassing
+    from mmtool.replication.flow_state.skip_replayed import FlowPassing
 
     return FlowPassing(detail)

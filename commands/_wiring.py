@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mmtool.metrics.level import Level
     from mmtool.plan.groups.facts import GroupSelection
     from mmtool.plan.groups.units import ChosenUnit
-    from mmtool.replication.service import Observe
+    from mmtool.replication.driver.service import Observe
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 _SMOKE_REQUEST = timedelta(seconds=20)
@@ -63,7 +63,7 @@ def live_file(config: Path | None, source: str | None, target: str | None) -> Li
     """
     from mmtool.config.live import Chosen, LiveFile
     from mmtool.config.load import config_path
-    from mmtool.replication.limits import refuse_conflicts
+    from mmtool.replication.ownership.limits import refuse_conflicts
 
     def load() -> Chosen:
         settings = loaded(config)
@@ -237,7 +237,7 @@ def smoke_flow(flow: FlowSettings, timeout: timedelta, start_command: str) -> Sm
     seconds = patience.total_seconds()
 
     def mirror_maker() -> str:
-        from mmtool.replication.mirror_maker_guard import sign_now
+        from mmtool.replication.mm2.guard import sign_now
 
         return sign_now(flow, seconds)
 
@@ -310,7 +310,7 @@ class _EngineDrain:
         timeout_seconds: float | None,
     ) -> None:
         from mmtool.output.progress import Progress
-        from mmtool.replication.draining import drain_flow
+        from mmtool.replication.driver.drain import drain_flow
 
         with Progress() as progress:
             drain_flow(flow, until, timeout_seconds, show=progress.show, say=talk)
@@ -318,7 +318,7 @@ class _EngineDrain:
     def await_mirror_maker(
         self, flow: FlowSettings, missing: Callable[[], int], timeout_seconds: float | None
     ) -> int:
-        from mmtool.replication.draining import await_mirror_maker
+        from mmtool.replication.driver.drain import await_mirror_maker
 
         return await_mirror_maker(flow, missing, timeout_seconds, say=talk)
 

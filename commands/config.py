@@ -42,7 +42,7 @@ def check(
 
     from mmtool.config.load import config_path, read_file
     from mmtool.config.report import InvalidConfigError
-    from mmtool.replication.limits import refuse_conflicts
+    from mmtool.replication.ownership.limits import refuse_conflicts
 
     path = config_path(config, os.environ)
     try:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.flow.moves import FlowRow
-    from mmtool.replication.flow_moves import Rehearsal
-    from mmtool.replication.rebuilding import Rebuilt
+    from mmtool.replication.flow_state.flow_moves import Rehearsal
+    from mmtool.replication.flow_state.rebuild import Rebuilt
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -93,8 +93,8 @@ def seek(
 
     Stop `mmtool replicate` first.
     """
-    from mmtool.replication.flow_moves import execute as run
-    from mmtool.replication.flow_moves import rehearse_seek
+    from mmtool.replication.flow_state.flow_moves import execute as run
+    from mmtool.replication.flow_state.flow_moves import rehearse_seek
 
     where, topics = destination(to, csv, topic or [])
     flow = _seen(config, source, target, timeout, topics)
@@ -118,8 +118,8 @@ def forget(
 
     Stop `mmtool replicate` first.
     """
-    from mmtool.replication.flow_moves import execute as run
-    from mmtool.replication.flow_moves import rehearse_forget
+    from mmtool.replication.flow_state.flow_moves import execute as run
+    from mmtool.replication.flow_state.flow_moves import rehearse_forget
 
     flow = _seen(config, source, target, timeout, past=True)
     found = rehearse_forget(flow, topic or ())
@@ -142,7 +142,7 @@ def rebuild(
 
     Stop `mmtool replicate` first.
     """
-    from mmtool.replication.rebuilding import execute_rebuild, rehearse_rebuild
+    from mmtool.replication.flow_state.rebuild import execute_rebuild, rehearse_rebuild
 
     flow = _seen(config, source, target, timeout, topic)
     found = rehearse_rebuild(flow, topic or ())
@@ -161,7 +161,7 @@ def pause(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Pause topics, or the whole flow, until `flow resume`; restarts and other hosts respect it."""
-    from mmtool.replication import pausing
+    from mmtool.replication.flow_state import pause as pausing
 
     held = pausing.pause(_seen(config, source, target, timeout, topic), reason)
     finish(_result("flow pause", held.rows, HELD, applied=bool(held.words)), output, None)
@@ -181,7 +181,7 @@ def resume(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Resume paused topics where they stopped; without --topic, everything that is paused."""
-    from mmtool.replication import pausing
+    from mmtool.replication.flow_state import pause as pausing
 
     held = pausing.resume(_seen(config, source, target, timeout, topic))
     finish(_result("flow resume", held.rows, HELD, applied=bool(held.words)), output, None)

@@ -88,8 +88,8 @@ def replicate(
     from mmtool.commands._wiring import live_file, served_beside
     from mmtool.output import Result, finish, talk, warn
     from mmtool.output.progress import Progress
-    from mmtool.replication.run_options import RunOptions
-    from mmtool.replication.service import replicate as run
+    from mmtool.replication.driver.run_options import RunOptions
+    from mmtool.replication.driver.service import replicate as run
 
     file = live_file(config, source, target)
     options = RunOptions(until_caught_up=until_caught_up, standby=standby, take_over=take_over)

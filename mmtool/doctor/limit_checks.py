@@ -19,7 +19,7 @@ from mmtool.doctor.limits import (
 )
 from mmtool.kafka.admin.details import SizeQuestion
 from mmtool.plan.topics.configs import ConfigEntry, Origin
-from mmtool.replication.target_limits import FOR_EVER, TargetLimits
+from mmtool.replication.topics.target_limits import FOR_EVER, TargetLimits
 from mmtool.translation.naming import DEAD_LETTER_SUFFIX
 from mmtool.translation.types import TopicPartition
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mmtool.doctor.finding import Check, Finding, problem
 from mmtool.errors import UsageError
 from mmtool.plan.words import few
-from mmtool.replication.limits import refuse_growth, refuse_repetition
+from mmtool.replication.ownership.limits import refuse_growth, refuse_repetition
 from mmtool.translation.naming import DefaultPolicy
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from mmtool.doctor.finding import Check, Finding, problem, warning
 from mmtool.errors import NotAuthorisedError, RefusedError, UsageError
 from mmtool.plan.topics.facts import meeting, name_problem, taken_names
 from mmtool.plan.words import counted, few
-from mmtool.replication.limits import refuse_meeting
-from mmtool.replication.name_changes import refuse_changed_names
+from mmtool.replication.ownership.limits import refuse_meeting
+from mmtool.replication.ownership.name_changes import refuse_changed_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from mmtool.plan.records.holds import Holds
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.replication.beginning import FirstSizes
-from mmtool.replication.flow_run import FlowRun
-from mmtool.replication.mirror_topics import TopicsView
-from mmtool.replication.standing import Standing
+from mmtool.replication.driver.flow_run import FlowRun
+from mmtool.replication.ownership.owned_state import Standing
+from mmtool.replication.topics.mirror_topics import TopicsView
+from mmtool.replication.topics.start_offsets import FirstSizes
 from mmtool.translation.types import ClusterId
 
 if TYPE_CHECKING:

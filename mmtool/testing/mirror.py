@@ -14,8 +14,8 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchedPartition
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.kafka.wire.produce import ProducedPartition
-from mmtool.replication.assignment import PartitionAssignment, ShardAssignment
 from mmtool.replication.pump.mirror import PartitionMirror
+from mmtool.replication.spark.assignment import PartitionAssignment, ShardAssignment
 from mmtool.translation.blocks import MirroredPartition, MirrorStart
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import ClusterId, DownstreamOffset, TopicId, UpstreamOffset
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
     from mmtool.kafka.batches import BatchHeader
-    from mmtool.replication.pump.foreign import Foreign
+    from mmtool.replication.pump.foreign_count import Foreign
     from mmtool.translation.sync_emission import SyncEmitter
 
 _REMEMBERED = 5

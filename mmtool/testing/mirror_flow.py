@@ -15,12 +15,12 @@ from mmtool.config import load_settings
 from mmtool.errors import GateError
 from mmtool.lab.waiting import patience
 from mmtool.plan.records.identity import shard_of
-from mmtool.replication.assignment import TaskAssignment
-from mmtool.replication.context import connect
-from mmtool.replication.flow_run import FlowRun
+from mmtool.replication.driver.context import connect
+from mmtool.replication.driver.flow_run import FlowRun
+from mmtool.replication.ownership.internal_topics import make_internal_topics
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.pump import FlowPump, RoundEnd
-from mmtool.replication.stateful import make_internal_topics
+from mmtool.replication.spark.assignment import TaskAssignment
 from mmtool.testing.wire import Producer, RealLog
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.lab.fleet import Fleet
-    from mmtool.replication.assignment import FlowAssignment, ShardAssignment
     from mmtool.replication.pump.report import ReportRow
+    from mmtool.replication.spark.assignment import FlowAssignment, ShardAssignment
     from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.wire.codes import FENCED, Code
 from mmtool.plan.records.documents import State
-from mmtool.replication.assignment import ShardAssignment
-from mmtool.replication.mirror_log import DivergedError
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.mirror import PartitionMirror
-from mmtool.replication.resume import Resumed, Upstream, resume
+from mmtool.replication.recovery.mirror_log import DivergedError
+from mmtool.replication.recovery.recover_partition import Resumed, Upstream, resume
+from mmtool.replication.spark.assignment import ShardAssignment
 from mmtool.testing.mirror import SOURCE_ID, TARGET_ID, assigned
 from mmtool.testing.paired_logs import Brought, LogOnWire
 from mmtool.translation.answers import TargetLog
@@ -27,7 +27,7 @@ from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mmtool.replication.pump.sent import Sent
+    from mmtool.replication.pump.in_flight import Sent
     from mmtool.testing.paired_logs import PairedLog
     from mmtool.translation.blocks import Block, BlockKey
     from mmtool.translation.known import Unknown

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.replication.connect_rounds import ConnectRounds
-from mmtool.replication.round import plan_round
+from mmtool.replication.driver.round import plan_round
+from mmtool.replication.spark.connect_rounds import ConnectRounds
 from mmtool.testing.mirror_flow import Owner
 from mmtool.testing.replicating import Bench
 

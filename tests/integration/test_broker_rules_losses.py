@@ -17,8 +17,8 @@ from mmtool.kafka.state.state_log import read_control
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.operating import alter_topic, delete_records, delete_topic
 from mmtool.lab.topics import configs_of, create_topic, read_topic
-from mmtool.replication.mirror_topics import config_rules
 from mmtool.replication.pump.mirror import PartitionMirror
+from mmtool.replication.topics.mirror_topics import config_rules
 from mmtool.testing.batches import PlainRecord, batch_of
 from mmtool.testing.mirror_flow import Owner, flow_of
 from mmtool.testing.wire import NOW_MS, Wire, on_loop

@@ -18,11 +18,11 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.operating import delete_records, delete_topic
 from mmtool.lab.topics import create_topic, read_topic, topics_of
-from mmtool.replication import resuming
 from mmtool.replication.pump import pump
-from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.errors import FencedError
-from mmtool.replication.task import Flows
+from mmtool.replication.pump.state_writer import store_blocks
+from mmtool.replication.recovery import recover_shards
+from mmtool.replication.spark.task import Flows
 from mmtool.testing.batches import PlainRecord, batch_of
 from mmtool.testing.mirror_flow import Owner, flow_of
 from mmtool.testing.wire import NOW_MS, Wire, on_loop, signed
@@ -327,7 +327,7 @@ async def test_a_fence_that_the_target_deleted_is_no_loss_even_when_its_leader_f
     await (await scene.take(in_doubt=True)).kill()
     _, end = await read_bounds(scene)
     await scene.delete_below(end)
-    monkeypatch.setattr(resuming, "count_unbooked", forgotten)
+    monkeypatch.setattr(recover_shards, "count_unbooked", forgotten)
     owner = await scene.take(in_doubt=True)
     halted = owner.halted(scene.topic)
     await log.produce(numbered(5, 5).write())

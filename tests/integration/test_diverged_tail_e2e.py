@@ -31,7 +31,7 @@ from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.waiting import wait_until
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.records.marks import FailedOverRecord
-from mmtool.replication.passing import FlowPassing
+from mmtool.replication.flow_state.skip_replayed import FlowPassing
 from mmtool.testing.lookups import batches_of, flow_now
 from mmtool.testing.mirror_flow import Owner
 from mmtool.testing.wire import signed

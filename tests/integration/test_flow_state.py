@@ -22,11 +22,11 @@ from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.operating import delete_topic
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.plan.groups.facts import Commit
-from mmtool.replication import deriving, flow_moves
-from mmtool.replication.context import connect
-from mmtool.replication.lost_runs import refuse_lost_runs
-from mmtool.replication.pump import books
+from mmtool.replication.driver.context import connect
+from mmtool.replication.flow_state import derivation, flow_moves
 from mmtool.replication.pump import mirror as pump_mirror
+from mmtool.replication.pump import state_writer
+from mmtool.replication.recovery.lost_runs import refuse_lost_runs
 from mmtool.testing.exactness import stored_maps, wrong_translations
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.mirror_flow import Owner, flow_of
@@ -420,7 +420,7 @@ def test_forgetting_that_is_cut_off_is_done_again(made, fleet, holed, monkeypatc
 def test_a_rebuild_that_is_cut_off_is_refused_or_true_and_never_forgotten(made, fleet, holed, monkeypatch):
     """New blocks lie over old ones by then, one by one."""
     mirrored = made.target(holed)
-    monkeypatch.setattr(deriving, "OPEN_RUNS", 2)
+    monkeypatch.setattr(derivation, "OPEN_RUNS", 2)
     monkeypatch.setattr(own_records, "_BATCH_BYTES", 1)  # one record per batch: the finest cuts there are
     for appended in (1, 5):
         with monkeypatch.context() as patched:
@@ -435,7 +435,7 @@ def test_a_rebuild_that_is_cut_off_is_refused_or_true_and_never_forgotten(made, 
 
 def _after(patched, appended):
     """The n-th batch of state is the last one."""
-    left, append = [appended], books.append
+    left, append = [appended], state_writer.append
 
     async def counted(cluster, entry):
         if entry.topic.startswith("mmtool-offset-runs."):
@@ -444,7 +444,7 @@ def _after(patched, appended):
                 raise RuntimeError("cut off")
         return await append(cluster, entry)
 
-    patched.setattr(books, "append", counted)
+    patched.setattr(state_writer, "append", counted)
 
 
 @pytest.mark.chaos

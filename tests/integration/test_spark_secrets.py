@@ -9,7 +9,7 @@ pytestmark = pytest.mark.spark
 
 JOB = """
 import sys
-from mmtool.replication.spark_rounds import local_master, open_rounds
+from mmtool.replication.spark.rounds import local_master, open_rounds
 rounds = open_rounds(local_master(1), {"spark.local.dir": sys.argv[1]})
 key = "secret-" + "key-" * 500_000
 job = rounds._context.parallelize(range(1), 1).mapPartitions(lambda _: [len(key)])

@@ -13,12 +13,12 @@ pytestmark = pytest.mark.spark
 _SEEN = """
 import json, os, sys
 from pathlib import Path
-from mmtool.replication.spark_rounds import local_master, open_rounds
+from mmtool.replication.spark.rounds import local_master, open_rounds
 
 def seen(_):
     import pyspark
     parent = Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\\0")
-    yield pyspark.__file__, "mmtool.replication.task" in sys.modules, parent[1:3]
+    yield pyspark.__file__, "mmtool.replication.spark.task" in sys.modules, parent[1:3]
 
 rounds = open_rounds(local_master(2), {})
 jvm = Path(f"/proc/{rounds._context._gateway.proc.pid}/cmdline").read_text()

@@ -25,9 +25,9 @@ from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.operating import grow_topic
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.waiting import wait_until
-from mmtool.replication.context import connect
-from mmtool.replication.duties.mirror_maker_watch import MirrorMakerWatch
-from mmtool.replication.mirror_maker_guard import MirrorMakerGuard
+from mmtool.replication.driver.context import connect
+from mmtool.replication.mm2.guard import MirrorMakerGuard
+from mmtool.replication.mm2.watch import MirrorMakerWatch
 from mmtool.testing.mirror_flow import Owner, flow_of
 from mmtool.testing.mirror_maker import MirrorMakerByHand
 from mmtool.translation.connect_offsets import CONNECTOR

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mmtool.events import LOGGED_ONLY, Event, Notice, flow_fields, flow_notice, is_for_people
-from mmtool.replication.notices import Sayings
+from mmtool.replication.driver.notices import Sayings
 
 ROOT = Path(__file__).parents[2]
 HALTED = Notice("orders is halted", Event.TOPIC_HALTED, topic="orders", partition=0, reason="")

@@ -15,8 +15,8 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.config.live import Chosen, LiveFile
-from mmtool.replication import service
-from mmtool.replication.run_options import RunOptions
+from mmtool.replication.driver import service
+from mmtool.replication.driver.run_options import RunOptions
 from mmtool.runtime.threads import Once, in_thread, run_loop
 from mmtool.runtime.timeouts import within
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.replication.name_changes import changed_names, names_refusal, renamed_to
+from mmtool.replication.ownership.name_changes import changed_names, names_refusal, renamed_to
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -102,8 +102,8 @@ class VerifiedPoints:
             self._to_file()
 
     def _to_topic(self, records: list[VerifiedRecord]) -> bool:
-        from mmtool.replication.context import connect
-        from mmtool.replication.stateful import write_documents
+        from mmtool.replication.driver.context import connect
+        from mmtool.replication.ownership.internal_topics import write_documents
         from mmtool.runtime.threads import run_loop
 
         async def write() -> None:

@@ -23,7 +23,7 @@ from mmtool.kafka.mm2.mirror_maker import latest_positions
 from mmtool.kafka.state.state_log import read_producers
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.topics.configs import cleanup_policies
-from mmtool.replication.flow_moves import ask_starts
+from mmtool.replication.flow_state.flow_moves import ask_starts
 from mmtool.runtime.threads import run_loop
 from mmtool.translation.known import UNKNOWN
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mmtool.insight.verify.ranges import Range
     from mmtool.plan.failover.half_transactions import HalfTransaction
     from mmtool.plan.records.identity import FlowIdentity
-    from mmtool.replication.spark_rounds import Rounds
+    from mmtool.replication.spark.rounds import Rounds
     from mmtool.translation.types import TopicPartition
 
 _SAMPLE_RECORDS = 20_000
@@ -169,7 +169,7 @@ def _find_halves(flows: Sequence[PreparedFlow], found: Verification) -> None:
 
 
 def _open_spark(clusters: FlowClusters) -> Rounds:
-    from mmtool.replication.spark_rounds import local_master, open_rounds
+    from mmtool.replication.spark.rounds import local_master, open_rounds
 
     settings = clusters.settings
     return open_rounds(settings.spark_master or local_master(os.cpu_count() or 1), settings.spark_conf)
@@ -259,7 +259,7 @@ def _jobs(flow: PreparedFlow, ranges: Sequence[Range]) -> list[Job]:
 
 
 def _run(rounds: Rounds, jobs: Sequence[Job]) -> list[Compared]:
-    from mmtool.replication.spark_errors import reason_of
+    from mmtool.replication.spark.errors import reason_of
 
     try:
         return [result for results in rounds.each(jobs, run_job) for result in results]

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Protocol
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.logs.dead_letters import KafkaDeadLetters, Letter
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.replication.aside import to_its_end
+from mmtool.replication.driver.background_job import to_its_end
 from mmtool.runtime.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mmtool.replication.assignment import FlowAssignment
     from mmtool.replication.pump.mirror import PartitionMirror
+    from mmtool.replication.spark.assignment import FlowAssignment
 
 _PAUSE_SECONDS = 0.2
 

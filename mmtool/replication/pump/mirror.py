@@ -9,12 +9,12 @@ from mmtool.kafka.batches import BatchError, ReadyBatch
 from mmtool.kafka.wire.codes import FENCED, RETRIABLE, Code, name_of
 from mmtool.plan.flow.latency import Latency, LatencyCounter
 from mmtool.plan.records.documents import State
-from mmtool.replication.pump.cuts import source_cut, target_cut
+from mmtool.replication.pump.batch_prep import DeadLetter, Unsent, judge, prepared, shrunk, why
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.gaps import Gaps
+from mmtool.replication.pump.in_flight import NOBODY_KNOWS, PERHAPS_APPENDED, Fate, Sent, refusal
 from mmtool.replication.pump.leader_epochs import LeaderEpochs
-from mmtool.replication.pump.pieces import DeadLetter, Unsent, judge, prepared, shrunk, why
-from mmtool.replication.pump.sent import NOBODY_KNOWS, PERHAPS_APPENDED, Fate, Sent, refusal
+from mmtool.replication.pump.truncation import source_cut, target_cut
 from mmtool.translation.blocks import SeenOffset, WriterState
 from mmtool.translation.errors import InvariantError
 from mmtool.translation.known import UNKNOWN, Unknown
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches import BatchHeader, BatchView
     from mmtool.kafka.wire.fetch import FetchedPartition
     from mmtool.kafka.wire.produce import ProducedPartition
-    from mmtool.replication.assignment import PartitionAssignment, ShardAssignment
-    from mmtool.replication.pump.foreign import Foreign
+    from mmtool.replication.pump.foreign_count import Foreign
     from mmtool.replication.pump.round_trips import RoundTrips
+    from mmtool.replication.spark.assignment import PartitionAssignment, ShardAssignment
     from mmtool.translation.blocks import Block
     from mmtool.translation.sync_emission import SyncEmitter
 

@@ -13,7 +13,7 @@ from mmtool.runtime.timeouts import came_within
 
 if TYPE_CHECKING:
     from mmtool.plan.records.documents import SharesRecord
-    from mmtool.replication.assignment import FlowAssignment
+    from mmtool.replication.spark.assignment import FlowAssignment
 
 
 class Pace:

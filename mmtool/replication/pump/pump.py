@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.clients import wire_cluster
 from mmtool.plan.records.documents import State
-from mmtool.replication.aside import to_its_end
-from mmtool.replication.lost_state import until_gone
-from mmtool.replication.origins import Origins
-from mmtool.replication.pump.books import PositionsBook, RunsBook
-from mmtool.replication.pump.control import until_told
+from mmtool.replication.control.partition_control import until_told
+from mmtool.replication.driver.background_job import to_its_end
 from mmtool.replication.pump.dead_letters import DeadLetters
 from mmtool.replication.pump.ends import TargetEnds
 from mmtool.replication.pump.errors import InDoubtError
-from mmtool.replication.pump.foreign import Foreign
+from mmtool.replication.pump.foreign_count import Foreign
 from mmtool.replication.pump.mirror import PartitionMirror
 from mmtool.replication.pump.pace import Pace
-from mmtool.replication.pump.reading import SourceReader
+from mmtool.replication.pump.pending_replies import SILENT_SECONDS
+from mmtool.replication.pump.reader import SourceReader
 from mmtool.replication.pump.report import rows_of
 from mmtool.replication.pump.round_trips import RoundTrips
-from mmtool.replication.pump.silence import SILENT_SECONDS
+from mmtool.replication.pump.state_writer import PositionsBook, RunsBook
 from mmtool.replication.pump.syncs import SyncBook
-from mmtool.replication.pump.writing import TargetWriter
+from mmtool.replication.pump.writer import TargetWriter
+from mmtool.replication.recovery.state_loss import until_gone
+from mmtool.replication.topics.origins import Origins
 from mmtool.runtime.timeouts import came_within
 from mmtool.translation.sync_emission import SyncEmitter
 from mmtool.translation.types import TopicPartition
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine
     from typing import Any
 
-    from mmtool.replication.assignment import FlowAssignment, PartitionAssignment
     from mmtool.replication.pump.budget import Account
     from mmtool.replication.pump.report import ReportRow
+    from mmtool.replication.spark.assignment import FlowAssignment, PartitionAssignment
 
 _BOOKS_SECONDS = 1.0
 _FOREIGN_SECONDS = 10.0

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.replication.assignment import NOTHING_YET, Tally
-from mmtool.replication.executor import executor_name
+from mmtool.replication.spark.assignment import NOTHING_YET, Tally
+from mmtool.replication.spark.executor import executor_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mmtool.replication.assignment import FlowAssignment
     from mmtool.replication.pump.mirror import PartitionMirror
+    from mmtool.replication.spark.assignment import FlowAssignment
 
 
 class ReportRow(NamedTuple):

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.replication.assignment import FlowAssignment
     from mmtool.replication.pump.mirror import PartitionMirror
+    from mmtool.replication.spark.assignment import FlowAssignment
 
 
 _TIMEOUT_MS = 15_000

@@ -33,7 +33,7 @@ def load() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import pyspark.worker  # noqa: F401  what a forked worker runs
 
-    import mmtool.replication.task  # noqa: F401  likewise
+    import mmtool.replication.spark.task  # noqa: F401  likewise
 
 
 if __name__ == "__main__":

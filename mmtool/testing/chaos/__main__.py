@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
 def _archive_classes() -> None:
     """As `docs/how-to/start-faster.md` has it, once for a machine; by a process of its own, for it ends Spark."""
     subprocess.run(
-        [sys.executable, "-m", "mmtool.replication.spark_archive"], check=True, capture_output=True
+        [sys.executable, "-m", "mmtool.replication.spark.archive"], check=True, capture_output=True
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from mmtool.config.values import parse_reset
 from mmtool.errors import ConfigError
-from mmtool.replication.beginning import _moment_ms
+from mmtool.replication.topics.start_offsets import _moment_ms
 
 INTERVALS = [
     "emit.checkpoints",
@@ -93,6 +93,8 @@ def test_the_targets_consumer_starts_nothing(key, load):
 
 
 def test_a_duration_counts_back_from_now_and_never_before_the_epoch(monkeypatch):
-    monkeypatch.setattr("mmtool.replication.beginning.time", SimpleNamespace(time=lambda: 1_000_000.0))
+    monkeypatch.setattr(
+        "mmtool.replication.topics.start_offsets.time", SimpleNamespace(time=lambda: 1_000_000.0)
+    )
     assert _moment_ms(timedelta(seconds=10)) == 999_990_000
     assert _moment_ms(timedelta.max) == 0

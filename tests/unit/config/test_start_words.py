@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mmtool.replication.taking_over import Predecessor
+from mmtool.replication.mm2.takeover import Predecessor
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from mmtool.plan.failover.fence_plan import FenceKind
 from mmtool.plan.failover.steps import ORDER, Mode, order_of
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.replication.limits import refuse_conflicts
+from mmtool.replication.ownership.limits import refuse_conflicts
 from mmtool.testing.clusters import FakeCluster
 from mmtool.testing.operations import KilledError
 from mmtool.testing.scene import Scene

@@ -12,8 +12,8 @@ from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.kafka.admin.config_trials import TrialResult
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.plan.topics.configs import ConfigEntry, Origin
-from mmtool.replication.duties import topic_configs
-from mmtool.replication.duties.topic_configs import TopicConfigs
+from mmtool.replication.background import topic_configs
+from mmtool.replication.background.topic_configs import TopicConfigs
 
 SILENT = SimpleNamespace(of=lambda *_: [])
 

@@ -14,7 +14,7 @@ from mmtool.plan.topics.facts import (
     plan_topics,
     taken_names,
 )
-from mmtool.replication.pump.presence import Presence, presence_of
+from mmtool.replication.topics.presence import Presence, presence_of
 from mmtool.translation.types import TopicId
 
 CONFIGS = {"retention.ms": "1"}

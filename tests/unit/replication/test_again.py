@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.replication.again import FIRST_SECONDS, GRANT_IT, TryAgain
+from mmtool.replication.driver.halt_retry import FIRST_SECONDS, GRANT_IT, TryAgain
 
 DENIED, REFUSED = f"WRITE on target topic a {GRANT_IT}", "the target refuses the batch at upstream offset 7"
 

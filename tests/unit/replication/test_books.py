@@ -12,11 +12,11 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import PositionRecord
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.replication.aside import to_its_end
-from mmtool.replication.executor import executor_name
-from mmtool.replication.pump import books
-from mmtool.replication.pump.books import PositionsBook, RunsBook
+from mmtool.replication.driver.background_job import to_its_end
+from mmtool.replication.pump import state_writer as books
 from mmtool.replication.pump.errors import InDoubtError
+from mmtool.replication.pump.state_writer import PositionsBook, RunsBook
+from mmtool.replication.spark.executor import executor_name
 from mmtool.testing.mirror import assigned, fetched, mirror_of
 
 REQUEST_SECONDS = 30.0

@@ -5,9 +5,9 @@ from importlib.util import find_spec
 import pytest
 
 from mmtool.errors import UsageError
-from mmtool.replication import connect_rounds
 from mmtool.replication.pump.report import ReportRow
-from mmtool.replication.spark_rounds import open_rounds
+from mmtool.replication.spark import connect_rounds
+from mmtool.replication.spark.rounds import open_rounds
 
 
 def test_spark_connect_without_its_packages_says_what_to_install(monkeypatch):

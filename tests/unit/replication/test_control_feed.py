@@ -7,7 +7,7 @@ import asyncio
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.plan.records.documents import Command, ControlRecord
-from mmtool.replication import feed
+from mmtool.replication.control import feed
 from mmtool.testing.batches import PlainRecord, batch_of
 from mmtool.testing.mirror import TARGET_ID, fetched
 

@@ -14,9 +14,9 @@ from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.records.documents import OwnerRecord, RefusedRecord, State
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.topics.facts import source_deleted, source_made_again
-from mmtool.replication import draining
-from mmtool.replication.notices import Sayings
-from mmtool.replication.progress import FlowsShown
+from mmtool.replication.driver import drain as draining
+from mmtool.replication.driver.notices import Sayings
+from mmtool.replication.driver.progress import FlowsShown
 from mmtool.testing.maps import position_of
 from mmtool.testing.scene import PROPERTIES
 from mmtool.translation.types import TopicPartition

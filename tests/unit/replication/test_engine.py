@@ -14,14 +14,14 @@ from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.events import is_for_people
 from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.replication import engine as driver
-from mmtool.replication import latecomers, regaining
-from mmtool.replication.engine import Engine
-from mmtool.replication.mirror_topics import TopicsView
+from mmtool.replication.driver import deferred_flows, reacquisition
+from mmtool.replication.driver import engine as driver
+from mmtool.replication.driver.engine import Engine
+from mmtool.replication.driver.run_options import RunOptions
+from mmtool.replication.ownership.owned_state import Standing
 from mmtool.replication.pump.errors import FencedError, InDoubtError
-from mmtool.replication.run_options import RunOptions
-from mmtool.replication.spark_rounds import spark_up
-from mmtool.replication.standing import Standing
+from mmtool.replication.spark.rounds import spark_up
+from mmtool.replication.topics.mirror_topics import TopicsView
 
 LOST = ConnectionLostError("connection to broker 1 of c: reset")
 AWAY = UnreachableError("cluster c does not answer")
@@ -37,10 +37,10 @@ c->b.enabled = true
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(latecomers, "_AGAIN_SECONDS", 0.01)
-    monkeypatch.setattr(latecomers, "_TOGETHER_SECONDS", 0.01)
-    monkeypatch.setattr(regaining, "_AGAIN_SECONDS", 0.01)
-    monkeypatch.setattr(regaining, "check_led", lambda _: asyncio.sleep(0))
+    monkeypatch.setattr(deferred_flows, "_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(deferred_flows, "_TOGETHER_SECONDS", 0.01)
+    monkeypatch.setattr(reacquisition, "_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(reacquisition, "check_led", lambda _: asyncio.sleep(0))
     monkeypatch.setattr(driver, "_IDLE_SECONDS", 0.01)
 
 

@@ -6,11 +6,11 @@ import socket
 import pytest
 
 from mmtool.plan.records.documents import PositionRecord, State, decode, encode
-from mmtool.replication import executor
-from mmtool.replication.assignment import NOTHING_YET
+from mmtool.replication.control.control_follower import booked_position
+from mmtool.replication.driver.round_events import round_ended
 from mmtool.replication.pump.report import AWAY, ReportRow
-from mmtool.replication.round_events import round_ended
-from mmtool.replication.watching import booked_position
+from mmtool.replication.spark import executor
+from mmtool.replication.spark.assignment import NOTHING_YET
 from mmtool.testing.mirror import assigned
 
 HOST = socket.gethostname()

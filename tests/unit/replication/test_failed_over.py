@@ -8,10 +8,10 @@ from mmtool.errors import RefusedError
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.records.documents import PauseRecord, State
 from mmtool.plan.records.marks import FailedOverRecord
-from mmtool.replication.checking import all_failed_over
-from mmtool.replication.draining import _refuse_held
-from mmtool.replication.mirror_topics import TopicsView
-from mmtool.replication.service import Outcome
+from mmtool.replication.driver.drain import _refuse_held
+from mmtool.replication.driver.service import Outcome
+from mmtool.replication.ownership.checks import all_failed_over
+from mmtool.replication.topics.mirror_topics import TopicsView
 
 
 def mark(topic, since_ms=1_780_000_000_000, operation="fo-7"):

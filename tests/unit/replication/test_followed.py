@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mmtool.plan.records.documents import State
-from mmtool.replication.pump.followed import FETCH_BYTES, Followed
+from mmtool.replication.pump.fetch_set import FETCH_BYTES, Followed
 from mmtool.testing.batches import PlainRecord, batch_of, data
 from mmtool.testing.mirror import assigned, fetched, mirror_of
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.replication.assignment import NOTHING_YET, Tally
-from mmtool.replication.pump.foreign import Foreign
-from mmtool.replication.watching import booked_position, tally_of_all
+from mmtool.replication.control.control_follower import booked_position, tally_of_all
+from mmtool.replication.pump.foreign_count import Foreign
+from mmtool.replication.spark.assignment import NOTHING_YET, Tally
 from mmtool.testing.batches import PlainRecord, batch_of, data
 from mmtool.testing.mirror import FakeLog, assigned, fetched, mirror_of
 from mmtool.translation.types import DownstreamOffset

@@ -9,10 +9,10 @@ import pytest
 
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
-from mmtool.replication import gone
-from mmtool.replication.gone import forget_deleted
-from mmtool.replication.pump import presence
-from mmtool.replication.standing import Standing
+from mmtool.replication.ownership.owned_state import Standing
+from mmtool.replication.topics import deleted_topics as gone
+from mmtool.replication.topics import presence
+from mmtool.replication.topics.deleted_topics import forget_deleted
 from mmtool.testing.mirror import SOURCE_ID, TARGET_ID, assigned
 from mmtool.translation.types import TopicId
 

@@ -15,8 +15,8 @@ from mmtool.kafka.ports import Bounds
 from mmtool.plan.groups.facts import Commit, Member
 from mmtool.plan.records.documents import CommitRatesRecord
 from mmtool.plan.records.marks import LookRecord, MovedGroupRecord
-from mmtool.replication.duties.checkpoints import Checkpoints
-from mmtool.replication.duties.group_offsets import GroupOffsets
+from mmtool.replication.background.checkpoints import Checkpoints
+from mmtool.replication.background.group_offsets import GroupOffsets
 from mmtool.runtime.threads import in_thread
 from mmtool.testing.clusters import FakeCluster
 from mmtool.testing.scene import half_read
@@ -328,7 +328,7 @@ def looking(tmp_path, monkeypatch):
     async def append(_, __, records, *___):
         looks.extend(LookRecord.decode(value) for key, value in records if key == b"looked")
 
-    monkeypatch.setattr("mmtool.replication.duties.checkpoints.append_records", append)
+    monkeypatch.setattr("mmtool.replication.background.checkpoints.append_records", append)
     duty = Checkpoints(lambda: look(scene.clusters), None, 5.0)
     duty._is_there = True
     return scene, duty, looks
@@ -400,7 +400,7 @@ def test_while_the_groups_cannot_be_listed_those_of_the_last_list_are_looked_at(
 
 def test_a_list_that_is_long_in_coming_is_a_later_look_s(looking, monkeypatch):
     scene, duty, looks = looking
-    monkeypatch.setattr("mmtool.replication.duties.group_list._PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("mmtool.replication.background.group_list._PATIENCE_SECONDS", 0.05)
     turn(duty)
     scene.commits("new", "orders", 15)
     slow = Slow(scene.source.groups.listing, before=True)

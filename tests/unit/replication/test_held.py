@@ -10,7 +10,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.transactions import DescribedProducers, ProducerState
-from mmtool.replication.pump.held import LONG_MS, HeldBack
+from mmtool.replication.pump.open_transactions import LONG_MS, HeldBack
 from mmtool.testing.mirror import fetched, mirror_of
 from mmtool.translation.types import TopicPartition
 

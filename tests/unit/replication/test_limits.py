@@ -8,7 +8,12 @@ import pytest
 
 from mmtool.config import load_settings
 from mmtool.errors import UsageError
-from mmtool.replication.limits import refuse_conflicts, refuse_growth, refuse_meeting, refuse_repetition
+from mmtool.replication.ownership.limits import (
+    refuse_conflicts,
+    refuse_growth,
+    refuse_meeting,
+    refuse_repetition,
+)
 
 _BASE = """
 clusters = a, b

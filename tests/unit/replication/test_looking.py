@@ -10,11 +10,13 @@ import pytest
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.offsets import EARLIEST
-from mmtool.replication import beginning, flow_run, looking
-from mmtool.replication.looking import TopicsLook
-from mmtool.replication.mirror_topics import TopicsView
-from mmtool.replication.mirrored_topic import MirroredTopic
-from mmtool.replication.target_limits import TargetLimits
+from mmtool.replication.driver import flow_run
+from mmtool.replication.driver import topic_refresh as looking
+from mmtool.replication.driver.topic_refresh import TopicsLook
+from mmtool.replication.topics import start_offsets
+from mmtool.replication.topics.mirror import MirroredTopic
+from mmtool.replication.topics.mirror_topics import TopicsView
+from mmtool.replication.topics.target_limits import TargetLimits
 from mmtool.testing.flow_runs import run_of
 from mmtool.testing.mirror import SOURCE_ID, TARGET_ID, assigned
 from mmtool.translation.types import TopicPartition
@@ -67,8 +69,8 @@ async def listed(cluster, timestamps, **_):
 @pytest.fixture
 def late(run, monkeypatch):
     """The same for a flow that begins at ``mmtool.start = latest``, with a source and a target."""
-    monkeypatch.setattr(beginning, "list_offsets", listed)
-    run._led = beginning.Led(run.watch.news, settle_seconds=0)
+    monkeypatch.setattr(start_offsets, "list_offsets", listed)
+    run._led = start_offsets.Led(run.watch.news, settle_seconds=0)
     run.flow.settings.start = "latest"
     run.flow.identity = SimpleNamespace(source_id="source", target_id="target")
     run.flow.source = Cluster({TopicPartition(TOPIC.name, p): 7 for p in range(2)})

@@ -13,10 +13,10 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import PartitionLeader, TopicMetadata
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.replication import lost_state
-from mmtool.replication.lost_state import OwnTopics, check_led, own_topic_id, until_gone
-from mmtool.replication.pump import presence
 from mmtool.replication.pump.errors import FencedError
+from mmtool.replication.recovery import state_loss as lost_state
+from mmtool.replication.recovery.state_loss import OwnTopics, check_led, own_topic_id, until_gone
+from mmtool.replication.topics import presence
 from mmtool.translation.types import ClusterId, TopicId
 
 IDENTITY = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")

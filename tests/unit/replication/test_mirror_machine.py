@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import State
 from mmtool.replication.pump.errors import InDoubtError
+from mmtool.replication.pump.in_flight import Fate
 from mmtool.replication.pump.mirror import IN_FLIGHT
-from mmtool.replication.pump.sent import Fate
 from mmtool.testing.batches import ABORT, COMMIT, TRANSACTIONAL, PlainRecord, batch_of, marker
 from mmtool.testing.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
 

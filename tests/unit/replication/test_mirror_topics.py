@@ -15,8 +15,8 @@ from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.plan.records.identity import CANARY_TOPIC, PRODUCERS_TOPIC
 from mmtool.plan.topics.configs import ConfigEntry, Origin
-from mmtool.replication.context import FlowContext
-from mmtool.replication.mirror_topics import MirrorTopics
+from mmtool.replication.driver.context import FlowContext
+from mmtool.replication.topics.mirror_topics import MirrorTopics
 from mmtool.translation.blocks import MirroredPartition
 from mmtool.translation.types import ClusterId, TopicId
 

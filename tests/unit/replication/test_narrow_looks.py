@@ -8,9 +8,9 @@ import pytest
 
 from mmtool.errors import UnreachableError
 from mmtool.insight.progress_of import copied_by_mm2, short_of
-from mmtool.replication import flow_moves
-from mmtool.replication.flow_moves import rehearse_forget, rehearse_seek
-from mmtool.replication.passing import FlowPassing
+from mmtool.replication.flow_state import flow_moves
+from mmtool.replication.flow_state.flow_moves import rehearse_forget, rehearse_seek
+from mmtool.replication.flow_state.skip_replayed import FlowPassing
 from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 

@@ -11,7 +11,7 @@ from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.batches import NO_PRODUCER_ID
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.metadata import TopicMetadata
-from mmtool.replication.origins import Origins
+from mmtool.replication.topics.origins import Origins
 
 ONE_WAY = SimpleNamespace(tells_origins=True, must_tell_origins=False, origins="all")
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.records.control_topic import decode_control
 from mmtool.plan.records.documents import PauseRecord, State
-from mmtool.replication import others
-from mmtool.replication.assignment import Tally
-from mmtool.replication.others import told_of_others, with_others
-from mmtool.replication.watching import booked_position
+from mmtool.replication.control.control_follower import booked_position
+from mmtool.replication.recovery import foreign_records as others
+from mmtool.replication.recovery.foreign_records import told_of_others, with_others
+from mmtool.replication.spark.assignment import Tally
 from mmtool.testing.mirror import SOURCE_ID, assigned
 
 PLACE = (SOURCE_ID, 0)

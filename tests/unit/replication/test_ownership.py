@@ -15,8 +15,8 @@ from mmtool.kafka.groups.lease import Seat
 from mmtool.kafka.state.claims import all_or_none
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.flow.status import FlowMember
-from mmtool.replication import ownership
-from mmtool.replication.ownership import Ownership
+from mmtool.replication.ownership import ownership
+from mmtool.replication.ownership.ownership import Ownership
 
 DENIED = NotAuthorisedError("READ on group g is denied")
 FLOW = SimpleNamespace(

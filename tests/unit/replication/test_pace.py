@@ -15,7 +15,7 @@ from mmtool.plan.records.documents import SharesRecord
 from mmtool.replication.pump.bucket import BURST_SECONDS
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.pace import Pace
-from mmtool.replication.pump.reading import SourceReader
+from mmtool.replication.pump.reader import SourceReader
 from mmtool.testing.batches import data
 from mmtool.testing.mirror import SOURCE_ID, assigned, fetched, mirror_of
 

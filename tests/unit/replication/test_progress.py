@@ -7,9 +7,9 @@ import pytest
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.flow.partition_rows import PartitionRow
 from mmtool.plan.records.documents import FlowRecord, OwnerRecord, PositionRecord, ShardRecord, State
-from mmtool.replication import progress
-from mmtool.replication.establish import doubtful
-from mmtool.replication.progress import RateMeter
+from mmtool.replication.driver import progress
+from mmtool.replication.driver.progress import RateMeter
+from mmtool.replication.ownership.claim_and_recover import doubtful
 
 
 def position(partition=0, *, at=5, end=9, since=0, records=0, state=State.RUNNING, observed=1):

@@ -10,7 +10,7 @@ import pytest
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.flow.take_over import Traces
-from mmtool.replication.proven_end import proven_end
+from mmtool.replication.mm2.stop_point import proven_end
 from mmtool.testing.mirror import SOURCE_ID, TARGET_ID, assigned, fetched
 from mmtool.testing.paired_logs import LogOnWire, PairedLog, disturb, lose_answers
 from mmtool.testing.pairs import HERE

@@ -14,10 +14,10 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.kafka.wire.offsets import EARLIEST, ListedOffset
 from mmtool.plan.records.documents import State
-from mmtool.replication.pump import silence
+from mmtool.replication.pump import pending_replies
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.pace import Pace
-from mmtool.replication.pump.reading import SourceReader
+from mmtool.replication.pump.reader import SourceReader
 from mmtool.testing.batches import data
 from mmtool.testing.mirror import FakeLog, OneBroker, assigned, fetched, mirror_of
 
@@ -209,7 +209,7 @@ def test_what_was_heard_last_is_told_as_long_as_nothing_is_answered(how):
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["hangs", "breaks"])
 def test_a_leader_is_named_that_has_not_answered_for_long(how, monkeypatch):
-    monkeypatch.setattr(silence, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(pending_replies, "SILENT_SECONDS", 0.2)
 
     async def scene():
         source = Source()

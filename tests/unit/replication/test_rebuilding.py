@@ -9,10 +9,10 @@ import pytest
 
 from mmtool.kafka.state.runs_log import RunsLog
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.replication import rebuilding
-from mmtool.replication.assignment import ShardAssignment
-from mmtool.replication.deriving import derive_partition
-from mmtool.replication.rebuilding import Rebuilt
+from mmtool.replication.flow_state import rebuild as rebuilding
+from mmtool.replication.flow_state.derivation import derive_partition
+from mmtool.replication.flow_state.rebuild import Rebuilt
+from mmtool.replication.spark.assignment import ShardAssignment
 from mmtool.testing.mirror import SOURCE_ID, TARGET_ID
 from mmtool.testing.paired_flow import PairedFlow
 from mmtool.testing.paired_logs import LogOnWire, PairedLog

@@ -10,8 +10,8 @@ import pytest
 from mmtool.errors import UnreachableError
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.records.documents import OwnerRecord, RefusedRecord
-from mmtool.replication import refusals
-from mmtool.replication.refusals import Refusals
+from mmtool.replication.ownership import refusals
+from mmtool.replication.ownership.refusals import Refusals
 
 DENIED = {"orders": "CREATE is denied", "bills": "CREATE is denied"}
 

@@ -12,10 +12,10 @@ from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.events import is_for_people
 from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.replication import regaining
+from mmtool.replication.driver import reacquisition as regaining
+from mmtool.replication.driver.reacquisition import Regaining
+from mmtool.replication.ownership.owned_state import Standing
 from mmtool.replication.pump.errors import FencedError, InDoubtError
-from mmtool.replication.regaining import Regaining
-from mmtool.replication.standing import Standing
 from mmtool.testing.mirror import assigned
 
 AWAY = UnreachableError("cluster east does not answer")

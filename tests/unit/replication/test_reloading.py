@@ -11,7 +11,7 @@ import pytest
 from mmtool.config import load_settings
 from mmtool.config.live import Chosen, LiveFile
 from mmtool.errors import ConfigError
-from mmtool.replication.reloading import Reloader
+from mmtool.replication.driver.reload import Reloader
 
 BASE = """
 clusters = a, b, c

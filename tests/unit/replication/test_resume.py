@@ -16,8 +16,8 @@ from mmtool.kafka.wire import scan
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
-from mmtool.replication import resuming
-from mmtool.replication.standing import Standing
+from mmtool.replication.ownership.owned_state import Standing
+from mmtool.replication.recovery import recover_shards
 from mmtool.testing.mirror import SHARD, SOURCE_ID, TARGET_ID, assigned, fetched
 from mmtool.testing.paired_flow import PairedFlow
 from mmtool.testing.paired_logs import LogOnWire, PairedLog, disturb, lose_answers
@@ -400,8 +400,8 @@ class Scene:
         self.block, self.ours = flow.newest, {flow.producer_id}
         self.standing = Standing({SHARD.shard: SHARD}, {(SOURCE_ID, 0): self.block})
         self.order = []
-        monkeypatch.setattr(resuming, "store_blocks", self.stored)
-        monkeypatch.setattr(resuming, "told_of_others", self.told)
+        monkeypatch.setattr(recover_shards, "store_blocks", self.stored)
+        monkeypatch.setattr(recover_shards, "told_of_others", self.told)
 
     async def told(self, _flow, _blocks, others):
         self.order.append(others)
@@ -418,7 +418,9 @@ class Scene:
 
     def resume(self):
         claims = {SHARD.shard: Claim(SHARD.producer_id, SHARD.epoch)}
-        asyncio.run(resuming.resume_all(self.flow, self.standing, claims, self.ours, [SHARD.shard], 1, {}))
+        asyncio.run(
+            recover_shards.resume_all(self.flow, self.standing, claims, self.ours, [SHARD.shard], 1, {})
+        )
         return self.standing.halted, self.standing.blocks[SOURCE_ID, 0].tail.upstream_frontier
 
 
@@ -473,7 +475,7 @@ def test_a_leader_of_the_target_that_does_not_come_back_in_a_minute_is_said_and_
     flow = died([3, 3])
     scene = Scene(flow, monkeypatch)
     lose_answers(flow.target, 1 << 30)
-    monkeypatch.setattr(resuming, "_LEADER_SECONDS", 0.0)
+    monkeypatch.setattr(recover_shards, "_LEADER_SECONDS", 0.0)
     with pytest.raises(UnreachableError, match=r"^source\.orders-0: broker 1 does not answer$"):
         scene.resume()
     assert scene.standing.halted == {}
@@ -485,10 +487,10 @@ def test_a_partition_whose_source_leader_stays_away_is_put_off_and_the_others_do
     scene = Scene(flow, monkeypatch)
     read = flow.source.fetch
     lose_answers(flow.source, 1 << 30)
-    monkeypatch.setattr(resuming, "_SOURCE_SECONDS", 0.0)
+    monkeypatch.setattr(recover_shards, "_SOURCE_SECONDS", 0.0)
     place = (SOURCE_ID, 0)
     halted, frontier = scene.resume()
-    why = f"broker 1 does not answer: {resuming.COMPARED_LATER}"
+    why = f"broker 1 does not answer: {recover_shards.COMPARED_LATER}"
     assert (halted, frontier, scene.closes) == ({place: why}, 0, False)
     assert [about.upstream for about in scene.standing.awaited] == [scene.block.about.upstream]
     assert scene.standing.way_on(place) == "run the same command again once its leader is back"
@@ -505,7 +507,7 @@ def test_while_the_whole_source_is_away_nothing_is_put_off(monkeypatch):
     scene = Scene(flow, monkeypatch)
     lose_answers(flow.source, 1 << 30)
     for limit in ("_SOURCE_SECONDS", "_LEADER_SECONDS"):
-        monkeypatch.setattr(resuming, limit, 0.0)
+        monkeypatch.setattr(recover_shards, limit, 0.0)
 
     looks, there = counted(1), LogOnWire.refresh
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from mmtool.replication.duties import Rota
+from mmtool.replication.background import Rota
 
 
 @dataclass

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from mmtool.plan.flow.partition_rows import PartitionRow
 from mmtool.plan.records.documents import State
-from mmtool.replication.pump.silence import Unanswered
-from mmtool.replication.watching import PositionsWatch
+from mmtool.replication.control.control_follower import PositionsWatch
+from mmtool.replication.pump.pending_replies import Unanswered
 from mmtool.testing.maps import position_of
 from mmtool.translation.types import TopicPartition
 

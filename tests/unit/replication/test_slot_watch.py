@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.plan.flow.slots import SlotsRecord
-from mmtool.replication.assignment import TaskAssignment
-from mmtool.replication.slot_watch import FreeSlot, SlotWatch
-from mmtool.replication.spark_slots import SparkSlots
+from mmtool.replication.driver.slot_watch import FreeSlot, SlotWatch
+from mmtool.replication.spark.assignment import TaskAssignment
+from mmtool.replication.spark.slots import SparkSlots
 
 _SHARDS = 4
 _FLOW = "a-b"

@@ -11,8 +11,8 @@ import time
 import pytest
 
 from mmtool.errors import UsageError
-from mmtool.replication.spark_log import drop_old_logs, drop_spark_log, keep_talk_aside, log_sink, spark_log
-from mmtool.replication.spark_rounds import open_rounds
+from mmtool.replication.spark.log import drop_old_logs, drop_spark_log, keep_talk_aside, log_sink, spark_log
+from mmtool.replication.spark.rounds import open_rounds
 
 
 @pytest.mark.parametrize("value", ["true", "TRUE"])
@@ -24,7 +24,7 @@ def test_two_attempts_of_one_task_are_refused_before_spark_is_started(value):
 
 _LOST = """
 import logging
-from mmtool.replication.spark_log import keep_talk_aside, spark_log
+from mmtool.replication.spark.log import keep_talk_aside, spark_log
 keep_talk_aside()
 try:
     raise ConnectionError("the JVM is gone")
@@ -49,8 +49,8 @@ def test_a_program_that_has_a_place_for_what_libraries_log_keeps_it():
 
 _NO_DISK = """
 import asyncio, logging, os, sys
-from mmtool.replication.spark_log import keep_talk_aside, spark_log
-from mmtool.replication.spark_rounds import end_spark
+from mmtool.replication.spark.log import keep_talk_aside, spark_log
+from mmtool.replication.spark.rounds import end_spark
 os.environ["XDG_STATE_HOME"] = sys.argv[1]
 keep_talk_aside()
 spark_log().mkdir(parents=True)  # neither written nor removed, by root either

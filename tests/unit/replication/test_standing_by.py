@@ -9,9 +9,9 @@ import pytest
 
 from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.replication import flow_run
-from mmtool.replication.flow_run import FlowRun
-from mmtool.replication.taking_over import Predecessor
+from mmtool.replication.driver import flow_run
+from mmtool.replication.driver.flow_run import FlowRun
+from mmtool.replication.mm2.takeover import Predecessor
 
 AWAY = ConnectionLostError("no broker of the source answers")
 RUNS = OwnedElsewhereError("MirrorMaker 2 runs flow a->b")

@@ -12,7 +12,7 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import PartitionLeader, TopicMetadata
 from mmtool.plan.records.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, FlowIdentity
 from mmtool.plan.topics.configs import ConfigEntry, Origin
-from mmtool.replication import stateful
+from mmtool.replication.ownership import internal_topics
 from mmtool.translation.types import ClusterId, TopicId
 
 FLOW = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")
@@ -72,12 +72,12 @@ class Admin:
 
 
 def made(monkeypatch, *, counts=MADE, policies=None, missing=()):
-    monkeypatch.setattr(stateful, "TopicAdmin", Admin({} if policies is None else policies, missing))
+    monkeypatch.setattr(internal_topics, "TopicAdmin", Admin({} if policies is None else policies, missing))
     settings = SimpleNamespace(
         offset_syncs_replication_factor=1, emit_offset_syncs=False, target=SimpleNamespace(alias="west")
     )
     context = SimpleNamespace(identity=FLOW, settings=settings, target=Target({**MADE, **counts}))
-    return asyncio.run(stateful.make_internal_topics(context))
+    return asyncio.run(internal_topics.make_internal_topics(context))
 
 
 def test_own_topics_with_fewer_replicas_than_are_to_be_in_sync_are_said_when_they_are_made(monkeypatch):

@@ -13,7 +13,7 @@ from mmtool.kafka.wire.fetch import FetchAnswer, FetchedPartition
 from mmtool.kafka.wire.produce import ProducedPartition
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.pace import Pace
-from mmtool.replication.pump.reading import SourceReader
+from mmtool.replication.pump.reader import SourceReader
 from mmtool.testing.batches import PlainRecord, batch_of
 from mmtool.testing.mirror import SOURCE_ID, OneBroker, assigned, mirror_of
 

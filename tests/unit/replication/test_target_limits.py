@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mmtool.plan.topics.configs import ConfigEntry, Origin, SetConfig
-from mmtool.replication.target_limits import FOR_EVER, TargetLimits
+from mmtool.replication.topics.target_limits import FOR_EVER, TargetLimits
 
 
 def limits(**values):

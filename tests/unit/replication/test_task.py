@@ -12,13 +12,13 @@ from mmtool.errors import UnreachableError
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.flow.slots import SlotsRecord
 from mmtool.plan.records.documents import OwnerRecord
-from mmtool.replication import task
-from mmtool.replication.assignment import FlowAssignment, Tally, TaskAssignment
+from mmtool.replication.control.control_follower import booked_position
+from mmtool.replication.ownership.owned_state import Standing
 from mmtool.replication.pump.errors import InDoubtError
 from mmtool.replication.pump.report import FENCED, tally_of
-from mmtool.replication.standing import Standing
-from mmtool.replication.task import Flows
-from mmtool.replication.watching import booked_position
+from mmtool.replication.spark import task
+from mmtool.replication.spark.assignment import FlowAssignment, Tally, TaskAssignment
+from mmtool.replication.spark.task import Flows
 from mmtool.testing.mirror import SHARD, assigned, mirror_of
 
 OWNER = "owner-1"

@@ -8,13 +8,13 @@ import pytest
 
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import source_deleted
-from mmtool.replication.looking import TopicsLook
-from mmtool.replication.mirror_topics import TopicsView
-from mmtool.replication.mirrored_topic import MirroredTopic
-from mmtool.replication.progress import rows_of_run
-from mmtool.replication.service import Outcome
-from mmtool.replication.standing import Standing
-from mmtool.replication.target_limits import TargetLimits
+from mmtool.replication.driver.progress import rows_of_run
+from mmtool.replication.driver.service import Outcome
+from mmtool.replication.driver.topic_refresh import TopicsLook
+from mmtool.replication.ownership.owned_state import Standing
+from mmtool.replication.topics.mirror import MirroredTopic
+from mmtool.replication.topics.mirror_topics import TopicsView
+from mmtool.replication.topics.target_limits import TargetLimits
 from mmtool.testing.flow_runs import run_of
 from mmtool.testing.maps import blocks_of, position_of
 from mmtool.testing.mirror import SOURCE_ID, TARGET_ID, assigned

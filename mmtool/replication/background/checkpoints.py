@@ -1,0 +1,180 @@
+"""MirrorMaker 2's checkpoints: where the groups of the source would go on on the target, for whoever asks there."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError
+from mmtool.insight.partitions import partition_facts
+from mmtool.insight.shown import ShownCommits
+from mmtool.kafka.admin.topics import TopicAdmin
+from mmtool.kafka.state.log_reader import read_log
+from mmtool.kafka.state.own_log import append_records
+from mmtool.kafka.state.own_records import MARK
+from mmtool.plan.groups.checkpoints import checkpoint_of, is_news, is_settled
+from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.records.marks import LookRecord
+from mmtool.replication.background.commit_rates import CommitRates
+from mmtool.replication.background.group_list import GroupList
+from mmtool.replication.ownership.internal_topics import mm2_topic
+from mmtool.runtime.threads import in_thread
+from mmtool.translation.answers import Refused
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from mmtool.insight.flow_now import FlowNow
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.groups.facts import Commit
+    from mmtool.plan.records.documents import CommitRatesRecord
+    from mmtool.translation.types import TopicPartition
+
+    Commits = Mapping[str, Mapping[TopicPartition, Commit]]
+    Key = tuple[str, TopicPartition]
+    RatesToWrite = tuple[list[CommitRatesRecord], list[CommitRatesRecord], list[tuple[bytes, bytes | None]]]
+
+
+@dataclass(slots=True)
+class Checkpoints:
+    """Reads the groups' commits on the source, and writes where they lead, as often as that changes.
+
+    When it did is written in each turn, behind the checkpoints, with the groups that could not be asked: while no
+    checkpoint is new, only that tells how old the knowledge is. How fast each group commits is written when that has
+    changed.
+
+    Attributes:
+        flow: The flow as it is now, with the topics that are mirrored.
+        target: Its connections.
+        seconds: From one turn to the next.
+        current: By group and partition of the source: where the group stands now; only what could be told.
+    """
+
+    flow: Callable[[], FlowNow]
+    target: WireCluster
+    seconds: float
+    name: str = "checkpoints"
+    closing: bool = True
+    current: dict[Key, Checkpoint] = field(default_factory=dict)
+    _settled: dict[Key, Commit] = field(default_factory=dict)
+    _written: dict[Key, Checkpoint] = field(default_factory=dict)
+    _is_there: bool = False
+    _groups: GroupList = field(default_factory=GroupList)
+    _shown: ShownCommits = field(default_factory=ShownCommits)
+    _last: LookRecord | Unknown = UNKNOWN
+    _rates: CommitRates = field(default_factory=CommitRates)
+    _at_work: threading.Lock = field(default_factory=threading.Lock)
+
+    async def perform(self) -> None:
+        """One turn.
+
+        Raises:
+            MmtoolError: it could not be done; or some groups could not be asked, and all others were looked at.
+        """
+        flow = self.flow()
+        topic = flow.clusters.settings.checkpoints_topic
+        try:
+            if not self._is_there:
+                await in_thread(self._prepare, flow, topic)
+                await self.target.refresh([topic])
+            looked_ms = int(time.time() * 1000)
+            await in_thread(self._look, flow)
+            untold = dict(self._shown.denied)
+            await self._write(topic)
+            await self._write_rates(flow.identity.control_topic)
+            await self._write_look(flow.identity.control_topic, looked_ms, untold)
+        except BaseException:
+            self._is_there = False  # deleted, perhaps: the next turn makes it again
+            raise
+        self._is_there = True
+        problem = self._problem(list(untold.values()))
+        if problem is not None:
+            raise problem
+
+    def _problem(self, untold: list[MmtoolError]) -> MmtoolError | None:
+        if self._groups.problem is not None or not untold:
+            return self._groups.problem
+        more = f" (and {len(untold) - 1} more groups)" if len(untold) > 1 else ""
+        return MmtoolError(f"{untold[0].message}{more}", remedy=untold[0].remedy)
+
+    def _prepare(self, flow: FlowNow, topic: str) -> None:
+        """Makes the topic as MM2 does, and reads what was written before: nothing is said twice (KAFKA-15905)."""
+        settings = flow.clusters.settings
+        factor = settings.checkpoints_replication_factor
+        TopicAdmin(settings.target).create_internal([mm2_topic(topic, factor)])
+        self._written.clear()
+        for record in read_log(settings.target, topic):
+            found = decode_checkpoint(record.key, record.value)
+            if isinstance(found, Checkpoint):
+                self._written[found.group, found.topic_partition] = found
+        control = flow.clusters.state.control(flow.identity)
+        self._rates.take_over(control.rates.values())
+        self._last = control.look
+
+    def _look(self, flow: FlowNow) -> None:
+        """One at a time: a look that nobody waits for any more has read older commits."""
+        with self._at_work:
+            self._take_in(flow)
+
+    def _take_in(self, flow: FlowNow) -> None:
+        looked_ms = int(time.time() * 1000)
+        commits = self._shown.of(flow.clusters.source, self._groups.names(flow))
+        ours = {
+            (group, place): commit
+            for group, of_group in commits.items()
+            for place, commit in of_group.items()
+            if place.topic in flow.topics
+        }
+        untold = self._shown.denied
+        self._rates.look(ours, looked_ms, untold)
+        for gone in [key for key in self.current if key not in ours and key[0] not in untold]:
+            del self.current[gone]
+        self._settled = {
+            key: commit for key, commit in self._settled.items() if key in ours or key[0] in untold
+        }
+        self._translate(flow, {key: c for key, c in ours.items() if self._settled.get(key) != c})
+
+    def _translate(self, flow: FlowNow, commits: Mapping[Key, Commit]) -> None:
+        if not commits:
+            return
+        facts = partition_facts(flow.narrowed_to({place.topic for _, place in commits}), Direction.FORWARD)
+        for key, commit in commits.items():
+            group, place = key
+            found = checkpoint_of(group, commit, facts[place]) if place in facts else None
+            if found is None or isinstance(found, Refused):
+                self.current.pop(key, None)
+                continue
+            self.current[key] = found  # at once: who follows the groups meanwhile sees each of their places
+            if is_settled(found, facts[place]):
+                self._settled[key] = commit
+
+    async def _write(self, topic: str) -> None:
+        news = [
+            c for c in self.current.values() if is_news(c, self._written.get((c.group, c.topic_partition)))
+        ]
+        await append_records(self.target, topic, [(c.key(), c.value()) for c in news], MARK)
+        self._written |= {(c.group, c.topic_partition): c for c in news}
+
+    async def _write_look(self, topic: str, looked_ms: int, untold: Iterable[str]) -> None:
+        """What is known of a group that could not be asked does not look younger by it."""
+        before = self._last
+        asked = {group: UNKNOWN if before is UNKNOWN else before.asked_ms(group) for group in untold}
+        look = LookRecord(looked_ms, {group: None if ms is UNKNOWN else ms for group, ms in asked.items()})
+        await append_records(self.target, topic, [(look.key, look.encode())])
+        self._last = look
+
+    async def _write_rates(self, topic: str) -> None:
+        news, gone, records = await in_thread(self._rates_to_write)
+        if records:
+            await append_records(self.target, topic, records)
+            self._rates.note(news, gone)
+
+    def _rates_to_write(self) -> RatesToWrite:
+        with self._at_work:
+            news, gone = self._rates.news(), self._rates.gone()
+        values: list[tuple[bytes, bytes | None]] = [(record.key, record.encode()) for record in news]
+        return news, gone, values + [(record.key, None) for record in gone]

@@ -1,0 +1,86 @@
+"""Which duties a flow's settings ask for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.insight.flow_now import FlowClusters, FlowNow
+from mmtool.insight.translation import mirrors_others
+from mmtool.kafka.admin.cluster_facts import KafkaCluster
+from mmtool.kafka.state.flow_state import FollowedFlowState, way_back_state
+from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.topics.facts import TopicFacts
+from mmtool.replication.background.checkpoints import Checkpoints
+from mmtool.replication.background.group_offsets import GroupOffsets
+from mmtool.replication.background.heartbeats import Heartbeats
+from mmtool.replication.background.topic_acls import TopicAcls
+from mmtool.replication.background.topic_configs import TopicConfigs
+from mmtool.replication.mm2.guard import MirrorMakerGuard, writes_same_topics
+from mmtool.replication.mm2.watch import MirrorMakerWatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from mmtool.config import FlowSettings
+    from mmtool.replication.background import Duty
+    from mmtool.replication.driver.flow_run import FlowRun
+
+_SECONDS = 30.0  # for one request
+
+
+def duties_of(
+    run: FlowRun, heartbeats_only: Iterable[FlowSettings], say: Callable[[str], None]
+) -> list[Duty]:
+    """What the owner of a flow has to do.
+
+    Args:
+        run: The flow.
+        heartbeats_only: Pairs that the file does not enable, and whose heartbeats it leaves on: MM2 beats for them as
+            well, and it is the heartbeat of the way back that a one-way flow carries to its target, where
+            ``MirrorClient`` counts hops by it.
+        say: Called with sentences for the operator.
+    """
+    flow, here = run.flow, run.flow.settings
+    duties: list[Duty] = []
+    if here.emit_heartbeats:
+        duties.append(Heartbeats(here, flow.target))
+    duties += [
+        Heartbeats(pair, flow.source)
+        for pair in heartbeats_only
+        if (pair.source.alias, pair.target.alias) == (here.target.alias, here.source.alias)
+    ]
+    if here.emit_checkpoints:
+        duties += _group_duties(run)
+    if here.sync_topic_configs:
+        duties.append(TopicConfigs(here, run.topic_names, say, run.config_notices))
+    if here.sync_topic_acls:
+        duties.append(TopicAcls(here))
+    if writes_same_topics(here):
+        duties.append(MirrorMakerWatch(MirrorMakerGuard(flow, []), say))
+    return duties
+
+
+def _group_duties(run: FlowRun) -> list[Duty]:
+    """Checkpoints, and the commits that follow them: without the former MM2 does not do the latter either."""
+    here = run.flow.settings
+    source, target = (KafkaCluster(cluster, _SECONDS) for cluster in (here.source, here.target))
+    back = way_back_state(here, FollowedFlowState)
+    clusters = FlowClusters(here, source, target, FollowedFlowState(here.target), back)
+
+    def now() -> FlowNow:
+        topics = run.view.topics.values()
+        return FlowNow(
+            clusters,
+            run.flow.identity,
+            {topic.name: TopicFacts(topic.name, topic.topic_id, topic.partitions) for topic in topics},
+            target_ids={topic.target_name: topic.target_id for topic in topics},
+            mirrored_to=frozenset({Direction.FORWARD})
+            if mirrors_others(run.flow.source.topics, run.flow.identity.way_back)
+            else frozenset(),
+        )
+
+    checkpoints = Checkpoints(now, run.flow.target, float(here.emit_checkpoints_interval_seconds))
+    if not here.sync_group_offsets:
+        return [checkpoints]
+    seconds = float(here.sync_group_offsets_interval_seconds)
+    return [checkpoints, GroupOffsets(checkpoints, target, seconds, lambda: run.watch.moved)]

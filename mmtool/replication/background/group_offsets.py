@@ -1,0 +1,61 @@
+"""Groups of the source may go on on the target: their checkpoints are committed there (KIP-545)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError
+from mmtool.failover.commits.syncer import Follower
+from mmtool.plan.groups.facts import Commit
+from mmtool.runtime.threads import in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+    from mmtool.failover.commits.syncer import Offsets
+    from mmtool.kafka.ports import ClusterPort
+    from mmtool.replication.background.checkpoints import Checkpoints
+
+
+@dataclass(slots=True)
+class GroupOffsets:
+    """Commits on the target where the checkpoints lead.
+
+    Attributes:
+        checkpoints: Where the groups stand.
+        target: Where to commit.
+        seconds: From one turn to the next.
+        moved: Groups whose place is the target now, as far as is known at that moment.
+    """
+
+    checkpoints: Checkpoints
+    target: ClusterPort
+    seconds: float
+    moved: Callable[[], Container[str]] = frozenset
+    name: str = "group offsets"
+    closing: bool = True
+    follower: Follower = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.follower = Follower(self.target, moved=self.moved)
+
+    async def perform(self) -> None:
+        """One turn.
+
+        Raises:
+            MmtoolError: some groups' offsets were not taken; the others' were.
+        """
+        turn = await in_thread(self.follower.turn, self._wanted())
+        failed = [group.problem for group in turn.values() if group.problem]
+        if failed:
+            more = f" (and {len(failed) - 1} more groups)" if len(failed) > 1 else ""
+            raise MmtoolError(failed[0] + more)
+
+    def _wanted(self) -> dict[str, Offsets]:
+        wanted: dict[str, Offsets] = defaultdict(dict)
+        for checkpoint in list(self.checkpoints.current.values()):  # a look may be under way in its thread
+            offset = Commit(checkpoint.downstream, checkpoint.metadata)
+            wanted[checkpoint.group][checkpoint.topic_partition] = offset
+        return dict(wanted)

@@ -1,0 +1,85 @@
+"""Mirrored topics follow the configuration of their sources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError
+from mmtool.events import flow_notice
+from mmtool.kafka.admin.topics import TopicAdmin
+from mmtool.plan.topics.configs import KeptConfig, plan_topic_configs
+from mmtool.plan.topics.facts import configs_hidden
+from mmtool.plan.words import counted
+from mmtool.replication.topics.mirror_topics import config_rules
+from mmtool.runtime.threads import in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mmtool.config import FlowSettings
+    from mmtool.plan.topics.configs import ResetConfig, SetConfig
+    from mmtool.replication.driver.config_notices import ConfigNotices
+
+
+@dataclass(slots=True)
+class TopicConfigs:
+    """Alters what differs; a config or a topic that cannot be altered keeps no other from being altered.
+
+    Attributes:
+        flow: The flow.
+        topics: The source's topics that are mirrored now, and their names on the target.
+        say: Called once with each sentence for the operator.
+        adjusted: What was said already of configs that the target does not take.
+    """
+
+    flow: FlowSettings
+    topics: Callable[[], dict[str, str]]
+    say: Callable[[str], None]
+    adjusted: ConfigNotices
+    name: str = "topic configs"
+    closing: bool = False
+    _said: set[str] = field(default_factory=set)
+
+    @property
+    def seconds(self) -> float:
+        return float(self.flow.sync_topic_configs_interval_seconds)
+
+    async def perform(self) -> None:
+        """Compares every topic of the flow, and alters what differs.
+
+        Raises:
+            MmtoolError: some topics could not be compared, or altered; they are named.
+        """
+        await in_thread(self._perform, self.topics())
+
+    def _perform(self, topics: dict[str, str]) -> None:
+        target = TopicAdmin(self.flow.target)
+        here, there = TopicAdmin(self.flow.source).configs(topics), target.configs(topics.values())
+        steps: dict[str, list[SetConfig | ResetConfig]] = {}
+        unseen = [f"source topic {topic}" for topic in topics if topic not in here]
+        unseen += [f"target topic {remote}" for remote in topics.values() if remote not in there]
+        for topic, remote in topics.items():
+            if topic not in here or remote not in there:
+                continue
+            for step in plan_topic_configs(here[topic], there[remote], config_rules(self.flow)):
+                if isinstance(step, KeptConfig):
+                    self._say_once(f"{remote}: {step.name} is kept: {step.reason}")
+                else:
+                    steps.setdefault(remote, []).append(step)
+        result = target.alter_adjusted(steps)
+        for sentence in self.adjusted.of(self.flow, result.adjustments, there):
+            self.say(flow_notice(self.flow.name, sentence))
+        if failed := result.failed:
+            first = next(iter(failed))
+            raise MmtoolError(
+                f"the configuration of {counted(len(failed), 'topic')} could not be changed, for example {first}:"
+                f" {failed[first]}"
+            )
+        if unseen:
+            raise MmtoolError(configs_hidden(unseen))
+
+    def _say_once(self, sentence: str) -> None:
+        if sentence not in self._said:
+            self._said.add(sentence)
+            self.say(flow_notice(self.flow.name, sentence))

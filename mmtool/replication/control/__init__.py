@@ -1,0 +1,1 @@
+"""The control topic, as the driver and the workers follow it."""

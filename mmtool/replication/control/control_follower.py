@@ -1,0 +1,301 @@
+"""What the driver sees in the control topic: the positions that its pumps write each second, and operators' words."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.events import Event, Notice
+from mmtool.plan.flow.latency import Latency
+from mmtool.plan.flow.partition_rows import STILL
+from mmtool.plan.records.documents import PauseRecord, PositionRecord, State, UseRecord
+from mmtool.plan.records.holds import Holds, news
+from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord, note_move
+from mmtool.replication.control.feed import ControlFeed
+from mmtool.replication.spark.assignment import Tally
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import TopicId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mmtool.kafka.state.control_view import ControlView
+    from mmtool.plan.records.documents import Document
+    from mmtool.replication.driver.context import FlowContext
+    from mmtool.replication.ownership.owned_state import Place
+    from mmtool.replication.spark.assignment import PartitionAssignment
+    from mmtool.translation.blocks import Block
+
+
+_AGAIN_SECONDS = 2.0
+
+
+class _Counted(NamedTuple):
+    """What only grows of a partition, and is said when it is more than ``times`` what was said last."""
+
+    event: Event
+    count: Callable[[PositionRecord], int]
+    said: Callable[[PositionRecord], str]
+    times: int = 1
+
+
+_COUNTED = (
+    _Counted(Event.DEAD_LETTERS, lambda at: at.dead_letters, lambda at: at.letters_said),
+    _Counted(
+        Event.FOREIGN_RECORDS, lambda at: at.foreign, lambda at: at.foreign_said, times=2
+    ),  # who goes on writing is told of rarely
+    _Counted(Event.DATA_LOSS, lambda at: at.gaps, lambda at: at.gaps_said),
+)
+
+
+class PositionsWatch:
+    """Follows the control topic, and keeps the last position of every partition that this owner's pumps wrote.
+
+    Args:
+        flow: Whose control topic.
+        owner: Whose pumps.
+        halted: Gets the reason of every partition that a pump halted, until a pump goes on with it.
+
+    Attributes:
+        positions: By partition.
+        heard: When each came, by the monotonic clock.
+        uses: What the tasks make of their shares of the throttle, by their numbers.
+        holds: What keeps topics from being mirrored.
+        moved: Groups whose place is the target now.
+        news: A sentence for everything that was halted, held or let go since somebody took them out.
+    """
+
+    def __init__(self, flow: FlowContext, owner: str, halted: dict[Place, str]) -> None:
+        self._flow = flow
+        self._owner = owner
+        self._halted = halted
+        self._noted: dict[Place, tuple[str, int]] = {}
+        self._told: dict[tuple[Place, _Counted], int] = {}
+        self._slowed: set[Place] = set()
+        self._waiting: dict[str, set[Place]] = {}
+        self._rounds: dict[str, int] = {}
+        self._stopped_at: dict[Place, int] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._trouble = ""
+        self.positions: dict[Place, PositionRecord] = {}
+        self.heard: dict[Place, float] = {}
+        self.holds = Holds()
+        self.moved: dict[str, MovedGroupRecord] = {}
+        self.uses: dict[int, UseRecord] = {}
+        self.news: list[str] = []
+        self._feed: ControlFeed | None = None
+
+    @property
+    def offset(self) -> int:
+        """How far the control topic was followed: no word that is still to be written lies before it."""
+        assert self._feed is not None
+        return self._feed.offset
+
+    async def start(self, control: ControlView) -> None:
+        """Follows from where ``control`` was read to."""
+        self.stop()
+        self.holds, self.moved = control.holds, control.moved
+        before = {(TopicId(at[0]), at[1]): position for at, position in control.positions.items()}
+        self._told = {(place, one): one.count(at) for place, at in before.items() for one in _COUNTED}
+        self.news += news((*self.holds.pauses.marks.values(), *self.holds.failed_over.values()))
+        topic = self._flow.identity.control_topic
+        found = await self._flow.target.refresh([topic])
+        self._feed = ControlFeed(self._flow.target, topic, found[topic].topic_id, control.end)
+        self._task = asyncio.create_task(self._follow(self._feed))
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _follow(self, feed: ControlFeed) -> None:
+        while True:
+            documents = await self._next(feed)
+            self._note_holds([d for d in documents if isinstance(d, (PauseRecord, FailedOverRecord))])
+            for document in documents:
+                if isinstance(document, MovedGroupRecord):
+                    note_move(self.moved, document)
+                elif isinstance(document, UseRecord) and document.owner == self._owner:
+                    self.uses[document.task] = document
+                elif isinstance(document, PositionRecord) and document.owner == self._owner:
+                    place = (TopicId(document.topic_id), document.partition)
+                    self.positions[place] = document
+                    self.heard[place] = time.monotonic()
+                    self._note(place, document)
+
+    async def _next(self, feed: ControlFeed) -> list[Document]:
+        """What came; whatever is the matter is said once, and asked again: a failover's marks come this way."""
+        try:
+            documents, trouble = await feed.next(), ""
+        except Exception as error:  # noqa: BLE001  who stops following hears of no pause and no mark any more
+            documents, trouble = [], f"pauses and failovers cannot be read: {error}"
+            await asyncio.sleep(_AGAIN_SECONDS)
+        if trouble and trouble != self._trouble:
+            self.news.append(Notice(trouble, Event.CLUSTER_AWAY))
+        self._trouble = trouble
+        return documents
+
+    def _note_holds(self, words: list[PauseRecord | FailedOverRecord]) -> None:
+        for word in words:
+            self.holds = self.holds.with_word(word)
+        self.news += news(words)
+
+    def _note(self, place: Place, position: PositionRecord) -> None:
+        """What halts a partition, or keeps it back, is said once, however many rounds tell it, until it moves."""
+        self._note_worker(position)
+        halted = position.state == State.HALTED
+        if halted:
+            self._halted[place] = position.reason
+        else:  # the last round's word may have come after the next one had let it go
+            self._halted.pop(place, None)
+        self._note_counts(place, position)
+        self._note_quota(place, position)
+        self._note_silence(place, position)
+        self._note_resumed(place, position)
+        why = (position.reason, position.upstream_position)
+        if position.reason and self._noted.get(place) != why:
+            self._noted[place] = why
+            how, event = (
+                ("is halted: ", Event.PARTITION_HALTED) if halted else ("is ", Event.PARTITION_WAITING)
+            )
+            said = f"{_name(position)} {how}{position.reason}"
+            self.news.append(_notice(position, said, event, reason=position.reason))
+
+    def _note_resumed(self, place: Place, position: PositionRecord) -> None:
+        """Once it has moved: each round tries what is halted again."""
+        if position.state == State.HALTED:
+            self._stopped_at[place] = position.upstream_position
+        elif position.upstream_position > self._stopped_at.get(place, position.upstream_position):
+            del self._stopped_at[place]
+            self.news.append(_notice(position, f"{_name(position)} is copied again", Event.PARTITION_RESUMED))
+
+    def _note_worker(self, position: PositionRecord) -> None:
+        """A worker is heard of once in each round."""
+        if position.executor and position.round > self._rounds.get(position.executor, 0):
+            self._rounds[position.executor] = position.round
+            fields = {"executor": position.executor, "round": position.round}
+            said = f"worker {position.executor} has started its part of round {position.round}"
+            self.news.append(Notice(said, Event.WORKER_STARTED, **fields))
+
+    def _note_counts(self, place: Place, position: PositionRecord) -> None:
+        for one in _COUNTED:
+            count = one.count(position)
+            if count > one.times * self._told.get((place, one), 0):
+                self._told[place, one] = count
+                said = f"{_name(position)}: {one.said(position)}"
+                self.news.append(_notice(position, said, one.event, count=count))
+
+    def _note_quota(self, place: Place, position: PositionRecord) -> None:
+        """Of the flow as a whole: a quota holds back many partitions at once."""
+        before = bool(self._slowed)
+        if position.slowed_by:
+            self._slowed.add(place)
+        else:
+            self._slowed.discard(place)
+        if before != bool(self._slowed):
+            event = Event.QUOTA_THROTTLED if position.slowed_by else Event.QUOTA_RELEASED
+            said = position.quota_said or "no longer throttled by a quota"
+            fields = {"clusters": position.slowed_by, "executor": position.executor}
+            self.news.append(Notice(said, event, **fields))
+
+    def _note_silence(self, place: Place, position: PositionRecord) -> None:
+        """Of a broker as a whole, which leads many partitions."""
+        broker, executor = position.waits_for, position.executor
+        for other in [name for name, places in self._waiting.items() if name != broker and place in places]:
+            self._waiting[other].discard(place)
+            if not self._waiting[other]:
+                del self._waiting[other]
+                said = f"no partition waits for {other}"
+                self.news.append(Notice(said, Event.BROKER_ANSWERS, broker=other, executor=executor))
+        if broker:
+            if broker not in self._waiting:
+                said = f"{broker} does not answer: the partitions that it leads wait"
+                self.news.append(Notice(said, Event.BROKER_SILENT, broker=broker, executor=executor))
+            self._waiting.setdefault(broker, set()).add(place)
+
+
+def _name(position: PositionRecord) -> str:
+    return f"{position.topic}-{position.partition}"
+
+
+def _notice(position: PositionRecord, said: str, event: Event, **fields: object) -> Notice:
+    """What a worker has told of a partition."""
+    return Notice(
+        said,
+        event,
+        topic=position.topic,
+        partition=position.partition,
+        target_topic=position.target_topic,
+        upstream_position=position.upstream_position,
+        executor=position.executor,
+        **fields,
+    )
+
+
+def booked_position(partition: PartitionAssignment, owner: str) -> PositionRecord:
+    """Where a partition stands by its books, as long as no pump has written it."""
+    position = position_by_books(partition.block, owner)
+    state = position.state if partition.stored else State.STARTING
+    counted = partition.tally._asdict()
+    return replace(
+        position,
+        mirrored_bytes=counted.pop("bytes"),
+        state=State.HALTED if partition.halted else state,
+        reason=partition.halted,
+        **counted,
+    )
+
+
+def waiting(position: PositionRecord, reason: str) -> PositionRecord:
+    """A position as it is while its task has no slot; as it was written where there is no reason to wait."""
+    if not reason or position.state in STILL:
+        return position
+    return replace(position, state=State.WAITING, reason=reason)
+
+
+def position_by_books(block: Block, owner: str = "") -> PositionRecord:
+    """Where a partition stands by its books alone, as long as no pump has written it."""
+    about, tail = block.about, block.tail
+    end, start = (
+        seen.offset if seen is not UNKNOWN else 0 for seen in (tail.source_end, tail.source_log_start)
+    )
+    return PositionRecord(
+        owner=owner,
+        topic=about.source_topic,
+        topic_id=about.topic_id,
+        partition=about.partition,
+        target_topic=about.target_topic,
+        upstream_position=tail.upstream_frontier,
+        downstream_position=tail.downstream_end.position,
+        source_end=end,
+        source_log_start=start,
+        records=0,
+        mirrored_bytes=0,
+        state=State.CAUGHT_UP if tail.upstream_frontier >= end else State.STARTING,
+        reason="",
+        observed_ms=0,
+        behind_since_ms=0,
+    )
+
+
+def tally_of_all(folded: Tally, position: PositionRecord | None, owner: str) -> Tally:
+    """What is counted so far: by rounds that were told to their end, and by the last word of one that was not.
+
+    Args:
+        folded: Of this owner's rounds.
+        position: By whichever owner. What it tells of letters and of others only grows; of records, an owner's own.
+        owner: Who asks.
+    """
+    if position is None:
+        return folded
+    foreign = max((folded.foreign, folded.foreign_end), (position.foreign, position.foreign_end))
+    own = (position.records, position.mirrored_bytes) if position.owner == owner else (0, 0)
+    records, size = max(folded.records, own[0]), max(folded.bytes, own[1])
+    gaps = max((folded.gaps, folded.gaps_end), (position.gaps, position.gaps_end))
+    latency = Latency(folded.latency, folded.latency_ms)
+    if position.owner == owner:
+        latency = max(latency, Latency(position.latency, position.latency_ms), key=attrgetter("records"))
+    letters = max(folded.dead_letters, position.dead_letters)
+    return Tally(records, size, letters, *foreign, *gaps, *latency)

@@ -1,0 +1,35 @@
+"""Listening to the flow's owner: the control record on the target."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.plan.records.documents import Command, ControlRecord, SharesRecord
+from mmtool.replication.control.feed import ControlFeed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.replication.spark.assignment import FlowAssignment
+
+
+async def until_told(
+    cluster: WireCluster, flow: FlowAssignment, throttled: Callable[[SharesRecord], None]
+) -> Command:
+    """The owner's word that ends this round: STOP or REPLAN.
+
+    Words of another owner, or about an earlier round, are not for us. How fast the flow may be is told on the way.
+    """
+    feed = ControlFeed(cluster, flow.identity.control_topic, flow.control_topic_id, flow.control_offset)
+    ours = (flow.owner, flow.round)
+    while True:
+        for document in await feed.next():
+            if isinstance(document, ControlRecord) and _ends_round(document, flow):
+                return Command(document.command)
+            if isinstance(document, SharesRecord) and (document.owner, document.round) == ours:
+                throttled(document)
+
+
+def _ends_round(word: ControlRecord, flow: FlowAssignment) -> bool:
+    return word.owner == flow.owner and word.round >= flow.round and word.command != Command.RUN

@@ -1,0 +1,1 @@
+"""The driver's loop: flows, rounds, configuration, progress."""

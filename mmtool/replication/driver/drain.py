@@ -1,0 +1,282 @@
+"""Bringing a mirror up to where groups have committed, for a failover: by whoever runs the flow, or by ourselves.
+
+Where MirrorMaker 2 runs it, nothing is done but waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import GateError, MmtoolError, OwnedElsewhereError, RefusedError
+from mmtool.events import Event, flow_notice
+from mmtool.java import java_binary
+from mmtool.kafka.groups.lease import holder_now
+from mmtool.kafka.state.state_log import newest_blocks, read_blocks, read_control
+from mmtool.plan.records.documents import State
+from mmtool.plan.topics.facts import not_the_same
+from mmtool.replication.driver.context import connect
+from mmtool.replication.driver.engine import Engine
+from mmtool.replication.driver.notices import Sayings
+from mmtool.replication.driver.progress import FlowsShown
+from mmtool.replication.driver.run_options import RunOptions
+from mmtool.replication.mm2.guard import BY_MIRROR_MAKER, MirrorMakerGuard
+from mmtool.runtime.threads import in_thread, run_loop
+from mmtool.translation.types import TopicId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from mmtool.config import FlowSettings
+    from mmtool.kafka.state.control_view import ControlView
+    from mmtool.output.progress import ProgressSnapshot
+    from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.replication.ownership.owned_state import Place
+    from mmtool.translation.types import TopicPartition, UpstreamOffset
+
+_POLL_SECONDS = 0.5
+_SPOKEN_OF_SECONDS = 30.0
+"""An owner's pumps tell of all that they mirror every 10 s, once Spark is up."""
+
+
+def drain_flow(
+    flow: FlowSettings,
+    until: Mapping[TopicPartition, UpstreamOffset],
+    timeout_seconds: float | None,
+    *,
+    show: Callable[[Sequence[ProgressSnapshot]], None],
+    say: Callable[[str], None],
+) -> None:
+    """Returns once the frontier of every partition of ``until`` has passed its offset.
+
+    With a `replicate` running, watches it; with none, takes the flow and runs the engine itself.
+
+    Args:
+        flow: What to drain.
+        until: How far.
+        timeout_seconds: None waits as long as it takes.
+        show: Called about twice a second with how far it is.
+        say: Called with sentences for the operator.
+
+    Raises:
+        GateError: time ran out; what was mirrored meanwhile stays mirrored and harms nothing.
+        RefusedError: a partition is not mirrored, or is halted.
+        OwnedElsewhereError: MirrorMaker 2 runs the flow.
+        MmtoolError: as the engine.
+    """
+    run_loop(_drain(_Drain(flow, FlowsShown(show), Sayings(say)), until, timeout_seconds))
+
+
+def await_mirror_maker(
+    flow: FlowSettings,
+    missing: Callable[[], int],
+    timeout_seconds: float | None,
+    *,
+    say: Callable[[str], None],
+) -> int:
+    """Waits while MirrorMaker 2 runs a flow and its records are not all there.
+
+    Args:
+        flow: Which flow.
+        missing: How many records there are to come, at the most; asks both clusters.
+        timeout_seconds: None waits as long as it takes.
+        say: Called with a sentence for the operator when the number has changed.
+
+    Returns:
+        How many are missing at the last look; if any are, nothing shows that MM2 runs the flow.
+
+    Raises:
+        GateError: time ran out; nothing was changed.
+        UnreachableError, NotAuthorisedError: a cluster does not answer, or answers no.
+    """
+    return run_loop(_await(flow, missing, timeout_seconds, Sayings(say)))
+
+
+async def _await(
+    flow: FlowSettings, missing: Callable[[], int], timeout_seconds: float | None, sayings: Sayings
+) -> int:
+    context, left = await connect(flow), 0
+    guard = MirrorMakerGuard(context, [])
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            while left := await in_thread(missing):
+                if await guard.look() is None:
+                    break
+                said = f"MirrorMaker 2 has up to {left} records to copy"
+                sayings.once("left", flow_notice(flow.name, said, Event.PROGRESS, lag_records=left))
+                await asyncio.sleep(_POLL_SECONDS)
+            return left
+    except TimeoutError:
+        raise GateError(
+            f"MirrorMaker 2 did not copy all records of flow {flow.name} within {timeout_seconds:g} s:"
+            f" up to {left} records are missing",
+            remedy="nothing was written; check MirrorMaker 2's connectors, then run again with a longer --timeout",
+        ) from None
+    finally:
+        await context.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Drain:
+    flow: FlowSettings
+    shown: FlowsShown
+    sayings: Sayings
+    names: dict[TopicId, str] = field(default_factory=dict)
+    unspoken: dict[Place, float] = field(default_factory=dict)
+
+    async def until(self, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> None:
+        while not await _reached(self.flow, identity, goal):
+            _refuse_held(await self._control(identity), goal, self.names)
+            if await _runs_elsewhere(self.flow, identity):
+                await self._watch(identity, goal)
+                continue
+            try:
+                await self._run(goal)
+            except OwnedElsewhereError as error:
+                if error.code == BY_MIRROR_MAKER:
+                    raise  # it mirrors, but makes no offset runs that could be waited for
+                await asyncio.sleep(_POLL_SECONDS)
+                continue
+            await self._watch(identity, goal)
+            if not await _reached(self.flow, identity, goal):
+                raise MmtoolError(
+                    f"flow {self.flow.name} ended before the mirror had passed every commit",
+                    remedy="run again",
+                )
+
+    async def _watch(self, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> None:
+        """How far whoever runs the flow is; refuses to wait for what is halted or held."""
+        control = await self._control(identity)
+        _refuse_halted(control, goal, self.names, begins_again=self.flow.begins_again)
+        _refuse_held(control, goal, self.names)
+        self.shown.watched(self.flow.name, control.positions.values())
+        self._tell_unspoken(control, goal)
+        await asyncio.sleep(_POLL_SECONDS)
+
+    def _tell_unspoken(self, control: ControlView, goal: Mapping[Place, UpstreamOffset]) -> None:
+        """An owner whose file names other topics never gets there, and says nothing of it."""
+        now, since = asyncio.get_running_loop().time(), dict(self.unspoken)
+        self.unspoken.clear()
+        self.unspoken.update(
+            {at: since.get(at, now) for at, end in goal.items() if not _is_under_way(control, at, end)}
+        )
+        late = {place[0] for place, began in self.unspoken.items() if now - began >= _SPOKEN_OF_SECONDS}
+        if late:
+            topics = ", ".join(sorted(self.names[topic_id] for topic_id in late))
+            said = f"the running replicate does not mirror {topics}; check its `topics`"
+            self.sayings.once("unspoken", flow_notice(self.flow.name, said))
+
+    async def _control(self, identity: FlowIdentity) -> ControlView:
+        return await in_thread(read_control, self.flow.target, identity)
+
+    async def _run(self, goal: Mapping[Place, UpstreamOffset]) -> None:
+        java_binary()  # asked for only here: starting it takes a part of a second that whoever watches has not
+        until = {self.flow.name: {place: int(offset) for place, offset in goal.items()}}
+        await Engine(
+            [self.flow], RunOptions(until=until), asyncio.Event(), self.shown.runs, self.sayings.say
+        ).run()
+
+
+async def _drain(
+    drain: _Drain, until: Mapping[TopicPartition, UpstreamOffset], timeout_seconds: float | None
+) -> None:
+    identity, goal = await _places(drain.flow, until, drain.names)
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            await drain.until(identity, goal)
+    except TimeoutError:
+        raise GateError(
+            f"flow {drain.flow.name} did not mirror past every commit within {timeout_seconds:g} s",
+            remedy="nothing was written; `mmtool status` shows the lag; run again with a longer --timeout",
+        ) from None
+
+
+async def _places(
+    flow: FlowSettings, until: Mapping[TopicPartition, UpstreamOffset], names: dict[TopicId, str]
+) -> tuple[FlowIdentity, dict[Place, UpstreamOffset]]:
+    """Which flow it is, and the goal by topic id, which is what a mirror is known by; ``names`` learns those topics."""
+    context = await connect(flow)
+    try:
+        found = await context.source.refresh({tp.topic for tp in until})
+        goal: dict[Place, UpstreamOffset] = {
+            (found[tp.topic].topic_id, tp.partition): offset for tp, offset in until.items()
+        }
+        names.update({found[tp.topic].topic_id: tp.topic for tp in until})
+        return context.identity, goal
+    finally:
+        await context.close()
+
+
+def _is_under_way(control: ControlView, place: Place, offset: UpstreamOffset) -> bool:
+    """Whether the partition has passed the offset, or the pumps of who owns the flow now tell where it stands."""
+    position = control.positions.get(place)
+    if position is None or control.owner is None:
+        return False
+    return position.upstream_position >= offset or position.owner == control.owner.owner
+
+
+async def _reached(flow: FlowSettings, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> bool:
+    blocks = newest_blocks((await in_thread(read_blocks, flow.target, identity)).values())
+    return all(
+        place in blocks and blocks[place].tail.upstream_frontier >= offset for place, offset in goal.items()
+    )
+
+
+async def _runs_elsewhere(flow: FlowSettings, identity: FlowIdentity) -> bool:
+    """Whether a living process owns the flow: then it is watched, not replaced."""
+    return await in_thread(holder_now, flow.target, identity.ownership_group) is not None
+
+
+def _refuse_halted(
+    control: ControlView,
+    goal: Mapping[Place, UpstreamOffset],
+    names: Mapping[TopicId, str],
+    *,
+    begins_again: bool,
+) -> None:
+    """Somebody has to mend a halted partition, or a topic that is refused, first; waiting does not help.
+
+    Args:
+        control: What the owner and its pumps say.
+        goal: What is waited for.
+        names: The topics of the goal.
+        begins_again: ``mmtool.on.topic.recreated = restart``.
+
+    Raises:
+        RefusedError: a partition of the goal is halted, or its topic is not mirrored at all.
+    """
+    positions = control.positions
+    mirrored = {topic: _mirrored_as(control, topic) for topic in names.values()}
+    new = {topic for topic_id, topic in names.items() if not_the_same(topic, topic_id, mirrored[topic])}
+    refused = control.refused_beside(new)
+    for topic_id, partition in goal:
+        position, topic = positions.get((topic_id, partition)), names[topic_id]
+        what, why = topic, refused.get(topic)
+        if position is not None and position.state == State.HALTED:
+            what, why = f"{topic}-{partition}", position.reason
+        elif topic in new:  # its owner may not have looked yet
+            why = not_the_same(topic, topic_id, mirrored[topic], begins_again=begins_again) or why
+        if why is not None:
+            raise RefusedError(f"{what} cannot be drained: {why}", remedy="fix it, then run again")
+
+
+def _mirrored_as(control: ControlView, topic: str) -> set[TopicId]:
+    """By which ids topics of that name were mirrored."""
+    return {TopicId(p.topic_id) for p in control.positions.values() if p.topic == topic}
+
+
+def _refuse_held(
+    control: ControlView, goal: Mapping[Place, UpstreamOffset], names: Mapping[TopicId, str]
+) -> None:
+    """Nobody mirrors what is paused or has failed over, so waiting for it would never end.
+
+    Raises:
+        RefusedError: a partition of the goal is held.
+    """
+    for topic_id, _ in goal:
+        hold = control.holds.of(topic_id, names[topic_id])
+        if hold is not None:
+            raise RefusedError(
+                f"{hold.what} cannot be drained: {hold.reason}", remedy=hold.remedy, code=hold.state
+            )

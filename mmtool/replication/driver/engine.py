@@ -1,0 +1,446 @@
+"""The driver: takes flows over, runs rounds on Spark until told to stop, and closes cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.config.changes import OF_PUMPS, OF_THE_DRIVER, compare
+from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.events import Event, Notice, flow_notice
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.output import human
+from mmtool.plan.words import counted
+from mmtool.replication.background import Rota
+from mmtool.replication.background.flow_tasks import duties_of
+from mmtool.replication.driver.context import connect
+from mmtool.replication.driver.deferred_flows import Latecomers, has_gone_away, joined
+from mmtool.replication.driver.flow_run import FlowRun
+from mmtool.replication.driver.halt_retry import TryAgain
+from mmtool.replication.driver.reacquisition import Regaining, take_first
+from mmtool.replication.driver.round import Round, plan_round
+from mmtool.replication.driver.round_events import round_ended, round_started
+from mmtool.replication.driver.slot_watch import SlotWatch
+from mmtool.replication.driver.stop_signal import StopAskedError, unless_stopped
+from mmtool.replication.driver.topic_refresh import TopicsLook, refuse_idle
+from mmtool.replication.ownership.limits import refuse_met_topics
+from mmtool.replication.pump.report import AWAY, FENCED
+from mmtool.replication.spark.errors import ended_by, reason_of, spark_is_gone
+from mmtool.replication.spark.log import spark_log
+from mmtool.replication.spark.rounds import end_spark, local_master, open_rounds, spark_up
+from mmtool.runtime.threads import left_behind
+from mmtool.runtime.timeouts import came_within
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from mmtool.config import FlowSettings
+    from mmtool.config.changes import Changes
+    from mmtool.replication.background import Duty
+    from mmtool.replication.driver.run_options import RunOptions
+    from mmtool.replication.ownership.owned_state import Place
+    from mmtool.replication.pump.report import ReportRow
+    from mmtool.replication.spark.rounds import Rounds
+
+_IDLE_SECONDS = 1.0
+_NO_SLOT_SECONDS = 5.0
+_FAILURES_IN_A_ROW = 5
+
+
+@dataclass(slots=True)
+class Engine:
+    """Runs flows in one process, one Spark job per round for all of them.
+
+    Attributes:
+        settings: The flows.
+        options: How long to run.
+        stop: Set it to end cleanly.
+        tick: Called a few times a second with the runs, for progress.
+        say: Called with sentences for the operator.
+        heartbeats_only: Pairs of clusters that get heartbeats and no flow.
+        ready: Set when this process owns all flows whose clusters are there, or whose turn has come.
+        goals: By the name of the flow, ends that are to be reached before this ends by itself.
+        late: Flows that have not begun.
+    """
+
+    settings: Sequence[FlowSettings]
+    options: RunOptions
+    stop: asyncio.Event
+    tick: Callable[[Sequence[FlowRun]], None]
+    say: Callable[[str], None]
+    heartbeats_only: Sequence[FlowSettings] = ()
+    runs: list[FlowRun] = field(default_factory=list)
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    goals: dict[str, dict[Place, int]] = field(default_factory=dict)
+    _rotas: dict[str, Rota] = field(default_factory=dict)
+    _round: int = 0
+    _spark: Rounds | None = None
+    _slots: SlotWatch | None = None
+    _replan: asyncio.Event = field(default_factory=asyncio.Event)
+    _again: TryAgain = field(default_factory=TryAgain)
+    _topics: TopicsLook = field(init=False)
+    _regaining: Regaining = field(init=False)
+    late: Latecomers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._topics = TopicsLook(self.runs, self.say)
+        self._regaining = Regaining(self._rotas, self.say, self._replan)
+        self.late = Latecomers(self._begin_late, self.say)
+
+    async def run(self) -> None:
+        """Runs until stopped, or until the goal is reached.
+
+        Raises:
+            OwnedElsewhereError: another process owns a flow.
+            UsageError: no topic matches, and there is a goal to reach.
+            NotAuthorisedError, RefusedError: at the start.
+            UnreachableError: at the start, of a flow to be run to a goal, or of all flows; otherwise it is waited for.
+        """
+        starting: asyncio.Future[Rounds] | None = None
+        clean = False
+        try:
+            await self._look()
+            starting = left_behind(self._open_spark, "spark")
+            await self._take_over()
+            await self._set_goals()
+            if not self._is_done():
+                await self._wait_for_spark(starting)
+                await self._rounds(starting)
+            clean = True
+            if self._is_done():
+                for rota in self._rotas.values():
+                    await rota.finish()
+        except StopAskedError:
+            clean = self.ready.is_set()
+        finally:
+            await self.late.stop()
+            await self._regaining.stop()
+            for rota in self._rotas.values():
+                await rota.stop()
+            ending = asyncio.create_task(end_spark(starting, clean=clean))
+            for run in self.runs:
+                with suppress(MmtoolError):
+                    await run.close(clean=clean)
+                self.say(flow_notice(run.name, "stopped", Event.FLOW_STOPPED, clean=clean))
+            await ending
+
+    def unowned(self) -> list[str]:
+        """The flows that this process does not own now, each with why. Asked by other threads as well."""
+        runs = {run.name: run for run in tuple(self.runs)}
+        return [f"{flow.name}: {why}" for flow in self.settings if (why := _unowned(runs.get(flow.name)))]
+
+    # --- before the first round ---------------------------------------------------------------------------
+
+    def _open_spark(self) -> Rounds:
+        first = self.settings[0]
+        rounds = open_rounds(first.spark_master or local_master(_local_slots()), first.spark_conf)
+        self._slots = SlotWatch(
+            rounds,
+            f"Spark at {first.spark_master}" if first.spark_master else "Spark",
+            None if first.spark_master else _local_slots(),
+            self.say,
+        )
+        rounds.probe()
+        return rounds
+
+    async def _wait_for_spark(self, starting: asyncio.Future[Rounds]) -> None:
+        """Until it has a slot; meanwhile it is said, and put on record, that it has none."""
+        telling = asyncio.create_task(self._tell_no_slot())
+        try:
+            await spark_up(starting, self.stop)
+        finally:
+            telling.cancel()
+
+    async def _tell_no_slot(self) -> None:
+        while True:
+            await asyncio.sleep(_NO_SLOT_SECONDS)
+            if self._slots is not None and self._slots.tell_none_yet(self.runs):
+                for run in self.runs:
+                    with suppress(MmtoolError, ConnectionLostError):
+                        await run.write_slots()
+
+    async def _look(self) -> None:
+        """Everything that can be wrong and is cheap to see, before Spark starts and anything is written."""
+        meeting = (unless_stopped(self._meet(flow), self.stop) for flow in self.settings)
+        found = await asyncio.gather(*meeting, return_exceptions=True)
+        self.runs += [run for run in found if isinstance(run, FlowRun)]
+        if self.stop.is_set():
+            raise StopAskedError
+        self.late.sort(self.settings, found, has_goal=self.options.has_goal)
+        await unless_stopped(refuse_met_topics(self.runs), self.stop)
+        if self.options.until_caught_up:
+            await unless_stopped(refuse_idle(self.runs), self.stop)
+
+    async def _meet(self, flow: FlowSettings) -> FlowRun:
+        """Both clusters answer, and nothing speaks against mirroring."""
+        run = FlowRun(await connect(flow), take_over=self.options.take_over, beside=self.runs)
+        try:
+            await run.check(self.say)
+        except BaseException:
+            await run.close(clean=False)
+            raise
+        self.say(flow_notice(run.name, "both clusters answer", Event.FLOW_STARTED))
+        return run
+
+    async def _begin_late(self, flow: FlowSettings) -> None:
+        run = await self._meet(flow)
+        try:
+            await run.join(standby=self.options.standby, say=self.say)
+            await self._own(run)
+            await self._catch_up(run)
+        except BaseException:
+            await run.close(clean=False)
+            raise
+        self._rotas[run.name].start()
+        self._topics.warn()
+        self._replan.set()
+
+    async def _take_over(self) -> None:
+        """Becomes the owner of every flow, while Spark starts; a standby, of those whose turn has come."""
+        runs = list(self.runs)  # latecomers become owners by themselves, perhaps meanwhile
+        await unless_stopped(self._join(runs), self.stop)
+        for run in [run for run in runs if run in self.runs]:
+            await unless_stopped(self._own_when_there(run), self.stop)
+        self._topics.warn()
+        self.ready.set()
+
+    async def _join(self, runs: Sequence[FlowRun]) -> None:
+        joining = {run: run.join(standby=self.options.standby, say=self.say) for run in runs}
+        ours = await joined(joining, some_will_do=self.options.standby and not self.options.has_goal)
+        for run in [run for run in runs if run not in ours]:
+            self.runs.remove(run)
+            await run.close(clean=False)
+            self.late.expect(run.flow.settings)
+
+    async def _own_when_there(self, run: FlowRun) -> None:
+        """Now, or once a cluster is back that went away while the flow was joined: the others do not wait for it."""
+        try:
+            await self._own(run)
+        except (UnreachableError, ConnectionLostError) as error:
+            if not await has_gone_away(run, error):
+                raise
+            if self.options.has_goal:
+                raise UnreachableError(
+                    f"{run.name}: {error}", remedy="check that cluster, then run again"
+                ) from error
+            self._regaining.begin_untaken(run, error, self._taken_late)
+
+    async def _own(self, run: FlowRun) -> None:
+        self._rotas[run.name] = Rota(run.name, self._duties(run), self.say)
+        await take_first(run, self.say)
+        self._regaining.look_for_sources(run)
+        self._tell_owner(run)
+
+    def _taken_late(self, run: FlowRun) -> None:
+        self._tell_owner(run)
+        self._topics.warn()
+
+    def _tell_owner(self, run: FlowRun) -> None:
+        count = len(run.partitions())
+        said = f"owner of the flow; {counted(count, 'partition')} to mirror"
+        self.say(flow_notice(run.name, said, Event.OWNERSHIP_ACQUIRED, partitions=count))
+        if run.flow.settings.throttle_bytes_per_second is not None:
+            self._tell_throttle(run)
+
+    def _duties(self, run: FlowRun) -> Sequence[Duty]:
+        """None for a drain, which is over in a moment and must not commit for the groups that are being moved."""
+        return () if self.options.until is not None else duties_of(run, self.heartbeats_only, self.say)
+
+    async def _set_goals(self) -> None:
+        for run in self.runs:
+            if self.options.until is not None:
+                self.goals[run.name] = dict(self.options.until.get(run.name, {}))
+            elif self.options.until_caught_up:
+                self.goals[run.name] = await unless_stopped(run.goal(), self.stop)
+
+    # --- other settings ---------------------------------------------------------------------------------
+
+    async def adopt(self, changes: Mapping[str, Changes], heartbeats_only: Sequence[FlowSettings]) -> None:
+        """Goes on with the settings of a changed file; only when `ready`.
+
+        Args:
+            changes: By the name of the flow.
+            heartbeats_only: As the attribute.
+        """
+        self.settings = [changes[flow.name].settings for flow in self.settings]
+        self.late.flows.update({name: changes[name].settings for name in self.late.flows})
+        beating, self.heartbeats_only = self.heartbeats_only, heartbeats_only
+        for run in self.runs:
+            await self._change(run, changes[run.name], beats_else=list(beating) != list(heartbeats_only))
+        self._topics.soon()
+
+    async def _change(self, run: FlowRun, changes: Changes, *, beats_else: bool) -> None:
+        try:
+            await run.adopt(changes.settings)
+        except (MmtoolError, ConnectionLostError) as error:
+            self.say(flow_notice(run.name, str(error)))
+        self._drop_goals(run)
+        if beats_else or changes.fields - OF_PUMPS - OF_THE_DRIVER:
+            self._rotas[run.name].adopt(self._duties(run))
+        if changes.fields & OF_PUMPS:
+            self._replan.set()
+        if "throttle_bytes_per_second" in changes.fields:
+            self._tell_throttle(run)
+
+    async def _catch_up(self, run: FlowRun) -> None:
+        """With what the file has come to say while the flow was beginning: from now on `adopt` knows of it."""
+        while (changes := compare(run.flow.settings, self.late.flows[run.name])).fields:
+            await self._change(run, changes, beats_else=True)
+            self._topics.soon()
+        self.runs.append(run)
+
+    def _drop_goals(self, run: FlowRun) -> None:
+        """What is not mirrored any more is not waited for."""
+        left_out = {
+            t.topic_id for t in run.view.topics.values() if not run.flow.settings.mirrors_topic(t.name)
+        }
+        goals = self.goals.get(run.name, {})
+        self.goals[run.name] = {place: end for place, end in goals.items() if place[0] not in left_out}
+
+    def _tell_throttle(self, run: FlowRun) -> None:
+        rate = run.flow.settings.throttle_bytes_per_second
+        said = "no longer throttled" if rate is None else f"throttled at {human.byte_rate(rate)}"
+        self.say(flow_notice(run.name, said, Event.THROTTLE_CHANGED, bytes_per_second=rate))
+
+    # --- rounds -------------------------------------------------------------------------------------------
+
+    async def _rounds(self, starting: asyncio.Future[Rounds]) -> None:
+        self._spark = starting.result()
+        for run in self._present():  # not before: records come first, and Spark's start needs the machine
+            self._rotas[run.name].start()
+        failures = 0
+        while not self.stop.is_set() and not self._is_done():
+            self._regaining.begin_found(self._present())
+            await self._regaining.settle()
+            if not any(run.loads() for run in self._present()):
+                if self.options.has_goal and not self._regaining.is_busy:
+                    return
+                await self._idle()
+                continue
+            started = time.monotonic()
+            try:
+                await self._round_once()
+            except (UnreachableError, ConnectionLostError) as error:
+                self._recover(error, 0)
+            except (MmtoolError, StopAskedError):
+                raise
+            except Exception as error:  # noqa: BLE001  Spark wraps whatever a task died of
+                failures = 0 if time.monotonic() - started > self._round_seconds() / 2 else failures + 1
+                self._recover(error, failures)
+            else:
+                failures = 0
+
+    def _present(self) -> list[FlowRun]:
+        """The flows that are not away."""
+        return [run for run in self.runs if not run.is_away]
+
+    async def _idle(self) -> None:
+        """Nothing to mirror yet: look again, soon."""
+        if self._topics.is_due:
+            await unless_stopped(self._topics.look(), self.stop)
+        self._regain_lost()
+        self._show()
+        if self._regaining.is_busy:
+            await self._regaining.wait(_IDLE_SECONDS)
+            return
+        await came_within(_IDLE_SECONDS, self.stop.wait())
+
+    def _regain_lost(self) -> None:
+        """What somebody else has by now, if they let it go again."""
+        for run in self._present():
+            if run.ownership.is_given_up:
+                self._regaining.begin(run)
+
+    async def _round_once(self) -> None:
+        self._round += 1
+        self._regaining.planned()
+        runs, started = self._present(), time.monotonic()
+        for run in runs:
+            run.retry_halted()
+            await self._renew(run)
+        assert self._spark is not None
+        assert self._slots is not None
+        slots = self._slots.plan(sum(len(run.loads()) for run in runs))
+        tasks = plan_round(runs, self._round, slots, self._round_seconds())
+        this = Round(
+            self._round,
+            runs,
+            self._spark,
+            self._topics,
+            self._replan,
+            self._must_stop,
+            self._show,
+            self.say,
+            self._again,
+            self._slots,
+        )
+        self.say(round_started(self._round, tasks))
+        rows, seconds = await this.run(tasks), time.monotonic() - started
+        for notice in round_ended(self._round, rows, seconds):
+            self.say(notice)
+        self._fold(runs, rows, seconds)
+
+    async def _renew(self, run: FlowRun) -> None:
+        try:
+            await unless_stopped(run.renew_claims(), self.stop)
+        except StopAskedError:
+            run.is_away = True  # some claims are newer than we know of: its shards stay open on record
+            raise
+
+    def _must_stop(self) -> bool:
+        given_up = any(run.ownership.is_given_up for run in self._present())
+        return self.stop.is_set() or self._is_done() or given_up or self._regaining.has_failed
+
+    def _show(self) -> None:
+        self.tick(self.runs)
+        for run in self.runs:
+            while run.watch.news:
+                self.say(flow_notice(run.name, run.watch.news.pop(0)))
+
+    def _round_seconds(self) -> float:
+        return float(min(flow.round_seconds for flow in self.settings))
+
+    def _fold(self, runs: Sequence[FlowRun], rows: Sequence[ReportRow], seconds: float) -> None:
+        for run in runs:
+            mine = [row for row in rows if row.flow == run.flow.identity.flow]
+            told = {row.told for row in mine}
+            if not told & {FENCED, AWAY} and not run.ownership.is_given_up:
+                run.fold(mine, seconds)
+            elif self.stop.is_set():
+                run.is_away = True
+            else:
+                self._regaining.begin(run)
+
+    def _recover(self, error: Exception, failures: int) -> None:
+        """A round failed: fence what it left behind, resume from the target's log, and go on.
+
+        Raises:
+            MmtoolError: when it keeps failing, when Spark itself is gone, or after a stop.
+        """
+        if self.stop.is_set() or failures >= _FAILURES_IN_A_ROW or spark_is_gone(error):
+            raise ended_by(error, stopped=self.stop.is_set(), log=spark_log()) from error
+        reason = reason_of(error)
+        said = f"Spark job failed ({reason}); retrying"
+        self.say(Notice(said, Event.SPARK_JOB_FAILED, round=self._round, reason=reason, failures=failures))
+        for run in self._present():
+            self._regaining.begin(run)
+
+    def _is_done(self) -> bool:
+        return self.options.has_goal and all(run.reached(self.goals.get(run.name, {})) for run in self.runs)
+
+
+def _unowned(run: FlowRun | None) -> str:
+    if run is None:
+        return "not started yet"
+    if run.is_away:
+        return "reacquiring ownership"
+    return "" if run.ownership.held.is_set() else "not owned by this process"
+
+
+def _local_slots() -> int:
+    """How many tasks a round has where no master is named: one per two cores, for pumps wait on sockets."""
+    return max(1, (os.cpu_count() or 1) // 2)

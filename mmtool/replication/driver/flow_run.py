@@ -1,0 +1,455 @@
+"""One flow in the process that owns it: from taking it over, round by round, to a clean close."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mmtool.config.aliases import may_meet
+from mmtool.events import Event, flow_notice
+from mmtool.kafka.admin.topics import TopicAdmin
+from mmtool.kafka.state.state_log import read_control
+from mmtool.plan.flow.rounds import ShardLoad
+from mmtool.plan.flow.slots import SlotsRecord
+from mmtool.plan.records.documents import Command, ControlRecord, PositionRecord, State
+from mmtool.plan.records.holds import Holds
+from mmtool.plan.records.identity import shard_of
+from mmtool.plan.topics.disappearance import Stored
+from mmtool.replication.control.control_follower import PositionsWatch, booked_position, tally_of_all, waiting
+from mmtool.replication.driver.config_notices import ConfigNotices
+from mmtool.replication.mm2.takeover import Predecessor
+from mmtool.replication.ownership.checks import check_identity, check_stored
+from mmtool.replication.ownership.claim_and_recover import doubtful, establish, renew
+from mmtool.replication.ownership.internal_topics import (
+    closed_records,
+    flow_record,
+    make_internal_topics,
+    owner_record,
+    write_documents,
+)
+from mmtool.replication.ownership.owned_state import Place, Standing
+from mmtool.replication.ownership.ownership import Ownership
+from mmtool.replication.ownership.refusals import Refusals
+from mmtool.replication.recovery.lost_runs import refuse_lost_runs
+from mmtool.replication.recovery.state_loss import OwnTopics, own_topic_id
+from mmtool.replication.spark.assignment import NOTHING_YET, FlowAssignment, PartitionAssignment
+from mmtool.replication.topics.deleted_topics import forget_deleted, refuse_recreated, refuse_unfinished
+from mmtool.replication.topics.mirror_topics import MirrorTopics, TopicsView, source_ends
+from mmtool.replication.topics.start_offsets import FirstSizes, Led, first_blocks
+from mmtool.replication.topics.timestamp_limits import refused_times
+from mmtool.runtime.threads import in_thread
+from mmtool.translation.block_codec import decode_block
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from mmtool.config import FlowSettings
+    from mmtool.kafka.state.control_view import ControlView
+    from mmtool.plan.records.marks import FailedOverRecord
+    from mmtool.replication.driver.context import FlowContext
+    from mmtool.replication.pump.report import ReportRow
+    from mmtool.replication.spark.assignment import Tally
+    from mmtool.replication.topics.mirror import MirroredTopic
+    from mmtool.translation.types import TopicId
+
+_RENEW_SECONDS = 86_400.0
+
+
+class FlowRun:
+    """What the driver knows and does for one flow.
+
+    Attributes:
+        beside: The flows that this process runs.
+        watch: The positions that our pumps write.
+        halted: Places that cannot go on, and why.
+        slots: The Spark slots of the running round.
+        warnings: Sentences for the operator; each is said once.
+        config_notices: What was said of configs that the target does not take.
+        is_away: Whether it must be taken again before anything is done with it: another process may own it, or what
+            the target holds is not known.
+    """
+
+    def __init__(self, flow: FlowContext, *, take_over: bool = False, beside: Sequence[FlowRun] = ()) -> None:
+        self.flow = flow
+        self.beside = beside
+        self.owner = uuid.uuid4().hex
+        self.ownership = Ownership(flow)
+        self.standing = Standing({})
+        self.view = TopicsView()
+        self.halted: dict[Place, str] = {}
+        self.watch = PositionsWatch(flow, self.owner, self.halted)
+        self.warnings: list[str] = []
+        self._positions: Mapping[tuple[str, int], PositionRecord] = {}
+        self._predecessor = Predecessor(flow, take_over, self.warnings)
+        self._refusals = Refusals(flow, self.owner)
+        self._own = OwnTopics()
+        self.is_away = False
+        self.slots = SlotsRecord(self.owner, 0, 0)
+        self._slots_written = self.slots
+        self.shard_count = flow.settings.shards
+        self.config_notices = ConfigNotices()
+        source, target = TopicAdmin(flow.settings.source), TopicAdmin(flow.settings.target)
+        self._topics = MirrorTopics(flow, source, target, adjusted=self.config_notices)
+        self._sequences: dict[Place, int] = {}
+        self._tallies: dict[Place, Tally] = {}
+        self._fresh: dict[Place, PartitionAssignment] = {}
+        self._sizes = FirstSizes()
+        self._led = Led(self.watch.news)
+        self._weights: dict[int, float] = {}
+        self._planned = Holds()
+        self._spared: Mapping[str, FailedOverRecord] = {}
+        self._claimed_at = 0.0
+        self._goal: dict[Place, int] = {}
+
+    @property
+    def name(self) -> str:
+        return self.flow.identity.name
+
+    # --- taking and leaving -------------------------------------------------------------------------------
+
+    async def check(self, say: Callable[[str], None]) -> None:
+        """Looks before anything is touched: this is the flow that is stored here, and nobody else mirrors it.
+
+        Raises:
+            UsageError: an alias stands for another cluster by now, or the clusters for another alias.
+            RefusedError: the stored state cannot be read, all of its topics have failed over, or mirrored ones would
+                change their names.
+            NotAuthorisedError: the source's register of producers must be read, and is denied.
+            OwnedElsewhereError: MirrorMaker 2 runs the flow.
+        """
+        await check_identity(self.flow, self.warnings)
+        await check_stored(self.flow, self._topics)
+        await self._predecessor.check(say)
+
+    async def mirrored_names(self) -> dict[str, str]:
+        """The source's topics that the flow mirrors and their names on the target; changes nothing."""
+        return {name: self.flow.settings.remote_topic(name) for name in await self._topics.wanted()}
+
+    async def matches(self) -> bool:
+        """Whether the source has any topic that the flow's filter means; changes nothing."""
+        return bool(await self._topics.matched())
+
+    async def join(self, *, standby: bool, say: Callable[[str], None]) -> None:
+        """Makes mmtool's own topics where they are missing, and waits until this process owns the flow."""
+        await self._predecessor.wait(say)
+        for notice in await make_internal_topics(self.flow):
+            say(flow_notice(self.name, notice))
+        await self.ownership.acquire(standby=standby, say=say)
+        if standby:
+            self._predecessor.check_later(say)
+
+    async def take(self, *, in_doubt: bool = False, to_mirror: bool = False) -> None:
+        """Claims every shard and learns where each partition stands.
+
+        Args:
+            in_doubt: Fence and resume every shard, whatever is on record: a round of our own failed.
+            to_mirror: As `take_to_mirror`, which see.
+        """
+        control = await in_thread(read_control, self.flow.settings.target, self.flow.identity)
+        if to_mirror:
+            await self._own.check(self.flow, control)
+        self._adopt(control)
+        self._positions = control.positions
+        self._refusals.start(control)
+        await self._announce(control)
+        shards = range(self.shard_count)
+        doubt = set(shards) if in_doubt else doubtful(control)
+        self.standing = await establish(self.flow, shards, doubt, self.shard_count, self.owner)
+        for place, told in self.standing.others.items():
+            self._tallies[place] = tally_of_all(self._tallies.get(place, NOTHING_YET), told, self.owner)
+        self._sequences, self._fresh, self._sizes = {}, {}, FirstSizes()
+        if self.flow.settings.begins_again:
+            kept = control.failed_over
+            for topic in await forget_deleted(self.flow, self.standing, self.shard_count, kept):
+                said = f"{topic} was deleted and created again: mirroring restarts from its beginning"
+                self.warnings.append(flow_notice(self.name, said, Event.TOPIC_DELETED, topic=topic))
+        self.halted.clear()
+        self.halted.update(self.standing.halted)
+        self._claimed_at = time.monotonic()
+        await self.watch.start(control)
+
+    async def take_to_mirror(self, *, in_doubt: bool = False) -> None:
+        """The same, with its topics, for who is going to mirror; not for who mends what is stored.
+
+        Raises:
+            RefusedError, OwnedElsewhereError: what was mirrored is not on record any more; MM2 runs the flow by now.
+        """
+        await self._predecessor.check_again()
+        await self.take(in_doubt=in_doubt, to_mirror=True)
+        await refuse_lost_runs(self.flow, self._positions, self.standing.blocks)
+        await self.refresh()
+
+    async def renew_claims(self) -> None:
+        """Claims every shard again once a day, between rounds, while the flow is ours."""
+        if self.ownership.lost.is_set() or time.monotonic() - self._claimed_at < _RENEW_SECONDS:
+            return
+        self.standing.shards = await renew(self.flow, range(self.shard_count), self.owner)
+        self._sequences.clear()
+        self._claimed_at = time.monotonic()
+
+    def _adopt(self, control: ControlView) -> None:
+        """A flow keeps the shard count of its first start: a partition must never change its shard."""
+        if control.flow is None:
+            return
+        self.shard_count = control.flow.shards
+        if control.flow.shards != self.flow.settings.shards:
+            wanted = self.flow.settings.shards
+            began = f"this flow was created with {self.shard_count}"
+            said = f"mmtool.shards = {wanted} is ignored: {began}"
+            self.warnings.append(
+                flow_notice(self.name, said, Event.CONFIG_VALUE_ADJUSTED, key="mmtool.shards")
+            )
+
+    async def _announce(self, control: ControlView) -> None:
+        """Names the owner before the first claim: a pump of an older owner that starts again sees it and stops."""
+        mine = owner_record(self.owner)
+        documents = [mine] if control.flow is not None else [flow_record(self.flow), mine]
+        await write_documents(
+            self.flow, self.flow.identity.control_topic, documents, tombstones=control.controls
+        )
+
+    async def close(self, *, clean: bool) -> None:
+        """Closes shards on record when nothing is in flight any more, and leaves the ownership group."""
+        try:
+            if clean and not self.is_away and not self.ownership.lost.is_set() and self.standing.shards:
+                closed = closed_records(self.standing.clear(self.shard_count), self.owner)
+                stop = ControlRecord(self.owner, Command.STOP, 0).key
+                await write_documents(self.flow, self.flow.identity.control_topic, closed, tombstones=[stop])
+        finally:
+            self.watch.stop()
+            await self.ownership.release()
+            await self.flow.close()
+
+    async def adopt(self, settings: FlowSettings) -> None:
+        """Goes on with other settings; the pumps have theirs until the next round.
+
+        Raises:
+            MmtoolError: they ask for a topic that cannot be made.
+        """
+        begins = settings.emit_offset_syncs and not self.flow.settings.emit_offset_syncs
+        self.flow.settings = settings
+        if begins:
+            await make_internal_topics(self.flow)
+
+    # --- topics -------------------------------------------------------------------------------------------
+
+    async def refresh(self) -> bool:
+        """Looks for topics and partitions; whether the next round differs from the running one."""
+        before, self._spared = self.view, self.watch.holds.failed_over
+        blocks = {place: fresh.block for place, fresh in self._fresh.items()} | self.standing.blocks
+        on_record = {block.about.topic_id: block.about for block in blocks.values()}
+        self.view = await self._topics.refresh(on_record, self._spared, self._names_of_others())
+        refuse_recreated(self.view, on_record, begins_again=self.flow.settings.begins_again)
+        refuse_unfinished(self.view, blocks, self._last_position, self._goal)
+        self.view.set_aside(self._spared)
+        self.warnings += [flow_notice(self.name, notice) for notice in (*self.view.made, *self.view.notices)]
+        self.warnings += [
+            flow_notice(self.name, why, Event.TOPIC_DELETED, topic=t)
+            for t, why in self.view.deleted.items()
+            if t in before.topics
+        ]
+        begun = await self._begin([(t, n) for t, n in self.view.places if (t.topic_id, n) not in blocks])
+        await self._refusals.tell({**self.view.refused, **self.view.deleted}, self.view.gone)
+        return begun or self.view.shape != before.shape
+
+    def _names_of_others(self) -> dict[str, str]:
+        """Topics of the target into which other flows of this process mirror, and which flow each is."""
+        others = (
+            run for run in self.beside if run is not self and may_meet(run.flow.settings, self.flow.settings)
+        )
+        return {topic.target_name: run.name for run in others for topic in run.view.topics.values()}
+
+    @property
+    def wants_look(self) -> bool:
+        """Whether failovers were marked or released since topics were looked at."""
+        return self._spared != self.watch.holds.failed_over
+
+    async def _begin(self, unknown: list[tuple[MirroredTopic, int]]) -> bool:
+        """First blocks for partitions that were never mirrored; whether there are any."""
+        added = self._sizes.added(unknown, self.standing.blocks)
+        if not self._predecessor.take_over:  # what MM2 copied goes on record as a whole, or not at all
+            unknown = await self._led.of(self.flow, unknown)
+        begun = await first_blocks(self.flow, unknown, added, await self._predecessor.starts(unknown))
+        first = await self._predecessor.record(self.standing, begun, self.shard_count)
+        for topic, partition, block in first:
+            self._fresh[topic.topic_id, partition] = self._assignment(
+                topic, partition, block=block, next_sequence=0, stored=False
+            )
+        refused = await refused_times(self.flow.source, first, int(time.time() * 1000))
+        self.warnings += [flow_notice(self.name, sentence) for sentence in refused]
+        return bool(first)
+
+    def _last_position(self, place: Place) -> PositionRecord | None:
+        """By our pumps, or else by an earlier owner's."""
+        return self.watch.positions.get(place) or self._positions.get(place)
+
+    def _assignment(self, topic: MirroredTopic, partition: int, **rest: object) -> PartitionAssignment:
+        place = topic.topic_id, partition
+        position = self._last_position(place)
+        return PartitionAssignment(
+            topic=topic.name,
+            topic_id=topic.topic_id,
+            partition=partition,
+            target_topic=topic.target_name,
+            target_topic_id=topic.target_id,
+            shard=shard_of(*place, self.shard_count),
+            max_batch_bytes=topic.limits.max_batch_bytes,
+            tally=tally_of_all(self._tallies.get(place, NOTHING_YET), position, self.owner),
+            halted=self.halted.get(place, ""),
+            for_good=place in self.standing.halted,
+            at_end_ms=position.at_end_ms if position is not None else 0,
+            **rest,  # type: ignore[arg-type]  # block, next_sequence and stored, by both callers
+        )
+
+    def topic_names(self) -> dict[str, str]:
+        """The source's topics whose mirrors follow them now, and their names on the target.
+
+        What has failed over is its own master there.
+        """
+        topics, marks = self.view.topics.values(), self.watch.holds.failed_over
+        return {topic.name: topic.target_name for topic in topics if topic.name not in marks}
+
+    # --- rounds -------------------------------------------------------------------------------------------
+
+    def partitions(self) -> list[PartitionAssignment]:
+        """Everything that there is to mirror, halted partitions included: they are shown, not forgotten."""
+        found = []
+        for topic, partition in self.view.places:
+            place = (topic.topic_id, partition)
+            block = self.standing.blocks.get(place)
+            if block is not None:
+                sequence = self._sequences.get(place, 0)
+                found.append(
+                    self._assignment(topic, partition, block=block, next_sequence=sequence, stored=True)
+                )
+            elif place in self._fresh:
+                found.append(self._fresh[place])
+        return found
+
+    def loads(self) -> list[ShardLoad]:
+        """The shards that have partitions to mirror now, weighed: what is held is left out."""
+        self._planned = self.watch.holds
+        counts = Counter(partition.shard for partition in self._planned_partitions())
+        return [
+            ShardLoad(self.flow.identity.flow, shard, self._weights.get(shard) or float(count))
+            for shard, count in counts.items()
+        ]
+
+    def _planned_partitions(self) -> list[PartitionAssignment]:
+        return [p for p in self.partitions() if self._planned.of(p.topic_id, p.topic) is None]
+
+    @property
+    def holds_moved(self) -> bool:
+        """Whether something was held or let go since `loads` was asked."""
+        return self._planned != self.watch.holds
+
+    def assignment(
+        self, round_number: int, shards: Collection[int], bytes_per_second: float | None = None
+    ) -> FlowAssignment:
+        """What one task does for this flow, and how fast."""
+        return FlowAssignment(
+            identity=self.flow.identity,
+            settings=self.flow.settings,
+            shard_count=self.shard_count,
+            owner=self.owner,
+            round=round_number,
+            control_offset=self.watch.offset,
+            runs_topic_id=own_topic_id(self.flow, self.flow.identity.runs_topic),
+            control_topic_id=own_topic_id(self.flow, self.flow.identity.control_topic),
+            shards=tuple(self.standing.shards[shard] for shard in sorted(shards)),
+            partitions=tuple(p for p in self._planned_partitions() if p.shard in shards),
+            bytes_per_second=bytes_per_second,
+            shows_register=self.flow.shows_register,
+        )
+
+    async def tell(self, command: Command, round_number: int) -> None:
+        """Speaks to the pumps of the running round."""
+        record = ControlRecord(self.owner, command, round_number)
+        await write_documents(self.flow, self.flow.identity.control_topic, [record])
+
+    @property
+    def has_slot_news(self) -> bool:
+        """Whether `slots` differs from what is in the control topic."""
+        return self.slots != self._slots_written
+
+    async def write_slots(self) -> None:
+        """Puts `slots` into the control topic, for `status` and metrics.
+
+        Raises:
+            UnreachableError, MmtoolError: as `write_documents`.
+        """
+        word = self.slots
+        await write_documents(self.flow, self.flow.identity.control_topic, [word])
+        self._slots_written = word
+
+    def fold(self, rows: Iterable[ReportRow], seconds: float) -> None:
+        """Takes in what the tasks reported."""
+        carried: dict[int, float] = {}
+        for row in rows:
+            place: tuple[TopicId, int] = (row.topic_id, row.partition)  # type: ignore[assignment]  # Spark gives str
+            self.standing.blocks[place] = decode_block(row.block)
+            self._fresh.pop(place, None)
+            self._sequences[place] = row.next_sequence
+            self.standing.shards[row.shard] = replace(
+                self.standing.shards[row.shard],
+                producer_id=row.producer_id,
+                epoch=row.epoch,
+                runs_sequence=row.runs_sequence,
+            )
+            if row.state == State.HALTED:
+                self.halted[place] = row.reason
+            if row.for_good:
+                self.standing.halt(place, row.reason)
+            before = self._tallies.get(place, NOTHING_YET).bytes
+            carried[row.shard] = carried.get(row.shard, 0.0) + (row.bytes - before) / max(seconds, 1.0)
+            self._tallies[place] = row.tally
+        self._weights.update(carried)
+
+    def retry_halted(self) -> None:
+        """A new round tries halted partitions again, for a right may have been granted."""
+        for place in self.may_go_on():
+            del self.halted[place]
+
+    def may_go_on(self) -> dict[Place, str]:
+        """Halted partitions whose reason may end: all but those that only the next owner looks at again."""
+        return {place: why for place, why in self.halted.items() if place not in self.standing.halted}
+
+    # --- watching -----------------------------------------------------------------------------------------
+
+    def known_positions(self) -> list[PositionRecord]:
+        """Where every mirrored partition stands: as its pump last wrote, or as its books say before that."""
+        seen = self.watch.positions
+        return [
+            self.watch.holds.shown(
+                waiting(
+                    seen.get((p.topic_id, p.partition)) or booked_position(p, self.owner),
+                    self.slots.reason(p.shard),
+                )
+            )
+            for p in self.partitions()
+        ]
+
+    async def goal(self) -> dict[Place, int]:
+        """The source's end of every partition now: what ``--until-caught-up`` waits for."""
+        self._led.refuse_missing()
+        self._goal = await source_ends(self.flow, self.view)
+        return self._goal
+
+    def reached(self, goal: dict[Place, int]) -> bool:
+        """Whether every partition that can go on has passed its goal.
+
+        What is halted or held cannot, nor what is not there to be mirrored any more: its topic is gone, or refused.
+        """
+        topics, held = self.view.topics.values(), self.watch.holds.of
+        goes_on = {topic.topic_id for topic in topics if held(topic.topic_id, topic.name) is None}
+        return all(
+            place in self.halted or place[0] not in goes_on or self.frontier(place) >= end
+            for place, end in goal.items()
+        )
+
+    def frontier(self, place: Place) -> int:
+        """The last frontier known of a partition, 0 before its first."""
+        return Stored(self.standing.blocks.get(place), self.watch.positions.get(place)).frontier

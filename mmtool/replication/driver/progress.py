@@ -1,0 +1,210 @@
+"""From the positions that pumps write to what an operator wants to know: rows, rates, lag, time to go."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.output.progress import ProgressSnapshot
+from mmtool.plan.flow.partition_rows import HELD, STILL, PartitionRow, lag_seconds
+from mmtool.plan.records.documents import PositionRecord, State
+from mmtool.translation.types import TopicId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from mmtool.config import FlowSettings
+    from mmtool.errors import MmtoolError
+    from mmtool.replication.driver.flow_run import FlowRun
+    from mmtool.replication.ownership.owned_state import Place
+
+_WINDOW_SECONDS = 10.0
+_SHOW_SECONDS = 0.5
+_SILENT_SECONDS = 20.0  # pumps repeat where they stand every ten
+
+
+class _Sample(NamedTuple):
+    at: float
+    records: int
+    bytes: int
+    lag: int
+
+
+class _Rates(NamedTuple):
+    """Per second; ``shrinking`` is of the lag of partitions that move."""
+
+    records: float
+    bytes: float
+    shrinking: float
+
+
+class RateMeter:
+    """Rates of one flow over the last ten seconds.
+
+    What partitions have mirrored that are not mirrored any more, by a changed file, stays in its sums.
+    """
+
+    def __init__(self) -> None:
+        self._samples: deque[_Sample] = deque()
+        self._mirrored: dict[tuple[str, int], tuple[int, int]] = {}
+
+    def snapshot(
+        self, flow: str, positions: Iterable[PositionRecord], now_ms: int, *, refused: int = 0
+    ) -> ProgressSnapshot:
+        """Takes one more sample and tells what it looks like.
+
+        Args:
+            flow: Its name.
+            positions: Of every partition, those included that no pump has spoken of yet.
+            now_ms: The time.
+            refused: Topics that cannot be mirrored at all: each counts as one halted partition.
+        """
+        known = list(positions)
+        moving = [p for p in known if p.state not in STILL]
+        followed = [p for p in known if p.state not in HELD]
+        self._mirrored.update(((p.topic_id, p.partition), (p.records, p.mirrored_bytes)) for p in known)
+        now = _Sample(
+            time.monotonic(),
+            sum(records for records, _ in self._mirrored.values()),
+            sum(count for _, count in self._mirrored.values()),
+            sum(p.lag_records for p in moving),
+        )
+        rates = self._rates(now)
+        states: Counter[str] = Counter(_state_of(p, now_ms) for p in known)
+        states[State.HALTED] += refused
+        return ProgressSnapshot(
+            flow=flow,
+            records=now.records,
+            bytes=now.bytes,
+            records_per_second=rates.records,
+            bytes_per_second=rates.bytes,
+            lag_records=sum(p.lag_records for p in followed) if all(p.observed_ms for p in moving) else None,
+            lag_seconds=max((lag_seconds(p, now_ms) or 0.0 for p in followed), default=None),
+            eta_seconds=now.lag / rates.shrinking if now.lag and rates.shrinking > 0 else None,
+            partitions=len(known),
+            states=states,
+            silent_seconds=_silence(moving, now_ms),
+        )
+
+    def _rates(self, now: _Sample) -> _Rates:
+        self._samples.append(now)
+        while now.at - self._samples[0].at > _WINDOW_SECONDS:
+            self._samples.popleft()
+        first = self._samples[0]
+        seconds = now.at - first.at
+        if seconds <= 0:
+            return _Rates(0.0, 0.0, 0.0)
+        return _Rates(
+            max(now.records - first.records, 0) / seconds,  # a new owner's pumps count anew
+            max(now.bytes - first.bytes, 0) / seconds,
+            (first.lag - now.lag) / seconds,
+        )
+
+
+def _state_of(position: PositionRecord, now_ms: int) -> State:
+    """What is known of it now: nobody knows that it still moves whose pump has not spoken for long."""
+    if position.state in STILL:
+        return position.state
+    if not position.observed_ms:
+        return State.STARTING
+    return State.WAITING if now_ms - position.observed_ms > _SILENT_SECONDS * 1000 else position.state
+
+
+def _silence(moving: Sequence[PositionRecord], now_ms: int) -> float | None:
+    """For how long no pump has written where it stands; None while that is as usual."""
+    newest = max((p.observed_ms for p in moving), default=0)
+    silent = (now_ms - newest) / 1000
+    return silent if newest and silent > _SILENT_SECONDS else None
+
+
+def rows_of_run(run: FlowRun, now_ms: int, goal: Mapping[Place, int]) -> list[dict[str, object]]:
+    """One row per partition of a flow, and one per topic that could not be mirrored at all, or that is deleted.
+
+    Args:
+        run: The flow.
+        now_ms: The time.
+        goal: The source's ends that were to be reached, if any were: of a halted partition nothing newer is known.
+    """
+    source, target = run.flow.identity.source_alias, run.flow.identity.target_alias
+    known = sorted(run.known_positions(), key=lambda p: (p.topic, p.partition))
+    refused = [
+        PartitionRow(
+            source, target, topic, target_topic=run.flow.settings.remote_topic(topic), reason=reason
+        )._asdict()
+        for topic, reason in sorted(run.view.refused.items())
+    ]
+    deleted = [
+        PartitionRow(
+            source,
+            target,
+            topic,
+            target_topic=run.flow.settings.remote_topic(topic),
+            lag_records=0,
+            lag_seconds=0.0,
+            state=State.WAITING,
+            reason=reason,
+        )._asdict()
+        for topic, reason in run.view.deleted.items()
+    ]
+    return (
+        [_row(PartitionRow.of(source, target, at, now_ms), at, goal)._asdict() for at in known]
+        + refused
+        + deleted
+        + [_failed_over(run, topic)._asdict() for topic in run.view.set_apart]
+    )
+
+
+def _row(row: PartitionRow, position: PositionRecord, goal: Mapping[Place, int]) -> PartitionRow:
+    end = goal.get((TopicId(position.topic_id), position.partition))
+    if end is None or position.state != State.HALTED:
+        return row
+    return row._replace(lag_records=max(end - position.upstream_position, position.lag_records))
+
+
+def _failed_over(run: FlowRun, topic: str) -> PartitionRow:
+    """A topic that has failed over and of which no partition is mirrored."""
+    mark, identity = run.watch.holds.failed_over.get(topic), run.flow.identity
+    return PartitionRow(
+        identity.source_alias,
+        identity.target_alias,
+        topic,
+        target_topic=run.flow.settings.remote_topic(topic),
+        state=State.FAILED_OVER if mark else State.WAITING,
+        reason=mark.sentence if mark else "released a moment ago",
+    )
+
+
+def row_of_flow(flow: FlowSettings, why: MmtoolError) -> dict[str, object]:
+    """The one row of a flow that was left out because all of its topics have failed over."""
+    row = PartitionRow(
+        flow.source.alias, flow.target.alias, None, state=State.FAILED_OVER, reason=why.message
+    )
+    return row._asdict()
+
+
+class FlowsShown:
+    """What pumps say of their positions, as progress, twice a second at most."""
+
+    def __init__(self, show: Callable[[Sequence[ProgressSnapshot]], None]) -> None:
+        self._show = show
+        self._meters: dict[str, RateMeter] = {}
+        self._again_at = 0.0
+
+    def runs(self, runs: Sequence[FlowRun]) -> None:
+        """Flows that this process runs."""
+        if time.monotonic() >= self._again_at:
+            self._positions({run.name: (run.known_positions(), len(run.view.refused)) for run in runs})
+
+    def watched(self, flow: str, positions: Iterable[PositionRecord]) -> None:
+        """A flow that somebody else runs."""
+        self._positions({flow: (positions, 0)})
+
+    def _positions(self, flows: Mapping[str, tuple[Iterable[PositionRecord], int]]) -> None:
+        self._again_at, now_ms = time.monotonic() + _SHOW_SECONDS, int(time.time() * 1000)
+        self._show(
+            [
+                self._meters.setdefault(name, RateMeter()).snapshot(name, positions, now_ms, refused=refused)
+                for name, (positions, refused) in flows.items()
+            ]
+        )

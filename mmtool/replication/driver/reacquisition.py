@@ -1,0 +1,210 @@
+"""Flows that must be taken again before anything is planned for them, each waiting for its own clusters."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.events import Event, flow_notice
+from mmtool.kafka.state.claims import ClaimLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.scan import ends_now
+from mmtool.replication.driver.notices import Sayings
+from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.replication.recovery.state_loss import check_led
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from mmtool.replication.background import Rota
+    from mmtool.replication.driver.flow_run import FlowRun
+
+_AGAIN_SECONDS = 2.0
+_LOST = (ClaimLostError, FencedError, InDoubtError)
+"""A claim may be lost to an earlier try of our own, which a broker heard late: whose the flow is, the group says."""
+_PASSES = (UnreachableError, ConnectionLostError, *_LOST)
+_GRACE_SECONDS = 1.0
+_LOOK_SECONDS = 5.0
+
+
+async def take_first(run: FlowRun, say: Callable[[str], None]) -> None:
+    """Takes a flow for the first time, whose seat we have.
+
+    Raises:
+        MmtoolError, ConnectionLostError: it cannot be taken, or a cluster is away.
+    """
+    while True:
+        if run.ownership.lost.is_set():
+            await run.ownership.again()
+        await run.matches()  # while the source is away nothing is claimed, as when a flow is regained
+        try:
+            await run.take_to_mirror()
+        except _LOST as lost:
+            said = f"lost ownership ({lost}); reacquiring"
+            say(flow_notice(run.name, said, Event.OWNERSHIP_LOST))
+            await asyncio.sleep(_AGAIN_SECONDS)
+        else:
+            return
+
+
+class Regaining:
+    """Takes flows again beside the rounds of the others.
+
+    A. A flow is away from `begin` until it is taken: then nothing of it is planned, and nothing closed on record.
+
+    Args:
+        rotas: The duties of each flow; they rest meanwhile.
+        say: Called with sentences for the operator.
+        regained: Set when a flow is back, or is to be taken again: the next round differs.
+    """
+
+    def __init__(
+        self, rotas: Mapping[str, Rota], say: Callable[[str], None], regained: asyncio.Event
+    ) -> None:
+        self._rotas = rotas
+        self._say = say
+        self._regained = regained
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sayings = Sayings(say)
+        self._untaken: dict[str, Callable[[FlowRun], None]] = {}
+        self._grace = 0.0
+        self._looks: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether any flow is away."""
+        return bool(self._tasks)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a flow cannot be taken again: `wait` says why."""
+        return any(task.done() and not task.cancelled() and task.exception() for task in self._tasks)
+
+    def begin(self, run: FlowRun) -> None:
+        """The process lost the flow, or does not know what became of it: it goes on only as its owner."""
+        said = "lost ownership; reacquiring"
+        self._say(flow_notice(run.name, said, Event.OWNERSHIP_LOST))
+        self._begin(run)
+
+    def begin_untaken(self, run: FlowRun, away: Exception, taken: Callable[[FlowRun], None]) -> None:
+        """The seat is ours, and a cluster went away before the flow could be taken.
+
+        Nothing of ours can be in doubt: only what the last owner left open is fenced.
+
+        Args:
+            run: The flow.
+            away: What kept it from being taken.
+            taken: Called once it is.
+        """
+        self._untaken[run.name] = taken
+        self._tell_away(run, away)
+        self._begin(run)
+
+    def _begin(self, run: FlowRun) -> None:
+        run.is_away, self._grace = True, _GRACE_SECONDS
+        if look := self._looks.pop(run.name, None):
+            look.cancel()
+        self._tasks.add(asyncio.create_task(self._regain(run)))
+
+    async def settle(self) -> None:
+        """Waits a moment for flows that have just been lost: most are back at once, and the others need no pause.
+
+        Raises:
+            MmtoolError: as `wait`.
+        """
+        grace, self._grace = self._grace, 0.0
+        await self.wait(grace)
+
+    async def wait(self, seconds: float) -> None:
+        """Until all flows are back, but not longer than ``seconds``.
+
+        Raises:
+            MmtoolError: one cannot be taken again, for instance because it is somebody else's now.
+        """
+        if self._tasks:
+            done, self._tasks = await asyncio.wait(self._tasks, timeout=seconds)
+            for task in done:
+                task.result()
+
+    async def stop(self) -> None:
+        """Leaves those that are away as they are."""
+        left = [*self._tasks, *self._looks.values()]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        self._tasks.clear()
+        self._looks.clear()
+
+    # --- partitions whose source is away ------------------------------------------------------------------
+
+    def look_for_sources(self, run: FlowRun) -> None:
+        """Of partitions of a flow that was just taken, and that were put off (`Standing.later`)."""
+        if run.standing.later:
+            self._looks[run.name] = asyncio.create_task(self._look(run))
+
+    @property
+    def has_found(self) -> bool:
+        """Whether `begin_found` has anything to begin."""
+        return any(look.done() for look in self._looks.values())
+
+    def planned(self) -> None:
+        """A round is planned as things are now: it differs only for what is found by then, and was not begun."""
+        if not self.has_found:
+            self._regained.clear()
+
+    def begin_found(self, runs: Iterable[FlowRun]) -> None:
+        """Takes those flows again of which a partition can be compared now; between rounds."""
+        for run in runs:
+            look = self._looks.get(run.name)
+            if look is not None and look.done():
+                look.result()
+                said = "source partition is back; restarting recovery"
+                self._say(flow_notice(run.name, said, Event.OWNERSHIP_LOST))
+                self._begin(run)
+
+    async def _look(self, run: FlowRun) -> None:
+        while awaited := run.standing.awaited:
+            await asyncio.sleep(_LOOK_SECONDS)
+            source = run.flow.source
+            try:
+                await source.refresh({about.source_topic for about in awaited})
+            except (ConnectionLostError, MmtoolError):
+                continue
+            led = await ends_now(source, [about.upstream for about in awaited], _LOOK_SECONDS)
+            gone = [a for a in awaited if source.topic_id(a.source_topic) != a.topic_id]
+            if led or gone:
+                break
+        self._regained.set()
+
+    async def _regain(self, run: FlowRun) -> None:
+        while True:
+            try:
+                await self._take_again(run)
+            except _PASSES as away:
+                self._tell_away(run, away)
+                await asyncio.sleep(_AGAIN_SECONDS)
+            else:
+                break
+        self._sayings.is_well(run.name)
+        run.is_away = False
+        self.look_for_sources(run)
+        if taken := self._untaken.pop(run.name, None):
+            taken(run)
+        else:
+            self._say(flow_notice(run.name, "owner of the flow again", Event.OWNERSHIP_REACQUIRED))
+        self._regained.set()
+
+    def _tell_away(self, run: FlowRun, away: Exception) -> None:
+        said = f"waiting for the clusters: {away}"
+        self._sayings.once(run.name, flow_notice(run.name, said, Event.CLUSTER_AWAY))
+
+    async def _take_again(self, run: FlowRun) -> None:
+        await self._rotas[run.name].stop()
+        await check_led(run.flow)
+        await run.ownership.again()
+        await (
+            run.matches()
+        )  # while the source is away nothing is fenced: a fence leaves a marker in each mirror
+        await run.take_to_mirror(in_doubt=run.name not in self._untaken)
+        self._rotas[run.name].start()

@@ -1,0 +1,135 @@
+"""The properties file of a running engine is read again when it changes, and on SIGHUP."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.config.changes import Changes, compare
+from mmtool.config.live import FileWatch
+from mmtool.errors import MmtoolError
+from mmtool.events import Event, Notice
+from mmtool.runtime.threads import in_thread
+from mmtool.runtime.timeouts import came_within
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from mmtool.config import FlowSettings
+    from mmtool.config.live import Chosen, LiveFile
+    from mmtool.replication.driver.engine import Engine
+
+_LOOK_SECONDS = 0.5
+_STAYS = "the old configuration stays in force"
+
+
+@dataclass(slots=True)
+class Reloader:
+    """Watches the file of a running engine, and hands over what has changed in it.
+
+    Attributes:
+        file: The file.
+        engine: Who takes it over.
+        say: Called with what was applied.
+        warn: Called with what was not.
+        asked: Set it to have the file read at once.
+    """
+
+    file: LiveFile
+    engine: Engine
+    say: Callable[[str], None]
+    warn: Callable[[str], None]
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    _complaint: str = ""
+    _waits: str = ""
+
+    async def run(self) -> None:
+        """Until cancelled, beginning when the engine owns its flows: what was written meanwhile is seen then."""
+        await self.engine.ready.wait()
+        watch = FileWatch(self.file.path)
+        while True:
+            asked = self.asked.is_set()
+            self.asked.clear()
+            if asked:
+                watch.taken()
+            if asked or watch.is_due():
+                await self._reload(asked=asked)
+            await came_within(_LOOK_SECONDS, self.asked.wait())
+
+    async def _reload(self, *, asked: bool) -> None:
+        try:
+            chosen = await in_thread(self.file.load)
+        except MmtoolError as error:
+            self._refuse(_first_line(error.message), asked=asked)
+            return
+        except Exception as error:  # noqa: BLE001  no file may end a flow that runs
+            self._refuse(f"{self.file.path}: {type(error).__name__}", asked=asked)
+            return
+        refused, self._complaint = self._complaint, ""
+        changes = _changes(self.engine.settings, chosen)
+        try:
+            await self.engine.adopt(changes, self._beating(chosen))
+        except Exception as error:  # noqa: BLE001  who ends here hears of no later change and of no SIGHUP
+            name = type(error).__name__
+            said = f"{self.file.path}: {name} while it was applied: some changes may wait for the next start"
+            self.warn(Notice(said, Event.CONFIG_REFUSED))
+            return
+        applied = [f"{flow}: {', '.join(c.applied)}" for flow, c in changes.items() if c.applied]
+        if applied:
+            said = f"{self.file.path} reloaded: {'; '.join(applied)}"
+            self.say(Notice(said, Event.CONFIG_RELOADED, changes={f: c.applied for f, c in changes.items()}))
+        elif asked or refused:
+            said = f"{self.file.path} reloaded: no change for the running flows"
+            self.say(Notice(said, Event.CONFIG_RELOADED))
+        self._tell_waiting(chosen, changes)
+
+    def _refuse(self, why: str, *, asked: bool) -> None:
+        """Says it once, however often the file is written; whoever asks gets an answer each time."""
+        if asked or why != self._complaint:
+            self.warn(Notice(f"{why}; {_STAYS}", Event.CONFIG_REFUSED))
+        self._complaint = why
+
+    def _beating(self, chosen: Chosen) -> list[FlowSettings]:
+        """Pairs that get heartbeats only. One that has become a flow keeps them until it is started as one."""
+        before = {pair.name: pair for pair in self.engine.heartbeats_only}
+        begun = [flow for flow in chosen.flows if flow.name in before and flow.emit_heartbeats]
+        pairs = (*chosen.heartbeats_only, *begun)
+        running = {flow.name for flow in self.engine.settings}
+        return [
+            compare(before[pair.name], pair).settings if pair.name in before else pair
+            for pair in pairs
+            if pair.name not in running
+        ]
+
+    def _tell_waiting(self, chosen: Chosen, changes: Mapping[str, Changes]) -> None:
+        """What the file says and the running process does not do, once."""
+        sentences = [*_of_flows(self.engine.settings, chosen)]
+        for flow, c in changes.items():
+            if c.waiting:
+                sentences.append(f"{flow}: {', '.join(c.waiting)} changed: takes effect at the next start")
+            if c.fixed:
+                sentences.append(f"{flow}: {', '.join(c.fixed)} cannot change after the flow's first start")
+        waits = "; ".join(sentences)
+        if waits and waits != self._waits:
+            self.warn(Notice(f"{self.file.path}: {waits}", Event.CONFIG_REFUSED))
+        self._waits = waits
+
+
+def _changes(running: Iterable[FlowSettings], chosen: Chosen) -> dict[str, Changes]:
+    """By flow; one that the file does not enable any more goes on as it is."""
+    new = {flow.name: flow for flow in chosen.flows}
+    return {flow.name: compare(flow, new.get(flow.name, flow)) for flow in running}
+
+
+def _of_flows(running: Iterable[FlowSettings], chosen: Chosen) -> Iterator[str]:
+    before, now = ({flow.name for flow in flows} for flows in (running, chosen.flows))
+    for names, what in ((now - before, "is new: starts"), (before - now, "is no longer enabled: ends")):
+        for name in sorted(names):
+            yield f"flow {name} {what} at the next start"
+
+
+def _first_line(message: str) -> str:
+    """The file's first problem, and how many there are."""
+    first, *more = message.splitlines() or [""]
+    return f"{first} (and {len(more)} more)" if more else first

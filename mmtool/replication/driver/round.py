@@ -1,0 +1,216 @@
+"""One round: planned, run as one Spark job for all flows, watched, and ended early when the plan has changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError
+from mmtool.events import Event, Notice
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.plan.flow.rounds import pack
+from mmtool.plan.flow.throttle import first_shares
+from mmtool.plan.records.documents import Command
+from mmtool.replication.driver.background_job import Aside
+from mmtool.replication.driver.notices import Sayings
+from mmtool.replication.driver.throttle import Throttling
+from mmtool.replication.spark.assignment import TaskAssignment
+from mmtool.replication.spark.errors import GivenUpError, HungError
+from mmtool.runtime.threads import in_thread, left_behind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from mmtool.plan.flow.rounds import ShardLoad
+    from mmtool.replication.driver.flow_run import FlowRun
+    from mmtool.replication.driver.halt_retry import TryAgain
+    from mmtool.replication.driver.slot_watch import SlotWatch
+    from mmtool.replication.driver.topic_refresh import TopicsLook
+    from mmtool.replication.pump.report import ReportRow
+    from mmtool.replication.spark.assignment import FlowAssignment
+    from mmtool.replication.spark.rounds import Rounds
+
+_TICK_SECONDS = 0.25
+_AGAIN_SECONDS = 1.0
+_STOP_SECONDS = 15.0
+"""Whoever stops a service waits for half a minute, and then kills it."""
+_CANCEL_SECONDS = 5.0
+"""A JVM that hangs itself cancels nothing, and is waited for no longer."""
+_HUNG_SECONDS = 180.0
+"""Pumps end a round within that of its time: a cluster that is away is waited for 150 s, and what a pump may hold
+(``mmtool.buffer.bytes``, 128 MiB) takes 135 s over a link of 1 MB/s. One that does not end hangs."""
+
+
+def plan_round(
+    runs: Sequence[FlowRun], number: int, slots: int, round_seconds: float
+) -> list[TaskAssignment]:
+    """Everything that there is to mirror, in at most ``slots`` tasks."""
+    piles = pack([load for run in runs for load in run.loads()], slots)
+    parts: dict[int, list[FlowAssignment]] = defaultdict(list)
+    for run in runs:
+        shards = {index: _shards_of(run, pile) for index, pile in enumerate(piles)}
+        for index, share in _first_shares(run, piles).items():
+            parts[index].append(run.assignment(number, shards[index], share))
+    return [
+        TaskAssignment(index, round_seconds, min(flow.settings.buffer_bytes for flow in flows), tuple(flows))
+        for index, flows in sorted(parts.items())
+    ]
+
+
+def _shards_of(run: FlowRun, pile: Iterable[ShardLoad]) -> set[int]:
+    return {load.shard for load in pile if load.flow == run.flow.identity.flow}
+
+
+def _first_shares(run: FlowRun, piles: Sequence[Sequence[ShardLoad]]) -> Mapping[int, float | None]:
+    """The share of the flow's throttle that each of its tasks begins with, by the task's number."""
+    weights: dict[int, float] = defaultdict(float)
+    for index, pile in enumerate(piles):
+        for load in pile:
+            if load.flow == run.flow.identity.flow:
+                weights[index] += load.weight
+    rate = run.flow.settings.throttle_bytes_per_second
+    return dict.fromkeys(weights) if rate is None or not weights else first_shares(rate, weights)
+
+
+@dataclass(slots=True)
+class Round:
+    """A running round, and the words to its pumps.
+
+    Attributes:
+        number: Counted from the start of this process.
+        runs: The flows.
+        spark: Where it runs.
+        topics: Looked for beside the round.
+        replan: Set when the round is to end because the next one differs.
+        must_stop: Asked a few times a second.
+        show: Called as often.
+        say: Called with sentences for the operator.
+        again: Says when what is halted is worth another round.
+        slots: Of the Spark that runs it.
+    """
+
+    number: int
+    runs: Sequence[FlowRun]
+    spark: Rounds
+    topics: TopicsLook
+    replan: asyncio.Event
+    must_stop: Callable[[], bool]
+    show: Callable[[], None]
+    say: Callable[[str], None]
+    again: TryAgain
+    slots: SlotWatch
+    _cancelling: asyncio.Future[None] | None = field(default=None, init=False)
+    _sayings: Sayings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._sayings = Sayings(self.say)
+
+    async def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
+        """What the tasks reported when time was up, or they were told to end.
+
+        Raises:
+            GivenUpError: it was cancelled, for they did not end.
+            HungError: Spark did not answer to that.
+            Exception: as `Rounds.run`.
+        """
+        job = asyncio.create_task(in_thread(self.spark.run, tasks))
+        self.slots.begin(tasks, self.runs)
+        self._ends_within(max(task.round_seconds for task in tasks) + _HUNG_SECONDS, job)
+        look, word, pace, slots = Aside(), Aside(), Aside(), Aside()
+        throttling = Throttling(self.number, self.runs, tasks)
+        wanted: Command | None = None
+        saying: Command | None = None
+        told: Command | None = None
+        try:
+            while not job.done():
+                await asyncio.wait({job}, timeout=_TICK_SECONDS)
+                self.show()
+                if self.must_stop() and wanted is not Command.STOP:
+                    wanted = Command.STOP
+                    self._ends_within(_STOP_SECONDS, job)
+                if look.succeeded() or self.again.due(self._halted(), asyncio.get_running_loop().time()):
+                    self.replan.set()
+                if wanted is None and self.slots.ends_round(self.runs):
+                    self._end_for_slots(job)
+                differs = self.replan.is_set() or any(run.holds_moved for run in self.runs)
+                if differs and wanted is None:
+                    wanted = Command.REPLAN
+                    self._ends_within(_HUNG_SECONDS, job)
+                if look.free and self.topics.is_due:
+                    look.begin(self.topics.look())
+                if word.succeeded():
+                    told = saying
+                if wanted is not None and wanted is not told and word.free:
+                    saying = wanted
+                    word.begin(self._tell(saying))
+                if (pace.free or pace.succeeded()) and (news := throttling.news()):
+                    pace.begin(throttling.tell(news))
+                self._begin_slots(slots)
+        finally:
+            await look.drop()
+            await word.drop()
+            await pace.drop()
+            await slots.drop()
+            self.slots.end(self.runs)
+        return self._outcome(job)
+
+    def _outcome(self, job: asyncio.Task[list[ReportRow]]) -> list[ReportRow]:
+        try:
+            return job.result()
+        except (Exception, asyncio.CancelledError) as error:
+            if self._cancelling is None:
+                raise
+            if isinstance(error, asyncio.CancelledError) and not self._cancelling.done():
+                raise HungError("Spark's JVM does not answer") from error
+            raise GivenUpError("the workers did not stop, as when a cluster does not answer") from error
+
+    def _halted(self) -> set[str]:
+        return {reason for run in self.runs for reason in run.may_go_on().values()}
+
+    def _end_for_slots(self, job: asyncio.Task[list[ReportRow]]) -> None:
+        """A task that hangs does not hear the word, and all other partitions would stand still meanwhile."""
+        self.replan.set()
+        if self.slots.may_hang:
+            self._ends_within(_STOP_SECONDS, job)
+
+    def _ends_within(self, seconds: float, job: asyncio.Task[list[ReportRow]]) -> None:
+        asyncio.get_running_loop().call_later(seconds, self._abandon, job)
+
+    def _abandon(self, job: asyncio.Task[list[ReportRow]]) -> None:
+        """The pumps did not hear the word, or cannot obey: kill the job; its shards stay open and are resumed."""
+        if not job.done():
+            said = "the workers did not stop in time; cancelling the Spark job"
+            self.say(Notice(said, Event.SPARK_JOB_CANCELLED, round=self.number))
+            self._cancelling = left_behind(self._cancel, "cancel")
+            asyncio.get_running_loop().call_later(_CANCEL_SECONDS, job.cancel)
+
+    def _cancel(self) -> None:
+        with suppress(Exception):  # what becomes of it the job tells
+            self.spark.cancel()
+
+    def _begin_slots(self, aside: Aside) -> None:
+        if (aside.free or aside.succeeded()) and any(run.has_slot_news for run in self.runs):
+            aside.begin(self._write_slots())
+
+    async def _write_slots(self) -> bool:
+        """What the target does not take now is written later: no round waits for it."""
+        try:
+            await asyncio.gather(*(run.write_slots() for run in self.runs if run.has_slot_news))
+        except (MmtoolError, ConnectionLostError):
+            await asyncio.sleep(_AGAIN_SECONDS)
+        return True
+
+    async def _tell(self, command: Command) -> bool:
+        """Speaks to the pumps; whether the target took the word."""
+        try:
+            await asyncio.gather(*(run.tell(command, self.number) for run in self.runs))
+        except MmtoolError as error:
+            self._sayings.once(
+                "word", f"the workers cannot be sent the command {command.value}: {error.message}"
+            )
+            await asyncio.sleep(_AGAIN_SECONDS)
+            return False
+        return True

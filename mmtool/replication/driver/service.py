@@ -1,0 +1,144 @@
+"""What `replicate` calls: run flows until they are done, or somebody stops them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import (
+    MmtoolError,
+    PartlyAppliedError,
+    RefusedError,
+    StoppedError,
+)
+from mmtool.events import Event, Notice
+from mmtool.java import java_binary
+from mmtool.output.console import leave_terminal
+from mmtool.plan.records.documents import State
+from mmtool.plan.records.marks import FAILED_OVER_REMEDY
+from mmtool.replication.driver.engine import Engine
+from mmtool.replication.driver.progress import FlowsShown, row_of_flow, rows_of_run
+from mmtool.replication.driver.reload import Reloader
+from mmtool.runtime.threads import run_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mmtool.config.live import LiveFile
+    from mmtool.output.progress import ProgressSnapshot
+    from mmtool.replication.driver.run_options import RunOptions
+
+Observe = Callable[[Engine], AbstractContextManager[None]]
+
+_SHOW_SECONDS = 0.5
+_POLL_SECONDS = 0.5
+_REMAINING = (State.HALTED, State.FAILED_OVER)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        rows: One per partition, in the contract's shape.
+        stopped_by: The signal that ended it; None when it reached its goal.
+    """
+
+    rows: list[dict[str, object]] = field(default_factory=list)
+    stopped_by: signal.Signals | None = None
+
+    @property
+    def error(self) -> MmtoolError | None:
+        """What ends the command with the contract's exit code; None when all went well.
+
+        A clean stop after a signal (130, 143), some partitions halted or failed over (6), or all of them (3).
+        """
+        if self.stopped_by is not None:
+            return StoppedError(self.stopped_by)
+        rest = {state: [row for row in self.rows if row["state"] == state] for state in _REMAINING}
+        count = sum(map(len, rest.values()))
+        if not count:
+            return None
+        of = f"of {len(self.rows)} partitions or topics are"
+        said = [f"{len(rows)} {of} {state}: {rows[0]['reason']}" for state, rows in rest.items() if rows]
+        remedy, code = "each row's reason says what helps", None
+        if not rest[State.HALTED]:
+            remedy, code = FAILED_OVER_REMEDY, str(State.FAILED_OVER)
+        if count == len(self.rows):
+            return RefusedError("; ".join(said), remedy=remedy, code=code)
+        return PartlyAppliedError("; ".join(said), remedy=f"{remedy}; the others are mirrored", code=code)
+
+
+def _unobserved(_: Engine) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def replicate(
+    file: LiveFile,
+    options: RunOptions,
+    *,
+    show: Callable[[Sequence[ProgressSnapshot]], None],
+    say: Callable[[str], None],
+    warn: Callable[[str], None],
+    observe: Observe = _unobserved,
+) -> Outcome:
+    """Runs the flows of a file in this process until the goal of ``options`` is reached or a signal arrives.
+
+    Args:
+        file: What to mirror; read again when it changes, and on SIGHUP.
+        options: For how long.
+        show: Called about twice a second with how far it is.
+        say: Called with sentences for the operator.
+        warn: Called with what the operator must know.
+        observe: Entered with the engine while it runs, as by who serves its metrics.
+
+    Raises:
+        MmtoolError: as the engine, each with the contract's exit code; UsageError: the file cannot be used.
+    """
+    chosen = file.load()
+    java_binary()  # missing or too old is said before anything is touched
+    stop, shown = asyncio.Event(), FlowsShown(show)
+    engine = Engine(chosen.flows, options, stop, shown.runs, say, chosen.heartbeats_only)
+    with observe(engine):
+        return run_loop(_run(engine, Reloader(file, engine, say, warn)))
+
+
+async def _run(engine: Engine, reloader: Reloader) -> Outcome:
+    outcome = Outcome()
+
+    def stopped(signum: signal.Signals) -> None:
+        if engine.stop.is_set():
+            engine.say(Notice("stopped at once; the next start recovers", Event.STOPPING, signal=signum.name))
+            leave_terminal()
+            os._exit(128 + signum)  # asked twice: nothing is waited for
+        outcome.stopped_by = signum
+        said = "stopping: finishing the batches in flight"
+        engine.say(Notice(said, Event.STOPPING, signal=signum.name))
+        engine.stop.set()
+
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signum, stopped, signum)
+    loop.add_signal_handler(signal.SIGHUP, reloader.asked.set)
+    reloading = asyncio.create_task(reloader.run())
+    try:
+        await engine.run()
+    finally:
+        reloading.cancel()
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.remove_signal_handler(signum)
+    now_ms = int(time.time() * 1000)
+    outcome.rows = [
+        row for run in engine.runs for row in rows_of_run(run, now_ms, engine.goals.get(run.name, {}))
+    ]
+    outcome.rows += [row_of_flow(flow, why) for flow, why in engine.late.failed_over.values()]
+    paused = sum(row["state"] == State.PAUSED for row in outcome.rows)
+    if paused and engine.options.until_caught_up and outcome.stopped_by is None:
+        engine.say(f"{paused} of {len(outcome.rows)} partitions are paused and were not waited for")
+    return outcome

@@ -1,0 +1,133 @@
+"""What a running engine looks for by itself: new topics and partitions; and what it says only once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import UsageError
+from mmtool.events import Event, Notice, flow_fields, flow_notice
+from mmtool.plan.words import few
+from mmtool.replication.driver.notices import Sayings
+from mmtool.translation.naming import RenamePolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mmtool.replication.driver.flow_run import FlowRun
+
+
+_AGAIN_SECONDS = 15.0
+
+
+@dataclass(slots=True)
+class TopicsLook:
+    """Looks for topics and partitions of every flow, as often as its settings want it.
+
+    Attributes:
+        runs: The flows.
+        say: Called with sentences for the operator.
+    """
+
+    runs: Sequence[FlowRun]
+    say: Callable[[str], None]
+    _at: float = 0.0
+    _asked: bool = False
+    _unplanned: set[str] = field(default_factory=set)
+    _sayings: Sayings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._sayings = Sayings(self.say)
+
+    @property
+    def is_due(self) -> bool:
+        return time.monotonic() >= self._at or any(run.wants_look for run in self.runs)
+
+    def soon(self) -> None:
+        """The settings have changed: look now, and at flows that are not looked at otherwise."""
+        self._at, self._asked = 0.0, True
+
+    async def look(self) -> bool:
+        """One look; whether there is anything to plan anew. One that is cut off is due again, one that fails soon.
+
+        Either may have found what the next one takes for known: that is planned by the next one.
+        """
+        asked, self._asked = self._asked, False
+        self._at = time.monotonic() + min(
+            run.flow.settings.refresh_topics_interval_seconds for run in self.runs
+        )
+        changed, told = False, [run.view.refused for run in self.runs]
+        try:
+            for run in self.runs:
+                settings, again = run.flow.settings, run.name in self._unplanned
+                if not run.is_away and (asked or again or run.wants_look or settings.refresh_topics):
+                    changed |= await self._refreshed(run)
+        except asyncio.CancelledError:
+            self._at, self._asked = 0.0, asked
+            raise
+        if changed or told != [run.view.refused for run in self.runs]:
+            self.warn()
+        return changed
+
+    async def _refreshed(self, run: FlowRun) -> bool:
+        again = run.name in self._unplanned
+        self._unplanned.add(run.name)
+        try:
+            changed = await run.refresh()
+        except Exception as error:  # noqa: BLE001  a cluster that is away for a moment ends no round
+            said = f"topics could not be refreshed: {error}"
+            self._sayings.once(run.name, flow_notice(run.name, said, Event.TOPICS_UNREADABLE))
+            self._at = min(self._at, time.monotonic() + _AGAIN_SECONDS)
+            return False
+        self._unplanned.discard(run.name)
+        self._sayings.is_well(run.name)
+        return changed or again
+
+    def warn(self) -> None:
+        """Says what is the matter with the topics as they were found."""
+        for run in self.runs:
+            if run.view.matched == 0 and not run.is_away:
+                said = "no topic matches yet; looking again every few seconds"
+                self.say(flow_notice(run.name, said, Event.NO_TOPIC))
+            if run.view.left_out:
+                self._sayings.once(f"{run.name} left out", _left_out(run))
+            for topic, reason in run.view.refused.items():
+                halted = flow_notice(
+                    run.name, f"halted: {reason}", Event.TOPIC_HALTED, topic=topic, reason=reason
+                )
+                self._sayings.once(f"{run.name} {topic}", halted)
+            for topic in run.view.topics:
+                self._sayings.is_well(f"{run.name} {topic}")
+            while run.warnings:
+                self.say(Notice.of(run.warnings.pop(0)).under("", **flow_fields(run.name)))
+
+
+def _left_out(run: FlowRun) -> str:
+    target = run.flow.settings.target.alias
+    remedy = f"set another {target}.alias"
+    if isinstance(run.flow.settings.policy, RenamePolicy):
+        remedy = "put ${source} into mmtool.topic.rename.format"
+    said = (
+        f"left out, because their names say that they came from {target}: {few(run.view.left_out)};"
+        f" if they were created on {run.flow.settings.source.alias}, {remedy}"
+    )
+    return flow_notice(run.name, said, Event.TOPICS_LEFT_OUT, topics=run.view.left_out)
+
+
+async def refuse_idle(runs: Sequence[FlowRun]) -> None:
+    """Before a run that ends when it has caught up: with nothing to catch up with, it would end as if it had.
+
+    One idle flow of several is said, and no more: of two clusters with a way back one may have no topic yet.
+
+    Raises:
+        UsageError: no flow matches a topic.
+    """
+    if any(await asyncio.gather(*(run.matches() for run in runs))):
+        return
+    which = ", ".join(f"flow {run.name} matches no topic of cluster {run.flow.source.alias}" for run in runs)
+    names = " and ".join(f"{run.name}.topics" for run in runs)
+    raise UsageError(
+        which, remedy=f"check {names} and topics.exclude, and that the topics exist", code="no_topic"
+    )

@@ -1,0 +1,1 @@
+"""Changes of a stopped flow's stored state: seek, forget, rebuild, pause."""

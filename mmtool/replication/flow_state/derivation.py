@@ -1,0 +1,177 @@
+"""One partition's offset runs as both logs tell them: read, fingerprinted, compared."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.batches import BatchError
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.scan import log_bounds, read_range
+from mmtool.plan.flow.moves import Action, FlowRow
+from mmtool.replication.flow_state.record_prints import RecordPrints
+from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState
+from mmtool.translation.derive import AmbiguousError, Told, derive, gaps_between, next_record
+from mmtool.translation.recorder import OPEN_RUNS, MapRecorder
+from mmtool.translation.refusals import Reason
+from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection
+
+    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.replication.driver.context import FlowContext
+    from mmtool.replication.topics.origins import Origins
+    from mmtool.translation.blocks import MirroredPartition
+    from mmtool.translation.runs import RunMap
+    from mmtool.translation.types import TopicId
+
+    Bounds = tuple[int, int]
+
+_UNNAMED = WriterState(0, 0, 0)
+"""Until the shard's claim is known, which is before anything is stored."""
+
+
+@dataclass(slots=True)
+class Derived:
+    """One partition's map as both logs tell it, or why there is none.
+
+    Attributes:
+        before: The frontier of the stored map; None where that cannot be read.
+        recorder: What is to be stored; None where nothing is.
+        mapped: Records whose place is known on both sides.
+        refusal: Why the map cannot be told; empty when it can, or need not.
+        kept: Why nothing is stored.
+    """
+
+    about: MirroredPartition
+    before: int | None = None
+    recorder: MapRecorder | None = None
+    mapped: int = 0
+    refusal: str = ""
+    kept: str = ""
+
+    def row(self, source: str, target: str) -> FlowRow:
+        """For the aliases of the flow's clusters."""
+        tail = self.recorder.tail if self.recorder is not None else None
+        action = Action.REFUSE if self.refusal else Action.KEEP if tail is None else Action.REBUILD
+        return FlowRow(
+            source=source,
+            target=target,
+            topic=self.about.source_topic,
+            partition=self.about.partition,
+            target_topic=self.about.target_topic,
+            upstream_before=self.before,
+            upstream_after=self.before if tail is None else tail.upstream_frontier,
+            downstream_after=None if tail is None else tail.downstream_end.position,
+            records_mapped=self.mapped,
+            action=action,
+            reason=self.refusal or self.kept,
+        )
+
+
+async def derive_partition(
+    flow: FlowContext,
+    about: MirroredPartition,
+    before: int | None,
+    ours: Collection[int],
+    origins: Origins | None,
+    told: Told,
+) -> Derived:
+    """What both logs tell of one partition.
+
+    Args:
+        flow: Its connections.
+        about: Which partition.
+        before: The frontier that is stored.
+        ours: Producer ids under which this flow has mirrored.
+        origins: What the flow leaves out of the source by its origin; None where nothing is.
+        told: Where its pump has said last that the mirror stood.
+
+    Raises:
+        ConnectionLostError: a log could not be read.
+    """
+    up = about.upstream
+    down = about.downstream
+    committed = flow.settings.reads_committed
+    bounds = (await log_bounds(flow.source, [up], read_committed=committed)).get(up)
+    target_bounds = (await log_bounds(flow.target, [down])).get(down)
+    if bounds is None or target_bounds is None:
+        return Derived(
+            about, before, refusal="" if before is None else Reason.PARTITION_MISSING, kept="not mirrored"
+        )
+    there = await _read(flow.target, down, about.target_topic_id, target_bounds, ours=ours)
+    if not there.offsets:
+        return Derived(about, before, kept=_nothing_there(about, before))
+    here = await _read(flow.source, up, about.topic_id, bounds, origins=origins, read_committed=committed)
+    timed = there.keeps_time  # a topic with LogAppendTime has other times than its source
+    source, target = here.logged(timed=timed), there.logged(timed=timed)
+    try:
+        runs = derive(source, target, told)
+    except AmbiguousError:
+        return Derived(about, before, refusal=Reason.AMBIGUOUS)
+    if not len(runs):
+        return Derived(about, before, refusal=Reason.AMBIGUOUS)
+    recorder = _recorder(about, runs, gaps_between(source, runs))
+    recorder.passed(next_record(source, runs.upstream_end, UpstreamOffset(bounds[1])))
+    now_ms = int(time.time() * 1000)
+    seen = [SeenOffset(UpstreamOffset(at), now_ms) for at in reversed(bounds)]
+    recorder.saw_source(*seen)
+    recorder.checked(DownstreamOffset(target_bounds[1]))
+    return Derived(about, before, recorder, mapped=runs.records)
+
+
+def _nothing_there(about: MirroredPartition, before: int | None) -> str:
+    """No runs can be told from that, and none need be: with a log that was cut whole, all is mirrored again."""
+    way_on = f"; to mirror it again: `mmtool flow seek --topic {about.source_topic} --to earliest`"
+    return f"the target holds no record of this flow{way_on if before else ''}"
+
+
+async def _read(
+    cluster: WireCluster,
+    place: TopicPartition,
+    topic_id: TopicId,
+    bounds: Bounds,
+    *,
+    ours: Collection[int] | None = None,
+    origins: Origins | None = None,
+    read_committed: bool = False,
+) -> RecordPrints:
+    """The records of a log within its bounds: of some producers, or those that are not left out by their origin.
+
+    Raises:
+        ConnectionLostError: it could not be read, or not understood.
+    """
+    log = RecordPrints()
+    views: AsyncIterator[BatchView] = read_range(
+        cluster, place.topic, topic_id, place.partition, *bounds, read_committed=read_committed
+    )
+    try:
+        async for view in views:
+            producer_id = view.header.producer_id
+            if view.header.is_control or (ours is not None and producer_id not in ours):
+                continue
+            if origins is None or not await origins.leaves_out(place.topic, producer_id):
+                log.take(view)
+    except BatchError as error:
+        raise ConnectionLostError(f"{place} of {cluster.alias}: {error.message}") from error
+    return log
+
+
+def _recorder(about: MirroredPartition, runs: RunMap, behind_gaps: Collection[int]) -> MapRecorder:
+    """The map, ready to be stored.
+
+    Args:
+        about: Of which partition.
+        runs: At least one.
+        behind_gaps: Upstream starts of runs that have records before them which are not on the target.
+    """
+    start = MirrorStart(runs.first.upstream_start, runs.first.downstream_start)
+    recorder = MapRecorder.begin(about, start, max_runs=OPEN_RUNS)
+    for run in runs:
+        if run.upstream_start in behind_gaps:
+            recorder.skip_to(run.upstream_start)
+        recorder.appended(run.upstream_start, run.downstream_start, run.count, writer=_UNNAMED)
+    return recorder

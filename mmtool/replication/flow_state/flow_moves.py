@@ -1,0 +1,410 @@
+"""Moving and dropping a flow's stored state, by whoever owns the flow for that moment; Spark is not needed.
+
+The owner fences and resumes what the last one left in doubt, so that moves begin at the truth, and its claims keep
+a zombie from overwriting them. What a crash leaves at each step:
+
+- after the claims: shards that read as open; the next owner fences and asks the target's log
+- while older blocks are struck out, the oldest first: a map that no longer reaches back to its beginning
+- the newest block is struck out in the same batch that holds the first block of the new beginning: one or the other
+- behind the blocks: positions for watchers that are out of date until the next pump
+Each partition is moved for itself; the same command does what was left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, UnreachableError, UsageError
+from mmtool.insight.partitions import partition_facts
+from mmtool.kafka.groups.lease import holder_now
+from mmtool.kafka.state.state_log import read_blocks, read_control
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.offsets import LATEST
+from mmtool.kafka.wire.scan import list_offsets
+from mmtool.plan.flow.moves import Action, Move, changes, plan_forget, plan_seek, refused, sentences
+from mmtool.plan.groups.offsets import Direction, PartitionFacts
+from mmtool.plan.records.documents import position_key
+from mmtool.plan.records.identity import shard_of
+from mmtool.plan.words import counted
+from mmtool.replication.control.control_follower import booked_position
+from mmtool.replication.driver.context import connect
+from mmtool.replication.driver.flow_run import FlowRun
+from mmtool.replication.ownership.checks import check_identity
+from mmtool.replication.ownership.internal_topics import write_documents
+from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.replication.pump.state_writer import store_blocks
+from mmtool.replication.topics.start_offsets import partition_of, starts_at
+from mmtool.runtime.threads import in_thread, run_loop
+from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.recorder import MapRecorder
+from mmtool.translation.types import DownstreamOffset, TopicId, TopicPartition, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from mmtool.config.values import RelativeStart, Start
+    from mmtool.insight.flow_now import FlowNow
+    from mmtool.plan.flow.moves import FlowRow
+    from mmtool.plan.flow.status import FlowMember
+    from mmtool.plan.records.documents import PositionRecord
+    from mmtool.translation.blocks import BlockKey
+    from mmtool.translation.partition_map import PartitionMap
+
+Place = tuple[TopicId, int]
+Moves = dict[Place, Move]
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What would be done, judged as things stand.
+
+    Attributes:
+        moves: By topic id and partition.
+        again: Judges anew, to the same positions: what is asked about and what is done are the same moves.
+        owner: Who runs the flow; nothing can be moved meanwhile. None when nobody does.
+        is_to_a_time: Whether the positions were found by records' timestamps.
+    """
+
+    flow: FlowNow
+    moves: Moves
+    again: Callable[[], Moves]
+    owner: FlowMember | None
+    is_to_a_time: bool = False
+
+    @property
+    def rows(self) -> list[FlowRow]:
+        return _rows(self.flow, self.moves)
+
+    @property
+    def sentences(self) -> list[str]:
+        late = [move for move in self.moves.values() if self.is_to_a_time and move.is_to_the_end]
+        said = (
+            [
+                f"no record at or after that time in {counted(len(late), 'partition')}: the end of the log is used"
+            ]
+            if late
+            else []
+        )
+        return said + sentences(self.moves.values(), self.flow.identity.target_alias)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to do."""
+        return changes(self.moves.values())
+
+    @property
+    def refusal(self) -> MmtoolError | None:
+        """Why it cannot be executed now."""
+        if no := refusal_of(self.moves.values()):
+            return no
+        if self.owner is not None and self.is_needed:
+            return _owned(self.flow, str(self.owner))
+        return None
+
+
+def refusal_of(moves: Collection[Move]) -> RefusedError | None:
+    """One error for all that cannot be moved."""
+    found = refused(moves)
+    if not found:
+        return None
+    said = ", ".join(f"{len(of)} {reason} (as {of[0].facts.source})" for reason, of in sorted(found.items()))
+    code = next(iter(found)) if len(found) == 1 else "refused"
+    return RefusedError(
+        f"refused: {said}",
+        remedy="name a position inside the source's log, and only topics that exist on both clusters",
+        code=code,
+    )
+
+
+def _owned(flow: FlowNow, owner: str) -> OwnedElsewhereError:
+    return OwnedElsewhereError(
+        f"flow {flow.identity.name} is run by {owner}",
+        remedy="stop that replicate, run this command again, then start replicate again",
+    )
+
+
+def _rows(flow: FlowNow, moves: Moves) -> list[FlowRow]:
+    source, target = flow.identity.source_alias, flow.identity.target_alias
+    ordered = sorted(moves.values(), key=lambda move: move.facts.source)
+    return [move.row(source, target) for move in ordered]
+
+
+# --- rehearsed --------------------------------------------------------------------------------------------
+
+
+def rehearse_seek(flow: FlowNow, to: Start | int | Mapping[TopicPartition, UpstreamOffset]) -> Rehearsal:
+    """The mirrors of the flow's topics go on at ``to``.
+
+    Args:
+        flow: With the topics that are meant.
+        to: For all partitions, or an offset for each that is meant.
+
+    Raises:
+        RefusedError: stored state that cannot be read.
+        UnreachableError, NotAuthorisedError: as the clusters answer.
+    """
+    topics = {place.topic for place in to} if isinstance(to, Mapping) else None
+    facts = _facts(flow, topics)
+    wanted = _positions(flow, facts, to)
+
+    def judged(facts: Mapping[Place, PartitionFacts]) -> Moves:
+        chosen = {place: of for place, of in facts.items() if of.source in wanted}
+        return {place: plan_seek(of, wanted[of.source]) for place, of in chosen.items()}
+
+    by_time = isinstance(to, datetime)
+    return Rehearsal(flow, judged(facts), lambda: judged(_facts(flow, topics)), _owner(flow), by_time)
+
+
+def rehearse_forget(flow: FlowNow, topics: Collection[str]) -> Rehearsal:
+    """All that is stored of ``topics`` is dropped, and all of the flow when none is named.
+
+    Topics that the source or the filter has no more are known by what is stored of them.
+
+    Raises:
+        RefusedError: stored state that cannot be read.
+        UnreachableError, NotAuthorisedError: as the clusters answer.
+    """
+    of_these = topics or None
+    known = {
+        place: of for place, of in _facts(flow, of_these).items() if not topics or of.source.topic in topics
+    }
+    begins = _positions(flow, known, flow.clusters.settings.start)
+
+    def judged() -> Moves:
+        positions = read_control(flow.clusters.settings.target, flow.identity).positions
+        facts = _on_record(flow, positions, of_these)
+        return {
+            place: plan_forget(of, begins.get(of.source, UNKNOWN), shown=place in positions)
+            for place, of in facts.items()
+            if not topics or of.source.topic in topics
+        }
+
+    return Rehearsal(flow, judged(), judged, _owner(flow))
+
+
+def _owner(flow: FlowNow) -> FlowMember | None:
+    return holder_now(flow.clusters.settings.target, flow.identity.ownership_group)
+
+
+def _facts(flow: FlowNow, topics: Collection[str] | None) -> dict[Place, PartitionFacts]:
+    """The flow's present partitions; the logs of ``topics`` must be told, and None means all."""
+    facts = partition_facts(flow, Direction.FORWARD, topics=topics, complete=True)
+    return {(flow.topics[at.topic].topic_id, at.partition): of for at, of in facts.items()}
+
+
+def _on_record(
+    flow: FlowNow, positions: Mapping[tuple[str, int], PositionRecord], topics: Collection[str] | None
+) -> dict[Place, PartitionFacts]:
+    """The flow's present partitions, and those of the past that something is stored of."""
+    facts = _facts(flow, topics)
+    for place, known in flow.clusters.state.maps(flow.identity).items():
+        about = known.about
+        facts.setdefault(place, _past(about.source_topic, about.target_topic, about.partition, known))
+    for (topic_id, partition), position in positions.items():
+        place = (TopicId(topic_id), partition)
+        facts.setdefault(place, _past(position.topic, position.target_topic, partition, None))
+    return facts
+
+
+def _past(source: str, target: str, partition: int, known: PartitionMap | None) -> PartitionFacts:
+    places = TopicPartition(source, partition), TopicPartition(target, partition)
+    return PartitionFacts(*places, known, UNKNOWN, UNKNOWN)
+
+
+def _positions(
+    flow: FlowNow,
+    facts: Mapping[Place, PartitionFacts],
+    to: RelativeStart | int | Mapping[TopicPartition, UpstreamOffset],
+) -> dict[TopicPartition, UpstreamOffset | Unknown]:
+    places = [of.source for of in facts.values()]
+    if isinstance(to, int):
+        return dict.fromkeys(places, UpstreamOffset(to))
+    if isinstance(to, Mapping):
+        missing = sorted(to.keys() - set(places))
+        if missing:
+            raise UsageError(
+                f"{flow.identity.name} has no partition {', '.join(map(str, missing[:5]))}",
+                remedy="name partitions that the source has",
+            )
+        return dict(to)
+    found = run_loop(ask_starts(flow, places, to))
+    return {place: UpstreamOffset(found[place]) if place in found else UNKNOWN for place in places}
+
+
+async def ask_starts(
+    flow: FlowNow, places: Collection[TopicPartition], start: RelativeStart
+) -> dict[TopicPartition, int]:
+    """As `starts_at`, for a caller without connections."""
+    context = await connect(flow.clusters.settings)
+    try:
+        return await starts_at(context, places, start)
+    finally:
+        await context.close()
+
+
+# --- executed ---------------------------------------------------------------------------------------------
+
+
+def execute(rehearsal: Rehearsal, say: Callable[[str], None], *, is_held: bool = False) -> list[FlowRow]:
+    """Takes the flow, does what was rehearsed, and lets it go; the rows as they stand then.
+
+    Args:
+        rehearsal: What.
+        say: Called with sentences for the operator.
+        is_held: All of the flow's topics may have failed over: who asks mirrors nothing of them.
+
+    Raises:
+        OwnedElsewhereError: somebody runs the flow.
+        RefusedError: the flow has moved since the rehearsal, so that something else would happen.
+        UnreachableError, NotAuthorisedError: as the clusters answer.
+    """
+    return run_loop(_execute(rehearsal, say, is_held=is_held))
+
+
+async def _execute(rehearsal: Rehearsal, say: Callable[[str], None], *, is_held: bool) -> list[FlowRow]:
+    run = FlowRun(await connect(rehearsal.flow.clusters.settings))
+    clean = False
+    try:
+        await (check_identity(run.flow, run.warnings) if is_held else run.check(say))
+        try:
+            await run.join(standby=False, say=say)
+        except OwnedElsewhereError as error:
+            raise OwnedElsewhereError(error.message, remedy=_owned(rehearsal.flow, "").remedy) from error
+        await run.take()
+        clean = True
+        moves = await in_thread(rehearsal.again)
+        _refuse_other(rehearsal.moves, moves, run)
+        if any(move.action is not Action.FORGET for move in moves.values()):
+            await run.refresh()
+        clean = False
+        await _Mover(run).move(moves)
+        clean = True
+    except FencedError as error:
+        raise OwnedElsewhereError(f"another process took ownership of flow {run.name}: {error}") from error
+    except (InDoubtError, ConnectionLostError) as error:
+        raise UnreachableError(
+            f"flow {run.name}: {error}",
+            remedy="run the same command again: it completes the remaining partitions",
+        ) from error
+    finally:
+        await run.close(clean=clean)
+    return _rows(rehearsal.flow, moves)
+
+
+def _refuse_other(asked: Moves, found: Moves, run: FlowRun) -> None:
+    """What was agreed to is what is done."""
+    for place, move in found.items():
+        before = asked.get(place)
+        if before is None or before.action is not move.action:
+            was = "nothing" if before is None else before.action
+            raise RefusedError(
+                f"{move.facts.source} changed after the rehearsal: {was} was rehearsed, and it would be {move.action}",
+                remedy="run it again without --execute",
+                code="changed_meanwhile",
+            )
+        if move.action is Action.SKIP and place in run.standing.halted:
+            raise RefusedError(
+                f"{move.facts.source} is halted: {run.standing.halted[place]}",
+                remedy=run.standing.way_on(place),
+                code="halted",
+            )
+
+
+class _Mover:
+    """Carries moves out for the owner of a flow."""
+
+    def __init__(self, run: FlowRun) -> None:
+        self._run = run
+        self._keys: dict[Place, list[BlockKey]] = defaultdict(list)
+
+    async def move(self, moves: Moves) -> None:
+        flow = self._run.flow
+        for key in sorted(await in_thread(read_blocks, flow.settings.target, flow.identity)):
+            self._keys[key.topic_id, key.partition].append(key)
+        todo = {place: move for place, move in moves.items() if move.action is not Action.KEEP}
+        for place, move in todo.items():
+            match move.action:
+                case Action.SKIP:
+                    await self._skip(place, move)
+                case Action.FORGET:
+                    await self._forget(place)
+                case _:
+                    await self._begin_anew(place, move)
+        await self._tell_watchers(todo)
+
+    async def _skip(self, place: Place, move: Move) -> None:
+        recorder = MapRecorder.resume(self._run.standing.blocks[place])
+        recorder.skip_to(_known(move.after))
+        await self._store(place, recorder)
+
+    async def _begin_anew(self, place: Place, move: Move) -> None:
+        flow, source = self._run.flow, move.facts.source
+        topic = self._run.view.topics.get(source.topic)
+        if topic is None:
+            why = self._run.view.refused.get(source.topic, "it no longer exists on the source")
+            raise RefusedError(f"{source}: {why}", remedy="fix that, then run again")
+        target = TopicPartition(topic.target_name, source.partition)
+        ends = await list_offsets(flow.target, {target: LATEST}, read_committed=False)
+        if target not in ends:
+            raise UnreachableError(f"target {target} has no leader", remedy="run again when it has one")
+        start = MirrorStart(_known(move.after), DownstreamOffset(ends[target]))
+        recorder = MapRecorder.begin(partition_of(flow, topic, source.partition), start)
+        if move.facts.source_log is not UNKNOWN:
+            log, now_ms = move.facts.source_log, int(time.time() * 1000)
+            recorder.saw_source(SeenOffset(log.log_end, now_ms), SeenOffset(log.log_start, now_ms))
+        await self._strike_out(place, self._keys[place][:-1])
+        await self._store(place, recorder, struck_out=self._keys[place][-1:])
+
+    async def _forget(self, place: Place) -> None:
+        await self._strike_out(place, self._keys[place])
+        self._run.standing.blocks.pop(place, None)
+        self._run.standing.halted.pop(place, None)
+
+    async def _store(
+        self, place: Place, recorder: MapRecorder, struck_out: Collection[BlockKey] = ()
+    ) -> None:
+        shard = self._shard(place)
+        owner = self._run.standing.shards[shard]
+        recorder.claimed(WriterState(owner.producer_id, owner.epoch, 0))
+        blocks = recorder.take()
+        replaced = [key for key in struck_out if key != blocks[0].key]
+        flow = self._run.flow
+        self._run.standing.shards[shard] = await store_blocks(
+            flow.target, flow.identity, owner, blocks, struck_out=replaced
+        )
+        self._run.standing.blocks[place] = blocks[-1]
+        self._run.standing.halted.pop(place, None)
+
+    async def _strike_out(self, place: Place, keys: Collection[BlockKey]) -> None:
+        flow, shard = self._run.flow, self._shard(place)
+        self._run.standing.shards[shard] = await store_blocks(
+            flow.target, flow.identity, self._run.standing.shards[shard], (), struck_out=keys
+        )
+
+    def _shard(self, place: Place) -> int:
+        return shard_of(*place, self._run.shard_count)
+
+    async def _tell_watchers(self, moved: Moves) -> None:
+        """Where the moved partitions stand now; what is forgotten stands nowhere."""
+        run = self._run
+        run.halted.clear()
+        run.halted.update(run.standing.halted)
+        gone = {place for place, move in moved.items() if move.action is Action.FORGET}
+        positions = [
+            booked_position(p, run.owner)
+            for p in run.partitions()
+            if (p.topic_id, p.partition) in moved.keys() - gone
+        ]
+        strikes = [position_key(*place) for place in gone]
+        await write_documents(run.flow, run.flow.identity.control_topic, positions, tombstones=strikes)
+
+
+def _known(offset: UpstreamOffset | None) -> UpstreamOffset:
+    assert offset is not None, "a move that was not refused says where to"
+    return offset

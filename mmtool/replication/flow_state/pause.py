@@ -1,0 +1,135 @@
+"""Holding topics of a flow, and letting them go on: a word in the control topic, obeyed by whoever runs the flow.
+
+One record is all that is written, so a crash leaves it said or not said. A running `replicate` sees it within a
+second; one that starts later reads it first.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.errors import RefusedError
+from mmtool.kafka.state.state_log import read_control_of_run
+from mmtool.plan.flow.moves import Action, FlowRow
+from mmtool.plan.records.pauses import pause_words, resume_words
+from mmtool.replication.driver.context import connect
+from mmtool.replication.ownership.internal_topics import write_documents
+from mmtool.runtime.operator_name import operator
+from mmtool.runtime.threads import run_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mmtool.insight.flow_now import FlowNow
+    from mmtool.kafka.state.control_view import ControlView
+    from mmtool.plan.records.documents import PauseRecord, PositionRecord
+    from mmtool.plan.records.holds import Holds
+    from mmtool.plan.records.pauses import Pauses
+    from mmtool.plan.topics.facts import TopicFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """How the flow's topics stand after the word.
+
+    Attributes:
+        rows: One per partition of the topics that were meant.
+        words: What was stored; empty when all was so already.
+    """
+
+    rows: list[FlowRow]
+    words: tuple[PauseRecord, ...]
+
+
+def pause(flow: FlowNow, reason: str) -> Held:
+    """Holds the topics of ``flow``: those that it was narrowed to, else all of it, those of the future included.
+
+    Raises:
+        RefusedError: the flow never ran.
+        UnreachableError, NotAuthorisedError: as the target answers.
+    """
+    control = read_control_of_run(flow.clusters.settings.target, flow.identity, "hold")
+    topics = {name: topic.topic_id for name, topic in flow.topics.items()}
+    words = pause_words(
+        topics,
+        control.pauses,
+        whole=not flow.narrowed,
+        by=operator(),
+        at_ms=_now_ms(),
+        reason=" ".join(reason.split()),
+    )
+    return _say(flow, control, words, Action.PAUSE)
+
+
+def resume(flow: FlowNow) -> Held:
+    """Lets the topics of ``flow`` go on; all that is paused when it was not narrowed.
+
+    Raises:
+        RefusedError: the flow never ran, or the whole of it is paused and only some topics are meant.
+        UnreachableError, NotAuthorisedError: as the target answers.
+    """
+    control = read_control_of_run(flow.clusters.settings.target, flow.identity, "hold")
+    ids = {topic.topic_id for topic in flow.topics.values()}
+    try:
+        words = resume_words(ids, control.pauses, whole=not flow.narrowed, by=operator(), at_ms=_now_ms())
+    except ValueError as error:
+        raise RefusedError(
+            str(error), remedy="resume the flow without --topic; then pause the others", code="paused"
+        ) from error
+    return _say(flow, control, words, Action.RESUME)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _say(flow: FlowNow, control: ControlView, words: Sequence[PauseRecord], action: Action) -> Held:
+    if words:
+        run_loop(_write(flow, words))
+    before = control.pauses
+    for word in words:
+        control.holds = control.holds.with_word(word)
+    positions, after = control.positions, control.holds
+    rows = [
+        _row(flow, topic, number, positions.get((topic.topic_id, number)), (before, after), action)
+        for _, topic in sorted(flow.topics.items())
+        for number in range(topic.partitions)
+    ]
+    return Held(rows, tuple(words))
+
+
+async def _write(flow: FlowNow, words: Sequence[PauseRecord]) -> None:
+    context = await connect(flow.clusters.settings)
+    try:
+        await write_documents(context, flow.identity.control_topic, words)
+    finally:
+        await context.close()
+
+
+def _row(
+    flow: FlowNow,
+    topic: TopicFacts,
+    partition: int,
+    position: PositionRecord | None,
+    held: tuple[Pauses, Holds],
+    action: Action,
+) -> FlowRow:
+    before, after = held[0].of(topic.topic_id), held[1].pauses.of(topic.topic_id)
+    hold = held[1].of(topic.topic_id, topic.name)
+    upstream = position.upstream_position if position else None
+    shown = position.state if position else None
+    return FlowRow(
+        source=flow.identity.source_alias,
+        target=flow.identity.target_alias,
+        topic=topic.name,
+        partition=partition,
+        target_topic=position.target_topic if position else flow.remote(topic.name),
+        upstream_before=upstream,
+        upstream_after=upstream,
+        downstream_after=position.downstream_position if position else None,
+        action=Action.KEEP if (before is None) == (after is None) else action,
+        reason=hold.reason if hold else "",
+        state=hold.state if hold and shown is None else shown,
+    )

@@ -1,0 +1,335 @@
+"""Storing offset runs again that both logs tell, where those that were stored are lost, damaged or unreadable.
+
+What a crash leaves: new blocks over old ones, in part. Either they agree, or they read as broken and are derived again.
+A partition is never without a block from its first new one on, so that nothing is taken for never mirrored. Shards
+that were in doubt stay so: what their healthy partitions hold is for the next `replicate` to ask.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, UnreachableError
+from mmtool.kafka.groups.lease import holder_now
+from mmtool.kafka.state.own_log import append_records
+from mmtool.kafka.state.runs_log import read_runs_log
+from mmtool.kafka.state.state_log import read_control, read_control_of_run, read_producers
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord
+from mmtool.plan.records.identity import runs_partition_of, shard_of
+from mmtool.plan.words import counted
+from mmtool.replication.driver.context import connect
+from mmtool.replication.flow_state.derivation import derive_partition
+from mmtool.replication.ownership.claim_and_recover import claim_blindly, doubtful
+from mmtool.replication.ownership.internal_topics import (
+    closed_records,
+    flow_record,
+    make_internal_topics,
+    owner_record,
+    write_documents,
+)
+from mmtool.replication.ownership.ownership import Ownership
+from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.replication.pump.state_writer import store_records
+from mmtool.replication.recovery.lost_runs import lost_runs, was_mirrored
+from mmtool.replication.topics.origins import Origins
+from mmtool.runtime.operator_name import operator
+from mmtool.runtime.threads import in_thread, run_loop
+from mmtool.translation.block_codec import encode_block, encode_key
+from mmtool.translation.blocks import MirroredPartition, WriterState
+from mmtool.translation.derive import NOTHING_TOLD, Told
+from mmtool.translation.types import TopicId, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from mmtool.insight.flow_now import FlowNow
+    from mmtool.kafka.state.control_view import ControlView
+    from mmtool.kafka.state.runs_log import RunsLog
+    from mmtool.plan.flow.moves import FlowRow
+    from mmtool.plan.flow.status import FlowMember
+    from mmtool.plan.records.documents import PositionRecord
+    from mmtool.replication.driver.context import FlowContext
+    from mmtool.replication.flow_state.derivation import Derived
+    from mmtool.replication.spark.assignment import ShardAssignment
+
+Place = tuple[TopicId, int]
+
+
+@dataclass(slots=True)
+class Rebuilt:
+    """What both logs tell, judged as things stand.
+
+    Attributes:
+        named: Topics that are derived whatever is stored of them; without any, what is missing or broken is.
+        anew: The control topic is lost, though there are offset runs: all of it is derived, and it begins anew.
+        strays: Records of the runs topic that are none of mmtool's.
+        owner: Who runs the flow; nothing can be stored meanwhile. None when nobody does.
+    """
+
+    flow: FlowNow
+    named: Collection[str]
+    anew: bool = False
+    parts: dict[Place, Derived] = field(default_factory=dict)
+    strays: int = 0
+    owner: FlowMember | None = None
+
+    @property
+    def rows(self) -> list[FlowRow]:
+        names = self.flow.identity.source_alias, self.flow.identity.target_alias
+        ordered = sorted(
+            self.parts.values(), key=lambda part: (part.about.source_topic, part.about.partition)
+        )
+        return [part.row(*names) for part in ordered]
+
+    @property
+    def told(self) -> dict[Place, Derived]:
+        """What is to be stored."""
+        return {place: part for place, part in self.parts.items() if part.recorder is not None}
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.anew or self.strays or self.told)
+
+    @property
+    def sentences(self) -> list[str]:
+        said = []
+        if self.told:
+            records = sum(part.mapped for part in self.told.values())
+            said.append(
+                f"rebuilt for {counted(len(self.told), 'partition')}:"
+                f" {records:,} records are mapped exactly;"
+                " commits before the first of them can no longer be translated (not_mirrored)"
+            )
+        if self.strays:
+            said.append(
+                f"removed from the offset-runs topic: {self.strays} records that mmtool did not write"
+            )
+        if self.anew:
+            said.append(
+                f"{self.flow.identity.control_topic} was recreated without failed-over marks and pauses; the flow is"
+                " paused: check `mmtool failover list`, then run `mmtool flow resume`"
+            )
+        return said
+
+    @property
+    def refusal(self) -> MmtoolError | None:
+        """Why it cannot be executed now."""
+        refused = [part for part in self.parts.values() if part.refusal]
+        if refused:
+            about = refused[0].about
+            return RefusedError(
+                f"{counted(len(refused), 'partition')} cannot be rebuilt, for example"
+                f" {about.source_topic}-{about.partition}: {refused[0].refusal}",
+                remedy="rebuild the other topics with --topic; `mmtool flow forget --topic T --execute` makes the"
+                " next replicate mirror T from the start",
+                code=refused[0].refusal,
+            )
+        if self.owner is not None and self.is_needed:
+            return _owned(f"flow {self.flow.identity.name} is run by {self.owner}")
+        return None
+
+
+def _owned(message: str) -> OwnedElsewhereError:
+    return OwnedElsewhereError(
+        message, remedy="stop that replicate, run this command again, then start replicate again"
+    )
+
+
+def rehearse_rebuild(flow: FlowNow, topics: Collection[str]) -> Rebuilt:
+    """Walks both logs of what is missing or broken, or of ``topics``; changes nothing.
+
+    Holds 24 bytes per surviving record of one partition at a time.
+
+    Raises:
+        RefusedError: the flow never ran, or its control topic cannot be read.
+        UnreachableError, NotAuthorisedError: as the clusters answer.
+    """
+    control = _control(flow)
+    rebuilt = run_loop(_rehearse(flow, topics, control))
+    rebuilt.owner = holder_now(flow.clusters.settings.target, flow.identity.ownership_group)
+    return rebuilt
+
+
+def execute_rebuild(rebuilt: Rebuilt, say: Callable[[str], None]) -> list[FlowRow]:
+    """Takes the flow, derives the maps again behind the fence, stores them, and lets it go.
+
+    Raises:
+        OwnedElsewhereError: somebody runs the flow.
+        RefusedError: behind the fence the logs tell no map any more; nothing was stored.
+        UnreachableError, NotAuthorisedError: as the clusters answer.
+    """
+    return run_loop(_execute(rebuilt, say))
+
+
+def _control(flow: FlowNow) -> ControlView:
+    """Without a flow on record where it is lost: then there are offset runs.
+
+    Raises:
+        RefusedError: the flow never ran, or it cannot be read.
+    """
+    target, identity = flow.clusters.settings.target, flow.identity
+    control = read_control(target, identity)
+    if control.flow is None and not read_runs_log(target, identity).keys:
+        return read_control_of_run(target, identity, "derive")
+    return control
+
+
+async def _rehearse(flow: FlowNow, topics: Collection[str], control: ControlView) -> Rebuilt:
+    context = await connect(flow.clusters.settings)
+    try:
+        return (await _derive(context, flow, topics, control))[0]
+    except ConnectionLostError as error:
+        raise UnreachableError(f"flow {flow.identity.name}: {error}", remedy="run it again") from error
+    finally:
+        await context.close()
+
+
+async def _derive(
+    context: FlowContext, flow: FlowNow, named: Collection[str], control: ControlView
+) -> tuple[Rebuilt, RunsLog]:
+    log = await in_thread(read_runs_log, flow.clusters.settings.target, flow.identity)
+    producers = await in_thread(read_producers, flow.clusters.settings.target)
+    ours = {p.producer_id for p in producers.values() if p.flow == flow.identity.flow}
+    origins = Origins.of(context.settings, context.identity, context.source)
+    anew = control.flow is None
+    rebuilt = Rebuilt(flow, named, anew, strays=sum(map(len, log.strays.values())))
+    healthy = log.keys.keys() - log.broken
+    lost = {} if flow.narrowed else await lost_runs(context, control.positions, healthy)
+    for place, about in _partitions(flow, lost).items():
+        if anew or about.source_topic in named or not (named or place in healthy):
+            before = _frontier(log, place) if place in healthy else None
+            told = _told(control.positions.get(place))
+            rebuilt.parts[place] = await derive_partition(context, about, before, ours, origins, told)
+    return rebuilt, log
+
+
+def _partitions(
+    flow: FlowNow, past: Mapping[tuple[str, int], PositionRecord]
+) -> dict[Place, MirroredPartition]:
+    """The flow's present partitions, and those of ``past``, of topics that its file may not match any more."""
+    identity = flow.identity
+    names = {(TopicId(topic_id), n): (p.topic, p.target_topic) for (topic_id, n), p in past.items()}
+    for topic in flow.topics.values():
+        present = topic.name, flow.remote(topic.name)
+        names |= {(topic.topic_id, number): present for number in range(topic.partitions)}
+    return {
+        place: MirroredPartition(
+            identity.source_id,
+            identity.target_id,
+            *place,
+            source,
+            target,
+            flow.target_ids.get(target, TopicId("")),
+        )
+        for place, (source, target) in names.items()
+    }
+
+
+def _told(position: PositionRecord | None) -> Told:
+    return (
+        NOTHING_TOLD if position is None else Told(position.upstream_position, position.downstream_position)
+    )
+
+
+def _frontier(log: RunsLog, place: Place) -> int:
+    blocks = [block for key, block in log.blocks.items() if (key.topic_id, key.partition) == place]
+    return max(block.tail.upstream_frontier for block in blocks)
+
+
+# --- executed ---------------------------------------------------------------------------------------------
+
+
+async def _execute(rebuilt: Rebuilt, say: Callable[[str], None]) -> list[FlowRow]:
+    flow = rebuilt.flow
+    context = await connect(flow.clusters.settings)
+    ownership = Ownership(context)
+    try:
+        await make_internal_topics(context)  # the runs topic itself may be what was lost
+        try:
+            await ownership.acquire(standby=False, say=say)
+        except OwnedElsewhereError as error:
+            raise _owned(error.message) from error
+        return await _rebuild(context, rebuilt)
+    except FencedError as error:
+        raise _owned(f"another process took ownership of flow {flow.identity.name}: {error}") from error
+    except (InDoubtError, ConnectionLostError) as error:
+        raise UnreachableError(
+            f"flow {flow.identity.name}: {error}", remedy="run the same command again"
+        ) from error
+    finally:
+        await ownership.release()
+        await context.close()
+
+
+async def _rebuild(context: FlowContext, rebuilt: Rebuilt) -> list[FlowRow]:
+    flow, owner = rebuilt.flow, uuid.uuid4().hex
+    control = await in_thread(_control, flow)
+    count = control.flow.shards if control.flow is not None else await in_thread(_shards, flow)
+    doubt = doubtful(control) if control.flow is not None else set(range(count))
+    topic = flow.identity.control_topic
+    await write_documents(context, topic, [owner_record(owner)], tombstones=control.controls)
+    shards = await claim_blindly(context, _writable(flow, control, doubt, count), count, owner)
+    found, log = await _derive(context, flow, rebuilt.named, control)
+    if found.refusal is not None:
+        raise found.refusal
+    await _store_all(context, found, log, shards, count)
+    if found.anew:  # last: until then it is lost, and nothing is mirrored
+        await write_documents(context, topic, [replace(flow_record(context), shards=count), _pause()])
+    closed = [s for s in shards.values() if s.shard not in doubt]
+    await write_documents(context, topic, closed_records(closed, owner))
+    return found.rows
+
+
+def _shards(flow: FlowNow) -> int:
+    """How many the flow has, by whose producers are registered: an owner claims them all."""
+    producers = read_producers(flow.clusters.settings.target).values()
+    ours = [one.shard for one in producers if one.flow == flow.identity.flow]
+    return max(ours) + 1 if ours else flow.clusters.settings.shards
+
+
+def _pause() -> PauseRecord:
+    reason = "its control topic was lost: see `mmtool failover list`"
+    at_ms = int(time.time() * 1000)
+    return PauseRecord(WHOLE_FLOW, "", paused=True, by=operator(), since_ms=at_ms, reason=reason)
+
+
+def _writable(
+    flow: FlowNow, control: ControlView, doubt: Collection[int], count: int
+) -> dict[int, set[TopicPartition]]:
+    """Where the last owner of a doubtful shard may still append: the books that would say it cannot be read."""
+    places: dict[int, set[TopicPartition]] = {shard: set() for shard in doubt}
+    past = {} if flow.narrowed else {place: p for place, p in control.positions.items() if was_mirrored(p)}
+    for place, about in _partitions(flow, past).items():
+        shard = shard_of(*place, count)
+        if shard in doubt and about.target_topic in flow.target_ids:
+            places[shard].add(about.downstream)
+    return places
+
+
+async def _store_all(
+    context: FlowContext, found: Rebuilt, log: RunsLog, shards: dict[int, ShardAssignment], count: int
+) -> None:
+    records: dict[int, list[tuple[bytes, bytes | None]]] = defaultdict(list)
+    for place, part in found.told.items():
+        shard = shards[shard_of(*place, count)]
+        assert part.recorder is not None
+        part.recorder.claimed(WriterState(shard.producer_id, shard.epoch, 0))
+        fresh = [(encode_key(block.key), encode_block(block)) for block in part.recorder.take()]
+        kept = {key for key, _ in fresh}
+        records[shard.shard] += fresh
+        records[shard.shard] += [(key, None) for key in log.keys.get(place, ()) if key not in kept]
+    for partition, strays in log.strays.items():
+        struck_out = [(key, None) for key in strays]
+        shard_there = next((shard for shard in shards if runs_partition_of(shard) == partition), None)
+        if shard_there is None:  # nothing of ours is kept there, under any claim
+            await append_records(context.target, context.identity.runs_topic, struck_out, partition=partition)
+        else:
+            records[shard_there] += struck_out
+    for number, of in records.items():
+        shards[number] = await store_records(context.target, context.identity, shards[number], of)

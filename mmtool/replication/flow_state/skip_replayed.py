@@ -1,0 +1,66 @@
+"""A flow that passes over records which are on its target already, as new ones: `flow seek`, for a failback."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.errors import OwnedElsewhereError, RefusedError
+from mmtool.insight.partitions import partition_facts
+from mmtool.kafka.groups.lease import holder_now
+from mmtool.plan.flow.moves import Action
+from mmtool.plan.groups.offsets import Direction
+from mmtool.replication.flow_state.flow_moves import execute, rehearse_seek
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mmtool.insight.flow_now import FlowNow
+    from mmtool.translation.types import TopicPartition, UpstreamOffset
+
+
+class FlowPassing:
+    """A `PassingPort`.
+
+    Args:
+        say: Called with sentences for the operator.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+
+    def check(self, flow: FlowNow) -> None:
+        holder = holder_now(flow.clusters.settings.target, flow.identity.ownership_group)
+        if holder is not None:
+            raise OwnedElsewhereError(
+                f"flow {flow.identity.name} is run by {holder}; it must be stopped to skip the replayed records",
+                remedy="stop that replicate, run this command again, then start replicate again",
+            )
+
+    def pass_over(self, flow: FlowNow, to: Mapping[TopicPartition, UpstreamOffset]) -> None:
+        left = _left(flow, to)
+        if not left:
+            return
+        found = rehearse_seek(flow.narrowed_to({place.topic for place in left}), left)
+        if found.refusal is not None:
+            raise found.refusal
+        for move in found.moves.values():
+            if move.action not in (Action.SKIP, Action.KEEP):
+                raise RefusedError(
+                    f"{move.facts.source}: the replayed records cannot be skipped: the target does not match the"
+                    " stored state",
+                    remedy="run `mmtool flow rebuild`",
+                    code="ambiguous",
+                )
+        execute(found, self._say, is_held=True)
+
+
+def _left(flow: FlowNow, to: Mapping[TopicPartition, UpstreamOffset]) -> dict[TopicPartition, UpstreamOffset]:
+    """What was not passed yet, as the books say now: nothing is ever mirrored a second time."""
+    topics = {place.topic for place in to}
+    partitions = partition_facts(flow, Direction.FORWARD, topics=topics, complete=True)
+    known = {facts.source: facts.map for facts in partitions.values()}
+    return {
+        place: offset
+        for place, offset in to.items()
+        if (found := known.get(place)) is None or found.upstream_frontier < offset
+    }

@@ -1,0 +1,1 @@
+"""MirrorMaker 2 beside or before mmtool: guard, take-over, watch."""

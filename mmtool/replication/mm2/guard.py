@@ -1,0 +1,302 @@
+"""MirrorMaker 2 and mmtool never write the same topics at once: whether it is at work on a flow.
+
+Dedicated MM2 and Strimzi's show by their workers' group. In another Connect cluster that has any name: what shows are
+the records that MM2 writes beside the mirrored ones, heartbeats every second and offset syncs. mmtool writes both as
+well, under a header that tells them apart (docs/decisions/0016).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import NotAuthorisedError, OwnedElsewhereError, UnreachableError
+from mmtool.events import Event, flow_notice
+from mmtool.kafka.groups.lease import described
+from mmtool.kafka.mm2.mirror_maker import syncs_place, workers_groups
+from mmtool.kafka.state.own_records import foreign_records
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.offsets import LATEST
+from mmtool.kafka.wire.scan import list_offsets, read_range
+from mmtool.replication.driver.context import connect
+from mmtool.replication.driver.notices import Sayings
+from mmtool.runtime.threads import run_loop
+from mmtool.translation.mm2_records import (
+    Heartbeat,
+    OffsetSync,
+    decode_heartbeat,
+    decode_offset_sync,
+)
+from mmtool.translation.naming import RenamePolicy, TopicAliases
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mmtool.config import FlowSettings
+    from mmtool.kafka.batches import Record
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.kafka.wire.groups import DescribedGroup
+    from mmtool.replication.driver.context import FlowContext
+
+    Say = Callable[[str], None]
+    Judge = Callable[[FlowSettings, Record], bool]
+
+RECENT_SECONDS = 15.0
+BY_MIRROR_MAKER = "mirror_maker"
+"""The code of the refusal where MirrorMaker 2 runs a flow."""
+_SILENT_SECONDS = 5.0
+"""Once its workers have left: five of MM2's heartbeats."""
+_LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """What shows that MM2 runs a flow.
+
+    Attributes:
+        sentence: The same for as long as the same thing shows it.
+        last_written: The newest offset of its records that were seen; empty when its workers themselves are there.
+        workers_left: Its own group is there without members: what was written lately may be the last of it.
+    """
+
+    sentence: str
+    last_written: tuple[int, ...] = ()
+    workers_left: bool = False
+
+    @property
+    def silence_seconds(self) -> float:
+        """After how long without a new record MM2 has stopped, whatever its clock says of the last one."""
+        return _SILENT_SECONDS if self.workers_left else RECENT_SECONDS
+
+
+@dataclass(slots=True)
+class MirrorMakerGuard:
+    """Looks for MirrorMaker 2 on one flow. Changes nothing.
+
+    Attributes:
+        warnings: Where sentences for the operator are put.
+    """
+
+    flow: FlowContext
+    warnings: list[str]
+    _denied: set[str] = field(default_factory=set)
+
+    async def refuse(self, say: Say) -> None:
+        """Makes sure that MM2 does not run the flow.
+
+        Where its workers have just left, what they wrote in the last seconds is waited out.
+
+        Raises:
+            OwnedElsewhereError: it runs; the message names what shows it.
+            UnreachableError: a cluster does not answer.
+        """
+        sign = await self.look()
+        self._warn_of_unseen(sign)
+        if sign is None or (sign.workers_left and await self._falls_silent(sign, say)):
+            return
+        name = self.flow.settings.name
+        if not writes_same_topics(self.flow.settings):
+            self._warn_of_shared_topics(sign)
+            return
+        raise OwnedElsewhereError(
+            f"MirrorMaker 2 runs flow {name}: {sign.sentence}",
+            remedy="stop MirrorMaker 2's connectors, then run `mmtool replicate --take-over`, which continues where"
+            f" they stopped; if it only sends heartbeats, set {name}.emit.heartbeats.enabled = false in its file",
+            code=BY_MIRROR_MAKER,
+        )
+
+    async def wait_until_stopped(self, say: Say) -> None:
+        """Waits for as long as MM2 runs the flow; ``say`` is told what shows that it does."""
+        if not writes_same_topics(self.flow.settings):
+            return
+        sayings, last_written, silent_since = Sayings(say), None, time.monotonic()
+        seen = False
+        while (sign := await self._look_again(sayings)) is not None:
+            seen = True
+            said = f"waiting until MirrorMaker 2 has stopped: {sign.sentence}"
+            sayings.once("it", flow_notice(self.flow.settings.name, said, Event.MIRROR_MAKER_SEEN))
+            if sign.last_written != last_written or not sign.last_written:
+                last_written, silent_since = sign.last_written, time.monotonic()
+            elif time.monotonic() - silent_since > sign.silence_seconds:
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
+        if not seen:
+            self._warn_of_unseen(None)
+
+    async def look(self) -> Sign | None:
+        """What shows that MM2 runs the flow now, if anything does."""
+        groups, lately = await asyncio.gather(self._workers(), self._written_lately())
+        working = [group for group in groups if group.members]
+        if working:
+            return Sign(_at_work(working[0], self.flow.target.alias))
+        if not lately:
+            return None
+        where, offsets = zip(*lately, strict=True)
+        left = any(group.state == "Empty" for group in groups)
+        return Sign(f"it wrote to {' and '.join(where)} in the last {RECENT_SECONDS:g} s", offsets, left)
+
+    async def _look_again(self, sayings: Sayings) -> Sign | None:
+        """The same while waiting: a cluster that is away says nothing of MM2."""
+        while True:
+            try:
+                sign = await self.look()
+            except (UnreachableError, ConnectionLostError) as away:
+                sayings.once("clusters", f"waiting for the clusters: {away}")
+                await asyncio.sleep(_LOOK_SECONDS)
+            else:
+                sayings.is_well("clusters")
+                return sign
+
+    async def _falls_silent(self, sign: Sign, say: Say) -> bool:
+        said = f"MirrorMaker 2's workers have left, but {sign.sentence}: still checking"
+        say(flow_notice(self.flow.settings.name, said, Event.MIRROR_MAKER_SEEN))
+        deadline = time.monotonic() + sign.silence_seconds
+        while time.monotonic() < deadline:
+            await asyncio.sleep(_LOOK_SECONDS)
+            now = await self.look()
+            if now is None:
+                return True
+            if now.last_written != sign.last_written:
+                return False
+        return True
+
+    async def _workers(self) -> list[DescribedGroup]:
+        """The groups that MM2's workers may be members of, as far as they are there."""
+        likeliest, *guessed = workers_groups(self.flow.settings)
+        found = await asyncio.gather(
+            self._described(likeliest), *(self._described(name, guessed=True) for name in guessed)
+        )
+        return [group for group in found if group is not None]
+
+    async def _described(self, group: str, *, guessed: bool = False) -> DescribedGroup | None:
+        """One of them; None where it may not be described: said once, but of a guessed name never."""
+        try:
+            return await described(self.flow.target, group)
+        except NotAuthorisedError as denied:
+            if not guessed:
+                self._warn_of_denied(denied)
+            return None
+
+    def _topics(self) -> list[tuple[WireCluster, str, Judge]]:
+        """Where MM2 writes beside the mirrored topics, and which of the records there are about this flow."""
+        settings = self.flow.settings
+        cluster, syncs = syncs_place(settings)
+        at = self.flow.source if cluster is settings.source else self.flow.target
+        return [(self.flow.target, settings.policy.heartbeats_topic(), _beats_for), (at, syncs, _maps_for)]
+
+    async def _written_lately(self) -> list[tuple[str, int]]:
+        found = await asyncio.gather(*(self._lately(*topic) for topic in self._topics()))
+        return [written for written in found if written is not None]
+
+    async def _lately(self, cluster: WireCluster, topic: str, is_about: Judge) -> tuple[str, int] | None:
+        """The newest record about this flow that somebody else wrote lately: where it is, and its offset."""
+        try:
+            records = await _written_since(cluster, topic, int((time.time() - RECENT_SECONDS) * 1000))
+        except (NotAuthorisedError, ConnectionLostError) as denied:
+            self._warn_of_denied(denied)
+            return None
+        ours = [record.offset for record in records if is_about(self.flow.settings, record)]
+        return (f"{topic} on {cluster.alias}", max(ours)) if ours else None
+
+    def _warn_of_denied(self, denied: Exception) -> None:
+        if str(denied) not in self._denied:
+            self._denied.add(str(denied))
+            self.warnings.append(
+                f"{self.flow.settings.name}: make sure that MirrorMaker 2 does not run this flow as well: {denied}"
+            )
+
+    def _warn_of_unseen(self, sign: Sign | None) -> None:
+        """Where the file has MM2 write neither heartbeats nor offset syncs, one in a Connect cluster leaves no sign."""
+        here = self.flow.settings
+        if (
+            sign is None
+            and not here.emit_heartbeats
+            and not here.emit_offset_syncs
+            and writes_same_topics(here)
+        ):
+            groups = ", ".join(workers_groups(here))
+            self.warnings.append(
+                f"{here.name}: emit.heartbeats.enabled and emit.offset-syncs.enabled are false: a running MirrorMaker 2"
+                f" is seen only by its workers' group ({groups} on {here.target.alias}); make sure that none with"
+                " another group runs this flow"
+            )
+
+    def _warn_of_shared_topics(self, sign: Sign) -> None:
+        here = self.flow.settings
+        if here.emit_offset_syncs or here.emit_checkpoints:
+            self.warnings.append(
+                f"{here.name}: MirrorMaker 2 runs between these clusters too, under other topic names"
+                f" ({sign.sentence}): both write its offset syncs and checkpoints: set emit.offset-syncs.enabled and"
+                " emit.checkpoints.enabled = false here"
+            )
+
+
+def writes_same_topics(flow: FlowSettings) -> bool:
+    """Whether MM2 could give the flow's topics the names that they have here: it knows no rename format."""
+    policy, probe = flow.policy, "topic"
+    if not isinstance(policy, RenamePolicy):
+        return True
+    named = {probe, policy.base.format_remote_topic(flow.topic_aliases.source, probe)}
+    return flow.remote_topic(probe) in named
+
+
+def sign_now(flow: FlowSettings, seconds: float) -> str:
+    """What shows that MM2 runs a flow now, in words; empty when nothing does. For callers without an event loop.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: a cluster does not answer within so many seconds, or answers no.
+    """
+    return run_loop(_sign(flow, seconds))
+
+
+async def _sign(flow: FlowSettings, seconds: float) -> str:
+    try:
+        async with asyncio.timeout(seconds):
+            context = await connect(flow)
+            try:
+                sign = await MirrorMakerGuard(context, []).look()
+            finally:
+                await context.close()
+    except TimeoutError:
+        raise UnreachableError(
+            f"it is unknown whether MirrorMaker 2 runs {flow.name}: a cluster did not answer within {seconds:g} s",
+            remedy="check that both clusters answer",
+        ) from None
+    return "" if sign is None else sign.sentence
+
+
+def _at_work(group: DescribedGroup, alias: str) -> str:
+    first, count = group.members[0], len(group.members)
+    more = f" and {count - 1} more" if count > 1 else ""
+    return (
+        f"its group {group.group} on {alias} has members: {first.client_id} on {first.host.lstrip('/')}{more}"
+    )
+
+
+async def _written_since(cluster: WireCluster, topic: str, since_ms: int) -> list[Record]:
+    """What others wrote since then into a topic of MM2's, which has one partition."""
+    place = TopicPartition(topic, 0)
+    starts, ends = await asyncio.gather(
+        *(list_offsets(cluster, {place: when}, read_committed=False) for when in (since_ms, LATEST))
+    )
+    topic_id = cluster.topic_id(topic)
+    if place not in starts or place not in ends or topic_id is None:
+        return []
+    views = read_range(cluster, topic, topic_id, 0, starts[place], ends[place], read_committed=False)
+    return [r for r in foreign_records([view async for view in views]) if r.timestamp >= since_ms]
+
+
+def _beats_for(flow: FlowSettings, record: Record) -> bool:
+    beat = decode_heartbeat(record.key, record.value)
+    return (
+        isinstance(beat, Heartbeat)
+        and TopicAliases(beat.source_alias, beat.target_alias) == flow.topic_aliases
+    )
+
+
+def _maps_for(flow: FlowSettings, record: Record) -> bool:
+    sync = decode_offset_sync(record.key, record.value)
+    return isinstance(sync, OffsetSync) and flow.mirrors_topic(sync.topic_partition.topic)

@@ -1,0 +1,109 @@
+"""How far another mirror came in a partition, by the records themselves: compared from the last known pair on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.errors import UnreachableError
+from mmtool.kafka.batches import BatchError, raw_records, same_records
+from mmtool.kafka.wire.cluster import ConnectionLostError, UnreadableLogError
+from mmtool.kafka.wire.scan import AtMost, read_range
+from mmtool.replication.recovery.recover_partition import Upstream, surviving
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+
+if TYPE_CHECKING:
+    from mmtool.kafka.batches import BatchView, Comparison
+    from mmtool.plan.flow.take_over import Traces
+    from mmtool.replication.driver.context import FlowContext
+    from mmtool.translation.blocks import MirroredPartition
+    from mmtool.translation.mm2_records import OffsetSync
+
+_LONGEST_TAIL = 200_000  # records that are held in memory to be compared
+
+
+class ContradictionError(Exception):
+    """The records that a sync says are the same are not; the message names both."""
+
+
+async def proven_end(flow: FlowContext, about: MirroredPartition, traces: Traces) -> UpstreamOffset | Unknown:
+    """Behind the source record that is the target's last one; UNKNOWN where the records themselves do not tell.
+
+    Compared is everything from the last sync on, its own record included; or, where that tells nothing, whether the
+    last record of the target is the last one that MM2 says it replicated.
+
+    Raises:
+        ContradictionError: the sync is about other logs than those that are there.
+        UnreachableError: a log cannot be read now.
+    """
+    sync, end = traces.sync, traces.target.log_end
+    if sync is not UNKNOWN:
+        compared = await _compared(flow, about, sync.upstream, sync.downstream, traces)
+        for found in compared:
+            if found.is_complete:
+                return _behind(found)
+        if compared and all(_differs_at(sync, found) for found in compared):
+            raise ContradictionError(
+                f"record {sync.downstream} on the target is not record {sync.upstream} of the source, as MirrorMaker 2"
+                " says: one of the topics was recreated"
+            )
+    if traces.last is UNKNOWN:
+        return UNKNOWN
+    for found in await _compared(flow, about, traces.last, DownstreamOffset(end - 1), traces):
+        if found.is_complete:
+            return _behind(found)
+    return UNKNOWN
+
+
+def _differs_at(sync: OffsetSync, found: Comparison) -> bool:
+    """Whether the very records of the sync are there and are not the same."""
+    at = found.difference
+    return at is not None and (at.upstream_offset, at.downstream_offset) == (sync.upstream, sync.downstream)
+
+
+def _behind(found: Comparison) -> UpstreamOffset:
+    last = found.matched[-1]
+    return UpstreamOffset(last.upstream_start + last.count)
+
+
+async def _compared(
+    flow: FlowContext,
+    about: MirroredPartition,
+    upstream: UpstreamOffset,
+    downstream: DownstreamOffset,
+    traces: Traces,
+) -> list[Comparison]:
+    """Both logs from a pair on, compared to the target's end; none where there is nothing to compare.
+
+    MM2 reads uncommitted records unless it was told otherwise: both readings of the source are tried.
+    """
+    try:
+        tail = await _tail(flow, about, downstream, traces.target.log_end)
+        count = sum(record.offset >= downstream for view in tail for record in raw_records(view))
+        if count == 0:
+            return []
+        comparisons = []
+        for committed in (False, True):
+            source = Upstream(flow.source, committed)
+            # a transaction that is open there ends what is committed before the log does
+            stop = AtMost(traces.source.log_end)
+            views = await surviving(source, about, upstream, count, stop)
+            comparisons.append(same_records(views, upstream, tail, count, target_position=downstream))
+    except (BatchError, UnreadableLogError):
+        return []
+    except ConnectionLostError as lost:
+        raise UnreachableError(
+            f"{about.upstream}: {lost}", remedy="run it again when every partition has a leader"
+        ) from lost
+    return comparisons
+
+
+async def _tail(
+    flow: FlowContext, about: MirroredPartition, start: DownstreamOffset, end: DownstreamOffset
+) -> list[BatchView]:
+    """The target's batches from ``start`` on; none where there are too many."""
+    if end - start > _LONGEST_TAIL:
+        return []
+    topic, topic_id = about.target_topic, about.target_topic_id
+    reading = read_range(flow.target, topic, topic_id, about.partition, start, end, read_committed=True)
+    return [view async for view in reading]

@@ -1,0 +1,286 @@
+"""MirrorMaker 2 as a flow's predecessor: waited for, and gone on from, without copying anything twice.
+
+Its stored offsets are as old as its last flush: a minute, unless it ended cleanly. Its offset syncs are at most some
+hundred records old, and each names a record on both sides. Behind the last sync the target's records are compared with
+the source's, one by one; where they agree, the mirror goes on behind the last of them, however MM2 ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.kafka.mm2.mirror_maker import read_positions, read_syncs, syncs_place
+from mmtool.kafka.wire.offsets import EARLIEST, LATEST
+from mmtool.kafka.wire.scan import list_offsets, log_bounds
+from mmtool.plan.flow.take_over import Cut, Traces, cut_of
+from mmtool.plan.records.identity import shard_of
+from mmtool.plan.words import counted, few
+from mmtool.replication.mm2.guard import MirrorMakerGuard
+from mmtool.replication.mm2.stop_point import ContradictionError, proven_end
+from mmtool.replication.pump.state_writer import store_blocks
+from mmtool.replication.topics.start_offsets import partition_of
+from mmtool.runtime.threads import in_thread
+from mmtool.translation.answers import SourceLog, TargetLog
+from mmtool.translation.blocks import WriterState
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.naming import DefaultPolicy
+from mmtool.translation.recorder import MapRecorder
+from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from mmtool.replication.driver.context import FlowContext
+    from mmtool.replication.ownership.owned_state import Standing
+    from mmtool.replication.topics.mirror import MirroredTopic
+    from mmtool.translation.blocks import Block, MirrorStart
+    from mmtool.translation.mm2_records import OffsetSync
+
+    Place = tuple[MirroredTopic, int]
+    Begun = list[tuple[MirroredTopic, int, Block]]
+
+_COMPARES_AT_ONCE = 8
+_OPEN_TRANSACTION_SECONDS = 120
+_NAMED = 10
+
+
+@dataclass(slots=True)
+class Predecessor:
+    """What MM2 has to do with a flow when this process starts to run it.
+
+    Attributes:
+        take_over: Wait for MM2 to stop, and go on where it stopped. Without it MM2 must not run, and what it copied
+            is nobody's.
+        warnings: Where sentences for the operator are put.
+    """
+
+    flow: FlowContext
+    take_over: bool
+    warnings: list[str]
+    _guard: MirrorMakerGuard = field(init=False)
+    _left: tuple[Mapping[TopicPartition, UpstreamOffset], Mapping[TopicPartition, OffsetSync]] | None = None
+    _cuts: dict[TopicPartition, Cut] = field(default_factory=dict)
+    _begun: bool = False
+    _again: Callable[[str], None] | None = None
+
+    def __post_init__(self) -> None:
+        self._guard = MirrorMakerGuard(self.flow, self.warnings)
+
+    async def check(self, say: Callable[[str], None]) -> None:
+        """Before anything is written.
+
+        Raises:
+            OwnedElsewhereError: MM2 runs the flow, and this is no take-over.
+        """
+        if not self.take_over:
+            await self._guard.refuse(say)
+
+    def check_later(self, say: Callable[[str], None]) -> None:
+        """Whoever had to wait for its turn looks for MM2 once more when it takes the flow, whenever it can."""
+        self._again = say
+
+    async def check_again(self) -> None:
+        """What was put off, until it has been done once.
+
+        Raises:
+            OwnedElsewhereError, UnreachableError: as `MirrorMakerGuard.refuse`.
+        """
+        if self._again is not None:
+            await self.check(self._again)
+            self._again = None
+
+    async def wait(self, say: Callable[[str], None]) -> None:
+        """For a take-over: until MM2 has stopped."""
+        if self.take_over:
+            await self._guard.wait_until_stopped(say)
+
+    async def starts(self, unknown: Collection[Place]) -> dict[TopicPartition, MirrorStart]:
+        """Where partitions that mmtool never mirrored go on behind MM2.
+
+        Those of which MM2 left nothing are left out; without a take-over all of them, and what is mirrored again
+        is said.
+
+        Args:
+            unknown: Topics and partition numbers; their counterparts are there.
+
+        Raises:
+            RefusedError: at a start: what MM2 left contradicts the logs that are there.
+            UnreachableError, NotAuthorisedError: a cluster does not answer.
+        """
+        written = await self._written(unknown)
+        if not self.take_over:
+            await self._warn_of_repeats(written)
+            return {}
+        found = await self._cuts_of(written) if written else {}
+        self._cuts |= found
+        self._say_what_follows(found, len(unknown) - len(found))
+        return {up: cut.start for up, cut in found.items()}
+
+    async def record(self, standing: Standing, begun: Begun, shards: int) -> Begun:
+        """Puts the cuts of a start on record at once, before the first round; what else begins is given back.
+
+        Whatever happens to this process then, nothing that MM2 copied is copied again.
+        """
+        at_start, self._begun = not self._begun, True
+        if not at_start or not self._cuts:
+            return begun
+        cuts = {(t.topic_id, p): block for t, p, block in begun if TopicPartition(t.name, p) in self._cuts}
+        by_shard: dict[int, list[Block]] = defaultdict(list)
+        for place, block in cuts.items():
+            shard = standing.shards[shard_of(*place, shards)]
+            recorder = MapRecorder.resume(block)
+            recorder.claimed(WriterState(shard.producer_id, shard.epoch, 0))
+            by_shard[shard.shard] += recorder.take()
+        for number, blocks in by_shard.items():
+            identity, shard = self.flow.identity, standing.shards[number]
+            standing.shards[number] = await store_blocks(self.flow.target, identity, shard, blocks)
+            standing.blocks |= {(block.about.topic_id, block.about.partition): block for block in blocks}
+        return [(t, p, block) for t, p, block in begun if (t.topic_id, p) not in cuts]
+
+    # --- what MM2 left ------------------------------------------------------------------------------------
+
+    async def _written(self, unknown: Collection[Place]) -> dict[TopicPartition, Place]:
+        """Those whose target has, or has had, records."""
+        downs = {TopicPartition(t.target_name, p): (t, p) for t, p in unknown}
+        ends = await list_offsets(self.flow.target, dict.fromkeys(downs, LATEST), read_committed=False)
+        return {TopicPartition(t.name, p): (t, p) for down, (t, p) in downs.items() if ends.get(down, 0) > 0}
+
+    async def _cuts_of(self, written: Mapping[TopicPartition, Place]) -> dict[TopicPartition, Cut]:
+        settings = self.flow.settings
+        if self._left is None:
+            positions = await in_thread(read_positions, settings)
+            self._left = _likeliest(positions.values()), await in_thread(read_syncs, settings)
+        last, syncs = self._left
+        logs = await self._logs(written)
+        traces = {up: Traces(last.get(up, UNKNOWN), syncs.get(up, UNKNOWN), *of) for up, of in logs.items()}
+        wrong = {up: why for up, of in traces.items() if (why := of.contradiction)}
+        usable = {up: of for up, of in traces.items() if not of.is_empty and up not in wrong}
+        limit = asyncio.Semaphore(_COMPARES_AT_ONCE)
+
+        async def one(up: TopicPartition, of: Traces) -> Cut | None:
+            async with limit:
+                try:
+                    return cut_of(of, await proven_end(self.flow, partition_of(self.flow, *written[up]), of))
+                except ContradictionError as error:
+                    wrong[up] = str(error)
+                    return None
+
+        cuts = await asyncio.gather(*(one(*item) for item in usable.items()))
+        self._refuse(wrong)
+        return {up: cut for up, cut in zip(usable, cuts, strict=True) if cut is not None}
+
+    async def _logs(
+        self, written: Mapping[TopicPartition, Place]
+    ) -> dict[TopicPartition, tuple[SourceLog, TargetLog]]:
+        """Both logs of each partition, once no transaction of MM2's is open on the target any more."""
+        downs = {TopicPartition(t.target_name, p): up for up, (t, p) in written.items()}
+        for _ in range(_OPEN_TRANSACTION_SECONDS):
+            ends = await list_offsets(self.flow.target, dict.fromkeys(downs, LATEST), read_committed=False)
+            stable = await list_offsets(self.flow.target, dict.fromkeys(downs, LATEST), read_committed=True)
+            waiting = [down for down in downs if ends.get(down) != stable.get(down)]
+            if not waiting:
+                break
+            await asyncio.sleep(1)
+        else:
+            raise RefusedError(
+                f"{waiting[0]} on {self.flow.target.alias} has an open transaction after which MirrorMaker 2 may have"
+                " written",
+                remedy="wait until it ends (its producer's transaction.timeout.ms)",
+                code="open_transaction",
+            )
+        starts = await list_offsets(self.flow.target, dict.fromkeys(downs, EARLIEST), read_committed=False)
+        ups = await log_bounds(self.flow.source, written)
+        return {
+            up: (
+                SourceLog(*map(UpstreamOffset, ups[up])),
+                TargetLog(DownstreamOffset(starts[down]), DownstreamOffset(ends[down])),
+            )
+            for down, up in downs.items()
+            if down in starts and up in ups
+        }
+
+    def _refuse(self, wrong: Mapping[TopicPartition, str]) -> None:
+        """At a start traces that contradict the logs end the take-over; later such partitions begin as new ones do."""
+        if not wrong:
+            return
+        first = min(wrong)
+        more = f" (and {len(wrong) - 1} more partitions)" if len(wrong) > 1 else ""
+        sentence = f"{self.flow.settings.name}: {first}: {wrong[first]}{more}"
+        if self._begun:
+            self.warnings.append(f"{sentence}: mirrored from {self.flow.settings.start_setting}")
+            return
+        raise RefusedError(
+            sentence,
+            remedy="exclude the topic from the take-over (topics.exclude), or delete its mirror on the target to"
+            " mirror it from the start",
+            code="contradiction",
+        )
+
+    # --- what is said -------------------------------------------------------------------------------------
+
+    def _say_what_follows(self, found: Mapping[TopicPartition, Cut], others: int) -> None:
+        name, start = self.flow.settings.name, self.flow.settings.start_setting
+        go = "continues" if len(found) == 1 else "continue"
+        parts = [f"{counted(len(found), 'partition')} {go} where MirrorMaker 2 stopped"] if found else []
+        if others and not self._begun:
+            parts.append(f"MirrorMaker 2 stored no position of {others}, which start at {start}")
+        if parts:
+            self.warnings.append(f"{name}: {'; '.join(parts)}")
+        unsure = {up: cut.repeats_max for up, cut in found.items() if cut.repeats_max != 0}
+        for up, most in list(unsure.items())[:_NAMED]:
+            bound = "records may" if most is UNKNOWN else f"up to {most} records may"
+            self.warnings.append(
+                f"{name}: {up}: {bound} be on the target twice: its log does not show what MirrorMaker 2 wrote last"
+            )
+        if len(unsure) > _NAMED:
+            self.warnings.append(f"{name}: likewise in {len(unsure) - _NAMED} more partitions")
+
+    async def _warn_of_repeats(self, written: Collection[TopicPartition]) -> None:
+        """Where MM2 has been before; that it may not be asked is not worth more than its silence."""
+        here = self.flow.settings
+        if not written:
+            return
+        traces: dict[str, Collection[TopicPartition]] = {}
+        with suppress(NotAuthorisedError):
+            traces |= await in_thread(read_positions, here)
+        with suppress(NotAuthorisedError, UnreachableError):
+            traces[syncs_place(here)[1]] = await in_thread(read_syncs, here)
+        told = {where: {up for up in written if up in of} for where, of in traces.items()}
+        topics = {up.topic for of in told.values() for up in of}
+        if topics:
+            where = ", ".join(where for where, of in told.items() if of)
+            self.warnings.append(
+                f"{here.name}: MirrorMaker 2 has mirrored {few(sorted(topics), 3)} before, and its offsets ({where})"
+                f" are ignored: {self._what_repeats()}; `mmtool replicate --take-over` continues where it stopped"
+            )
+        others = sorted({up.topic for up in written} - topics)
+        if (
+            others
+            and isinstance(here.policy, DefaultPolicy)
+            and not here.keeps_names
+            and not here.begins_again
+        ):
+            names = few([here.remote_topic(topic) for topic in others], 3)
+            self.warnings.append(
+                f"{here.name}: {names} on {here.target.alias} already hold records, of which neither mmtool nor"
+                f" MirrorMaker 2 has stored anything: {self._what_repeats()}"
+            )
+
+    def _what_repeats(self) -> str:
+        start = self.flow.settings.start_setting
+        return f"records from {start} on are mirrored again, after the records that exist"
+
+
+def _likeliest(
+    positions: Collection[Mapping[TopicPartition, UpstreamOffset]],
+) -> dict[TopicPartition, UpstreamOffset]:
+    """One position for each partition, of the likeliest topic that has one."""
+    found: dict[TopicPartition, UpstreamOffset] = {}
+    for of_topic in positions:
+        found = {**of_topic, **found}
+    return found

@@ -1,0 +1,83 @@
+"""What is looked at before a flow is touched: that it is the one on record, and that it is to be mirrored at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.errors import RefusedError
+from mmtool.kafka.state.flow_state import KafkaFlowState
+from mmtool.plan.records.documents import State
+from mmtool.plan.records.identity import PRODUCERS_TOPIC
+from mmtool.plan.records.marks import FAILED_OVER_REMEDY
+from mmtool.plan.words import counted
+from mmtool.replication.ownership.name_changes import refuse_changed_names
+from mmtool.replication.topics.origins import Origins
+from mmtool.runtime.threads import in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from mmtool.plan.records.marks import FailedOverRecord
+    from mmtool.replication.driver.context import FlowContext
+    from mmtool.replication.topics.mirror_topics import MirrorTopics
+
+
+async def check_identity(flow: FlowContext, warnings: list[str]) -> None:
+    """The aliases stand for these clusters, and origins can be told where that is needed.
+
+    Raises:
+        UsageError: an alias stands for another cluster by now, or the clusters for another alias.
+        RefusedError: the stored state cannot be read.
+        NotAuthorisedError: the source's register of producers must be read, and is denied.
+    """
+    there = await flow.target.refresh(None)
+    state = KafkaFlowState(flow.settings.target)
+    await in_thread(state.check_aliases, flow.identity, list(there))
+    origins = Origins.of(flow.settings, flow.identity, flow.source)
+    if origins is None:
+        return
+    await origins.check()
+    if origins.is_blind:
+        warnings.append(
+            f"{flow.identity.name}: cluster {flow.source.alias} does not let mmtool read {PRODUCERS_TOPIC}: records"
+            f" that other flows mirrored to {flow.source.alias} would be mirrored to {flow.target.alias} as well;"
+            f" grant DESCRIBE and READ on it if other flows write to {flow.source.alias}"
+        )
+
+
+async def check_stored(flow: FlowContext, topics: MirrorTopics) -> None:
+    """Refuses a flow of which nothing is to be mirrored, or of which a mirrored topic would get another name.
+
+    Raises:
+        RefusedError: so it is, or the state of the flow cannot be read.
+    """
+    state = KafkaFlowState(flow.settings.target)
+    control = await in_thread(state.control, flow.identity)
+    marks = control.failed_over
+    refuse_changed_names(flow.settings, control.positions.values(), marks)
+    if marks and (refusal := all_failed_over(flow.identity.name, await topics.matched(), marks)):
+        raise refusal
+
+
+def all_failed_over(
+    name: str, topics: Collection[str], marks: Mapping[str, FailedOverRecord]
+) -> RefusedError | None:
+    """Why a flow is not mirrored of which all topics have failed over; None when some have not.
+
+    Args:
+        name: The flow.
+        topics: What its filter means on the source.
+        marks: Those in force.
+    """
+    if not topics or not marks.keys() >= set(topics):
+        return None
+    last = max((marks[topic] for topic in topics), key=lambda mark: mark.since_ms)
+    which = (
+        f"all of its {counted(len(topics), 'topic')}" if len(topics) > 1 else f"its only topic, {last.topic},"
+    )
+    verb = "are" if len(topics) > 1 else "is"
+    return RefusedError(
+        f"flow {name} is not mirrored: {which} {verb} {last.sentence}",
+        remedy=FAILED_OVER_REMEDY,
+        code=State.FAILED_OVER,
+    )

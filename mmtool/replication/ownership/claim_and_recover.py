@@ -1,0 +1,228 @@
+"""Taking a flow over: claim its shards, learn where each partition stands, and put the claim on record.
+
+What a crash leaves at each step:
+- before the claims are on record: the shards still read as their last owner left them, and the next owner does
+  the same again;
+- after: they read as open, so the next owner fences and asks the target's log.
+No record is mirrored before the claims are on record and their producer ids are registered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError
+from mmtool.kafka.admin.active_producers import active_producers_of_all
+from mmtool.kafka.state.claims import take_shards
+from mmtool.kafka.state.state_log import newest_blocks, read_blocks, read_producers
+from mmtool.kafka.state.unrecorded import unbooked_of
+from mmtool.kafka.wire.offsets import LATEST
+from mmtool.kafka.wire.scan import list_offsets
+from mmtool.plan.records.documents import ShardRecord
+from mmtool.plan.records.identity import PRODUCERS_TOPIC, runs_partition_of, shard_of
+from mmtool.replication.ownership.internal_topics import producer_record, write_documents
+from mmtool.replication.ownership.owned_state import Standing
+from mmtool.replication.pump.truncation import target_cut
+from mmtool.replication.recovery.recover_shards import ask_unbooked, resume_all
+from mmtool.replication.spark.assignment import ShardAssignment
+from mmtool.runtime.threads import in_thread
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import DownstreamOffset, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from mmtool.kafka.state.claims import Claim
+    from mmtool.kafka.state.control_view import ControlView
+    from mmtool.kafka.wire.transactions import ProducerState
+    from mmtool.plan.records.documents import ProducerRecord
+    from mmtool.replication.driver.context import FlowContext
+    from mmtool.replication.ownership.owned_state import Place
+    from mmtool.translation.blocks import Block
+
+
+async def establish(
+    flow: FlowContext, shards: Collection[int], in_doubt: Collection[int], count: int, owner: str
+) -> Standing:
+    """Claims ``shards``, fencing and resuming those ``in_doubt``.
+
+    Args:
+        flow: Whose shards.
+        shards: Which ones: all of them for an owner, a task's own for a task that starts again.
+        in_doubt: Shards whose last owner may still write, or did not say where it stopped.
+        count: How many shards the flow has.
+        owner: Who claims, for the record.
+
+    Raises:
+        ClaimLostError: somebody else claimed meanwhile.
+        NotAuthorisedError, UnreachableError, RefusedError: as the clusters answer.
+    """
+    ids = {shard: flow.identity.transactional_id(shard) for shard in shards}
+    blocks = await _blocks(flow, shards, count)
+    fenced = _writable(flow, blocks, in_doubt, count)
+    unbooked = await ask_unbooked(flow, [b for p, b in blocks.items() if shard_of(*p, count) in in_doubt])
+    claims = await take_shards(flow.target, ids, fenced)
+    while in_doubt:
+        # behind the fence: what the last owner stored meanwhile is read, and what it began meanwhile is fenced too
+        blocks = await _blocks(flow, shards, count)
+        begun = _writable(flow, blocks, in_doubt, count)
+        if begun == fenced:
+            break
+        fenced, claims = begun, await take_shards(flow.target, ids, begun)
+    ours = await _register(flow, claims)
+    standing = Standing(_assignments(claims), blocks)
+    if in_doubt:
+        await resume_all(flow, standing, claims, ours, in_doubt, count, unbooked)
+    closed = {place: block for place, block in blocks.items() if shard_of(*place, count) not in in_doubt}
+    for place, reason in (await _cut(flow, closed)).items():
+        standing.halt(place, reason)
+    await _put_on_record(flow, claims, owner)
+    return standing
+
+
+async def claim_blindly(
+    flow: FlowContext, in_doubt: Mapping[int, set[TopicPartition]], count: int, owner: str
+) -> dict[int, ShardAssignment]:
+    """Claims every shard without asking its books, which cannot be read.
+
+    Args:
+        flow: Whose shards.
+        in_doubt: By shard whose last owner may still write: every partition where it may.
+        count: How many shards the flow has.
+        owner: Who claims, for the record.
+    """
+    ids = {shard: flow.identity.transactional_id(shard) for shard in range(count)}
+    runs = {s: {TopicPartition(flow.identity.runs_topic, runs_partition_of(s))} for s in in_doubt}
+    claims = await take_shards(flow.target, ids, {s: of | runs[s] for s, of in in_doubt.items()})
+    await _register(flow, claims)
+    await _put_on_record(flow, claims, owner)
+    return _assignments(claims)
+
+
+async def renew(flow: FlowContext, shards: Collection[int], owner: str) -> dict[int, ShardAssignment]:
+    """Claims shards that are ours once more, between two rounds: nothing is in flight, nothing to fence.
+
+    Brokers forget transactional ids that were not used for a week; a flow that ran for longer on one claim could
+    not be fenced by its next owner, who would get another producer id. Sequences start at 0 again.
+    """
+    ids = {shard: flow.identity.transactional_id(shard) for shard in shards}
+    claims = await take_shards(flow.target, ids, {})
+    await _register(flow, claims)
+    await _put_on_record(flow, claims, owner)
+    return _assignments(claims)
+
+
+async def _cut(flow: FlowContext, closed: Mapping[Place, Block]) -> dict[Place, str]:
+    """Partitions whose target log has lost what is booked, whatever their last owner said of a clean end.
+
+    Those in doubt are asked when they are resumed. A log that has grown again since, by others' records, is known by
+    what its leader remembers of the last writer; for a day, by default.
+    """
+    if not closed:
+        return {}
+    await flow.target.refresh({b.about.target_topic for b in closed.values()})
+    led = {
+        place: block
+        for place, block in closed.items()
+        if flow.target.leader(*block.about.downstream) is not None
+        and flow.target.topic_id(block.about.target_topic) == block.about.target_topic_id
+    }
+    tps = [block.about.downstream for block in led.values()]
+    ends, producers = await asyncio.gather(
+        list_offsets(flow.target, dict.fromkeys(tps, LATEST), read_committed=False),
+        active_producers_of_all(flow.target, tps, purpose="scan"),
+    )
+    found = {
+        place: _end_of_what_is_left(block, ends.get(tp), producers.get(tp, ()))
+        for (place, block), tp in zip(led.items(), tps, strict=True)
+    }
+    return {
+        place: target_cut(led[place].about, end, led[place].tail.known_to)
+        for place, end in found.items()
+        if end < led[place].tail.known_to
+    }
+
+
+def _end_of_what_is_left(
+    block: Block, log_end: int | None, producers: Sequence[ProducerState]
+) -> DownstreamOffset:
+    tail = block.tail
+    end = tail.known_to if log_end is None else min(tail.known_to, log_end)
+    left = UNKNOWN if tail.writer is UNKNOWN else unbooked_of(tail.writer, producers)
+    if left is not UNKNOWN and left < 0:
+        end = min(end, tail.downstream_end.position + left)
+    return DownstreamOffset(end)
+
+
+async def _put_on_record(flow: FlowContext, claims: Mapping[int, Claim], owner: str) -> None:
+    records = [
+        ShardRecord(shard, claim.producer_id, claim.epoch, open=True, owner=owner)
+        for shard, claim in claims.items()
+    ]
+    await write_documents(flow, flow.identity.control_topic, records)
+
+
+def doubtful(control: ControlView) -> set[int]:
+    """Shards that the last owner did not close; what an owner before it says late, once it wakes up, closes nothing."""
+    if control.flow is None or control.owner is None:
+        return {shard for shard, record in control.shards.items() if record.open}
+    last = control.owner.owner
+    closed = {shard for shard, record in control.shards.items() if not record.open and record.owner == last}
+    return set(range(control.flow.shards)) - closed
+
+
+async def _blocks(flow: FlowContext, shards: Collection[int], count: int) -> dict[Place, Block]:
+    partitions = sorted({runs_partition_of(shard) for shard in shards})
+    stored = await in_thread(read_blocks, flow.settings.target, flow.identity, partitions)
+    return {
+        place: block
+        for place, block in newest_blocks(stored.values()).items()
+        if shard_of(*place, count) in shards
+    }
+
+
+def _writable(
+    flow: FlowContext, blocks: Mapping[Place, Block], in_doubt: Iterable[int], count: int
+) -> dict[int, set[TopicPartition]]:
+    """Every partition that a vanished owner of a shard may still append to: mirrored ones, and its runs."""
+    fenced = {
+        shard: {TopicPartition(flow.identity.runs_topic, runs_partition_of(shard))} for shard in in_doubt
+    }
+    for place, block in blocks.items():
+        shard = shard_of(*place, count)
+        if shard in fenced:
+            fenced[shard].add(block.about.downstream)
+    return fenced
+
+
+async def _register(flow: FlowContext, claims: Mapping[int, Claim]) -> frozenset[int]:
+    """Puts every producer id on the target's register, and reads it back, before its first batch; all of the flow's."""
+    known = await in_thread(read_producers, flow.settings.target)
+    missing = {shard: claim for shard, claim in claims.items() if claim.producer_id not in known}
+    if not missing:
+        return _of_flow(flow, known)
+    records = [producer_record(flow, shard, claim.producer_id) for shard, claim in missing.items()]
+    await write_documents(flow, PRODUCERS_TOPIC, records)
+    known = await in_thread(read_producers, flow.settings.target)
+    if any(claim.producer_id not in known for claim in missing.values()):
+        raise MmtoolError(
+            f"{PRODUCERS_TOPIC} on {flow.target.alias} does not hold what was just written to it"
+        )
+    return _of_flow(flow, known)
+
+
+def _of_flow(flow: FlowContext, known: Mapping[int, ProducerRecord]) -> frozenset[int]:
+    whose = flow.identity.flow, flow.identity.source_id, flow.identity.target_id
+    return frozenset(
+        number
+        for number, one in known.items()
+        if (one.flow, one.source_cluster_id, one.target_cluster_id) == whose
+    )
+
+
+def _assignments(claims: Mapping[int, Claim]) -> dict[int, ShardAssignment]:
+    return {
+        shard: ShardAssignment(shard, claim.producer_id, claim.epoch, runs_sequence=0)
+        for shard, claim in claims.items()
+    }

@@ -1,0 +1,130 @@
+"""The driver's own writing on the target: internal topics, claims on record, registered producer ids."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from mmtool.errors import NotAuthorisedError
+from mmtool.kafka.admin.topics import TopicAdmin
+from mmtool.kafka.mm2.mirror_maker import syncs_place
+from mmtool.kafka.state.own_log import (
+    append_records,
+    check_counts,
+    check_kept,
+    internal_topics,
+    known_everywhere,
+)
+from mmtool.plan.records.documents import FlowRecord, OwnerRecord, ProducerRecord, ShardRecord
+from mmtool.plan.topics.facts import CreateTopic
+from mmtool.replication.topics.target_limits import short_of_replicas
+from mmtool.runtime.threads import in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.config import FlowSettings
+    from mmtool.plan.records.documents import Document
+    from mmtool.replication.driver.context import FlowContext
+    from mmtool.replication.spark.assignment import ShardAssignment
+
+_MM2_CONFIGS = {"cleanup.policy": "compact"}
+
+
+async def make_internal_topics(flow: FlowContext) -> list[str]:
+    """Makes mmtool's own topics and MM2's offset-syncs where they are missing, and waits until every broker knows.
+
+    Returns what is to be said of those that were made.
+
+    A broker of the target that has not heard of the register of producers would let the way back, which reads there,
+    take our records for the target's own.
+
+    Raises:
+        NotAuthorisedError, UnreachableError, MmtoolError: a topic cannot be made.
+        RefusedError: one that was there already is not as mmtool makes it.
+    """
+    made = await in_thread(_make_internal_topics, flow)
+    own = internal_topics(flow.identity, flow.settings.offset_syncs_replication_factor)
+    found = await known_everywhere(flow.target, [topic.name for topic in own])
+    check_counts(flow.target.alias, own, found)
+    return await in_thread(_replicas_of, flow.settings, made) if made else []
+
+
+def _replicas_of(settings: FlowSettings, made: set[str]) -> list[str]:
+    admin = TopicAdmin(settings.target)
+    try:
+        configs = admin.configs(made)
+    except NotAuthorisedError:
+        return []
+    return short_of_replicas(
+        admin, made, configs, settings.target.alias, "offset-syncs.topic.replication.factor"
+    )
+
+
+def _make_internal_topics(flow: FlowContext) -> set[str]:
+    """Makes those that are missing, and returns their names on the target."""
+    settings, admin = flow.settings, TopicAdmin(flow.settings.target)
+    own = internal_topics(flow.identity, settings.offset_syncs_replication_factor)
+    names = {topic.name for topic in own}
+    missing = names - admin.replicas(names).keys()
+    admin.create_internal(own)
+    with suppress(NotAuthorisedError):  # DESCRIBE_CONFIGS is no right that is asked for
+        check_kept(settings.target.alias, admin.configs([topic.name for topic in own]))
+    if settings.emit_offset_syncs:
+        TopicAdmin(syncs_place(settings)[0]).create_internal([syncs_topic(settings)])
+    return missing
+
+
+def syncs_topic(settings: FlowSettings) -> CreateTopic:
+    """MM2's offset-syncs topic."""
+    return mm2_topic(syncs_place(settings)[1], settings.offset_syncs_replication_factor)
+
+
+def mm2_topic(name: str, replication_factor: int) -> CreateTopic:
+    """An internal topic as MM2 creates it: one partition, compacted, nothing else set."""
+    return CreateTopic("", name, 1, replication_factor, _MM2_CONFIGS)
+
+
+async def write_documents(
+    flow: FlowContext, topic: str, documents: Iterable[Document], *, tombstones: Iterable[bytes] = ()
+) -> None:
+    """Appends documents to one of the flow's one-partition topics, and tombstones for keys that are done with.
+
+    Acknowledged by all in-sync replicas.
+
+    Raises:
+        UnreachableError, NotAuthorisedError, MmtoolError: the target does not take them.
+    """
+    records: list[tuple[bytes, bytes | None]] = [(document.key, document.encode()) for document in documents]
+    records += [(key, None) for key in tombstones]
+    await append_records(flow.target, topic, records)
+
+
+def flow_record(flow: FlowContext) -> FlowRecord:
+    """What a first start stores of a flow."""
+    identity = flow.identity
+    return FlowRecord(
+        source_cluster_id=identity.source_id,
+        target_cluster_id=identity.target_id,
+        source_alias=identity.source_alias,
+        target_alias=identity.target_alias,
+        shards=flow.settings.shards,
+    )
+
+
+def owner_record(owner: str) -> OwnerRecord:
+    """Names the process that calls it as the owner of a flow, from now on."""
+    return OwnerRecord(owner, socket.gethostname(), os.getpid(), int(time.time() * 1000))
+
+
+def closed_records(shards: Iterable[ShardAssignment], owner: str) -> list[ShardRecord]:
+    """Shards that their owner leaves with nothing in flight."""
+    return [ShardRecord(s.shard, s.producer_id, s.epoch, open=False, owner=owner) for s in shards]
+
+
+def producer_record(flow: FlowContext, shard: int, producer_id: int) -> ProducerRecord:
+    identity = flow.identity
+    return ProducerRecord(producer_id, identity.flow, identity.source_id, identity.target_id, shard)

@@ -1,0 +1,290 @@
+"""What is refused before anything starts: flows that would repeat records, or write into one topic."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import combinations, islice
+from typing import TYPE_CHECKING
+
+from mmtool.config.aliases import may_meet
+from mmtool.config.names import LITERAL
+from mmtool.errors import UnreachableError, UsageError
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.plan.topics.topology import Edge, repetition
+from mmtool.translation.naming import HEARTBEATS_TOPIC, DefaultPolicy, RenamePolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from mmtool.config import FlowSettings
+    from mmtool.replication.driver.flow_run import FlowRun
+
+_WAYS_AROUND = 4
+_PAIR = 2
+_LONGEST_CYCLE = 8
+_MOST_CYCLES = 500
+"""So many are followed, so that a file of many clusters starts at once; only unlike policies or aliases need it."""
+
+
+def refuse_conflicts(enabled: Sequence[FlowSettings]) -> None:
+    """Refuses flows that do not go together, as far as the file tells.
+
+    Args:
+        enabled: All that the file enables, whichever of them this process runs.
+
+    Raises:
+        UsageError: as `refuse_repetition`, `refuse_growth` and `refuse_meeting`.
+    """
+    refuse_repetition(enabled)
+    refuse_growth(enabled)
+    refuse_meeting(enabled)
+
+
+def refuse_repetition(flows: Iterable[FlowSettings]) -> None:
+    """Refuses flows with identical names on which a record would come to one cluster twice.
+
+    Args:
+        flows: All that the file enables, whichever of them this process runs.
+
+    Raises:
+        UsageError: they would; the two routes are named.
+    """
+    keeping = [flow for flow in flows if flow.keeps_names]
+    for topic in _sorts_of_topics(keeping):
+        routes = repetition(_edge(flow) for flow in keeping if _may_carry(flow, topic))
+        if routes is not None:
+            raise _repeats(*routes)
+
+
+def refuse_growth(flows: Sequence[FlowSettings]) -> None:
+    """Refuses flows that would mirror topics around a cycle of clusters under ever longer names.
+
+    Raises:
+        UsageError: an alias of a pair contains the separator, which hides from MM2 where a topic came from; or no flow
+            of a cycle recognises the names that the others give.
+    """
+    by_name = {flow.name: flow for flow in flows}
+    for flow in flows:
+        back = by_name.get(f"{flow.target.alias}->{flow.source.alias}")
+        if back is not None and not (flow.keeps_names and back.keeps_names):
+            _refuse_split_alias(flow, back)
+    for cycle in islice(_cycles(_unproven(flows)), _MOST_CYCLES):
+        if not all(flow.keeps_names for flow in cycle):
+            _refuse_endless_names(cycle)
+
+
+def _unproven(flows: Sequence[FlowSettings]) -> list[FlowSettings]:
+    """The flows whose cycles have to be followed: a cluster that all flows call by one alias stops each topic of it."""
+    if all(flow.keeps_names for flow in flows):
+        return []
+    names: dict[str, set[str]] = {}
+    for flow in flows:
+        names.setdefault(flow.source.alias, set()).add(flow.topic_aliases.source)
+        names.setdefault(flow.target.alias, set()).add(flow.topic_aliases.target)
+    if not _are_split_alike(flows, set().union(*names.values())):
+        return list(flows)
+    doubtful = {cluster for cluster, of in names.items() if len(of) > 1}
+    return [flow for flow in flows if {flow.source.alias, flow.target.alias} <= doubtful]
+
+
+def _are_split_alike(flows: Iterable[FlowSettings], aliases: Iterable[str]) -> bool:
+    """Whether every flow takes every prefix for the alias that it is."""
+    policies = [flow.policy for flow in flows]
+    found = [policy for policy in policies if isinstance(policy, DefaultPolicy)]
+    if len(found) < len(policies) or len({policy.separator for policy in found}) != 1:
+        return False
+    separator = found[0].separator
+    return bool(separator) and all(alias and separator not in alias for alias in (*aliases, *found[0].known))
+
+
+def _cycles(flows: Sequence[FlowSettings]) -> Iterator[tuple[FlowSettings, ...]]:
+    """Each way around that enters no cluster twice, from the cluster that the file has first; short ones first."""
+    leaving: dict[str, list[FlowSettings]] = {}
+    for flow in flows:
+        leaving.setdefault(flow.source.alias, []).append(flow)
+    starts = list(leaving)
+    for length in range(2, min(_LONGEST_CYCLE, len(starts)) + 1):
+        for at, home in enumerate(starts):
+            for flow in leaving[home]:
+                yield from _ways_around((flow,), leaving, frozenset(starts[at + 1 :]), length)
+
+
+def _ways_around(
+    way: tuple[FlowSettings, ...],
+    leaving: Mapping[str, list[FlowSettings]],
+    free: frozenset[str],
+    length: int,
+) -> Iterator[tuple[FlowSettings, ...]]:
+    """The ways of a length that go on from the last flow of ``way`` through clusters that are still free."""
+    here, home = way[-1].target.alias, way[0].source.alias
+    if here == home and len(way) == length:
+        yield way
+    if here in free and len(way) < length:
+        for flow in leaving[here]:
+            yield from _ways_around((*way, flow), leaving, free - {here}, length)
+
+
+def _refuse_split_alias(flow: FlowSettings, back: FlowSettings) -> None:
+    found = [(one, one.policy.separator) for one in (flow, back) if isinstance(one.policy, DefaultPolicy)]
+    found = [(one, separator) for one, separator in found if _is_split(one.topic_aliases.source, separator)]
+    if not found:
+        return
+    alias, separator = found[0][0].topic_aliases.source, found[0][1]
+    why = f"contains the separator {separator!r}" if separator else "has no end under a blank separator"
+    other = "_" if separator != "_" else "-"
+    renamed = {
+        key: one.topic_aliases.source.replace(by, other)
+        for one, by in found
+        for key in (one.alias_keys.source, (back if one is flow else flow).alias_keys.target)
+    }
+    lines = " and ".join(f"{key} = {name}" for key, name in renamed.items())
+    aliases = f"set {lines}, which name topics" if separator else "set another separator"
+    grown = separator.join(
+        (back.topic_aliases.source, flow.topic_aliases.source, back.topic_aliases.source, "")
+    )
+    raise UsageError(
+        f"{flow.name} and {back.name}: alias {alias} {why}, so MirrorMaker 2 cannot see where a topic came from:"
+        f" topic names would grow without end, as {grown}...",
+        remedy=f"{aliases}; or disable one of the two flows",
+        code="endless_names",
+    )
+
+
+def _is_split(alias: str, separator: str) -> bool:
+    """Whether MM2 takes an alias apart where it splits the name of a topic."""
+    return separator in alias if separator else len(alias) > 1
+
+
+def _refuse_endless_names(cycle: tuple[FlowSettings, ...]) -> None:
+    turned = [(*cycle[at:], *cycle[:at]) for at in range(len(cycle))]
+    found = ((way, _endless(topic, way)) for topic in _probes(cycle) for way in turned)
+    way, names = next(((way, names) for way, names in found if names), (cycle, None))
+    if names is None:
+        return
+    flows, last = " and ".join(flow.name for flow in way), way[-1]
+    raise UsageError(
+        f"{flows}: topic names would grow without end: {' -> '.join(names)}: {last.name} does not recognise topics that"
+        f" {way[0].name} mirrored",
+        remedy=_one_name_each(way),
+        code="endless_names",
+    )
+
+
+def _one_name_each(way: tuple[FlowSettings, ...]) -> str:
+    first, last = way[0], way[-1]
+    if len(way) == _PAIR:
+        return (
+            f"name both clusters alike in both flows: {last.name}.target.cluster.alias ="
+            f" {first.topic_aliases.source}, with one separator and policy; or disable one of the two"
+        )
+    names = ", ".join(f"{flow.source.alias}.alias = {flow.source.alias}" for flow in way)
+    keys = [f"{flow.name}.{side}.cluster.alias" for flow in way for side in ("source", "target")]
+    own = [key for flow in way for key in (flow.alias_keys.source, flow.alias_keys.target) if key in keys]
+    without = f" without {', '.join(own)}," if own else ""
+    return (
+        f"name each cluster alike in all of these flows: {names},{without} with one separator and policy; or disable"
+        " one of the flows"
+    )
+
+
+def _probes(cycle: Sequence[FlowSettings]) -> list[str]:
+    literal = [topic for topic in _sorts_of_topics(cycle) if topic is not None]
+    any_name = ["topic"] if all(_may_carry(flow, None) for flow in cycle) else []
+    return [*any_name, *literal, HEARTBEATS_TOPIC]
+
+
+def _endless(topic: str, cycle: tuple[FlowSettings, ...]) -> list[str] | None:
+    """The first names of a topic that becomes longer on each way around; None where it comes to a rest."""
+    names = [topic]
+    for hop in cycle * _WAYS_AROUND:
+        if not _carries(hop, names[-1], topic):
+            return None
+        names.append(hop.remote_topic(names[-1]))
+    around = len(cycle)
+    return names[: around + 3] if len(names[-1]) > len(names[around]) else None
+
+
+def _carries(flow: FlowSettings, name: str, born: str) -> bool:
+    """Whether a flow mirrors a topic; one that stands for any other is taken for one that the patterns accept."""
+    if born == "topic":
+        return not flow.policy.is_cycle(flow.topic_aliases.target, name)
+    return flow.mirrors_topic(name)
+
+
+def refuse_meeting(flows: Iterable[FlowSettings]) -> None:
+    """Refuses flows whose rename formats would lead topics of two sources into one topic.
+
+    Identical names are another matter: there, one topic for all is what was asked for.
+
+    Raises:
+        UsageError: they would; the formats do not name the source.
+    """
+    renaming = [flow for flow in flows if isinstance(flow.policy, RenamePolicy)]
+    for one, other in combinations(renaming, 2):
+        if one.target.alias == other.target.alias and (name := _common_name(one, other)):
+            raise UsageError(
+                f"mmtool.topic.rename.format: {one.name} and {other.name} would both write to topic {name}",
+                remedy="put ${source} into the format",
+                code="names_meet",
+            )
+
+
+async def refuse_met_topics(runs: Sequence[FlowRun]) -> None:
+    """Refuses flows of which two source topics have one name on the target, before anything is mirrored.
+
+    Raises:
+        UsageError: both flows, both topics and the name are in the message.
+    """
+    pairs = [pair for pair in combinations(runs, 2) if may_meet(pair[0].flow.settings, pair[1].flow.settings)]
+    names: dict[str, Mapping[str, str]] = {run.name: {} for pair in pairs for run in pair}
+    for run in runs:
+        if run.name in names:
+            with suppress(UnreachableError, ConnectionLostError):  # its topics are looked at when it is back
+                names[run.name] = await run.mirrored_names()
+    for one, other in pairs:
+        by_remote = {remote: topic for topic, remote in names[one.name].items()}
+        for topic, remote in sorted(names[other.name].items()):
+            if remote in by_remote:
+                raise UsageError(
+                    f"topic {by_remote[remote]} of {one.flow.source.alias} and topic {topic} of"
+                    f" {other.flow.source.alias} would both be {remote} on {one.flow.target.alias}",
+                    remedy=f"set another {other.flow.settings.alias_keys.source}, which names its topics, or exclude"
+                    " one of the two topics",
+                    code="names_meet",
+                )
+
+
+def _common_name(one: FlowSettings, other: FlowSettings) -> str | None:
+    """What both flows would call a topic that both may carry."""
+    for topic in _sorts_of_topics((one, other)):
+        example = topic or "TOPIC"
+        remote = one.remote_topic(example)
+        if remote == other.remote_topic(example) and _may_carry(one, topic) and _may_carry(other, topic):
+            return remote
+    return None
+
+
+def _sorts_of_topics(flows: Iterable[FlowSettings]) -> list[str | None]:
+    """Every topic that is named outright, and None for whatever a pattern may mean."""
+    named = {name for flow in flows for name in flow.topics.include if LITERAL.fullmatch(name)}
+    return [None, *sorted(named)]
+
+
+def _may_carry(flow: FlowSettings, topic: str | None) -> bool:
+    if topic is not None:
+        return flow.names_topic(topic)
+    return flow.topics.literals() is None
+
+
+def _edge(flow: FlowSettings) -> Edge:
+    return Edge(flow.source.alias, flow.target.alias, flow.origins)
+
+
+def _repeats(first: tuple[str, ...], second: tuple[str, ...]) -> UsageError:
+    where = second[-1]
+    ways = "->".join(second) if len(first) == 1 else f"{'->'.join(first)} and {'->'.join(second)}"
+    return UsageError(
+        f"identical topic names: a record of {second[0]} would reach {where} a second time through {ways}",
+        remedy="set mmtool.origins = local for a full mesh, disable a flow, or use DefaultReplicationPolicy",
+        code="loop",
+    )

@@ -1,0 +1,62 @@
+"""What an owner holds of a flow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.plan.records.identity import shard_of
+
+if TYPE_CHECKING:
+    from mmtool.plan.records.documents import PositionRecord
+    from mmtool.replication.spark.assignment import ShardAssignment
+    from mmtool.translation.blocks import Block, MirroredPartition
+    from mmtool.translation.types import TopicId
+
+Place = tuple["TopicId", int]
+
+
+@dataclass(slots=True)
+class Standing:
+    """What an owner holds of a flow: its claims, and where each partition that it ever mirrored stands.
+
+    Attributes:
+        halted: Partitions that cannot go on, and why.
+        unclear: Those of them whose logs the next owner has to look at again, however cleanly this one ends.
+        later: Those of them that go on as soon as their source can be read: the flow is taken again then.
+        others: Positions that tell of what somebody else wrote into a mirror behind the last owner's books.
+    """
+
+    shards: dict[int, ShardAssignment]
+    blocks: dict[Place, Block] = field(default_factory=dict)
+    halted: dict[Place, str] = field(default_factory=dict)
+    unclear: set[Place] = field(default_factory=set)
+    later: set[Place] = field(default_factory=set)
+    others: dict[Place, PositionRecord] = field(default_factory=dict)
+
+    def halt(self, place: Place, reason: str) -> None:
+        """For good, as far as this owner goes: what the target holds is not what is booked."""
+        if place not in self.halted:
+            self.unclear.add(place)
+        self.halted[place] = reason
+
+    def put_off(self, place: Place, reason: str) -> None:
+        """Until its source can be read: what the last owner left unbooked is compared then."""
+        self.halt(place, reason)
+        self.later.add(place)
+
+    @property
+    def awaited(self) -> list[MirroredPartition]:
+        """What was put off, and was not begun anew or forgotten since."""
+        return [self.blocks[place].about for place in self.later & self.halted.keys() & self.blocks.keys()]
+
+    def way_on(self, place: Place) -> str:
+        """What an operator does about a halted partition."""
+        if place in self.later:
+            return "run the same command again once its leader is back"
+        return "`mmtool flow rebuild` or `mmtool flow forget` come first"
+
+    def clear(self, count: int) -> list[ShardAssignment]:
+        """The shards, of ``count``, that can be closed: into one with an unclear partition the next owner looks."""
+        open_shards = {shard_of(*place, count) for place in self.unclear & self.halted.keys()}
+        return [claim for shard, claim in self.shards.items() if shard not in open_shards]

@@ -1,0 +1,181 @@
+"""Who runs a flow: the member of its ownership group that holds the control topic's partition.
+
+Kafka's own group membership is the lock; see ``mmtool.kafka.groups.lease``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import suppress
+from os import getpid
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError, OwnedElsewhereError
+from mmtool.events import Event, Notice, flow_fields
+from mmtool.kafka.clients import CLIENT_ID
+from mmtool.kafka.groups.lease import Seat, not_let_in, seat_holder
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.plan.failover.lease_wait import NOBODY_WAITS_SECONDS, SeatWait, waits
+from mmtool.plan.records.identity import owner_client
+from mmtool.runtime.threads import in_thread
+from mmtool.runtime.timeouts import came_within
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from mmtool.plan.flow.status import FlowMember
+    from mmtool.replication.driver.context import FlowContext
+
+_SILENT_SECONDS = 2.0
+_LOOK_SECONDS = 0.2
+_LOOK_AT_HOLDER_SECONDS = 1.0
+
+
+class Ownership:
+    """The process's claim to run one flow.
+
+    Attributes:
+        held: Set while this process owns the flow.
+        lost: Set when it stopped owning it, until it owns it again.
+
+    A. A seat that is lost ends nothing by itself: its coordinator may have died. Whoever takes it fences before it
+       writes, so that what goes on meanwhile is mirrored once or refused.
+    """
+
+    def __init__(self, flow: FlowContext) -> None:
+        self._target = flow.target
+        self._identity = identity = flow.identity
+        self._loop = asyncio.get_running_loop()
+        self._client = _client_id()  # once: a host may get another name while its seat has this one
+        self._seat = Seat(
+            flow.settings.target,
+            identity.ownership_group,
+            identity.control_topic,
+            self._client,
+            self._changed,
+        )
+        self.held = asyncio.Event()
+        self.lost = asyncio.Event()
+        self._keeping: asyncio.Task[None] | None = None
+        self._is_left = False
+
+    async def acquire(self, *, standby: bool, say: Callable[[str], None]) -> None:
+        """Joins, and waits until this process owns the flow, as long as `SeatWait` says, or for ever as a standby.
+
+        ``say`` is told whom it waits for, once it has to wait.
+
+        Raises:
+            OwnedElsewhereError: a live member holds it; the message names it.
+            UnreachableError, NotAuthorisedError: the group cannot be joined.
+        """
+        waiting = SeatWait(self._loop.time())
+        # before our own joining hides it for some seconds
+        waiting.saw(await self._holder(), waiting.began)
+        self._seat.start()
+        with suppress(TimeoutError):
+            await self._wait(_SILENT_SECONDS)
+            return
+        owner = await self._holder()
+        until = "until it ends" if standby else waits(owner)
+        name = self._identity.name
+        said = f"flow {name} {f'is run by {owner}' if owner else 'has no owner yet'}; waiting {until}"
+        say(Notice(said, Event.OWNERSHIP_AWAITED, **flow_fields(name), owner=str(owner or "")))
+        if standby:
+            await self._wait(None)
+        elif not await self._held_by(waiting, self._holder):
+            await self.release()
+            raise self._refusal(waiting.holder)
+
+    def _refusal(self, owner: FlowMember | None) -> MmtoolError:
+        if owner is None:
+            return not_let_in(self._target.alias, self._identity.ownership_group)
+        return OwnedElsewhereError(
+            f"flow {self._identity.name} is run by {owner}",
+            remedy="stop that process, or use --standby to take over when it ends",
+        )
+
+    async def again(self) -> None:
+        """Waits until the flow is ours again; a seat that nobody has yet, after an outage, is waited for.
+
+        Raises:
+            OwnedElsewhereError: it is somebody else's now.
+            UnreachableError: the cluster does not say whose it is.
+        """
+        waiting = SeatWait(self._loop.time())
+        self._seat.start()
+        while not await self._held_by(waiting, self._other):
+            if waiting.holder is not None:
+                raise OwnedElsewhereError(
+                    f"lost ownership of flow {self._identity.name} to {waiting.holder}",
+                    remedy="this process was suspended or disconnected for longer than the session timeout of 10 s",
+                )
+            self._seat.start()
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether what it runs has to end: the flow is somebody else's, or it was let in by nobody for long."""
+        return self.lost.is_set() and self._keeping is not None and self._keeping.done()
+
+    async def _keep(self) -> None:
+        """Asks for the seat again; ends where we have it, where another has it, or nobody lets us in for a minute."""
+        until = self._loop.time() + NOBODY_WAITS_SECONDS
+        while self._loop.time() < until:
+            self._seat.start()
+            if await came_within(_LOOK_AT_HOLDER_SECONDS, self.held.wait()):
+                return
+            with suppress(MmtoolError, ConnectionLostError):  # who cannot be asked has told of nobody else
+                if await self._other() is not None:
+                    return
+
+    async def _held_by(self, waiting: SeatWait, holder: Callable[[], Awaitable[FlowMember | None]]) -> bool:
+        """Whether the seat is ours before the wait is over, given who has it meanwhile."""
+        while True:
+            with suppress(TimeoutError):
+                await self._wait(_LOOK_AT_HOLDER_SECONDS)
+                return True
+            has_it, now = await holder(), self._loop.time()
+            waiting.saw(has_it, now)
+            if waiting.is_over(now):
+                return False
+
+    async def _wait(self, seconds: float | None) -> None:
+        waiting = asyncio.create_task(self.held.wait())
+        try:
+            async with asyncio.timeout(seconds):
+                while not waiting.done():
+                    await asyncio.wait({waiting}, timeout=_LOOK_SECONDS)
+                    if self._seat.failure is not None and not waiting.done():
+                        raise self._seat.failure
+        finally:
+            waiting.cancel()
+
+    async def _holder(self) -> FlowMember | None:
+        return await seat_holder(self._target, self._identity.ownership_group)
+
+    async def _other(self) -> FlowMember | None:
+        """For who had it before: until our last session ends the seat is ours by name."""
+        holder = await self._holder()
+        return None if holder is None or holder.client_id == self._client else holder
+
+    async def release(self) -> None:
+        """Leaves the group."""
+        self._is_left = True
+        if self._keeping is not None:
+            self._keeping.cancel()
+        await in_thread(self._seat.leave)
+
+    def _changed(self, held: bool) -> None:
+        """From the seat's thread."""
+        self._loop.call_soon_threadsafe(self._now, held)
+
+    def _now(self, held: bool) -> None:
+        (self.held.set if held else self.held.clear)()
+        (self.lost.clear if held else self.lost.set)()
+        if not held and not self._is_left and (self._keeping is None or self._keeping.done()):
+            self._keeping = self._loop.create_task(self._keep())
+
+
+def _client_id() -> str:
+    """Says on which host and in which process the owner runs: this is what a second one is told."""
+    return f"{CLIENT_ID}{owner_client(socket.gethostname(), getpid())}"

@@ -1,0 +1,58 @@
+"""Topics that an owner refuses to mirror, on record: for `status`, and for who would wait for them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.plan.records.documents import RefusedRecord
+from mmtool.replication.ownership.internal_topics import write_documents
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Mapping
+
+    from mmtool.kafka.state.control_view import ControlView
+    from mmtool.replication.driver.context import FlowContext
+
+
+class Refusals:
+    """What is on record of them, and what has to be.
+
+    Args:
+        flow: Whose topics.
+        owner: Who speaks.
+    """
+
+    def __init__(self, flow: FlowContext, owner: str) -> None:
+        self._flow = flow
+        self._owner = owner
+        self._told: dict[bytes, RefusedRecord] = {}
+
+    def start(self, control: ControlView) -> None:
+        """Knows what earlier owners left; the next word clears it away."""
+        self._told = dict(control.refusals)
+
+    async def tell(self, reasons: Mapping[str, str], gone: Container[str] = ()) -> None:
+        """Puts on record what is refused now, and takes off what is not any more; nothing where nothing is new.
+
+        Mirroring does not wait for it: what the target does not take now is told at the next look.
+
+        Args:
+            reasons: By topic.
+            gone: Topics that the source does not have any more.
+        """
+        words = {
+            word.key: word
+            for topic, why in reasons.items()
+            for word in [RefusedRecord(self._owner, topic, why, topic in gone)]
+        }
+        news = [word for key, word in words.items() if self._told.get(key) != word]
+        over = self._told.keys() - words.keys()
+        if news or over:
+            with suppress(MmtoolError, ConnectionLostError):
+                await write_documents(
+                    self._flow, self._flow.identity.control_topic, news, tombstones=sorted(over)
+                )
+                self._told = words

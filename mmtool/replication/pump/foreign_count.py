@@ -1,0 +1,46 @@
+"""Offsets of a mirror that are not its own: where nobody else may write, somebody did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mmtool.replication.spark.assignment import PartitionAssignment
+
+
+class Foreign:
+    """Of one partition, told from the offsets that the target answers alone: nothing is read for it.
+
+    A. Each offset of the target from the beginning on is the mirror's, foreign, or not yet seen; none is counted twice.
+
+    Attributes:
+        count: How many; markers of others' transactions are among them.
+        end: Behind the last one.
+    """
+
+    def __init__(self, known_to: int, count: int = 0, end: int = 0) -> None:
+        self.count, self.end = count, end
+        self._known_to = known_to
+
+    @classmethod
+    def of(cls, assignment: PartitionAssignment) -> Foreign:
+        """Goes on where earlier rounds were. What its own fence wrote lies below, as does what was read behind that.
+
+        The books may end before what was counted last: only a record of ours behind it moves them on.
+        """
+        tally = assignment.tally
+        known_to = max(assignment.block.tail.known_to, tally.foreign_end)
+        return cls(known_to, tally.foreign, tally.foreign_end)
+
+    def appended(self, base: int, end: int) -> None:
+        """The mirror's next batch is there."""
+        self.reached(base)
+        self._known_to = max(self._known_to, end)
+
+    def reached(self, end: int) -> bool:
+        """Nothing of ours lies up to there that is not known; whether that is news."""
+        if end <= self._known_to:
+            return False
+        self.count += end - self._known_to
+        self.end = self._known_to = end
+        return True

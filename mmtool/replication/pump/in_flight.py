@@ -1,0 +1,72 @@
+"""One batch on its way to the target, and what became of it."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.batches import SEQUENCES
+from mmtool.kafka.wire.codes import DENIED, Code, name_of
+from mmtool.replication.driver.halt_retry import GRANT_IT, RAISE
+from mmtool.translation.types import DownstreamOffset
+
+if TYPE_CHECKING:
+    from mmtool.kafka.batches import ReadyBatch
+    from mmtool.kafka.wire.produce import ProducedPartition
+
+
+NOBODY_KNOWS = (Code.DUPLICATE_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID)
+"""The batch is there, or was, and the broker has forgotten where."""
+
+PERHAPS_APPENDED = (
+    Code.REQUEST_TIMED_OUT,
+    Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    Code.NOT_LEADER_OR_FOLLOWER,
+    Code.KAFKA_STORAGE_ERROR,
+)
+"""The leader has it, and followers may not: it may stay or go.
+
+A leader that has it, and loses its office or its disk while it waits for followers, says the same as one that never
+had it.
+"""
+
+
+def refusal(sent: Sent, answer: ProducedPartition, topic: str) -> str:
+    """What is said of a batch that ``topic`` of the target does not take, and what helps where that is known."""
+    if answer.error_code in DENIED:
+        return f"WRITE on target topic {topic} {GRANT_IT}"
+    where = f"the target refuses the batch at upstream offset {sent.batch.upstream_start}"
+    why = f"{where}: {name_of(answer.error_code)} {answer.message}".rstrip()
+    if answer.error_code != Code.INVALID_TIMESTAMP:
+        return why
+    return (
+        f"{why}: raise message.timestamp.before.max.ms or .after.max.ms of the target topic (before Kafka 4.0"
+        f" .difference.max.ms as well), or set {RAISE}"
+    )
+
+
+class Fate(Enum):
+    """What became of one produce request."""
+
+    PENDING = auto()
+    APPENDED = auto()
+    MISSING = auto()  # no answer, or one that says no, or later
+    AGAIN = auto()  # missing, and every other answer is in: may be sent again
+
+
+class Sent:
+    """A batch with its sequence, from the first try until the target acknowledged it."""
+
+    __slots__ = ("base_offset", "batch", "fate", "sequence", "unsure")
+
+    def __init__(self, batch: ReadyBatch, sequence: int) -> None:
+        self.batch = batch
+        self.sequence = sequence
+        self.fate = Fate.PENDING
+        self.unsure = False  # whether it may be on the target without our knowing
+        self.base_offset = DownstreamOffset(0)
+
+    @property
+    def next_sequence(self) -> int:
+        """Of the batch behind this one; it wraps as the broker's does."""
+        return (self.sequence + self.batch.record_count) % SEQUENCES

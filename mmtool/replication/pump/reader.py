@@ -1,0 +1,324 @@
+"""The source side of a pump: long polls to each broker, over the partitions that have room."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.kafka.batches import producer_ids
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import RETRY_SAME_LEADER, Code, name_of
+from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
+from mmtool.plan.records.documents import State
+from mmtool.plan.records.identity import PRODUCERS_TOPIC
+from mmtool.plan.topics.retention import deleted_unmirrored
+from mmtool.replication.driver.halt_retry import GRANT_IT
+from mmtool.replication.pump.fetch_set import FETCH_BYTES, LEAST_FETCH, Followed
+from mmtool.replication.pump.open_transactions import HeldBack
+from mmtool.replication.pump.pending_replies import Unanswered
+from mmtool.replication.topics.presence import Presence, TopicWatch
+from mmtool.runtime.timeouts import came_within
+from mmtool.translation.types import TopicPartition, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.kafka.wire.fetch import FetchAnswer, FetchedPartition
+    from mmtool.replication.pump.budget import Account
+    from mmtool.replication.pump.mirror import PartitionMirror
+    from mmtool.replication.pump.pace import Pace
+    from mmtool.replication.topics.origins import Origins
+
+_MAX_WAIT_MS = 500
+_WAIT_BESIDE_FULL_MS = 20  # some partition is full and may have room any moment: do not sleep on the others
+_LONG_SECONDS = 5.0  # a broker answers within half a second, with or without records
+_PAUSE_SECONDS = 0.1
+_CONNECTIONS = 2
+
+Connection = tuple[int, int]
+"""A broker, and which of the connections to it."""
+
+
+class SourceReader:
+    """Reads one flow's partitions and hands them over as they come.
+
+    Args:
+        cluster: The source.
+        mirrors: What to read.
+        budget: What the flow may hold of what the pump may.
+        pace: How fast the flow may be read.
+        fetched: Called for each mirror that has new batches, or a new state.
+        continue_on_loss: Whether a range that the source deleted unread is passed over, or halts.
+        origins: Where origin decides what is mirrored: told of every batch before a mirror sees it.
+    """
+
+    def __init__(
+        self,
+        cluster: WireCluster,
+        mirrors: Iterable[PartitionMirror],
+        budget: Account,
+        pace: Pace,
+        fetched: Callable[[PartitionMirror], None],
+        *,
+        read_committed: bool,
+        continue_on_loss: bool,
+        origins: Origins | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._mirrors = list(mirrors)
+        self._budget = budget
+        self._pace = pace
+        self._fetched = fetched
+        self._read_committed = read_committed
+        self._continue_on_loss = continue_on_loss
+        self._origins = origins
+        self._by_place: dict[tuple[str, int], PartitionMirror] = {
+            (key, m.assignment.partition): m
+            for m in self._mirrors
+            for key in (m.assignment.topic, m.assignment.topic_id)
+        }
+        self._hold_limit = max(1 << 20, min(FETCH_BYTES, budget.limit // max(len(self._mirrors), 1)))
+        self._share = budget.limit // (4 * max(len(self._mirrors), 1))
+        self._followed: dict[Connection, Followed] = {}
+        self._watch = TopicWatch()
+        self._held = HeldBack(cluster)
+        self._unanswered: Unanswered[Connection] = Unanswered()
+        self._room = asyncio.Event()
+        self._stale = True
+        self._unled: list[PartitionMirror] = []
+
+    def has_room(self) -> None:
+        """Some mirror got rid of bytes: it may want more."""
+        self._room.set()
+
+    def heard_ms(self, now_ms: int, now: float) -> int:
+        """Until when the source's ends are known: now, unless a broker has not answered for long.
+
+        Args:
+            now_ms: The time, in which it is told.
+            now: The same by the monotonic clock, which nobody sets: how long a broker has been silent is its word.
+        """
+        seconds = self._unanswered.seconds(self._unanswered.whom, now)
+        return now_ms - int(seconds * 1000) if seconds > _LONG_SECONDS else now_ms
+
+    def kept_waiting(self) -> dict[PartitionMirror, int]:
+        """Partitions whose leader on the source has owed an answer for long, and which broker that is."""
+        silent = {node for node, _ in self._unanswered.silent(time.monotonic())}
+        led = ((mirror, self._leader(mirror)) for mirror in self._mirrors if silent)
+        return {mirror: node for mirror, node in led if node in silent}
+
+    async def run(self) -> None:
+        """Reads until cancelled."""
+        tasks = [asyncio.create_task(self._held.run())] if self._read_committed else []
+        polled = set[Connection]()
+        try:
+            while True:
+                await self._look_up()
+                tasks += [asyncio.create_task(self._poll(one)) for one in self._followed.keys() - polled]
+                polled |= self._followed.keys()
+                for task in tasks:
+                    if task.done():
+                        task.result()
+                await asyncio.sleep(_PAUSE_SECONDS)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _look_up(self) -> None:
+        """Refreshes leaders when an answer said that they moved.
+
+        Of partitions that nobody leads no answer says that somebody does: they are asked about until then, alone. Many
+        thousand others cost an answer of half a megabyte each time, for as long as one broker stays away.
+        """
+        looked = self._mirrors if self._stale else self._unled
+        if not looked:
+            return
+        self._stale = False
+        try:
+            found = await self._cluster.refresh(m.assignment.topic for m in looked)
+        except ConnectionLostError:
+            self._stale = True
+            return
+        unled = []
+        for mirror in looked:
+            a = mirror.assignment
+            presence = self._watch.presence(a.topic, a.topic_id, found.get(a.topic))
+            if presence.is_gone:
+                what = f"topic {a.topic} {presence.value} on the source"
+                self._halt_behind(mirror, f"{what}: its mirror is left as it is")
+            elif presence is Presence.UNSEEN or self._leader(mirror) is None:
+                unled.append(mirror)
+        self._unled = unled
+        if looked is self._mirrors or len(unled) < len(looked):
+            self._spread()
+
+    def _spread(self) -> None:
+        """Gives each connection its mirrors: two to a broker, so that one asks while the other is being answered."""
+        by_connection: dict[Connection, list[PartitionMirror]] = {c: [] for c in self._followed}
+        of_node: dict[int, int] = defaultdict(int)
+        for mirror in self._mirrors:
+            node = self._leader(mirror)
+            if node is not None and mirror.state != State.HALTED:
+                by_connection.setdefault((node, of_node[node] % _CONNECTIONS), []).append(mirror)
+                of_node[node] += 1
+        for connection, mirrors in by_connection.items():
+            if connection not in self._followed:
+                self._followed[connection] = Followed(self._hold_limit, self._share)
+            self._followed[connection].follow(mirrors)
+
+    def _halt(self, mirror: PartitionMirror, reason: str) -> None:
+        if mirror.state != State.HALTED:
+            before = mirror.held_bytes
+            mirror.halt(reason)
+            self._budget.add(mirror.held_bytes - before)
+            self._fetched(mirror)
+
+    def _halt_behind(self, mirror: PartitionMirror, reason: str) -> None:
+        """What was read before is nowhere else any more: it goes first."""
+        if mirror.state != State.HALTED and not mirror.then_halt:
+            mirror.halt_behind(reason)
+            self._fetched(mirror)
+
+    def _leader(self, mirror: PartitionMirror) -> int | None:
+        return self._cluster.leader(mirror.assignment.topic, mirror.assignment.partition)
+
+    async def _poll(self, connection: Connection) -> None:
+        followed = self._followed[connection]
+        while True:
+            await self._pace.ready()
+            await self._budget.wait(LEAST_FETCH)
+            followed.refill()
+            if not followed.is_open:
+                self._unanswered.let_go(connection)
+                self._room.clear()
+                await came_within(_PAUSE_SECONDS, self._room.wait())
+                continue
+            await self._fetch(connection, followed)
+
+    async def _fetch(self, connection: Connection, followed: Followed) -> None:
+        scarce = self._budget.becomes_scarce()
+        room = min(self._budget.free, followed.least_wanted) if scarce else self._budget.plenty
+        reserved = self._pace.at_most(max(min(FETCH_BYTES, room), LEAST_FETCH))
+        throttled = self._pace.is_throttled
+        followed.allow(reserved if throttled else FETCH_BYTES, throttled=throttled, scarce=scarce)
+        request = followed.session.request(
+            max_wait_ms=_WAIT_BESIDE_FULL_MS if followed.has_full else _MAX_WAIT_MS,
+            max_bytes=reserved,
+            read_committed=self._read_committed,
+        )
+        node, number = connection
+        self._budget.add(reserved)
+        self._pace.under_way += 1
+        self._unanswered.asked(connection, time.monotonic())
+        try:
+            answer = await self._cluster.send(node, request, purpose=f"fetch-{number}")
+            if self._origins is not None:
+                await self._learn(self._origins, answer)
+        except ConnectionLostError:
+            followed.session.lost()
+            self._stale = True
+            await asyncio.sleep(_PAUSE_SECONDS)
+            return
+        finally:
+            self._budget.add(-reserved)
+            self._pace.under_way -= 1
+        self._unanswered.answered(connection, time.monotonic())
+        self._pace.quotas.note(self._cluster.alias, answer.throttle_ms)
+        if followed.session.answered(answer):
+            await self._take(answer, followed)
+        else:
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _learn(self, origins: Origins, answer: FetchAnswer) -> None:
+        """Where their batches come from; partitions of which nobody can tell it wait until somebody can."""
+        of_each = {(p.topic_id or p.topic, p.partition): producer_ids(p.records) for p in answer.partitions}
+        try:
+            await origins.learn(set().union(*of_each.values()))
+        except (UnreachableError, RefusedError) as error:
+            why = f"the origin of records is unknown: {error.message}"
+            if isinstance(error, NotAuthorisedError):
+                why = f"READ on topic {PRODUCERS_TOPIC} of {self._cluster.alias} {GRANT_IT}"
+            for place, ids in of_each.items():
+                if place in self._by_place and not origins.knows(ids):
+                    self._halt_behind(self._by_place[place], why)
+
+    async def _take(self, answer: FetchAnswer, followed: Followed) -> None:
+        now_ms = int(time.time() * 1000)
+        failed = False
+        outside: list[PartitionMirror] = []
+        for part in answer.partitions:
+            mirror = self._by_place.get((part.topic_id or part.topic, part.partition))
+            if mirror is None:
+                continue
+            if part.error_code == Code.NONE:
+                self._held.saw(mirror, part, now_ms)
+                held = mirror.offer(part, now_ms)
+                self._budget.add(held)
+                self._pace.took(held)
+                self._fetched(mirror)
+            elif part.error_code == Code.OFFSET_OUT_OF_RANGE:
+                outside.append(mirror)
+                continue
+            else:
+                failed = True
+                self._failed(mirror, part)
+            followed.was_read(mirror)
+        # all of them at once: one that has to wait would keep the others from being looked at
+        failed |= not all(await asyncio.gather(*map(self._out_of_range, outside)))
+        for mirror in outside:
+            followed.was_read(mirror)
+        if failed:
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _failed(self, mirror: PartitionMirror, part: FetchedPartition) -> None:
+        code = part.error_code
+        if code == Code.TOPIC_AUTHORIZATION_FAILED:
+            self._halt_behind(mirror, f"READ on source topic {mirror.assignment.topic} {GRANT_IT}")
+        elif code == Code.CORRUPT_MESSAGE:
+            self._halt_behind(mirror, f"the source's log is corrupt at offset {mirror.fetch_position}")
+        elif code not in RETRY_SAME_LEADER:
+            self._stale = True  # leadership, deletion or recreation: metadata tells which
+
+    async def _out_of_range(self, mirror: PartitionMirror) -> bool:
+        """The range was deleted unread, or the log was cut; False while that is not sure, or not told."""
+        try:
+            start, end = await self._bounds(mirror)
+        except ConnectionLostError:
+            self._stale = True
+            return False
+        position = mirror.fetch_position
+        if start <= position <= end:
+            return False
+        if position > end:
+            self._halt(mirror, f"the source's log ends at {end}, below position {position}: it was truncated")
+        elif mirror.untouched:
+            mirror.skip_to(UpstreamOffset(start))
+        elif self._continue_on_loss:
+            if mirror.frontier < position:
+                return False  # what was read before has to be there first: who begins anew would not find it
+            mirror.dirty = True
+            if not mirror.gaps.met(position, start):
+                return False
+            mirror.skip_to(UpstreamOffset(start))
+        else:
+            deleted = deleted_unmirrored(position, start)
+            way_on = "`mmtool.on.data.loss = continue` records the gap and continues"
+            self._halt_behind(mirror, f"{deleted}: {way_on}")
+        return True
+
+    async def _bounds(self, mirror: PartitionMirror) -> tuple[int, int]:
+        topic, partition = mirror.assignment.topic, mirror.assignment.partition
+        tp = TopicPartition(topic, partition)
+        bounds = []
+        for when in (EARLIEST, LATEST):
+            request = ListOffsetsRequest({tp: when}, read_committed=False)
+            listed = await self._cluster.send_to_leader(topic, partition, request, purpose="metadata")
+            if listed[tp].error_code != Code.NONE:
+                raise ConnectionLostError(name_of(listed[tp].error_code))
+            bounds.append(listed[tp].offset)
+        return bounds[0], bounds[1]

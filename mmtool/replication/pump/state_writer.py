@@ -1,0 +1,226 @@
+"""What a pump stores on the target each second: offset runs under the shards' claims, positions for watchers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.state.own_log import append, refused
+from mmtool.kafka.state.own_records import own_batches
+from mmtool.kafka.wire.codes import FENCED, Code, name_of
+from mmtool.kafka.wire.produce import ProducePartition
+from mmtool.plan.records.documents import PositionRecord
+from mmtool.plan.records.identity import runs_partition_of
+from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.replication.pump.report import tally_of
+from mmtool.replication.spark.executor import executor_name
+from mmtool.translation.block_codec import encode_block, encode_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mmtool.kafka.batches import ReadyBatch
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.replication.pump.gaps import Gaps
+    from mmtool.replication.pump.mirror import PartitionMirror
+    from mmtool.replication.pump.pace import Pace
+    from mmtool.replication.spark.assignment import FlowAssignment, ShardAssignment
+    from mmtool.translation.blocks import Block, BlockKey
+
+_REPEAT_POSITIONS_SECONDS = 10.0
+_PATIENCE_SECONDS = 45.0
+"""Longer than one request waits: a leader that hangs has a successor by then, and where a quota has silenced a
+connection for minutes the next one is heard."""
+
+
+class RunsBook:
+    """Stores the blocks of one flow's partitions on its offset-runs topic.
+
+    Each shard's blocks are written under the shard's own claim, so an owner that was replaced can no more
+    overwrite them than it can append records.
+
+    A. Blocks of a shard are stored in the order in which they were taken, or the pump stops.
+    B. No write follows one that failed or was cut off in the middle. Nobody knows what that one left: the blocks it
+       held would be missing, and the next write, numbered alike, would pass for its repetition.
+    """
+
+    def __init__(
+        self, cluster: WireCluster, flow: FlowAssignment, mirrors: Iterable[PartitionMirror]
+    ) -> None:
+        self._cluster = cluster
+        self._flow = flow
+        self._mirrors: dict[int, list[PartitionMirror]] = defaultdict(list)
+        for mirror in mirrors:
+            self._mirrors[mirror.shard.shard].append(mirror)
+        self.sequences = {shard.shard: shard.runs_sequence for shard in flow.shards}
+        self._cut_off = False
+
+    async def flush(self) -> None:
+        """Stores every block that changed since the last flush.
+
+        Raises:
+            FencedError: another owner claimed a shard.
+            InDoubtError: an earlier flush did not come to its end.
+            UnreachableError: the target did not take them for a minute.
+        """
+        if self._cut_off:
+            raise InDoubtError("offset runs: an earlier write did not complete")
+        self._cut_off = True
+        by_partition: dict[int, list[tuple[ShardAssignment, list[ReadyBatch]]]] = defaultdict(list)
+        for shard in self._flow.shards:
+            if batches := self._changed(shard):
+                by_partition[runs_partition_of(shard.shard)].append((shard, batches))
+        await asyncio.gather(*(self._store(work) for work in by_partition.values()))
+        for mirrors in self._mirrors.values():
+            for mirror in mirrors:
+                mirror.stored()
+        self._cut_off = False
+
+    def _changed(self, shard: ShardAssignment) -> list[ReadyBatch]:
+        now_ms = int(time.time() * 1000)
+        records = [
+            (encode_key(block.key), encode_block(block))
+            for mirror in self._mirrors[shard.shard]
+            for block in mirror.take_blocks()
+        ]
+        return own_batches(records, now_ms)
+
+    async def _store(self, work: list[tuple[ShardAssignment, list[ReadyBatch]]]) -> None:
+        for shard, batches in work:
+            numbered = replace(shard, runs_sequence=self.sequences[shard.shard])
+            stored = await _append_runs(self._cluster, self._flow.identity, numbered, batches)
+            self.sequences[shard.shard] = stored.runs_sequence
+
+
+async def store_blocks(
+    cluster: WireCluster,
+    identity: FlowIdentity,
+    shard: ShardAssignment,
+    blocks: Iterable[Block],
+    *,
+    struck_out: Iterable[BlockKey] = (),
+) -> ShardAssignment:
+    """Stores blocks of one shard under its claim, and strikes others out; the shard with its next number.
+
+    Raises:
+        FencedError: another owner claimed the shard.
+        UnreachableError: the target did not take them for a minute.
+    """
+    records: list[tuple[bytes, bytes | None]] = [(encode_key(key), None) for key in struck_out]
+    records += [(encode_key(block.key), encode_block(block)) for block in blocks]
+    return await store_records(cluster, identity, shard, records)
+
+
+async def store_records(
+    cluster: WireCluster,
+    identity: FlowIdentity,
+    shard: ShardAssignment,
+    records: Iterable[tuple[bytes, bytes | None]],
+) -> ShardAssignment:
+    """The same for bare records of the shard's partition of the runs topic, readable or not."""
+    batches = own_batches(records, int(time.time() * 1000))
+    return await _append_runs(cluster, identity, shard, batches)
+
+
+async def _append_runs(
+    cluster: WireCluster, identity: FlowIdentity, shard: ShardAssignment, batches: Iterable[ReadyBatch]
+) -> ShardAssignment:
+    topic, partition = identity.runs_topic, runs_partition_of(shard.shard)
+    for batch in batches:
+        batch.stamp(shard.producer_id, shard.epoch, shard.runs_sequence)
+        topic_id = cluster.topic_id(topic)
+        if topic_id is None:
+            topic_id = (await cluster.refresh([topic]))[topic].topic_id
+        entry = ProducePartition(topic, topic_id, partition, batch.payload)
+        code = await append(cluster, entry, _PATIENCE_SECONDS)
+        if code in FENCED:
+            raise FencedError(f"offset runs: {name_of(code)}")
+        if code in (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID):
+            raise InDoubtError(f"offset runs: {name_of(code)}")
+        if code not in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
+            cluster.check_denied(code, f"WRITE on topic {topic}")
+            raise refused(cluster, topic, code)
+        shard = replace(shard, runs_sequence=shard.runs_sequence + batch.record_count)
+    return shard
+
+
+class PositionsBook:
+    """Writes where each partition stands into the control topic, for progress, status, lag and the throttle."""
+
+    def __init__(
+        self, cluster: WireCluster, flow: FlowAssignment, mirrors: Iterable[PartitionMirror], pace: Pace
+    ) -> None:
+        self._cluster = cluster
+        self._flow = flow
+        self._mirrors = list(mirrors)
+        self._pace = pace
+        self._repeat_at = 0.0
+
+    async def flush(self, heard_ms: int, waiting: Mapping[PartitionMirror, str]) -> None:
+        """Writes the positions that changed; now and then all of them, to show that the flow is alive.
+
+        Args:
+            heard_ms: Until when the source has told its ends: no position is truer than that.
+            waiting: The brokers that keep partitions waiting.
+        """
+        now = time.monotonic()
+        everything = now >= self._repeat_at
+        if everything:
+            self._repeat_at = now + _REPEAT_POSITIONS_SECONDS
+        use = self._pace.use()
+        records = [] if use is None else [(use.key, use.encode())]
+        told: list[tuple[Gaps, int]] = []
+        for mirror in self._mirrors:
+            mirror.note_lag(heard_ms)
+            if mirror.dirty or everything:
+                mirror.dirty = False
+                position = self._position(mirror, heard_ms, waiting.get(mirror, ""))
+                records.append((position.key, position.encode()))
+                told.append((mirror.gaps, position.gaps_end))
+        topic, topic_id = self._flow.identity.control_topic, self._flow.control_topic_id
+        batches = own_batches(records, int(time.time() * 1000))
+        codes = [
+            await append(
+                self._cluster, ProducePartition(topic, topic_id, 0, batch.payload), _PATIENCE_SECONDS
+            )
+            for batch in batches
+        ]
+        if not any(codes):
+            for gaps, end in told:
+                gaps.told = end
+
+    def _position(self, mirror: PartitionMirror, observed_ms: int, waits_for: str) -> PositionRecord:
+        a, tally = mirror.assignment, tally_of(mirror)
+        return PositionRecord(
+            owner=self._flow.owner,
+            topic=a.topic,
+            topic_id=a.topic_id,
+            partition=a.partition,
+            target_topic=a.target_topic,
+            upstream_position=mirror.frontier,
+            downstream_position=mirror.downstream_end,
+            source_end=mirror.source_end,
+            source_log_start=mirror.log_start,
+            records=tally.records,
+            mirrored_bytes=tally.bytes,
+            state=mirror.state,
+            reason=mirror.reason,
+            observed_ms=observed_ms,
+            behind_since_ms=mirror.behind_since_ms,
+            at_end_ms=mirror.at_end_ms,
+            dead_letters=tally.dead_letters,
+            foreign=tally.foreign,
+            foreign_end=tally.foreign_end,
+            gaps=tally.gaps,
+            gaps_end=tally.gaps_end,
+            latency=tally.latency,
+            latency_ms=tally.latency_ms,
+            slowed_by=self._pace.quotas.of if mirror.behind_since_ms else "",
+            waits_for=waits_for,
+            executor=executor_name(),
+            round=self._flow.round,
+        )

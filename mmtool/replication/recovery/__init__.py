@@ -1,0 +1,1 @@
+"""How a new owner finds where each mirror stands, and what it does about lost state."""

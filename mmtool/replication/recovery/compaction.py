@@ -1,0 +1,124 @@
+"""A vanished owner's last records, where compaction has been since: both logs are read again, with all they hold."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from mmtool.kafka.batches import SEQUENCES
+from mmtool.kafka.batches.records import read_columns
+from mmtool.kafka.wire.scan import read_range
+from mmtool.replication.flow_state.record_prints import RecordPrints
+from mmtool.translation.compacted_tail import Appended, Remains, match_remains
+from mmtool.translation.known import UNKNOWN, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.translation.answers import TargetLog
+    from mmtool.translation.blocks import Block, WriterState
+    from mmtool.translation.compacted_tail import FoundTail
+    from mmtool.translation.runs import Offsets
+    from mmtool.translation.types import TopicId
+
+
+class SourceRemains(NamedTuple):
+    """What is left of the source behind the last stored block.
+
+    Attributes:
+        cluster: Where it lies.
+        begin: The block's frontier, or where the log begins by now.
+        counts: Where the first record may lie that was mirrored; below it every offset is gone.
+        views: What the flow carries from there on, as far as the tail may reach.
+    """
+
+    cluster: WireCluster
+    begin: int
+    counts: int
+    views: Sequence[BatchView]
+
+
+async def match_compacted(
+    source: SourceRemains,
+    target: WireCluster,
+    block: Block,
+    tail: Sequence[BatchView],
+    target_topic_id: TopicId,
+    bounds: TargetLog,
+) -> FoundTail | None:
+    """See `match_remains`.
+
+    Args:
+        source: What may have been mirrored.
+        target: Where ``tail`` lies.
+        block: The last stored one.
+        tail: This flow's batches on the target behind the block.
+        target_topic_id: The target topic's own id.
+        bounds: The target partition's log.
+
+    Raises:
+        BatchError: A batch cannot be read.
+        ConnectionLostError: A log cannot be read.
+    """
+    about, start = block.about, block.tail.upstream_frontier
+    stop = source.views[-1].header.next_offset if source.views else source.begin
+    here, there = RecordPrints(), RecordPrints()
+    begin = max(bounds.log_start, block.tail.known_to)
+    for view in source.views:
+        here.take(view, source.counts)
+    for view in tail:
+        there.take(view, begin)
+    timed = there.keeps_time  # a topic with LogAppendTime has other times than its source
+    on_source = await _present(
+        source.cluster, (about.source_topic, about.topic_id, about.partition), source.begin, stop
+    )
+    on_source = on_source[np.searchsorted(on_source, source.counts) :]
+    on_target = await _present(
+        target, (about.target_topic, target_topic_id, about.partition), begin, bounds.log_end
+    )
+    left = Remains(begin, bounds.log_end, there.logged(timed=timed), on_target)
+    return match_remains(
+        Remains(start, stop, here.logged(timed=timed), on_source),
+        left,
+        _appended(tail, block.tail.writer, left),
+    )
+
+
+async def _present(cluster: WireCluster, place: tuple[str, TopicId, int], start: int, stop: int) -> Offsets:
+    """Offsets of all that a log holds there: aborted records, markers and others' records as well."""
+    topic, topic_id, partition = place
+    found = array("q")
+    async for view in read_range(cluster, topic, topic_id, partition, start, stop, read_committed=False):
+        header = view.header
+        if header.record_count == header.last_offset_delta + 1:
+            found.extend(range(header.base_offset, header.next_offset))
+        elif header.record_count:
+            found.extend(read_columns(view).offsets)
+    return np.array(found, dtype=np.int64)
+
+
+def _appended(tail: Sequence[BatchView], writer: WriterState | Unknown, there: Remains) -> Appended:
+    """Batches are numbered: how many are gone between two of them, where no owner has begun anew in between."""
+    places: list[int | Unknown] = []
+    doubts: list[int] = []
+    end = there.start
+    last = None if writer is UNKNOWN else (writer.producer_id, writer.epoch, writer.next_sequence)
+    for view in tail:
+        header = view.header
+        begin = max(header.base_offset, there.start)
+        if there.gone(end, begin):
+            if last is None or last[:2] != (header.producer_id, header.producer_epoch):
+                doubts.append(len(places))
+            else:
+                places += [UNKNOWN] * ((header.base_sequence - last[2]) % SEQUENCES)
+        places += range(begin, header.next_offset)
+        end = header.next_offset
+        following = (header.base_sequence + header.last_offset_delta + 1) % SEQUENCES
+        last = (header.producer_id, header.producer_epoch, following)
+    if there.gone(end, there.end):
+        doubts.append(len(places))
+    return Appended(places, doubts)

@@ -1,0 +1,58 @@
+"""What somebody else wrote into a mirror behind the books of an owner that died, as the next one finds it.
+
+The books pass that at once, so that no pump meets it. It is on the control topic before: who is killed there leaves
+either books that end before it, or the word of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.state.state_log import read_control
+from mmtool.replication.control.control_follower import position_by_books
+from mmtool.replication.ownership.internal_topics import write_documents
+from mmtool.runtime.threads import in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mmtool.plan.records.documents import PositionRecord
+    from mmtool.replication.driver.context import FlowContext
+    from mmtool.replication.ownership.owned_state import Place
+    from mmtool.translation.blocks import Block
+
+
+async def told_of_others(
+    flow: FlowContext, blocks: Mapping[Place, Block], others: Mapping[Place, list[range]]
+) -> dict[Place, PositionRecord]:
+    """Adds what is new of it to the positions on the control topic; those positions.
+
+    Not where topics keep their names: there others may write.
+
+    Args:
+        flow: The flow, whose shards are claimed.
+        blocks: The books, brought up to what the target holds.
+        others: By partition, offsets behind the books as they were stored.
+
+    Raises:
+        UnreachableError, NotAuthorisedError, MmtoolError: the control topic cannot be read, or not be written.
+    """
+    found = {place: ranges for place, ranges in others.items() if ranges}
+    if not found or flow.settings.keeps_names:
+        return {}
+    control = await in_thread(read_control, flow.settings.target, flow.identity)
+    before = {place: control.written_position(*place) or position_by_books(blocks[place]) for place in found}
+    told = {place: with_others(before[place], ranges) for place, ranges in found.items()}
+    told = {place: position for place, position in told.items() if position != before[place]}
+    await write_documents(flow, flow.identity.control_topic, told.values())
+    return told
+
+
+def with_others(position: PositionRecord, others: Iterable[range]) -> PositionRecord:
+    """Counts what lies behind the last offset that was counted before."""
+    counted, end = position.foreign, position.foreign_end
+    for one in others:
+        counted += max(one.stop - max(one.start, end), 0)
+        end = max(end, one.stop)
+    return replace(position, foreign=counted, foreign_end=end)

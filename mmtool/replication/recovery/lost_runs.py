@@ -1,0 +1,78 @@
+"""Offset runs that are gone although their flow has mirrored: with their topic, or by somebody's tombstones.
+
+To begin such partitions again would mirror every record a second time, or, with ``mmtool.start = latest``, leave out
+what came meanwhile. What shows it are the positions, which stand in another topic.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.errors import RefusedError
+from mmtool.kafka.wire.codes import Code
+from mmtool.plan.records.documents import State
+from mmtool.plan.words import counted
+from mmtool.replication.recovery.state_loss import REBUILD
+from mmtool.replication.topics.presence import gone_for_good
+from mmtool.translation.types import TopicId
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from mmtool.plan.records.documents import PositionRecord
+    from mmtool.replication.driver.context import FlowContext
+
+
+async def refuse_lost_runs(
+    flow: FlowContext,
+    positions: Mapping[tuple[str, int], PositionRecord],
+    blocks: Collection[tuple[str, int]],
+) -> None:
+    """Refuses to mirror what is mirrored already, and not known any more: as `lost_runs`.
+
+    Raises:
+        RefusedError: there are some.
+    """
+    if lost := await lost_runs(flow, positions, blocks):
+        first = min(lost.values(), key=lambda position: (position.topic, position.partition))
+        raise RefusedError(
+            f"{flow.identity.name}: the offset runs of {counted(len(lost), 'partition')} are lost, for example of"
+            f" {first.topic}-{first.partition}, mirrored up to offset {first.upstream_position}:"
+            f" topic {flow.identity.runs_topic} on {flow.target.alias} was deleted or emptied",
+            remedy=REBUILD,
+            code="runs_lost",
+        )
+
+
+async def lost_runs(
+    flow: FlowContext,
+    positions: Mapping[tuple[str, int], PositionRecord],
+    blocks: Collection[tuple[str, int]],
+) -> dict[tuple[str, int], PositionRecord]:
+    """What was mirrored, and is not known any more, though both clusters have its topic.
+
+    Whether the file matches it or not: it may match it again. A pump stores a partition's first block before its first
+    position, and ``flow forget`` strikes out both.
+
+    Args:
+        flow: Whose.
+        positions: What the flow has on record, by topic id and partition.
+        blocks: The partitions whose offset runs are there.
+    """
+    without = {place: p for place, p in positions.items() if place not in blocks and was_mirrored(p)}
+    if not without:
+        return {}
+    there = await flow.target.refresh({p.target_topic for p in without.values()})
+    gone = await gone_for_good(flow.source, {(p.topic, TopicId(p.topic_id)) for p in without.values()})
+    return {
+        place: p
+        for place, p in without.items()
+        if p.target_topic in there
+        and there[p.target_topic].error_code == Code.NONE
+        and (p.topic, p.topic_id) not in gone
+    }
+
+
+def was_mirrored(position: PositionRecord) -> bool:
+    """Whether records of it are on the target, as far as its pump has told."""
+    return position.downstream_position > 0 and position.state is not State.STARTING

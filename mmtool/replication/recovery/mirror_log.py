@@ -1,0 +1,105 @@
+"""What the target's log of one partition holds behind the stored books, read once, behind the fence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.kafka.wire.scan import read_range
+from mmtool.replication.pump.truncation import target_cut
+from mmtool.translation.blocks import MirroredTo
+from mmtool.translation.types import DownstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Container
+
+    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.translation.answers import TargetLog
+    from mmtool.translation.blocks import MirroredPartition, Tail
+    from mmtool.translation.types import TopicId
+
+_GROWN = 1000
+"""How far back of a cut log is read to tell where it was cut: in offsets."""
+
+
+class DivergedError(Exception):
+    """Source and target disagree on what was mirrored; the message says where and what can be done."""
+
+
+class Behind(NamedTuple):
+    """What lies behind the stored books.
+
+    Attributes:
+        ours: Batches that were appended under our producer ids, any epoch of them.
+        others: Offsets that somebody else wrote, markers of their transactions among them.
+    """
+
+    ours: list[BatchView]
+    others: list[range]
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorLog:
+    """The target's log of a mirrored partition.
+
+    Attributes:
+        bounds: Behind the fence.
+        ours: Every producer id that the partition was ever mirrored under.
+    """
+
+    target: WireCluster
+    about: MirroredPartition
+    topic_id: TopicId
+    bounds: TargetLog
+    ours: Container[int]
+
+    def _read(self, start: int, stop: int) -> AsyncIterator[BatchView]:
+        """All batches, markers and whatever others wrote among them."""
+        topic, partition = self.about.downstream
+        begin = max(self.bounds.log_start, start)
+        return read_range(self.target, topic, self.topic_id, partition, begin, stop, read_committed=False)
+
+    def _is_ours(self, view: BatchView) -> bool:
+        return view.header.producer_id in self.ours and not view.header.is_control
+
+    async def behind(self, booked: Tail) -> Behind:
+        """What was appended since.
+
+        The log may have been cut and have grown again since, if only by the markers of fences: whatever lies in the
+        place of the last record that is booked has to be ours. Where cleaners took it, nothing does.
+
+        Raises:
+            DivergedError: it is not.
+        """
+        end, known_to = booked.downstream_end, booked.known_to
+        last = end.position - 1 if isinstance(end, MirroredTo) else known_to
+        behind = Behind([], [])
+        async for view in self._read(last, self.bounds.log_end):
+            header = view.header
+            is_new = header.next_offset > known_to
+            if is_new and header.producer_id not in self.ours:
+                _add(behind.others, max(header.base_offset, known_to), header.next_offset)
+            if self._is_ours(view):
+                if is_new:
+                    behind.ours.append(view)
+            elif header.base_offset <= last < min(known_to, header.next_offset):
+                at = await self.cut_at(DownstreamOffset(header.next_offset))
+                raise DivergedError(target_cut(self.about, at, known_to))
+        return behind
+
+    async def cut_at(self, end: DownstreamOffset) -> DownstreamOffset:
+        """Where a log was cut that has grown to ``end`` by markers or others' records; `_GROWN` below at most."""
+        views = [view async for view in self._read(end - _GROWN, end)]
+        for view in reversed(views):
+            if self._is_ours(view):
+                break
+            end = DownstreamOffset(view.header.base_offset)
+        return end
+
+
+def _add(ranges: list[range], start: int, stop: int) -> None:
+    """A log that somebody else filled is one range, however many batches that were."""
+    if ranges and ranges[-1].stop == start:
+        start = ranges.pop().start
+    ranges.append(range(start, stop))

@@ -1,0 +1,336 @@
+"""Where a mirror really stands after its owner vanished: asked of the target's log, checked against the source.
+
+The stored offset runs are at most a second old. Behind them the target may hold records that were appended and
+never booked. They carry our producer id, so they are counted, and as many surviving source records are walked
+beside them and compared. When both agree, the walk itself is the missing piece of the offset runs, and nothing is
+lost or sent twice. Where compaction has been at one of them since, what is left is matched. When they do not agree,
+the partition halts: it is never guessed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.kafka.batches import BatchError, same_records
+from mmtool.kafka.wire.cluster import (
+    PATIENCE_SECONDS,
+    ConnectionLostError,
+    OutOfRangeError,
+    UnreadableLogError,
+)
+from mmtool.kafka.wire.offsets import EARLIEST, LATEST
+from mmtool.kafka.wire.scan import list_offsets, read_range
+from mmtool.plan.topics.facts import BEGIN_AGAIN
+from mmtool.replication.pump.truncation import target_cut
+from mmtool.replication.recovery.compaction import SourceRemains, match_compacted
+from mmtool.replication.recovery.mirror_log import DivergedError, MirrorLog
+from mmtool.replication.topics.presence import TopicWatch
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.recorder import MapRecorder
+from mmtool.translation.types import UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Sequence
+
+    from mmtool.kafka.batches import BatchView, Comparison, MatchedRange
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.replication.topics.origins import Origins
+    from mmtool.translation.answers import TargetLog
+    from mmtool.translation.blocks import Block, MirroredPartition
+    from mmtool.translation.runs import Run
+    from mmtool.translation.types import TopicId, TopicPartition
+
+
+class _Found(NamedTuple):
+    """The missing piece of the runs, and where the mirror goes on behind it."""
+
+    runs: Iterable[MatchedRange | Run]
+    frontier: UpstreamOffset
+
+
+class SourceAwayError(ConnectionLostError):
+    """What a dead owner left unbooked has nothing to be compared with now: the source partition's leader is away."""
+
+
+class Resumed(NamedTuple):
+    """What is known of a partition again.
+
+    Attributes:
+        recorder: Its books, brought up to what the target holds.
+        others: Offsets behind the stored books that somebody else wrote.
+    """
+
+    recorder: MapRecorder
+    others: list[range]
+
+
+class GoneError(DivergedError):
+    """The mirror, or what it is of, is another topic by now or none: nothing ever follows there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The source, and what of it the flow carries.
+
+    Attributes:
+        read_committed: Whether aborted records are passed over.
+        origins: What is left out by its origin; None where nothing is.
+        watch: Since when topics have been missing.
+        until: How long a leader that is away is waited for, on the loop's clock.
+    """
+
+    cluster: WireCluster
+    read_committed: bool
+    origins: Origins | None = None
+    watch: TopicWatch = field(default_factory=TopicWatch)
+    until: float = math.inf
+
+    async def offset(self, place: TopicPartition, when: int, *, read_committed: bool = False) -> int | None:
+        """The partition's offset at ``when`` (`list_offsets`); None where there is no such partition.
+
+        Raises:
+            ConnectionLostError: its leader does not answer.
+            NotAuthorisedError: without DESCRIBE on it.
+        """
+        seconds = min(max(self.until - asyncio.get_running_loop().time(), 0.0), PATIENCE_SECONDS)
+        asked = list_offsets(self.cluster, {place: when}, read_committed=read_committed, seconds=seconds)
+        try:
+            return (await asked).get(place)
+        except NotAuthorisedError:
+            raise
+        except UnreachableError as error:
+            raise ConnectionLostError(error.message) from error
+
+    async def why_gone(self, about: MirroredPartition) -> str:
+        """What became of the partition's topic, where no waiting brings it back; else empty.
+
+        Raises:
+            ConnectionLostError: no broker answers.
+            NotAuthorisedError: without DESCRIBE on it nobody can tell.
+        """
+        topic = about.source_topic
+        found = (await self.cluster.refresh([topic])).get(topic)
+        if found is not None:
+            self.cluster.check_denied(found.error_code, f"DESCRIBE on topic {topic}")
+        presence = self.watch.presence(topic, about.topic_id, found)
+        return f"topic {topic} {presence.value} on the source" if presence.is_gone else ""
+
+
+async def resume(
+    source: Upstream,
+    target: WireCluster,
+    block: Block,
+    target_topic_id: TopicId,
+    bounds: TargetLog,
+    ours: Container[int],
+    *,
+    unbooked: int | Unknown,
+) -> Resumed:
+    """The books of one partition, brought up to what the target holds.
+
+    Call it after the fence: nothing may be appended under our producer id while it reads.
+
+    Args:
+        source: Where the missing piece came from.
+        target: Where it went.
+        block: The last stored block.
+        target_topic_id: The target topic's own id.
+        bounds: The target partition's log, behind the fence.
+        ours: Every producer id that the partition was ever mirrored under: whose records are counted.
+        unbooked: Records that the target's leader remembered behind the stored ones, asked before the fence. It
+            matters only where the target has deleted the beginning of the tail.
+
+    Raises:
+        DivergedError: the two logs do not agree, or too much of one of them is gone.
+        SourceAwayError, ConnectionLostError: a log could not be read now; asked again, it may.
+    """
+    recorder = MapRecorder.resume(block)
+    about, stored_end = block.about, block.tail.known_to
+    log_start, log_end = bounds.log_start, bounds.log_end
+    mirror = MirrorLog(target, about, target_topic_id, bounds, ours)
+    if log_end < stored_end:
+        raise DivergedError(target_cut(about, await mirror.cut_at(log_end), stored_end))
+    tail, others = await mirror.behind(block.tail)
+    if log_start > stored_end and not _is_whole(block, tail, unbooked):
+        raise DivergedError(
+            f"target {about.target_topic}-{about.partition} deleted offsets {stored_end} to {log_start - 1}"
+            f" before they were recorded: delete that topic and {BEGIN_AGAIN}"
+        )
+    found = await _walk(source, target, block, tail, target_topic_id, bounds)
+    for piece in found.runs:
+        writer = block.tail.writer
+        if writer is UNKNOWN:
+            raise AssertionError("a stored block names its writer before the first record is sent")
+        recorder.appended(piece.upstream_start, piece.downstream_start, piece.count, writer=writer)
+    if found.frontier > recorder.tail.upstream_frontier:
+        recorder.passed(found.frontier)
+    recorder.checked(log_end)
+    return Resumed(recorder, others)
+
+
+def _is_whole(block: Block, tail: Sequence[BatchView], unbooked: int | Unknown) -> bool:
+    """Whether nothing of ours was among the records that the target has already deleted."""
+    writer = block.tail.writer
+    if not tail:
+        return unbooked == 0
+    first = tail[0].header
+    return (
+        writer is not UNKNOWN
+        and (first.producer_id, first.producer_epoch) == (writer.producer_id, writer.epoch)
+        and first.base_sequence == writer.next_sequence
+    )
+
+
+async def _walk(
+    source: Upstream,
+    target: WireCluster,
+    block: Block,
+    tail: Sequence[BatchView],
+    target_topic_id: TopicId,
+    bounds: TargetLog,
+) -> _Found:
+    """What the tail holds, matched with the source's surviving records one by one."""
+    about, frontier = block.about, block.tail.upstream_frontier
+    if not tail:
+        return _Found((), frontier)
+    count = sum(view.header.last_offset_delta + 1 for view in tail)
+    try:
+        stop = await _end(source, about)
+        begin, views = await _still_there(source, about, frontier, count, stop)
+        firsts = _firsts(frontier, begin, views)
+        compared = [
+            same_records(views, first, tail, count, target_position=block.tail.known_to) for first in firsts
+        ]
+        found = [_all_of(comparison) for comparison in _telling(compared, frontier, begin, views, tail)]
+        if not found:
+            # batches that are gone altogether are not in that count: no more were appended than there are offsets
+            views = await surviving(source, about, begin, bounds.log_end - block.tail.known_to, stop)
+            firsts = firsts[:1] if compared[0].is_complete else firsts
+            known = [SourceRemains(source.cluster, begin, first, views) for first in firsts]
+            matched = [await match_compacted(k, target, block, tail, target_topic_id, bounds) for k in known]
+            found = [_Found(one.runs, one.frontier) for one in matched if one is not None]
+    except (BatchError, UnreadableLogError) as error:
+        raise _incomparable(about, error) from error
+    except ConnectionLostError as error:
+        # a broker that is away for a moment has nothing to say about what was mirrored
+        if why := await source.why_gone(about):
+            raise _gone(about, why) from error
+        raise SourceAwayError(str(error)) from error
+    if len({one.frontier for one in found}) != 1:
+        alike = f"alike, after the records deleted below {begin}" if compared[0].is_complete else None
+        raise DivergedError(_difference(block, compared[0].compared, count, compared[0].difference or alike))
+    return found[0]
+
+
+def _firsts(
+    frontier: UpstreamOffset, begin: UpstreamOffset, views: Sequence[BatchView]
+) -> list[UpstreamOffset]:
+    """Where the first record that was mirrored may lie.
+
+    A batch in whose middle the log begins by now still shows what was below, which may have been deleted before it was
+    read.
+    """
+    is_cut = frontier < begin and len(views) > 0 and views[0].header.base_offset < begin
+    return [frontier, begin] if is_cut else [frontier]
+
+
+def _telling(
+    compared: Sequence[Comparison],
+    frontier: UpstreamOffset,
+    begin: UpstreamOffset,
+    views: Sequence[BatchView],
+    tail: Sequence[BatchView],
+) -> Sequence[Comparison]:
+    """Of the comparisons from each of `_firsts` on, the one that tells what was mirrored.
+
+    Of records alike those behind deleted ones would pass for these: that takes a look at what is gone. A batch that was
+    mirrored whole was there.
+    """
+    as_if_all_were_there, *as_if_cut = compared
+    if not as_if_all_were_there.is_complete:
+        return [comparison for comparison in as_if_cut if comparison.is_complete]
+    if begin == frontier:
+        return [as_if_all_were_there]
+    is_whole = tail[0].header.last_offset_delta == views[0].header.last_offset_delta
+    is_told = is_whole or all(comparison.difference for comparison in as_if_cut)
+    return [as_if_all_were_there] if is_told and views[0].header.base_offset <= frontier else []
+
+
+def _all_of(comparison: Comparison) -> _Found:
+    last = comparison.matched[-1]
+    return _Found(comparison.matched, UpstreamOffset(last.upstream_start + last.count))
+
+
+async def _end(source: Upstream, about: MirroredPartition) -> int:
+    """Where the source ends, of what the flow carries. Of a partition that is gone no leader is waited for."""
+    place = about.upstream
+    if source.cluster.leader(*place) is None and (why := await source.why_gone(about)):
+        raise _gone(about, why)
+    end = await source.offset(place, LATEST, read_committed=source.read_committed)
+    if end is None:
+        raise ConnectionLostError(f"{place} of {source.cluster.alias} is not there")
+    return end
+
+
+async def _still_there(
+    source: Upstream, about: MirroredPartition, frontier: UpstreamOffset, count: int, stop: int
+) -> tuple[UpstreamOffset, list[BatchView]]:
+    """`surviving` from the frontier on, or from where the source begins by now: retention may have passed that."""
+    try:
+        return frontier, await surviving(source, about, frontier, count, stop)
+    except OutOfRangeError:
+        begin = UpstreamOffset(max(frontier, await source.offset(about.upstream, EARLIEST) or 0))
+        return begin, await surviving(source, about, begin, count, stop)
+
+
+async def surviving(
+    source: Upstream, about: MirroredPartition, start: UpstreamOffset, count: int, stop: int
+) -> list[BatchView]:
+    """Batches of the source that hold ``count`` records from ``start`` on, where it has as many below ``stop``.
+
+    Raises:
+        ConnectionLostError: the range cannot be read.
+    """
+    views: list[BatchView] = []
+    held = 0
+    reading = read_range(
+        source.cluster,
+        about.source_topic,
+        about.topic_id,
+        about.partition,
+        start,
+        stop,
+        read_committed=source.read_committed,
+    )
+    async for view in reading:
+        if not source.read_committed and view.header.is_control:
+            continue
+        origins, producer_id = source.origins, view.header.producer_id
+        if origins is not None and await origins.leaves_out(about.source_topic, producer_id):
+            continue
+        views.append(view)
+        held += view.header.record_count - max(start - view.header.base_offset, 0)
+        if held >= count + view.header.record_count:
+            break
+    return views
+
+
+def _incomparable(about: MirroredPartition, why: object) -> DivergedError:
+    return DivergedError(f"{about.upstream} cannot be compared: {why}")
+
+
+def _gone(about: MirroredPartition, why: str) -> GoneError:
+    return GoneError(str(_incomparable(about, why)))
+
+
+def _difference(block: Block, compared: int, count: int, difference: object) -> str:
+    about = block.about
+    where = (
+        f"{about.source_topic}-{about.partition}: diverged: of {count} records that the target holds after"
+    )
+    where += f" upstream offset {block.tail.upstream_frontier} the source has {compared}"
+    return f"{where} ({difference})" if difference else where

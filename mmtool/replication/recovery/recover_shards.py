@@ -1,0 +1,173 @@
+"""Every partition of the shards in doubt, brought up to what the target's log holds; each as `resume` says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.state.claims import all_or_none
+from mmtool.kafka.state.unrecorded import count_unbooked
+from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
+from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.offsets import EARLIEST
+from mmtool.kafka.wire.scan import list_offsets, log_bounds
+from mmtool.plan.records.identity import shard_of
+from mmtool.plan.topics.facts import BEGIN_AGAIN
+from mmtool.replication.pump.state_writer import store_blocks
+from mmtool.replication.recovery.foreign_records import told_of_others
+from mmtool.replication.recovery.mirror_log import DivergedError
+from mmtool.replication.recovery.recover_partition import GoneError, SourceAwayError, Upstream, resume
+from mmtool.replication.topics.origins import Origins
+from mmtool.replication.topics.presence import gone_for_good
+from mmtool.translation.answers import TargetLog
+from mmtool.translation.blocks import WriterState
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import DownstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Container, Mapping
+
+    from mmtool.kafka.state.claims import Claim
+    from mmtool.replication.driver.context import FlowContext
+    from mmtool.replication.ownership.owned_state import Place, Standing
+    from mmtool.replication.recovery.recover_partition import Resumed
+    from mmtool.translation.blocks import Block
+    from mmtool.translation.known import Unknown
+    from mmtool.translation.types import TopicId, TopicPartition
+
+_RESUMES_AT_ONCE = 8
+_LEADER_SECONDS = 60.0
+"""A leader that died with the last owner has a successor long before."""
+_SOURCE_SECONDS = 15.0
+"""No longer, together, for partitions of the source that nobody leads: the others are to go on."""
+COMPARED_LATER = "the last owner's unrecorded records are compared when the partition has a leader"
+
+
+async def ask_unbooked(flow: FlowContext, blocks: Collection[Block]) -> dict[TopicPartition, int | Unknown]:
+    """For partitions whose target has deleted the place behind the stored runs: what its leader remembers."""
+    ends = {b.about.downstream: b for b in blocks}
+    starts = await list_offsets(flow.target, dict.fromkeys(ends, EARLIEST), read_committed=False)
+    return {
+        tp: await count_unbooked(flow.target, block)
+        for tp, block in ends.items()
+        if starts.get(tp, 0) > block.tail.known_to
+    }
+
+
+async def resume_all(
+    flow: FlowContext,
+    standing: Standing,
+    claims: Mapping[int, Claim],
+    ours: Container[int],
+    in_doubt: Collection[int],
+    count: int,
+    unbooked: Mapping[TopicPartition, int | Unknown],
+) -> None:
+    """Brings the books of every doubtful partition up to the target's log, and stores them.
+
+    What cannot be read at once is asked again: beginning anew would leave another marker in every mirror. A source
+    partition whose leader stays away while others of its cluster answer is put off.
+    """
+    doubtful = {p: b for p, b in standing.blocks.items() if shard_of(*p, count) in in_doubt}
+    resumption = await _Resumption.of(flow, doubtful.values(), ours, unbooked)
+
+    others: dict[Place, list[range]] = {}
+
+    async def one(place: Place, block: Block) -> tuple[int, list[Block]]:
+        shard = shard_of(*place, count)
+        try:
+            recorder, others[place] = await resumption.resumed(block)
+        except GoneError as error:
+            standing.halted[place] = str(error)
+        except DivergedError as error:
+            standing.halt(place, str(error))
+        except _PutOffError as error:
+            standing.put_off(place, f"{error}: {COMPARED_LATER}")
+        else:
+            recorder.claimed(WriterState(claims[shard].producer_id, claims[shard].epoch, 0))
+            return shard, recorder.take()
+        return shard, []
+
+    changed: dict[int, list[Block]] = defaultdict(list)
+    for shard, blocks in await all_or_none([one(*item) for item in doubtful.items()]):
+        changed[shard] += blocks
+        for block in blocks:
+            standing.blocks[block.about.topic_id, block.about.partition] = block
+    standing.others = await told_of_others(flow, standing.blocks, others)
+    for shard, blocks in changed.items():
+        standing.shards[shard] = await store_blocks(
+            flow.target, flow.identity, standing.shards[shard], blocks
+        )
+
+
+class _PutOffError(Exception):
+    """The message says what cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Resumption:
+    flow: FlowContext
+    source: Upstream
+    ours: Container[int]
+    unbooked: Mapping[TopicPartition, int | Unknown]
+    gone: Collection[tuple[str, TopicId]]
+    bounds: dict[TopicPartition, tuple[int, int]]
+    limit: asyncio.Semaphore
+
+    @classmethod
+    async def of(
+        cls,
+        flow: FlowContext,
+        blocks: Collection[Block],
+        ours: Container[int],
+        unbooked: Mapping[TopicPartition, int | Unknown],
+    ) -> _Resumption:
+        mirrors = {(b.about.target_topic, b.about.target_topic_id) for b in blocks}
+        gone = await gone_for_good(flow.target, mirrors)
+        bounds = await log_bounds(flow.target, [b.about.downstream for b in blocks])
+        await flow.source.refresh({b.about.source_topic for b in blocks})
+        origins = Origins.of(flow.settings, flow.identity, flow.source, was_seen=flow.shows_register)
+        until = asyncio.get_running_loop().time() + _SOURCE_SECONDS
+        source = Upstream(flow.source, flow.settings.reads_committed, origins, until=until)
+        return cls(flow, source, ours, unbooked, gone, bounds, asyncio.Semaphore(_RESUMES_AT_ONCE))
+
+    async def resumed(self, block: Block) -> Resumed:
+        """As `resume`, asked again while brokers are away.
+
+        Raises:
+            DivergedError, GoneError: as `resume`.
+            _PutOffError: nobody led the source's partition for too long.
+            UnreachableError: something else did not answer.
+        """
+        tp = block.about.downstream
+
+        async def attempt() -> tuple[int, Resumed]:
+            try:
+                return Code.NONE, await self._resumed_now(block)
+            except ConnectionLostError as away:
+                self.bounds.update(await log_bounds(self.flow.target, [tp]))
+                await self.flow.source.refresh([block.about.source_topic])
+                if (
+                    isinstance(away, SourceAwayError)
+                    and asyncio.get_running_loop().time() > self.source.until
+                ):
+                    raise _PutOffError(str(away)) from away
+                raise
+
+        async with self.limit:
+            _, resumed = await retrying(attempt, what=str(tp), seconds=_LEADER_SECONDS)
+        return resumed  # type: ignore[no-any-return]  # what `attempt` gave
+
+    async def _resumed_now(self, block: Block) -> Resumed:
+        tp, target, known = block.about.downstream, self.flow.target, block.about.target_topic_id
+        bounds, topic_id = self.bounds.pop(tp, None), target.topic_id(tp.topic)
+        if (tp.topic, known) in self.gone:
+            what = "is gone" if topic_id is None else "was deleted and created again"
+            raise GoneError(f"target topic {tp.topic} {what}: {BEGIN_AGAIN}")
+        if bounds is None or topic_id is None or known not in (topic_id, tp.topic):
+            raise ConnectionLostError(f"{tp} of {target.alias} is not seen at the moment")
+        log = TargetLog(DownstreamOffset(bounds[0]), DownstreamOffset(bounds[1]))
+        unbooked = self.unbooked.get(tp, UNKNOWN)
+        return await resume(self.source, target, block, topic_id, log, self.ours, unbooked=unbooked)

@@ -1,0 +1,123 @@
+"""Topics of mmtool's own that are gone although their flow has mirrored, and with them what only they knew.
+
+Of the control topic: which producers were the flow's, so that what the last owner left unbooked would be taken for
+somebody else's records, and be mirrored again; which topics have failed over, what is paused, and which groups are at
+home on the target. Of the runs topic: what is mirrored at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, NoReturn
+
+from mmtool.errors import MmtoolError, RefusedError, UnreachableError
+from mmtool.kafka.state.state_log import read_blocks
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.scan import without_leader
+from mmtool.replication.pump.errors import FencedError
+from mmtool.replication.topics.presence import gone_for_good
+from mmtool.runtime.threads import in_thread
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mmtool.kafka.state.control_view import ControlView
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.replication.driver.context import FlowContext
+    from mmtool.translation.types import TopicId
+
+_LOOK_SECONDS = 5.0
+REBUILD = (
+    "`mmtool flow rebuild` derives them from both logs; `mmtool flow forget --topic` starts a topic over"
+)
+"""What helps where offset runs are lost."""
+
+
+class OwnTopics:
+    """The topics of a flow without which nothing that is mirrored comes on record, as this process knows them."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, TopicId] = {}
+
+    async def check(self, flow: FlowContext, control: ControlView) -> None:
+        """Refuses to take a flow whose topics are not those any more with which it was mirrored.
+
+        Args:
+            flow: Which.
+            control: What its control topic says now.
+
+        Raises:
+            RefusedError: one was deleted, or emptied, or cannot be read.
+            UnreachableError, NotAuthorisedError, ConnectionLostError: the target does not answer.
+        """
+        identity = flow.identity
+        lost = await _lost_of(flow.target, self._ids)
+        if not lost and control.flow is None and await _has_runs(flow):
+            lost = identity.control_topic
+        if lost:
+            raise _refusal(identity, lost, flow.target.alias)
+        names = (identity.control_topic, identity.runs_topic)
+        await flow.target.refresh(names)
+        self._ids = {name: own_topic_id(flow, name) for name in names}
+
+
+async def check_led(flow: FlowContext) -> None:
+    """Whether a flow's own topics can be read and written now: while a disk of the target is full, some may not be.
+
+    Raises:
+        ConnectionLostError: nobody leads one of their partitions; the message names it.
+    """
+    found = await flow.target.refresh((flow.identity.control_topic, flow.identity.runs_topic))
+    places = [TopicPartition(topic.name, p.partition) for topic in found.values() for p in topic.partitions]
+    if lone := sorted(place for place in places if flow.target.leader(*place) is None):
+        raise ConnectionLostError(without_leader(flow.target.alias, lone))
+
+
+async def until_gone(target: WireCluster, ids: Mapping[str, TopicId]) -> NoReturn:
+    """Looks every few seconds, until a topic is deleted, or another one has its name.
+
+    Raises:
+        FencedError: one is. What becomes of its flow the owner says, who reads what is left.
+    """
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        with suppress(MmtoolError, ConnectionLostError):  # who is away has deleted nothing
+            if lost := await _lost_of(target, ids):
+                raise FencedError(f"topic {lost} was deleted on {target.alias}")
+
+
+def own_topic_id(flow: FlowContext, topic: str) -> TopicId:
+    """Of a topic that is made before a flow is taken.
+
+    Raises:
+        UnreachableError: the target does not list it any more: whoever takes the flow again finds out why.
+    """
+    found = flow.target.topic_id(topic)
+    if found is None:
+        raise UnreachableError(f"topic {topic} is missing on cluster {flow.target.alias}")
+    return found
+
+
+async def _lost_of(target: WireCluster, ids: Mapping[str, TopicId]) -> str:
+    """One that is gone for good."""
+    gone = await gone_for_good(target, ids.items())
+    return next((name for name, one in ids.items() if (name, one) in gone), "")
+
+
+async def _has_runs(flow: FlowContext) -> bool:
+    return bool(await in_thread(read_blocks, flow.settings.target, flow.identity))
+
+
+def _refusal(identity: FlowIdentity, topic: str, alias: str) -> RefusedError:
+    where = f"{identity.name}: topic {topic} on {alias} was deleted or emptied: "
+    if topic == identity.runs_topic:
+        return RefusedError(where + "the flow's offset runs are lost", remedy=REBUILD, code="runs_lost")
+    return RefusedError(
+        where + "failed-over marks, pauses and the last owner's unrecorded records are not known",
+        remedy="`mmtool flow rebuild` recreates it from both logs and leaves the flow paused; before you resume the"
+        " flow, `mmtool failover list` shows which topics have failed over",
+        code="control_lost",
+    )

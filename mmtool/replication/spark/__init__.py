@@ -1,0 +1,1 @@
+"""Rounds as Spark jobs: session, archive, slots, tasks."""

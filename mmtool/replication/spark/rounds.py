@@ -1,0 +1,253 @@
+"""Spark as a process has it, and one round as one job on it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import uuid
+from contextlib import suppress
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from mmtool.errors import MmtoolError, UsageError
+from mmtool.plan.flow.slots import asked_slots
+from mmtool.replication.driver.stop_signal import StopAskedError, or_stop
+from mmtool.replication.pump.report import ReportRow
+from mmtool.replication.spark.class_archive import spark_classes
+from mmtool.replication.spark.errors import reason_of
+from mmtool.replication.spark.executor import attempt_number
+from mmtool.replication.spark.log import drop_old_logs, drop_spark_log, keep_talk_aside, log_sink, spark_log
+from mmtool.replication.spark.slots import SlotsQuestion, SparkSlots
+from mmtool.replication.spark.task import run_task
+from mmtool.runtime.threads import in_thread
+from mmtool.runtime.timeouts import within
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from mmtool.replication.spark.assignment import TaskAssignment
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_END_SECONDS = 5.0
+_ATTEMPTS = 4
+_DAEMON = ("spark.python.daemon.module", "mmtool.replication.pyspark.daemon")
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.ui.liveUpdate.period": "0",  # else a task that started counts as waiting until its executor's next word
+    "spark.speculation": "false",
+    "spark.task.maxFailures": str(_ATTEMPTS),
+    "spark.python.worker.reuse": "true",
+    "spark.driver.memory": "512m",
+    # a larger closure would go through a file in clear on the driver and on each executor; ours holds private keys
+    "spark.broadcast.UDFCompressionThreshold": str((1 << 31) - 1),
+    # a folder called mmtool where the command is typed, as above a clone, is not the package
+    "spark.executorEnv.PYTHONSAFEPATH": "1",
+}
+
+
+def local_master(tasks: int) -> str:
+    """Spark's local mode with ``tasks`` slots, and with retries, which plain ``local[N]`` does not have."""
+    return f"local[{tasks},{_ATTEMPTS}]"
+
+
+def open_rounds(master: str, conf: Mapping[str, str]) -> Rounds:
+    """Starts Spark, or joins the context that this process has.
+
+    Raises:
+        UsageError: ``spark.speculation``: two attempts of one task would fence each other for ever.
+    """
+    if conf.get("spark.speculation", "false").lower() == "true":
+        raise UsageError(
+            "mmtool.spark.conf.spark.speculation = true: a second attempt of a running task fences the first",
+            remedy="remove it; Spark retries a failed task in any case",
+        )
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    if master.startswith("sc://"):
+        from mmtool.replication.spark.connect_rounds import ConnectRounds
+
+        return ConnectRounds.open(master, conf)
+    return ContextRounds(_context({"spark.master": master, "spark.app.name": "mmtool", **_SETTINGS, **conf}))
+
+
+class Rounds(Protocol):
+    """A way to run rounds on Spark."""
+
+    @property
+    def tells_slots(self) -> bool:
+        """Whether Spark says how many slots it has, and how many tasks wait for one."""
+
+    def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
+        """One round: one job, one stage, one task per assignment, one action.
+
+        Raises:
+            Exception: whatever Spark says when a task failed for the last time.
+        """
+
+    def each(self, items: Sequence[T], work: Callable[[T], R]) -> list[R]:
+        """One job: ``work`` on each item, each in a task of its own; raises as `run`. What is returned is pickled."""
+
+    def cancel(self) -> None:
+        """Kills the running round; its pumps flush nothing."""
+
+    def slots(self) -> SparkSlots | None:
+        """What Spark says now of its slots and of the running round; None while it says nothing."""
+
+    def asked_slots(self) -> int | None:
+        """How many slots were asked for; None where that is as many as there are."""
+
+    def probe(self) -> None:
+        """Runs one small task, which loads the pump; returns once there was a slot for it."""
+
+    def stop(self) -> None:
+        """Ends Spark."""
+
+
+class ContextRounds:
+    """Rounds on a Spark context of our own: plain jobs, which need neither Spark SQL nor Arrow (decision 18)."""
+
+    tells_slots = True
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._question = SlotsQuestion(context)
+        self._asked = asked_slots(context.master, dict(context.getConf().getAll()))
+
+    def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
+        count, group = len(tasks), f"mmtool-round-{uuid.uuid4().hex}"
+        self._context.setJobGroup(group, "mmtool replicate")  # of this thread alone
+        self._question.follow(group)
+        job = self._context.parallelize(range(count), count).mapPartitions(_mirroring(tuple(tasks)))
+        return [ReportRow(*row) for row in job.collect()]
+
+    def each(self, items: Sequence[T], work: Callable[[T], R]) -> list[R]:
+        count = len(items)
+        job = self._context.parallelize(range(count), count).mapPartitions(_working(tuple(items), work))
+        return list(job.collect())
+
+    def cancel(self) -> None:
+        self._context.cancelAllJobs()
+
+    def slots(self) -> SparkSlots | None:
+        return self._question.answer()
+
+    def asked_slots(self) -> int | None:
+        return self._asked
+
+    def probe(self) -> None:
+        self._context.parallelize((0,), 1).foreachPartition(_load_pump)
+
+    def stop(self) -> None:
+        self._question.stop()
+        self._context.stop()
+
+
+def java_options() -> str:
+    """For a JVM that starts fast and keeps its talk, and that of Spark, to itself."""
+    log4j = files("mmtool.replication") / "log4j2.properties"
+    quiet = "-Xlog:disable -Xlog:all=warning:stderr"
+    return f'"-Dlog4j2.configurationFile={log4j}" -XX:TieredStopAtLevel=1 {quiet}'
+
+
+def _archived() -> str:
+    return "".join(f' "{option}"' for option in spark_classes().options())
+
+
+def _context(settings: Mapping[str, str]) -> Any:
+    """Starts the JVM with its talk in a file: it warns of its own modules on every start.
+
+    In a process group of its own: what a terminal or timeout(1) sends to ours is for the driver, which finishes what
+    is in flight before it ends the JVM. A JVM whose driver died reads the end of its stdin.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.accumulators import AccumulatorTCPServer
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001  there is no public question
+        return SparkContext._active_spark_context  # noqa: SLF001  likewise
+    keep_talk_aside()
+    conf = SparkConf(loadDefaults=False)
+    java = settings.get("spark.driver.extraJavaOptions", f"{java_options()}{_archived()}")
+    for name, value in {**settings, "spark.driver.extraJavaOptions": java}.items():
+        conf.set(name, value)
+    drop_old_logs()
+    with log_sink() as log:
+        gateway = launch_gateway(conf, popen_kwargs={"stderr": log, "process_group": 0})
+    if settings["spark.master"].startswith("local"):  # elsewhere pyspark may be in Spark's zip alone
+        conf.setIfMissing(
+            *_DAEMON
+        )  # not on the JVM's command line: who looks for Python workers would find it there
+    context = SparkContext(conf=conf, gateway=gateway)
+    # a lost JVM is told by the engine in one line, not by the thread that talked to it in twenty
+    AccumulatorTCPServer.handle_error = lambda *_: None
+    return context
+
+
+async def spark_up(starting: asyncio.Future[Rounds], stop: asyncio.Event) -> None:
+    """Waits for Spark.
+
+    Raises:
+        MmtoolError: it did not start, or was killed while it did.
+        StopAskedError: the stop came first.
+    """
+    try:
+        await or_stop(starting, stop)
+    except (MmtoolError, StopAskedError):
+        raise
+    except Exception as error:
+        raise MmtoolError(
+            f"Spark did not start: {reason_of(error)}",
+            remedy=f"read Spark's log {spark_log()}, then run the same command again",
+        ) from error
+
+
+async def end_spark(starting: asyncio.Future[Rounds] | None, *, clean: bool) -> None:
+    """Ends Spark, up or still coming up; its log is kept unless all went well."""
+    if starting is None:
+        return
+    if starting.cancel():
+        _kill_jvm()
+    else:
+        try:
+            await within(_END_SECONDS, in_thread(starting.result().stop))
+        except TimeoutError:
+            _kill_jvm()  # it hangs
+        except Exception:  # noqa: BLE001, S110  it never came up, or is gone
+            pass
+    if clean:
+        drop_spark_log()
+
+
+def _kill_jvm() -> None:
+    """Ends one that is still coming up, and would see only then that nobody waits for it, or one that hangs.
+
+    It leads a process group of its own, and is the only child of ours that does.
+    """
+    for listed in Path("/proc/self/task").glob("*/children"):  # Linux; elsewhere it is left to itself
+        with suppress(OSError):  # that thread, or its child, is gone
+            for pid in map(int, listed.read_text().split()):
+                if os.getpgid(pid) == pid:
+                    os.killpg(pid, signal.SIGKILL)
+
+
+def _mirroring(tasks: tuple[TaskAssignment, ...]) -> Callable[[Iterable[int]], Iterator[ReportRow]]:
+    """The closure that carries the assignments, secrets included: never in Spark's conf, never in rows."""
+
+    def mirror(indexes: Iterable[int]) -> Iterator[ReportRow]:
+        for index in indexes:
+            yield from run_task(tasks[index], attempt_number())
+
+    return mirror
+
+
+def _working(items: tuple[T, ...], work: Callable[[T], R]) -> Callable[[Iterable[int]], Iterator[R]]:
+    return lambda indexes: (work(items[index]) for index in indexes)
+
+
+def _load_pump(_: Iterable[int]) -> None:
+    import mmtool.replication.pump.pump  # noqa: F401  the worker has it loaded before the first round

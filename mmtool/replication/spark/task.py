@@ -1,0 +1,172 @@
+"""One Spark task: a pump for each of its flows.
+
+What befalls one flow is its own affair: when what its target holds is in doubt its shards are taken again, and when a
+cluster of it does not answer it is tried again, while the others go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.kafka.state.claims import ClaimLostError
+from mmtool.kafka.state.state_log import read_control
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.replication.control.control_follower import tally_of_all
+from mmtool.replication.driver.context import connect
+from mmtool.replication.ownership.claim_and_recover import establish
+from mmtool.replication.pump.budget import Budget
+from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.replication.pump.pump import FlowPump, RoundEnd
+from mmtool.replication.pump.report import AWAY, FENCED, nothing_known
+from mmtool.runtime.threads import in_thread, run_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mmtool.plan.records.documents import PositionRecord
+    from mmtool.replication.ownership.owned_state import Standing
+    from mmtool.replication.pump.report import ReportRow
+    from mmtool.replication.spark.assignment import FlowAssignment, PartitionAssignment, TaskAssignment
+
+_LOOK_SECONDS = 1.0
+_AGAIN_SECONDS = 2.0
+_PATIENCE_SECONDS = 10.0
+
+
+class OrphanedError(MmtoolError):
+    """The process that started this task is gone."""
+
+    code = "orphaned"
+
+
+def run_task(task: TaskAssignment, attempt: int) -> list[ReportRow]:
+    """Mirrors until the round ends.
+
+    A later attempt finds its shards in doubt: the first one died with batches in flight. Being fenced is no
+    failure to try again after, it is reported: the flow has another owner.
+
+    Raises:
+        MmtoolError, ConnectionLostError: no flow of the task can be mirrored; Spark tries again, then the driver
+            decides.
+    """
+    return run_loop(Flows(task).run(in_doubt=attempt > 0))
+
+
+class Flows:
+    """The flows of one task, side by side.
+
+    A. The task fails only when every flow of it has a cluster that cannot be used.
+    B. A flow that is fenced ends the round for all of them, cleanly: its owner must hear of it.
+    C. Of a flow that is away when the round ends nothing is told but that: the driver takes it again.
+    """
+
+    def __init__(self, task: TaskAssignment) -> None:
+        self._task = task
+        self._end = RoundEnd(task.round_seconds)
+        self._budget = Budget(task.buffer_bytes, len(task.flows))
+        self._alone = len(task.flows) == 1
+        self._away: set[str] = set()
+
+    async def run(self, *, in_doubt: bool) -> list[ReportRow]:
+        """The rows of all flows, when the round has ended."""
+        flows = asyncio.gather(*(self._mirror(flow, in_doubt=in_doubt) for flow in self._task.flows))
+        parent = asyncio.ensure_future(_watch_parent())
+        both: set[asyncio.Future[Any]] = {flows, parent}
+        try:
+            done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if parent in done:
+                parent.result()
+            return [row for rows in flows.result() for row in rows]
+        finally:
+            for work in both:
+                work.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
+
+    async def _mirror(self, flow: FlowAssignment, *, in_doubt: bool) -> list[ReportRow]:
+        name = flow.identity.flow
+        while True:
+            try:
+                if in_doubt:
+                    flow = await _take_again(flow)
+                self._away.discard(name)
+                return await self._pump(flow).run(self._end)
+            except (FencedError, ClaimLostError):
+                self._end.tell()
+                return nothing_known(flow, FENCED)
+            except InDoubtError:
+                in_doubt = True
+            except (MmtoolError, ConnectionLostError):
+                in_doubt = True
+                self._away.add(name)
+                if len(self._away) == len(self._task.flows):
+                    raise
+                await self._end.wait(_AGAIN_SECONDS)
+            if self._end.reached and not self._alone:
+                return nothing_known(flow, AWAY)
+
+    def _pump(self, flow: FlowAssignment) -> FlowPump:
+        patience = None if self._alone else _PATIENCE_SECONDS
+        return FlowPump(flow, self._budget.account(), self._task.index, patience)
+
+
+async def _watch_parent() -> None:
+    """A worker whose daemon was killed would write on, unseen, until the next owner fences it."""
+    parent = os.getppid()
+    while os.getppid() == parent:  # noqa: ASYNC110  the kernel tells nobody that a parent died
+        await asyncio.sleep(_LOOK_SECONDS)
+    raise OrphanedError("the Spark process that started this worker has ended")
+
+
+async def _take_again(flow: FlowAssignment) -> FlowAssignment:
+    """Claims this task's shards anew, unless the flow has another owner or a later round: neither must be fenced.
+
+    A worker that was frozen, or cut off, may come back when its tasks have long been given to others.
+
+    Raises:
+        FencedError: it has.
+    """
+    control = await in_thread(read_control, flow.settings.target, flow.identity)
+    if control.owner is None or control.owner.owner != flow.owner:
+        raise FencedError("another owner has the flow")
+    if control.slots is not None and control.slots.round > flow.round:
+        raise FencedError("a later round has the flow")
+    context = await connect(flow.settings)
+    context.shows_register = flow.shows_register
+    try:
+        shards = {shard.shard for shard in flow.shards}
+        standing = await establish(context, shards, shards, flow.shard_count, flow.owner)
+        if standing.later:  # who may take it up again is the driver
+            raise UnreachableError("; ".join(sorted(standing.halted[place] for place in standing.later)))
+    finally:
+        await context.close()
+    positions = control.positions
+    positions.update(standing.others.items())
+    return replace(
+        flow,
+        shards=tuple(standing.shards.values()),
+        partitions=tuple(_standing_now(p, standing, positions, flow.owner) for p in flow.partitions),
+    )
+
+
+def _standing_now(
+    partition: PartitionAssignment,
+    standing: Standing,
+    positions: Mapping[tuple[str, int], PositionRecord],
+    owner: str,
+) -> PartitionAssignment:
+    """Where it goes on, with all that was counted: what a gap passed over is booked, and met by nobody again."""
+    place = (partition.topic_id, partition.partition)
+    block = standing.blocks.get(place)
+    return replace(
+        partition,
+        block=block or partition.block,
+        next_sequence=0,
+        stored=block is not None,
+        tally=tally_of_all(partition.tally, positions.get(place), owner),
+        halted=standing.halted.get(place, partition.halted),
+        for_good=partition.for_good or place in standing.halted,
+    )

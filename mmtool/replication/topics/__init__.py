@@ -1,0 +1,1 @@
+"""Mirrors as topics: created, grown, deleted; where they start."""

@@ -1,0 +1,122 @@
+"""Topics that are gone: deleted on the source, or made again there; and on the target.
+
+Mirrors whose target topic was deleted begin again with ``mmtool.on.topic.recreated = restart``.
+
+Their offset runs are struck out first, under the shards' claims and before the first round, when nobody but this
+process writes there. What a crash leaves: some of a topic's partitions struck out; the next start does the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.state.state_log import read_blocks
+from mmtool.plan.records.documents import position_key
+from mmtool.plan.records.identity import shard_of
+from mmtool.plan.topics.disappearance import Stored, last_of_each
+from mmtool.plan.topics.facts import not_the_same, source_deleted
+from mmtool.replication.ownership.internal_topics import write_documents
+from mmtool.replication.pump.state_writer import store_blocks
+from mmtool.replication.topics.presence import gone_for_good
+from mmtool.runtime.threads import in_thread
+from mmtool.translation.types import TopicId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Container, Mapping
+
+    from mmtool.plan.records.documents import PositionRecord
+    from mmtool.replication.driver.context import FlowContext
+    from mmtool.replication.ownership.owned_state import Place, Standing
+    from mmtool.replication.topics.mirror_topics import TopicsView
+    from mmtool.translation.blocks import Block, BlockKey, MirroredPartition
+
+
+def refuse_recreated(
+    view: TopicsView, on_record: Mapping[TopicId, MirroredPartition], *, begins_again: bool
+) -> None:
+    """A topic that came back under its old name is another topic: its records must not follow the old ones.
+
+    Args:
+        view: What is mirrored; such topics leave it, with the reason.
+        on_record: Every topic that was ever mirrored, or is from now on.
+        begins_again: ``mmtool.on.topic.recreated = restart``.
+    """
+    mirrored = defaultdict[str, set[TopicId]](set)
+    for topic_id, about in on_record.items():
+        mirrored[about.source_topic].add(topic_id)
+    for name, topic in list(view.topics.items()):
+        ids = mirrored.get(name, ())
+        if why := not_the_same(name, topic.topic_id, ids, begins_again=begins_again):
+            del view.topics[name]
+            view.refused[name] = why
+
+
+def refuse_unfinished(
+    view: TopicsView,
+    blocks: Mapping[Place, Block],
+    position: Callable[[Place], PositionRecord | None],
+    goal: Mapping[Place, int],
+) -> None:
+    """Of a deleted source topic what was not mirrored is lost; where all of it was, nothing is the matter.
+
+    Args:
+        view: Topics of which something is missing are refused in it.
+        blocks: The books of all that was ever mirrored.
+        position: Where a pump was last.
+        goal: The source's ends as they were to be reached, if any were.
+    """
+    missing: Counter[str] = Counter()
+    of_deleted = {place: block for place, block in blocks.items() if block.about.source_topic in view.deleted}
+    last = last_of_each(Stored(block, position(place)) for place, block in of_deleted.items())
+    places = {block.about.upstream: place for place, block in of_deleted.items() if place in goal}
+    for place, one in last.items():
+        end = goal[places[place]] if place in places else 0
+        missing[place.topic] += max(one.missing, end - one.frontier)
+    for topic in filter(missing.get, list(view.deleted)):
+        del view.deleted[topic]
+        view.refused[topic] = source_deleted(topic, missing[topic])
+
+
+async def forget_deleted(
+    flow: FlowContext, standing: Standing, count: int, kept: Container[str]
+) -> list[str]:
+    """Strikes out the books of every mirror whose target topic is gone.
+
+    Args:
+        flow: Whose mirrors.
+        standing: The owner's; struck out partitions leave it.
+        count: How many shards the flow has.
+        kept: Topics of the source whose books stay: they have failed over, and the way home rests on them.
+
+    Returns:
+        The target topics, by name.
+
+    Raises:
+        FencedError: another owner claimed a shard.
+        UnreachableError: the target does not answer.
+    """
+    abouts = {place: block.about for place, block in standing.blocks.items()}
+    about = {place: a for place, a in abouts.items() if a.source_topic not in kept}
+    topics = await gone_for_good(flow.target, {(a.target_topic, a.target_topic_id) for a in about.values()})
+    gone = {place for place, a in about.items() if (a.target_topic, a.target_topic_id) in topics}
+    if gone:
+        await _strike_out(flow, standing, gone, count)
+    return sorted({about[place].target_topic for place in gone})
+
+
+async def _strike_out(flow: FlowContext, standing: Standing, places: Collection[Place], count: int) -> None:
+    keys: dict[int, list[BlockKey]] = defaultdict(list)
+    for key in await in_thread(read_blocks, flow.settings.target, flow.identity):
+        if (key.topic_id, key.partition) in places:
+            keys[shard_of(key.topic_id, key.partition, count)].append(key)
+    # without their positions first: those without books would look as if the books had been lost
+    strikes = [position_key(*place) for place in places]
+    await write_documents(flow, flow.identity.control_topic, (), tombstones=strikes)
+    for shard, of_shard in keys.items():
+        standing.shards[shard] = await store_blocks(
+            flow.target, flow.identity, standing.shards[shard], (), struck_out=of_shard
+        )
+    for place in places:
+        standing.blocks.pop(place, None)
+        standing.halted.pop(place, None)

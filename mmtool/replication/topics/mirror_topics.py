@@ -1,0 +1,405 @@
+"""Which partitions a flow mirrors now: topics of the source, and their counterparts on the target."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from mmtool.errors import UnreachableError
+from mmtool.events import Event, Notice
+from mmtool.kafka.admin.config_trials import TrialResult
+from mmtool.kafka.wire.codes import DENIED, Code
+from mmtool.kafka.wire.offsets import LATEST
+from mmtool.kafka.wire.scan import list_offsets
+from mmtool.plan.records.identity import PRODUCERS_TOPIC
+from mmtool.plan.topics.configs import ConfigRules, SetConfig, plan_topic_configs
+from mmtool.plan.topics.facts import (
+    BEGIN_AGAIN,
+    CreateTopic,
+    GrowTopic,
+    TopicFacts,
+    configs_hidden,
+    meeting,
+    plan_topics,
+    source_deleted,
+    source_denied,
+    taken_names,
+    target_denied,
+    what_helps,
+)
+from mmtool.plan.words import counted
+from mmtool.replication.driver.config_notices import ConfigNotices
+from mmtool.replication.topics.mirror import MirroredTopic
+from mmtool.replication.topics.presence import presence_of
+from mmtool.replication.topics.target_limits import TIME_BOUNDS, TargetLimits, short_of_replicas
+from mmtool.runtime.threads import in_thread
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+
+    from mmtool.config import FlowSettings
+    from mmtool.kafka.admin.topics import TopicAdmin
+    from mmtool.kafka.wire.metadata import TopicMetadata
+    from mmtool.plan.topics.configs import ConfigEntry
+    from mmtool.replication.driver.context import FlowContext
+    from mmtool.translation.blocks import MirroredPartition
+    from mmtool.translation.types import TopicId
+
+_LOOK_SECONDS = 0.2
+_LEARNED_AGAIN = 100
+_UNKNOWN = Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@dataclass(slots=True)
+class TopicsView:
+    """What one refresh found.
+
+    Attributes:
+        refused: Topics that cannot be mirrored at all, and why.
+        matched: How many source topics the flow's filters accept.
+        left_out: Topics that are left out for their names, and may have been born on the source.
+        set_apart: Topics that have failed over and could not be mirrored either.
+        deleted: Topics that were mirrored and that the source does not have any more, and what is said of each.
+        gone: Those, and such of them as are refused because something of them is missing.
+        notices: Sentences for the operator about topics that were made.
+        made: The same for the log: each topic that was created, or given partitions.
+    """
+
+    topics: dict[str, MirroredTopic] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    matched: int = 0
+    left_out: list[str] = field(default_factory=list)
+    set_apart: list[str] = field(default_factory=list)
+    deleted: dict[str, str] = field(default_factory=dict)
+    gone: frozenset[str] = frozenset()
+    notices: list[str] = field(default_factory=list)
+    made: list[Notice] = field(default_factory=list)
+
+    def set_aside(self, failed_over: Container[str]) -> None:
+        """What has failed over is not refused: nobody wants it mirrored."""
+        self.set_apart = sorted(name for name in {**self.refused, **self.deleted} if name in failed_over)
+        self.refused = {name: why for name, why in self.refused.items() if name not in failed_over}
+        self.deleted = {name: why for name, why in self.deleted.items() if name not in failed_over}
+
+    @property
+    def places(self) -> list[tuple[MirroredTopic, int]]:
+        """Every partition that is mirrored."""
+        return [(topic, number) for topic in self.topics.values() for number in range(topic.partitions)]
+
+    @property
+    def shape(self) -> frozenset[MirroredTopic]:
+        """What a round depends on: when it changes, the round is planned anew."""
+        return frozenset(self.topics.values())
+
+
+class MirrorTopics:
+    """Finds, creates and grows the topics of one flow.
+
+    Args:
+        flow: Whose topics; its connections find them.
+        source: Describes them.
+        target: Describes, creates and grows their counterparts.
+        settle_seconds: For how long a counterpart that was there is looked for before it is called deleted.
+        adjusted: What was said already of configs that the target does not take.
+    """
+
+    def __init__(
+        self,
+        flow: FlowContext,
+        source: TopicAdmin,
+        target: TopicAdmin,
+        settle_seconds: float = 3.0,
+        adjusted: ConfigNotices | None = None,
+    ) -> None:
+        self._flow = flow
+        self._source = source
+        self._target = target
+        self._settle_seconds = settle_seconds
+        self._adjusted = ConfigNotices() if adjusted is None else adjusted
+        self._limits: dict[str, TargetLimits] = {}
+        self._hidden: set[str] = set()
+        self._known_gone: frozenset[str] = frozenset()
+        self._known_deleted: frozenset[str] | None = None
+
+    async def matched(self) -> list[str]:
+        """The source's topics that the flow's filter means; changes nothing.
+
+        MM2's heartbeats and the canary, which are mirrored whatever the filter says, do not hide a misspelt filter.
+        """
+        return [name for name in await self.wanted() if self._flow.settings.names_topic(name)]
+
+    async def wanted(self) -> list[str]:
+        """The source's topics that the flow mirrors, heartbeats among them; changes nothing."""
+        return list(self._wanted(await self._listed()))
+
+    async def refresh(
+        self,
+        on_record: Mapping[TopicId, MirroredPartition],
+        spared: Container[str] = (),
+        taken: Mapping[str, str] = MappingProxyType({}),
+    ) -> TopicsView:
+        """Looks at both clusters, and gives every mirrored topic its partitions on the target.
+
+        Args:
+            on_record: Where source topics have been mirrored to, by their ids. A counterpart that is gone is never
+                made again: the offset runs would lead to records that are not there.
+            spared: Topics of the source that have failed over: the target's are not made to follow them.
+            taken: Topics of the target into which another flow mirrors, and its name.
+        """
+        found = await self._listed()
+        found |= (unlisted := await self._unlisted(found, on_record))
+        source = self._wanted(found)
+        met = meeting(source, self._flow.settings.remote_topic)
+        met |= taken_names(source, self._flow.settings.remote_topic, taken)
+        target, gone = await self._settled(source, on_record)
+        gone |= met
+        steps = plan_topics(
+            [
+                TopicFacts(t.name, t.topic_id, len(t.partitions))
+                for t in source.values()
+                if t.name not in gone and t.name not in spared
+            ],
+            {name: len(t.partitions) for name, t in target.items()},
+            self._flow.settings.remote_topic,
+            self._flow.settings.replication_factor,
+        )
+        result, made = TrialResult(), list[str]()
+        if steps:
+            result = await in_thread(self._carry_out, steps)
+            done = {s.name: s.partitions for s in steps if s.name not in result.failed}
+            target = await self._appeared(source, done)
+            made = [s.name for s in steps if s.name in done and isinstance(s, CreateTopic)]
+        configs = await in_thread(self._learn_limits, self._to_learn(target))
+        view = self._view({n: t for n, t in source.items() if n not in gone}, target, result.failed)
+        view.made = [*_made_notices(steps, result.failed)]
+        view.notices = self._adjusted.of(self._flow.settings, result.adjustments, configs)
+        alias = self._flow.settings.target.alias
+        view.notices += await in_thread(short_of_replicas, self._target, made, configs, alias)
+        view.matched = sum(map(self._flow.settings.names_topic, source))
+        view.refused |= gone | {n: source_denied(n) for n, t in unlisted.items() if t.error_code in DENIED}
+        view.gone = self._known_deleted or frozenset()
+        view.deleted = {name: source_deleted(name, 0) for name in sorted(view.gone)}
+        view.left_out = sorted(filter(self._flow.settings.may_be_born_here, found))
+        return view
+
+    async def _listed(self) -> dict[str, TopicMetadata]:
+        found = await self._flow.source.refresh(None)
+        self._flow.shows_register |= PRODUCERS_TOPIC in found
+        return found
+
+    async def _unlisted(
+        self, found: Mapping[str, TopicMetadata], on_record: Mapping[TopicId, MirroredPartition]
+    ) -> dict[str, TopicMetadata]:
+        """What the source says of mirrored topics that it does not list: it may only hide them.
+
+        What is newly missing is looked for again, for a while, as `_settled` does; not at the first look, for nothing
+        runs yet that would have to end.
+        """
+        mirrored = {about.source_topic for about in on_record.values()} - found.keys()
+        names = set(filter(self._flow.settings.mirrors_topic, mirrored))
+        deadline = time.monotonic() + (0.0 if self._known_deleted is None else self._settle_seconds)
+        while True:
+            again = await self._flow.source.refresh(names) if names else {}
+            there = {name: topic for name, topic in again.items() if topic.error_code != _UNKNOWN}
+            deleted = frozenset(names - there.keys())
+            if deleted <= (self._known_deleted or frozenset()) or time.monotonic() >= deadline:
+                self._known_deleted = deleted
+                return {name: there[name] for name in names & there.keys()}
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _settled(
+        self, source: Mapping[str, TopicMetadata], on_record: Mapping[TopicId, MirroredPartition]
+    ) -> tuple[dict[str, TopicMetadata], dict[str, str]]:
+        """The counterparts, and what became of those that are on record and are not there, or may not be looked at.
+
+        A broker that has not heard of a young topic yet does not know it either: what is newly missing is looked
+        for again, for a while.
+        """
+        deadline = time.monotonic() + self._settle_seconds
+        while True:
+            target = await self._counterparts(source)
+            gone = {
+                name: reason
+                for name, topic in source.items()
+                if (reason := self._denied(name) or self._gone(on_record.get(topic.topic_id), target))
+            }
+            if gone.keys() <= self._known_gone or time.monotonic() >= deadline:
+                self._known_gone = frozenset(gone)
+                return target, gone
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _denied(self, name: str) -> str:
+        """Why nobody can tell whether the counterpart is there; empty when one can."""
+        remote = self._flow.settings.remote_topic(name)
+        return target_denied(remote) if remote in self._hidden else ""
+
+    def _gone(self, about: MirroredPartition | None, target: Mapping[str, TopicMetadata]) -> str:
+        """What became of the counterpart that is on record; empty when it is there."""
+        if about is None:
+            return ""
+        remote = self._flow.settings.remote_topic(about.source_topic)
+        if remote != about.target_topic:
+            return (
+                f"is mirrored to {about.target_topic}, and would now be called {remote}: keep its naming policy, or"
+                f" mirror it from the start under the new name with `mmtool flow forget --topic {about.source_topic}`"
+            )
+        presence = presence_of(about.target_topic_id, target.get(remote))
+        if not presence.is_gone:
+            return ""
+        return f"target topic {remote} {presence.value}, and its records with it: {BEGIN_AGAIN}"
+
+    def _wanted(self, found: Mapping[str, TopicMetadata]) -> dict[str, TopicMetadata]:
+        return {
+            name: topic
+            for name, topic in sorted(found.items())
+            if topic.error_code == Code.NONE and self._flow.settings.mirrors_topic(name)
+        }
+
+    async def _counterparts(self, source: Mapping[str, TopicMetadata]) -> dict[str, TopicMetadata]:
+        names = [self._flow.settings.remote_topic(name) for name in source]
+        found = await self._flow.target.refresh(names)
+        self._hidden = {name for name, topic in found.items() if topic.error_code in DENIED}
+        return {name: topic for name, topic in found.items() if topic.error_code == Code.NONE}
+
+    async def _appeared(
+        self, source: Mapping[str, TopicMetadata], made: Mapping[str, int]
+    ) -> dict[str, TopicMetadata]:
+        """The target's metadata once it shows what was just made."""
+        for _ in range(50):
+            target = await self._counterparts(source)
+            if all(name in target and len(target[name].partitions) >= n for name, n in made.items()):
+                break
+            await asyncio.sleep(0.1)
+        return target
+
+    def _carry_out(self, steps: list[CreateTopic | GrowTopic]) -> TrialResult:
+        """Makes and grows topics; one whose source hides its configuration is not made, for it may lose records."""
+        creates = [step for step in steps if isinstance(step, CreateTopic)]
+        configs = self._source.configs([step.source_topic for step in creates])
+        blind = {
+            s.name: configs_hidden([f"source topic {s.source_topic}"])
+            for s in creates
+            if s.source_topic not in configs
+        }
+        filled = [
+            CreateTopic(
+                step.source_topic,
+                step.name,
+                step.partitions,
+                step.replication_factor,
+                self._carried(configs[step.source_topic]),
+            )
+            for step in creates
+            if step.name not in blind
+        ]
+        created = self._target.create_adjusted(filled)
+        grown = self._target.grow([step for step in steps if isinstance(step, GrowTopic)])
+        return TrialResult({**blind, **created.failed, **grown}, created.adjustments)
+
+    def _carried(self, entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
+        """What a new topic is created with: as if the target had it, with nothing set."""
+        return {
+            step.name: step.value
+            for step in plan_topic_configs(entries, {}, config_rules(self._flow.settings))
+            if isinstance(step, SetConfig)
+        }
+
+    @property
+    def _takes_any_time(self) -> bool:
+        return self._flow.settings.on_timestamp_refused == "raise-limit"
+
+    def _to_learn(self, target: Collection[str]) -> list[str]:
+        """Topics whose limits are asked for now: unknown ones, and of the others a hundred in turn.
+
+        An operator raises one for a partition that it has halted, and what is set on the source is carried over.
+        """
+        self._limits = {name: limits for name, limits in self._limits.items() if name in target}
+        unknown = [name for name in target if self._may_learn(name)]
+        return list(dict.fromkeys([*unknown, *list(self._limits)[:_LEARNED_AGAIN]]))
+
+    def _may_learn(self, name: str) -> bool:
+        known = self._limits.get(name)
+        return known is None or (self._takes_any_time and bool(known.any_time))
+
+    def _learn_limits(self, names: list[str]) -> Mapping[str, Mapping[str, ConfigEntry]]:
+        """The configuration of these topics, as far as it is shown."""
+        try:
+            configs = self._target.configs(names)
+        except UnreachableError:
+            configs = {}  # DESCRIBE_CONFIGS is a comfort: a refused batch is split when the broker says so
+        for name in names:
+            known = self._limits.pop(name, TargetLimits())  # back in at the end: it has had its turn
+            self._limits[name] = TargetLimits.of(configs[name]) if name in configs else known
+        if self._takes_any_time:
+            self._raise_limits(names)
+        return configs
+
+    def _raise_limits(self, names: list[str]) -> None:
+        """Before the first record goes; where that may not be, its partition halts, and says what is refused."""
+        steps = {name: raised for name in names if (raised := self._limits[name].any_time)}
+        failed = self._target.alter(steps)
+        for name in steps.keys() - failed.keys():
+            self._limits[name] = TargetLimits(self._limits[name].max_batch_bytes)
+
+    def _view(
+        self,
+        source: Mapping[str, TopicMetadata],
+        target: Mapping[str, TopicMetadata],
+        failed: Mapping[str, str],
+    ) -> TopicsView:
+        view = TopicsView()
+        for name, topic in source.items():
+            remote = self._flow.settings.remote_topic(name)
+            there = target.get(remote)
+            want, have = len(topic.partitions), len(there.partitions) if there is not None else 0
+            if there is None or have < want:
+                reason = failed.get(remote, "no answer")
+                why = (
+                    f"target topic {remote} cannot be created"
+                    if there is None
+                    else f"target topic {remote} has {counted(have, 'partition')}, {want} are needed"
+                )
+                view.refused[name] = f"{why}: {reason}; {what_helps(reason, name, want)}"
+                continue
+            view.topics[name] = MirroredTopic(
+                name,
+                topic.topic_id,
+                want,
+                remote,
+                there.topic_id,
+                self._limits.get(remote, TargetLimits()),
+            )
+        return view
+
+
+def _made_notices(steps: Iterable[CreateTopic | GrowTopic], failed: Container[str]) -> Iterator[Notice]:
+    """What was made on the target, for the log."""
+    for step in steps:
+        about = {"topic": step.source_topic, "target_topic": step.name, "partitions": step.partitions}
+        if step.name in failed:
+            continue
+        if isinstance(step, CreateTopic):
+            said = f"created {step.name} with {counted(step.partitions, 'partition')}"
+            yield Notice(said, Event.TOPIC_CREATED, **about)
+        else:
+            said = f"{step.name} has {counted(step.partitions, 'partition')} now, {step.have} before"
+            yield Notice(said, Event.PARTITIONS_ADDED, **about)
+
+
+async def source_ends(flow: FlowContext, view: TopicsView) -> dict[tuple[TopicId, int], int]:
+    """The source's end of every mirrored partition now, as far as the flow's isolation level lets it read."""
+    places = {TopicPartition(topic.name, n): (topic.topic_id, n) for topic, n in view.places}
+    committed = flow.settings.reads_committed
+    ends = await list_offsets(flow.source, dict.fromkeys(places, LATEST), read_committed=committed)
+    return {places[tp]: end for tp, end in ends.items()}
+
+
+def config_rules(flow: FlowSettings) -> ConfigRules:
+    """The properties of topics that a flow carries over; what it sets by itself is none of them."""
+    own = TIME_BOUNDS if flow.on_timestamp_refused == "raise-limit" else frozenset[str]()
+    accepts = flow.config_properties_exclude.accepts
+    return ConfigRules(lambda name: name not in own and accepts(name), flow.use_defaults_from)

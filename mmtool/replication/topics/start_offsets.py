@@ -1,0 +1,172 @@
+"""Where the mirror of a partition begins: the first fetch position, and the target's log end then."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from mmtool.errors import UnreachableError
+from mmtool.kafka.wire.offsets import EARLIEST, LATEST
+from mmtool.kafka.wire.scan import list_offsets
+from mmtool.plan.words import few
+from mmtool.translation.blocks import MirroredPartition, MirrorStart
+from mmtool.translation.recorder import MapRecorder
+from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Set as AbstractSet
+
+    from mmtool.config.values import RelativeStart
+    from mmtool.replication.driver.context import FlowContext
+    from mmtool.replication.topics.mirror import MirroredTopic
+    from mmtool.translation.blocks import Block
+    from mmtool.translation.types import TopicId
+
+_LOOK_SECONDS = 0.2
+_NOWHERE_ELSE: Mapping[TopicPartition, MirrorStart] = MappingProxyType({})
+
+
+class FirstSizes:
+    """How many partitions topics had when a flow first saw them: what is added later is mirrored whole.
+
+    Of those that were there before, one that had no leader yet begins where ``mmtool.start`` lets its topic begin.
+    """
+
+    def __init__(self) -> None:
+        self._sizes: dict[TopicId, int] = {}
+
+    def added(
+        self, unknown: Collection[tuple[MirroredTopic, int]], on_record: Iterable[tuple[TopicId, int]]
+    ) -> set[TopicPartition]:
+        """Those of ``unknown`` that were added since; to topics that are ``on_record``, all of them."""
+        mirrored = {topic_id for topic_id, _ in on_record}
+        for topic, _ in unknown:
+            self._sizes.setdefault(topic.topic_id, 0 if topic.topic_id in mirrored else topic.partitions)
+        return {TopicPartition(t.name, p) for t, p in unknown if p >= self._sizes[t.topic_id]}
+
+
+class Led:
+    """Which partitions can begin now: nobody can tell where a log begins or ends that has no leader.
+
+    Args:
+        news: Gets a sentence about those that cannot; each is named once.
+        settle_seconds: For how long what newly lacks a leader is looked at again: a topic that was made a moment ago
+            gets its leaders a moment later.
+    """
+
+    def __init__(self, news: list[str], settle_seconds: float = 3.0) -> None:
+        self._news = news
+        self._settle_seconds = settle_seconds
+        self._lone: frozenset[TopicPartition] = frozenset()
+
+    async def of(
+        self, flow: FlowContext, unknown: Collection[tuple[MirroredTopic, int]]
+    ) -> list[tuple[MirroredTopic, int]]:
+        """Those of ``unknown`` that have a leader on both sides; the next look asks for the others again."""
+        deadline, lone = time.monotonic() + self._settle_seconds, frozenset[TopicPartition]()
+        while unknown:
+            await flow.source.refresh({topic.name for topic, _ in unknown})
+            await flow.target.refresh({topic.target_name for topic, _ in unknown})
+            lone = frozenset(TopicPartition(t.name, p) for t, p in unknown if not _is_led(flow, t, p))
+            if lone <= self._lone or time.monotonic() >= deadline:
+                break
+            await asyncio.sleep(_LOOK_SECONDS)
+        new, self._lone = lone - self._lone, lone
+        self._news += [_no_leader(new)] if new else []
+        return [(t, p) for t, p in unknown if TopicPartition(t.name, p) not in lone]
+
+    def refuse_missing(self) -> None:
+        """A run that ends when all is mirrored would end without them.
+
+        Raises:
+            UnreachableError: some had no leader at the last look.
+        """
+        if self._lone:
+            raise UnreachableError(
+                _no_leader(self._lone), remedy="check the clusters' health, then run again"
+            )
+
+
+def _no_leader(places: Collection[TopicPartition]) -> str:
+    return f"{few(sorted(places))} cannot start yet: no leader on the source or on the target"
+
+
+def _is_led(flow: FlowContext, topic: MirroredTopic, partition: int) -> bool:
+    there = flow.source.leader(topic.name, partition), flow.target.leader(topic.target_name, partition)
+    return None not in there
+
+
+async def first_blocks(
+    flow: FlowContext,
+    unknown: Collection[tuple[MirroredTopic, int]],
+    added: AbstractSet[TopicPartition],
+    elsewhere: Mapping[TopicPartition, MirrorStart] = _NOWHERE_ELSE,
+) -> list[tuple[MirroredTopic, int, Block]]:
+    """The first block of each partition that was never mirrored, not yet stored.
+
+    Args:
+        flow: Whose partitions.
+        unknown: Topic and partition number; each has a leader on both sides.
+        added: Those that came to topics which the flow mirrors already: they are mirrored whole, wherever
+            ``mmtool.start`` lets a topic begin.
+        elsewhere: Partitions of the source that begin at neither, and where.
+    """
+    if not unknown:
+        return []
+    whole = added - elsewhere.keys()
+    new = {TopicPartition(t.name, p) for t, p in unknown} - whole - elsewhere.keys()
+    starts = await starts_at(flow, new, flow.settings.start) | await _list(flow, whole, EARLIEST)
+    downs = {TopicPartition(t.target_name, p) for t, p in unknown}
+    ends = await list_offsets(flow.target, dict.fromkeys(downs, LATEST), read_committed=False)
+    found = []
+    for topic, partition in unknown:
+        up, down = TopicPartition(topic.name, partition), TopicPartition(topic.target_name, partition)
+        start = elsewhere.get(up)
+        if start is None and up in starts and down in ends:
+            start = MirrorStart(UpstreamOffset(starts[up]), DownstreamOffset(ends[down]))
+        if start is not None:
+            block = MapRecorder.begin(partition_of(flow, topic, partition), start).take()[0]
+            found.append((topic, partition, block))
+    return found
+
+
+async def starts_at(
+    flow: FlowContext, ups: Collection[TopicPartition], start: RelativeStart
+) -> dict[TopicPartition, int]:
+    """The offsets that ``mmtool.start`` would mean; a time that no record has reached yet means the end.
+
+    A duration is counted back from now, as a consumer counts it when it finds no offset.
+    """
+    if start == "earliest":
+        return await _list(flow, ups, EARLIEST)
+    ends = await _list(flow, ups, LATEST)
+    if start == "latest":
+        return ends
+    return ends | await _list(flow, ups, _moment_ms(start))
+
+
+def _moment_ms(start: datetime | timedelta) -> int:
+    if isinstance(start, datetime):
+        return int(start.timestamp() * 1000)
+    return max(0, int(time.time() * 1000) - start // timedelta(milliseconds=1))
+
+
+async def _list(flow: FlowContext, ups: Collection[TopicPartition], when: int) -> dict[TopicPartition, int]:
+    return await list_offsets(flow.source, dict.fromkeys(ups, when), read_committed=False)
+
+
+def partition_of(flow: FlowContext, topic: MirroredTopic, partition: int) -> MirroredPartition:
+    """What the books say a partition's map is about."""
+    return MirroredPartition(
+        flow.identity.source_id,
+        flow.identity.target_id,
+        topic.topic_id,
+        partition,
+        topic.name,
+        topic.target_name,
+        topic.target_id,
+    )

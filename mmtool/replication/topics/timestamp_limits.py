@@ -1,0 +1,69 @@
+"""Records that the target will refuse for their timestamps, told before it does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.wire.offsets import LATEST
+from mmtool.kafka.wire.scan import list_offsets
+from mmtool.output.human import duration
+from mmtool.replication.driver.halt_retry import RAISE
+from mmtool.replication.topics.target_limits import AFTER, BEFORE, FOR_EVER
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.replication.topics.mirror import MirroredTopic
+    from mmtool.translation.blocks import Block
+
+
+async def refused_times(
+    source: WireCluster, begun: Collection[tuple[MirroredTopic, int, Block]], now_ms: int
+) -> list[str]:
+    """Sentences about records whose timestamps the target refuses by now: one for each topic and limit.
+
+    At most three requests for each leader, and none where no limit is set. The offset of one that is too old is the
+    mirror's beginning; older ones may lie behind it.
+
+    Args:
+        source: Whose records.
+        begun: What is going to be mirrored: topic, partition and first block.
+        now_ms: The time, as the target's brokers are taken to know it.
+
+    Raises:
+        UnreachableError: a leader does not answer.
+    """
+    topics = {topic.name: topic for topic, _, _ in begun}
+    starts = {TopicPartition(topic.name, p): block.mirror_start.upstream for topic, p, block in begun}
+    limits = {place: topics[place.topic].limits for place in starts}
+    old = {at: now_ms - of.before[1] for at, of in limits.items() if of.before[1] < now_ms}
+    ahead = {at: now_ms + of.after[1] for at, of in limits.items() if of.after[1] < FOR_EVER - now_ms}
+    taken = await list_offsets(source, dict.fromkeys(old, LATEST), read_committed=False)
+    # where no record is young enough, all up to the end are too old
+    taken |= await list_offsets(source, old, read_committed=False)
+    refused = await list_offsets(source, ahead, read_committed=False)
+    found: dict[str, dict[TopicPartition, int]] = {
+        BEFORE: {at: starts[at] for at, first in taken.items() if starts[at] < first},
+        AFTER: {at: first for at, first in refused.items() if starts[at] <= first},
+    }
+    return [
+        _sentence(topics[name], key, {at: first for at, first in places.items() if at.topic == name})
+        for key, places in found.items()
+        for name in dict.fromkeys(at.topic for at in places)
+    ]
+
+
+def _sentence(topic: MirroredTopic, key: str, places: Mapping[TopicPartition, int]) -> str:
+    name, bound = topic.limits.before if key == BEFORE else topic.limits.after
+    (place, offset), *others = places.items()
+    which = f"{place} and {len(others)} more partitions hold" if others else f"{place} holds"
+    what = {
+        BEFORE: f"older than {duration(bound / 1000)}",
+        AFTER: f"more than {duration(bound / 1000)} ahead of its clock",
+    }[key]
+    return (
+        f"{which} records {what}, from offset {offset} on: {topic.target_name} refuses them, and their mirror halts"
+        f" there; raise {name} on it, or set {RAISE}"
+    )
