@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from busy import Others
 
-from mmtool.commands._wiring import connect
+from mmtool.commands._connections import connect
 from mmtool.config import load_settings
 from mmtool.failover.operation.journal import local_copy
 from mmtool.insight.translation import look, translate_groups

@@ -59,7 +59,7 @@ class Page:
         Raises:
             UsageError: The file cannot be written.
         """
-        from mmtool.output.claimed_file import claim
+        from mmtool.output.output_file import claim
 
         claim(self.path, "--html")
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mmtool.commands import _diverged as tails
+from mmtool.commands import _divergence
 from mmtool.commands import _evidence as evidence
 from mmtool.commands import _fences as fences
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
+from mmtool.commands._connections import both_ways, connect, engine_drain, loaded
 from mmtool.commands._consent import consent
 from mmtool.commands._next import given, say_ways_on
-from mmtool.commands._wiring import both_ways, connect, engine_drain, loaded
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.events import flow_fields
 from mmtool.output import Column, OutputFormat, Result, bind, finish, talk
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.operation.recovery import TakingBack
     from mmtool.failover.operation.states import Event
-    from mmtool.insight.several import Told
+    from mmtool.insight.per_cluster import Told
     from mmtool.plan.groups.facts import GroupSelection
 
 OperationId = Annotated[
@@ -77,7 +77,7 @@ def list_(
 ) -> None:
     """Every operation that the journals know, the oldest first."""
     from mmtool.failover.report.report import recorded_row
-    from mmtool.insight.several import worst
+    from mmtool.insight.per_cluster import worst
     from mmtool.plan.words import few
 
     known, told = _known(config, source, target, timeout)
@@ -138,7 +138,7 @@ def resume(
     config: options.Config = None,
     source: options.OnlySource = None,
     target: options.OnlyTarget = None,
-    diverged_dir: tails.Folder = None,
+    diverged_dir: _divergence.Folder = None,
     execute: options.Execute = False,
     yes: options.Yes = False,
     output: options.Output = OutputFormat.TABLE,
@@ -158,7 +158,7 @@ def resume(
         return
     require(known.found, Event.RESUME)
     found = known.found
-    folder = tails.folder_again(found, diverged_dir)
+    folder = _divergence.folder_again(found, diverged_dir)
     words = given(config, source, target)
     asked = operations.Asked(
         "failover resume", execute, yes, output, patience, found.reason, found, given=words
@@ -265,7 +265,7 @@ def _again_back_home(
             folder=folder,
             timeout_seconds=drain_seconds,
             since=found.operation.standing,
-            tools=tails.tools(both, rehearsal, asked.timeout, found),
+            tools=_divergence.tools(both, rehearsal, asked.timeout, found),
         ),
     )
 
@@ -350,7 +350,7 @@ def _take_back(
         ways,
         log,
     ):
-        given_up = tails.giving_up(known.flow, known.back, found, timeout)
+        given_up = _divergence.giving_up(known.flow, known.back, found, timeout)
         taking = take_back(rehearse, ways, log, fences.standing(known.flow, found, timeout), given_up)
     again = _one_of(known.flow, timeout, found.operation_id)
     finish(operations.result(command, recorded_row(again), _left_over(taking), applied=True), output, None)
@@ -372,7 +372,7 @@ def _known(
     config: Path | None, source: str | None, target: str | None, timeout: timedelta
 ) -> tuple[list[Known], Told]:
     """Every operation on the flows that are meant."""
-    from mmtool.insight.several import ask_each
+    from mmtool.insight.per_cluster import ask_each
 
     settings = loaded(config)
 
@@ -404,7 +404,7 @@ def _one(
         RefusedError: No journal knows it.
         MmtoolError: A journal cannot be read, and no other knows it.
     """
-    from mmtool.insight.several import worst
+    from mmtool.insight.per_cluster import worst
 
     known, told = _known(config, source, target, timeout)
     for one in known:

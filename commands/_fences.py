@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands import _options as options
-from mmtool.commands._wiring import fenced_cluster
+from mmtool.commands._connections import fenced_cluster
 from mmtool.errors import UsageError
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mmtool.failover.operation.operation import Operation, StepLog
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.report.rows import Row
-    from mmtool.insight.target_alone import TargetSide
+    from mmtool.insight.target_only import TargetSide
     from mmtool.kafka.ports import ClusterPort
     from mmtool.kafka.state.journal import KafkaJournal
     from mmtool.plan.failover.steps import Step
@@ -150,7 +150,7 @@ def written_at(found: Recorded, flow: FlowSettings, timeout: timedelta) -> Clust
 
 def target_side(flow: FlowSettings, timeout: timedelta) -> TargetSide:
     """The ways to a flow's target alone; nothing is asked yet."""
-    from mmtool.insight.target_alone import TargetSide
+    from mmtool.insight.target_only import TargetSide
     from mmtool.kafka.admin.cluster_facts import KafkaCluster
     from mmtool.kafka.mm2.topics import KafkaSynced
     from mmtool.kafka.state.flow_state import KafkaFlowState

@@ -6,8 +6,8 @@ import time
 
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
+from mmtool.commands._connections import one_flow
 from mmtool.commands._consent import consent
-from mmtool.commands._wiring import one_flow
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 RELEASED = (Column("topic"), Column("operation_id"), Column("state"), Column("reason"))

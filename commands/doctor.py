@@ -30,7 +30,7 @@ def doctor(
     timeout: Timeout = _TIMEOUT,
 ) -> None:
     """Check clusters, rights, topics, groups and an existing MirrorMaker 2; nothing is written anywhere."""
-    from mmtool.commands._wiring import examined
+    from mmtool.commands._connections import examined
     from mmtool.doctor.checks import CLUSTER_CHECKS, FLOW_CHECKS
     from mmtool.doctor.examination import examine
 

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mmtool.commands import _diverged as tails
+from mmtool.commands import _divergence, _plan_files
 from mmtool.commands import _evidence as evidence
 from mmtool.commands import _failover_ways as ways
 from mmtool.commands import _fences as fences
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
 from mmtool.commands import _release as releases
-from mmtool.commands import _saved_plans as plans
-from mmtool.commands._next import given
-from mmtool.commands._wiring import (
+from mmtool.commands._connections import (
     both_ways,
     connect,
     engine_drain,
@@ -29,6 +27,7 @@ from mmtool.commands._wiring import (
     unit_of,
     with_way_back,
 )
+from mmtool.commands._next import given
 from mmtool.output import OutputFormat, warn
 from mmtool.plan.failover.divergence import Kind
 
@@ -108,9 +107,9 @@ def planned(
     fence: fences.Option = fences.Fence.NONE,
     fence_watch: fences.Watch = fences.WATCH,
     without_state: options.WithoutState = False,
-    out: plans.Out = None,
-    plan: plans.Plan = None,
-    runbook: plans.Page = None,
+    out: _plan_files.Out = None,
+    plan: _plan_files.Plan = None,
+    runbook: _plan_files.Page = None,
     reason: operations.Why = "",
     execute: options.Execute = False,
     yes: options.Yes = False,
@@ -118,25 +117,31 @@ def planned(
     timeout: options.DrainTimeout = None,
 ) -> None:
     """Move groups whose consumers are stopped: drain the mirror, translate, write, read back."""
-    saved = plans.opened(ctx, plan, "planned")
+    saved = _plan_files.opened(ctx, plan, "planned")
     patience = timeout or options.DEFAULT_TIMEOUT
-    settings = one_flow(config, *plans.aliases_of(saved, source, target))
+    settings = one_flow(config, *_plan_files.aliases_of(saved, source, target))
     meant = unit_of(settings, unit)
-    chosen = plans.groups_of(saved, "failover planned", group, groups, all_groups=all_groups, unit=meant)
-    if plans.was_executed("failover planned", saved, settings, output, patience):
+    chosen = _plan_files.groups_of(
+        saved, "failover planned", group, groups, all_groups=all_groups, unit=meant
+    )
+    if _plan_files.was_executed("failover planned", saved, settings, output, patience):
         return
     with operations.seat_begun(settings, patience, execute=execute, yes=yes) as seat:
         from mmtool.failover.modes import planned_mode as service
         from mmtool.insight.translation import look
 
         clusters = connect(settings, patience, beside_mm2=True)
-        plans.check(saved, clusters.target, clusters.source)
+        _plan_files.check(saved, clusters.target, clusters.source)
         flow = look(clusters)
-        said = fences.said(saved, fence, fence_watch) | plans.state_said(saved, without=without_state)
-        name, without, is_saved = plans.operation_of(saved), plans.WITHOUT_STATE in said, saved is not None
+        said = fences.said(saved, fence, fence_watch) | _plan_files.state_said(saved, without=without_state)
+        name, without, is_saved = (
+            _plan_files.operation_of(saved),
+            _plan_files.WITHOUT_STATE in said,
+            saved is not None,
+        )
         keep_off = fences.asked(settings, said, timeout)
         rehearsal = service.rehearse(flow, chosen, operation_id=name, fence=keep_off, without_state=without)
-        plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
+        _plan_files.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
         seconds = None if timeout is None else timeout.total_seconds()
         asked = operations.Asked(
             "failover planned", execute, yes, output, patience, reason,
@@ -167,9 +172,9 @@ def emergency(
     unknown: UnknownOption = Unknown.LEAVE,
     accept_data_loss: AcceptDataLoss = False,
     without_state: options.WithoutState = False,
-    out: plans.Out = None,
-    plan: plans.Plan = None,
-    runbook: plans.Page = None,
+    out: _plan_files.Out = None,
+    plan: _plan_files.Plan = None,
+    runbook: _plan_files.Page = None,
     reason: operations.Why = "",
     execute: options.Execute = False,
     yes: options.Yes = False,
@@ -177,11 +182,13 @@ def emergency(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Move groups whose source is lost, by the checkpoints on the target; the source is not contacted."""
-    saved = plans.opened(ctx, plan, "emergency")
-    settings = one_flow(config, *plans.aliases_of(saved, source, target))
+    saved = _plan_files.opened(ctx, plan, "emergency")
+    settings = one_flow(config, *_plan_files.aliases_of(saved, source, target))
     meant = unit_of(settings, unit)
-    chosen = plans.groups_of(saved, "failover emergency", group, groups, all_groups=all_groups, unit=meant)
-    if plans.was_executed("failover emergency", saved, settings, output, timeout):
+    chosen = _plan_files.groups_of(
+        saved, "failover emergency", group, groups, all_groups=all_groups, unit=meant
+    )
+    if _plan_files.was_executed("failover emergency", saved, settings, output, timeout):
         return
     with operations.seat_begun(settings, timeout, execute=execute, yes=yes) as seat:
         from mmtool.failover.modes import emergency as service
@@ -189,11 +196,15 @@ def emergency(
 
         side = operations.target_side(settings, timeout)
         unknowns = Unknowns(unknown if saved is None else saved.options["unknown"])
-        plans.check(saved, side.target)
-        said = {"unknown": unknowns.value} | plans.state_said(saved, without=without_state)
-        name, without, is_saved = plans.operation_of(saved), plans.WITHOUT_STATE in said, saved is not None
+        _plan_files.check(saved, side.target)
+        said = {"unknown": unknowns.value} | _plan_files.state_said(saved, without=without_state)
+        name, without, is_saved = (
+            _plan_files.operation_of(saved),
+            _plan_files.WITHOUT_STATE in said,
+            saved is not None,
+        )
         rehearsal = service.rehearse(side, chosen, unknowns, operation_id=name, without_state=without)
-        plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
+        _plan_files.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
         if execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
             operations.refuse_loss("failover emergency", rehearsal, output)
         asked = operations.Asked(
@@ -227,13 +238,13 @@ def failback(
     groups: options.Groups = None,
     all_groups: options.AllGroups = False,
     unit: options.Unit = None,
-    diverged: tails.Option = Kind.FILE,
-    name: tails.Name = None,
-    diverged_dir: tails.Folder = None,
+    diverged: _divergence.Option = Kind.FILE,
+    name: _divergence.Name = None,
+    diverged_dir: _divergence.Folder = None,
     without_state: options.WithoutState = False,
-    out: plans.Out = None,
-    plan: plans.Plan = None,
-    runbook: plans.Page = None,
+    out: _plan_files.Out = None,
+    plan: _plan_files.Plan = None,
+    runbook: _plan_files.Page = None,
     reason: operations.Why = "",
     execute: options.Execute = False,
     yes: options.Yes = False,
@@ -243,21 +254,23 @@ def failback(
     """Move groups back to their source: save its diverged records, then continue after them."""
     from mmtool.failover.modes import failback as service
 
-    saved = plans.opened(ctx, plan, "failback")
-    meant_for = tails.chosen(saved, diverged, name, diverged_dir)
+    saved = _plan_files.opened(ctx, plan, "failback")
+    meant_for = _divergence.chosen(saved, diverged, name, diverged_dir)
     patience = timeout or options.DEFAULT_TIMEOUT
-    flow, back = with_way_back(config, *plans.aliases_of(saved, source, target))
+    flow, back = with_way_back(config, *_plan_files.aliases_of(saved, source, target))
     meant = unit_of(flow, unit)
-    chosen = plans.groups_of(saved, "failover failback", group, groups, all_groups=all_groups, unit=meant)
-    if plans.was_executed("failover failback", saved, flow, output, patience):
+    chosen = _plan_files.groups_of(
+        saved, "failover failback", group, groups, all_groups=all_groups, unit=meant
+    )
+    if _plan_files.was_executed("failover failback", saved, flow, output, patience):
         return
     _check_clusters(saved, flow, patience)
     both = both_ways(flow, back, patience)
-    said = tails.said(meant_for) | plans.state_said(saved, without=without_state)
-    operation_id, without = plans.operation_of(saved), plans.WITHOUT_STATE in said
+    said = _divergence.said(meant_for) | _plan_files.state_said(saved, without=without_state)
+    operation_id, without = _plan_files.operation_of(saved), _plan_files.WITHOUT_STATE in said
     rehearse = partial(service.rehearse, operation_id=operation_id, diverged=meant_for, without_state=without)
-    rehearsal = tails.told(both, rehearse(both, chosen))
-    plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
+    rehearsal = _divergence.told(both, rehearse(both, chosen))
+    _plan_files.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
     asked = operations.Asked(
         "failover failback", execute, yes, output, patience, reason,
         is_named_before=saved is not None, given=given(config, source, target),
@@ -274,7 +287,7 @@ def failback(
             log,
             folder=diverged_dir or Path(),
             timeout_seconds=None if timeout is None else timeout.total_seconds(),
-            tools=tails.tools(both, rehearsal, patience),
+            tools=_divergence.tools(both, rehearsal, patience),
         ),
     )
 
@@ -283,7 +296,7 @@ def _check_clusters(saved: SavedPlan | None, flow: FlowSettings, patience: timed
     """The plan that was read is about the clusters of this flow; raises as `plans.check`."""
     if saved is not None:
         clusters = connect(flow, patience)
-        plans.check(saved, clusters.source, clusters.target)
+        _plan_files.check(saved, clusters.source, clusters.target)
 
 
 @app.command()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands import _options as options
+from mmtool.commands._connections import connect, destination, one_flow
 from mmtool.commands._consent import consent
-from mmtool.commands._wiring import connect, destination, one_flow
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 if TYPE_CHECKING:

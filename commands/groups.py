@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands import _options as options
+from mmtool.commands._connections import chain, connect, loaded, one_flow, selection
 from mmtool.commands._consent import consent
 from mmtool.commands._undo import say_undo
-from mmtool.commands._wiring import chain, connect, loaded, one_flow, selection
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, stdout_is_tty, talk, warn, watch, write
 
@@ -150,7 +150,7 @@ def audit(
     from time import time
 
     from mmtool.insight.audit import audit as run
-    from mmtool.insight.several import ask_each, worst
+    from mmtool.insight.per_cluster import ask_each, worst
 
     chosen, now_ms = selection(group, groups, all_groups=all_groups), int(time() * 1000)
     flows = [connect(flow, timeout, beside_mm2=True) for flow in loaded(config).select(source, target)]

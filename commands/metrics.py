@@ -32,7 +32,7 @@ def metrics(
     timeout: Timeout = timedelta(seconds=10),
 ) -> None:
     """Serve Prometheus metrics of flows; runs on any host."""
-    from mmtool.commands._wiring import loaded
+    from mmtool.commands._connections import loaded
     from mmtool.metrics.exporter import export
     from mmtool.metrics.server import MetricsServer
     from mmtool.output import talk

@@ -85,7 +85,7 @@ def replicate(
     metrics_level: MetricsLevel = Level.GROUP,
 ) -> None:
     """Mirror topics from source to target, exactly once, until stopped."""
-    from mmtool.commands._wiring import live_file, served_beside
+    from mmtool.commands._connections import live_file, served_beside
     from mmtool.output import Result, finish, talk, warn
     from mmtool.output.progress import Progress
     from mmtool.replication.driver.run_options import RunOptions

@@ -64,7 +64,7 @@ def smoke(
     timeout: SmokeTimeout = timedelta(minutes=2),
 ) -> None:
     """Send a canary record through a running flow, and read it on the target from a test group's translated offset."""
-    from mmtool.commands._wiring import one_flow, smoke_flow
+    from mmtool.commands._connections import one_flow, smoke_flow
     from mmtool.insight import smoke as service
     from mmtool.output.junit import claimed
     from mmtool.runtime.signals import ended_by_signals

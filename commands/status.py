@@ -121,7 +121,7 @@ def status(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Show flows from any host: the owner, and each partition's position and lag; or each group's."""
-    from mmtool.commands._wiring import selection, watched_flows
+    from mmtool.commands._connections import selection, watched_flows
 
     by_group = groups or group is not None
     if watching and max_lag_seconds is not None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands import _options as options
+from mmtool.commands._connections import chain, connect, one_flow, require_selector, selection, unit_of
 from mmtool.commands._consent import consent
 from mmtool.commands._undo import say_undo
-from mmtool.commands._wiring import chain, connect, one_flow, require_selector, selection, unit_of
 from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, talk, warn
 

@@ -83,7 +83,7 @@ def verify(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Compare source and target record by record, on Spark: count, order, content, timestamp, offset mapping."""
-    from mmtool.commands._wiring import connected_flows
+    from mmtool.commands._connections import connected_flows
     from mmtool.insight.verify.verdicts import gate
     from mmtool.insight.verify.verification import Options, verify
 

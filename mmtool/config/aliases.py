@@ -11,7 +11,7 @@ from itertools import combinations, permutations
 from typing import TYPE_CHECKING
 
 from mmtool.config.values import java_trim, parse_list
-from mmtool.translation.naming import (
+from mmtool.translation.names import (
     HEARTBEATS_TOPIC,
     DefaultPolicy,
     IdentityPolicy,

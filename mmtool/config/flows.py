@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mmtool.config.scopes import Properties, Scopes
     from mmtool.config.settings import ClusterSettings
     from mmtool.config.values import RelativeStart, Start
-    from mmtool.translation.naming import TopicAliases
+    from mmtool.translation.names import TopicAliases
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 Word = TypeVar("Word")

@@ -6,14 +6,14 @@ import re
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mmtool.config.aliases import known_aliases
-from mmtool.translation.naming import DefaultPolicy, IdentityPolicy, RenamePolicy
+from mmtool.translation.names import DefaultPolicy, IdentityPolicy, RenamePolicy
 
 if TYPE_CHECKING:
     from mmtool.config.properties import Entry
     from mmtool.config.report import Report
     from mmtool.config.scopes import Scopes
     from mmtool.config.settings import AnyPolicy
-    from mmtool.translation.naming import TopicAliases
+    from mmtool.translation.names import TopicAliases
 
 _MIRROR_PACKAGE = "org.apache.kafka.connect.mirror."
 _IDENTITY = {

@@ -17,7 +17,7 @@ from mmtool.config.scopes import Role
 from mmtool.config.values import RelativeStart, start_text
 from mmtool.errors import ConfigError, UsageError
 from mmtool.plan.records.identity import CANARY_TOPIC
-from mmtool.translation.naming import (
+from mmtool.translation.names import (
     DEAD_LETTER_SUFFIX,
     DefaultPolicy,
     IdentityPolicy,

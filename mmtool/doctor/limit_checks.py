@@ -20,7 +20,7 @@ from mmtool.doctor.limits import (
 from mmtool.kafka.admin.details import SizeQuestion
 from mmtool.plan.topics.configs import ConfigEntry, Origin
 from mmtool.replication.topics.target_limits import FOR_EVER, TargetLimits
-from mmtool.translation.naming import DEAD_LETTER_SUFFIX
+from mmtool.translation.names import DEAD_LETTER_SUFFIX
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ from mmtool.doctor.finding import Check, Finding, problem
 from mmtool.errors import UsageError
 from mmtool.plan.words import few
 from mmtool.replication.ownership.limits import refuse_growth, refuse_repetition
-from mmtool.translation.naming import DefaultPolicy
+from mmtool.translation.names import DefaultPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from mmtool.config import FlowSettings, Settings
     from mmtool.doctor.examination import ExaminedFlow
-    from mmtool.translation.naming import ReplicationPolicy
+    from mmtool.translation.names import ReplicationPolicy
 
 _NAMED = 3
 

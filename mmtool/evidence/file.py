@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.evidence.document import canonical
 from mmtool.evidence.page import render
 from mmtool.evidence.signature import EVIDENCE, SIGNATURE
-from mmtool.output.claimed_file import write_claimed
+from mmtool.output.output_file import write_claimed
 from mmtool.output.values import iso
 
 if TYPE_CHECKING:

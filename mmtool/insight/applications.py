@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.insight.flow_now import FlowNow
-    from mmtool.insight.target_alone import TargetNow
+    from mmtool.insight.target_only import TargetNow
     from mmtool.plan.groups.offsets import PartitionFacts
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.types import TopicPartition

@@ -20,8 +20,8 @@ from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.insight.applications import app_state_on_target
 from mmtool.insight.mirror_maker_progress import mirror_maker_progress
 from mmtool.insight.partitions import partition_facts
-from mmtool.insight.several import Told, ask_each, worst
-from mmtool.insight.target_alone import TargetSide, look_at_target
+from mmtool.insight.per_cluster import Told, ask_each, worst
+from mmtool.insight.target_only import TargetSide, look_at_target
 from mmtool.insight.translation import (
     look,
     plans_by,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
     from mmtool.insight.flow_now import FlowNow
     from mmtool.insight.status import WatchedFlow
-    from mmtool.insight.target_alone import TargetNow
+    from mmtool.insight.target_only import TargetNow
     from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts
 
     Record: TypeAlias = tuple[TopicPartition, int]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.insight.mirror_maker_progress import mirror_maker_progress
-from mmtool.insight.several import Told, ask_each, worst
+from mmtool.insight.per_cluster import Told, ask_each, worst
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import FirstMissing
 from mmtool.plan.flow.status import FlowFacts, flow_row, has_silent, has_unmirrored, standings

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import ConfigError, RefusedError, UsageError
 from mmtool.insight.flow_now import FlowClusters, FlowNow
 from mmtool.insight.partitions import partition_facts
-from mmtool.insight.refining import refined
+from mmtool.insight.refinement import refined
 from mmtool.insight.standstill import standstill
 from mmtool.plan.groups.commit_metadata import position_map_warnings
 from mmtool.plan.groups.facts import (

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import GateError
-from mmtool.lab.waiting import patience
+from mmtool.lab.wait import patience
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ from mmtool.lab.demo_data import ORDERS, PARTITIONS, PAYMENTS, TOPICS, Volume, W
 from mmtool.lab.demo_proof import GroupProof, differences, numbers, prove
 from mmtool.lab.demo_stage import EAST, WEST, Replicating, Stage, ask
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.lab.waiting import patience
+from mmtool.lab.wait import patience
 from mmtool.lab.worker import end_together
 from mmtool.runtime.signals import ended_by_signals
 

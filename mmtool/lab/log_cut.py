@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from mmtool.lab.load import Load, produce
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 
 if TYPE_CHECKING:
     from mmtool.lab.cluster import Cluster

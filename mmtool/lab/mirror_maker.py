@@ -8,7 +8,7 @@ from mmtool.errors import MmtoolError
 from mmtool.lab.artifacts import MIRROR_MAKER_VERSION, mirror_classpath
 from mmtool.lab.class_archive import ClassArchive
 from mmtool.lab.process import LeashedProcess, java_command
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -18,7 +18,7 @@ from mmtool.lab import probe
 from mmtool.lab.artifacts import KAFKA_VERSION, broker_classpath
 from mmtool.lab.cluster import READY_SECONDS
 from mmtool.lab.state import ALREADY_RUNNING
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 
 if TYPE_CHECKING:
     from mmtool.lab.state import BrokerState, LabState, StateDirectory

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, UsageError
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.runtime.paths import state_root
 
 if TYPE_CHECKING:

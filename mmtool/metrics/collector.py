@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from mmtool import __version__
 from mmtool.metrics.exposition import format_of, lines_of, render
 from mmtool.metrics.lookout import Lookout
-from mmtool.metrics.reopening import Reopened
+from mmtool.metrics.reopen import Reopened
 from mmtool.metrics.samples import sample_of_build, sample_of_cluster
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from mmtool.output.formats import LogFormat, OutputFormat
 from mmtool.output.progress import Progress, ProgressSnapshot
 from mmtool.output.render import emit, finish, preview, write
 from mmtool.output.result import Column, Problem, Result
-from mmtool.output.watching import rows_that_fit, watch
+from mmtool.output.watch_screen import rows_that_fit, watch
 
 __all__ = [
     "Column",

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree as ET
 
-from mmtool.output.claimed_file import claim, write_claimed
+from mmtool.output.output_file import claim, write_claimed
 from mmtool.output.redaction import redacted
 from mmtool.output.values import iso, printable
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from mmtool.lab.checker import compare_histories, histories
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.offsets import answer_forward
 from mmtool.testing.lookups import flow_facts
 from mmtool.testing.processes import MmtoolProcess

@@ -7,10 +7,10 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from mmtool.lab.cleaning import quick_cleaner
-from mmtool.lab.operating import alter_topic
+from mmtool.lab.cleanup import quick_cleaner
+from mmtool.lab.operations import alter_topic
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.testing.batches import PlainBatch, PlainRecord, batch_of
 from mmtool.testing.raw_producer import append_batches
 

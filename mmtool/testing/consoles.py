@@ -14,7 +14,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mmtool.lab.waiting import patience
+from mmtool.lab.wait import patience
 from mmtool.testing.documented import OPERATION, difference, updated, write_back
 from mmtool.testing.documented_scenes import SCENES
 from mmtool.testing.operations import KilledError

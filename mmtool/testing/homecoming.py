@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mmtool.testing.pairs import HERE, MARKER, THERE, ModelPair
 from mmtool.translation.answers import SourceLog, TargetLog
-from mmtool.translation.diverged import (
+from mmtool.translation.divergence import (
     DivergedTail,
     HomewardAnswer,
     TailPart,

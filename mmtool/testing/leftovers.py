@@ -14,7 +14,7 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.groups import Coordinated
 from mmtool.kafka.wire.produce import ACKS_ALL, ProducePartition, ProduceRequest
 from mmtool.kafka.wire.request import WireRequest
-from mmtool.lab.operating import alter_broker
+from mmtool.lab.operations import alter_broker
 from mmtool.testing.batches import TRANSACTIONAL, PlainRecord, batch_of
 
 if TYPE_CHECKING:

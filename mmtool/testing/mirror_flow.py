@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.config import load_settings
 from mmtool.errors import GateError
-from mmtool.lab.waiting import patience
+from mmtool.lab.wait import patience
 from mmtool.plan.records.identity import shard_of
 from mmtool.replication.driver.context import connect
 from mmtool.replication.driver.flow_run import FlowRun

@@ -17,7 +17,7 @@ from mmtool.plan.runbook.fingerprint import Fingerprint, GroupSeen, SideSeen, To
 from mmtool.plan.runbook.plan_file import Origin, SavedPlan
 from mmtool.plan.words import Names
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Skipping
-from mmtool.translation.diverged import DivergedTail, TailPart
+from mmtool.translation.divergence import DivergedTail, TailPart
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import ClusterId, TopicPartition, UpstreamOffset

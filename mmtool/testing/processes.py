@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from mmtool.errors import GateError
-from mmtool.lab.waiting import patience, wait_until
+from mmtool.lab.wait import patience, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

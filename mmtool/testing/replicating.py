@@ -13,8 +13,8 @@ from mmtool.config import load_settings
 from mmtool.errors import GateError
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.waiting import patience, wait_until
-from mmtool.lab.watching import group_members, wait_for_new_records
+from mmtool.lab.wait import patience, wait_until
+from mmtool.lab.watch import group_members, wait_for_new_records
 from mmtool.testing.exactness import flow_identity, wrong_translations
 from mmtool.testing.processes import Answer, MmtoolProcess, run_mmtool
 from mmtool.testing.writers import RunningWriter

@@ -13,7 +13,7 @@ from mmtool.failover.modes.cutover import Ways
 from mmtool.failover.operation.hooks import hooks_of
 from mmtool.failover.operation.journal import About, Journalist
 from mmtool.insight.flow_now import FlowClusters, FlowNow
-from mmtool.insight.target_alone import TargetSide
+from mmtool.insight.target_only import TargetSide
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import Bounds, Told
 from mmtool.plan.failover.acl_fence import ANY_HOST, LITERAL, Binding

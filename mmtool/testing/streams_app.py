@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError
 from mmtool.lab.artifacts import streams_classpath
-from mmtool.lab.waiting import patience, wait_until
+from mmtool.lab.wait import patience, wait_until
 from mmtool.testing.java_source import java_source
 
 if TYPE_CHECKING:

@@ -49,10 +49,10 @@ def wire(scene: Scene, patch: Patch) -> None:
     wire_failovers(scene, patch)
     for module in ("groups", "translate_offsets"):
         patch(f"{module}.connect", lambda *_, **__: scene.clusters)
-    patch("_wiring.watched_flows", lambda *_: [watched(scene)])
+    patch("_connections.watched_flows", lambda *_: [watched(scene)])
     if isinstance(scene, SmokeScene):
         patch(
-            "_wiring.smoke_flow",
+            "_connections.smoke_flow",
             lambda _, timeout, command: scene.smoke_flow(timeout.total_seconds(), command),
         )
 
@@ -65,8 +65,8 @@ def watched(scene: Scene) -> WatchedFlow:
 
 
 def _wire_failbacks(scene: ThereAndBack, patch: Patch) -> None:
-    for module in (*_DRAINING, "_diverged"):
+    for module in (*_DRAINING, "_divergence"):
         patch(f"{module}.both_ways", lambda *_: scene.both)
     if isinstance(scene, OneName):
-        patch("_diverged.passing", lambda: scene.passing)
-        patch("_diverged.writer_into", lambda _, diverged, *__: scene.writers[diverged.kind])
+        patch("_divergence.passing", lambda: scene.passing)
+        patch("_divergence.writer_into", lambda _, diverged, *__: scene.writers[diverged.kind])

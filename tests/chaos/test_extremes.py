@@ -13,7 +13,7 @@ from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.testing.replicating import Bench
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.chaos]

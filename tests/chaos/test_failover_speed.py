@@ -16,7 +16,7 @@ from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.lab.watching import wait_for_new_records
+from mmtool.lab.watch import wait_for_new_records
 from mmtool.testing.processes import MmtoolProcess
 from mmtool.testing.replicating import Bench
 

@@ -8,7 +8,7 @@ from mmtool.config import ClusterSettings
 from mmtool.failover.fence.actions import lower_fence
 from mmtool.kafka.admin.fences import KafkaFences
 from mmtool.lab.cluster import Cluster, Shape
-from mmtool.lab.operating import GUARDED
+from mmtool.lab.operations import GUARDED
 from mmtool.lab.topics import create_topic
 from mmtool.plan.failover.acl_fence import Binding
 

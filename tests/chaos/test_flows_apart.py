@@ -13,7 +13,7 @@ from mmtool.config import load_settings
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.testing.exactness import wrong_translations
 from mmtool.testing.processes import MmtoolProcess
 from mmtool.testing.writers import RunningWriter

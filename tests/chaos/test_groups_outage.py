@@ -16,7 +16,7 @@ from mmtool.kafka.groups.groups import KafkaGroups
 from mmtool.kafka.ports import Bounds
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.topics import create_topic
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.testing.lookups import groups_of
 from mmtool.translation.types import TopicPartition

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from mmtool.lab.waiting import patience
+from mmtool.lab.wait import patience
 from mmtool.testing.replicating import Bench, Stage
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(3600)]

@@ -8,7 +8,7 @@ import pytest
 
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, leaders_of
-from mmtool.lab.waiting import patience, wait_until
+from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.replicating import Bench

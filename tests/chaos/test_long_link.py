@@ -11,7 +11,7 @@ from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.testing.chaos.place import behind_a_link
 from mmtool.testing.link import Link, LinkShape
 from mmtool.testing.processes import MmtoolProcess

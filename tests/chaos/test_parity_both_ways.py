@@ -10,7 +10,7 @@ from mmtool.lab.checker import compare_topics
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import configs_of, end_offsets
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.parity import PLAIN, RECORDS, SETTINGS, carries_records, fill, mirrored_topics

@@ -10,7 +10,7 @@ import pytest
 
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.topics import create_topic, end_offsets, leaders_of
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.testing.exactness import stored_maps, wrong_translations
 from mmtool.testing.replicating import Bench
 from mmtool.testing.writers import RunningWriter

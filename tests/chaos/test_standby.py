@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.testing.processes import run_mmtool
 from mmtool.testing.replicating import Bench, Stage
 

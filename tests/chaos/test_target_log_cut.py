@@ -11,7 +11,7 @@ import pytest
 from mmtool.lab.load import Load, produce
 from mmtool.lab.log_cut import LogCut
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.replication.driver.halt_retry import FIRST_SECONDS
 from mmtool.testing.exactness import stored_maps
 from mmtool.testing.processes import run_mmtool

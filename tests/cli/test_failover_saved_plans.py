@@ -334,9 +334,9 @@ def one_name(tmp_path, monkeypatch, home):
     monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout, **_: made.clusters)
     monkeypatch.setattr("mmtool.commands.failover.both_ways", lambda flow, back, timeout: made.both)
     monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
-    monkeypatch.setattr("mmtool.commands._diverged.passing", lambda: made.passing)
+    monkeypatch.setattr("mmtool.commands._divergence.passing", lambda: made.passing)
     monkeypatch.setattr(
-        "mmtool.commands._diverged.writer_into", lambda both, diverged, *_: made.writers[diverged.kind]
+        "mmtool.commands._divergence.writer_into", lambda both, diverged, *_: made.writers[diverged.kind]
     )
     monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
     monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)

@@ -15,7 +15,7 @@ def scene(tmp_path, monkeypatch):
     made = SmokeScene(tmp_path)
     made.carries_canary()
     monkeypatch.setattr(
-        "mmtool.commands._wiring.smoke_flow",
+        "mmtool.commands._connections.smoke_flow",
         lambda flow, timeout, command: made.smoke_flow(timeout.total_seconds(), command),
     )
     return made

@@ -44,7 +44,7 @@ def scene(tmp_path, monkeypatch):
     made.watch.times["orders", 0, 60] = int((time.time() - 7) * 1000)
     made.flows = [WatchedFlow(replace(made.clusters, state=made.watch), made.watch, (), made.mm2)]
     monkeypatch.setattr(
-        "mmtool.commands._wiring.watched_flows",
+        "mmtool.commands._connections.watched_flows",
         lambda _c, _s, _t, topics, _timeout: [
             replace(flow, topics=tuple(topics or ())) for flow in made.flows
         ],
@@ -130,6 +130,6 @@ def test_watching_groups_is_one_document_per_line(status, scene, monkeypatch):
         if next(looks, "end") == "end":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("mmtool.output.watching.time.sleep", sleep)
+    monkeypatch.setattr("mmtool.output.watch_screen.time.sleep", sleep)
     ended = status("--groups", "--watch", "-o", "json")
     assert (ended.code, len(ended.stdout.splitlines())) == (130, 3)

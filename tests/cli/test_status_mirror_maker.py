@@ -25,7 +25,7 @@ def scene(tmp_path, monkeypatch):
     made.has("orders", 100, 10)
     made.holds(made.source, "orders", [(n, f"record {n}") for n in range(100)])
     flow = WatchedFlow(replace(made.clusters, state=made.watch), made.watch, (), made.mm2)
-    monkeypatch.setattr("mmtool.commands._wiring.watched_flows", lambda *_: [flow])
+    monkeypatch.setattr("mmtool.commands._connections.watched_flows", lambda *_: [flow])
     return made
 
 

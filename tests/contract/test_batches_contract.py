@@ -13,7 +13,7 @@ from mmtool.kafka.batches import coalesce, decode, iter_batches
 from mmtool.kafka.logs.batches_on_disk import KafkaBatches
 from mmtool.kafka.logs.sequence_append import KafkaAppender
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.testing.batches import ABORT, data, marker
 from mmtool.testing.stored import FakeAppender, FakeBatches
 from mmtool.translation.types import TopicId, TopicPartition, UpstreamOffset

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Producer
 
 from mmtool.config import load_settings
-from mmtool.lab.cleaning import quick_cleaner
+from mmtool.lab.cleanup import quick_cleaner
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.testing.mirror_flow import Owner
 
 pytestmark = pytest.mark.kafka

@@ -11,11 +11,11 @@ from mmtool.kafka.batches import AbortedFilter, decode, iter_batches, rebuild, v
 from mmtool.kafka.state.claims import claim
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.produce import ProduceRequest
-from mmtool.lab.cleaning import quick_cleaner
+from mmtool.lab.cleanup import quick_cleaner
 from mmtool.lab.load import Load, Transactions
 from mmtool.lab.load import produce as write
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.testing.batches import (
     CODECS,
     CONTROL,

@@ -15,7 +15,7 @@ import pytest
 from mmtool.events import is_for_people
 from mmtool.kafka.state.state_log import read_control
 from mmtool.kafka.wire.codes import Code
-from mmtool.lab.operating import alter_topic, delete_records, delete_topic
+from mmtool.lab.operations import alter_topic, delete_records, delete_topic
 from mmtool.lab.topics import configs_of, create_topic, read_topic
 from mmtool.replication.pump.mirror import PartitionMirror
 from mmtool.replication.topics.mirror_topics import config_rules

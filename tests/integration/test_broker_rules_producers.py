@@ -6,7 +6,7 @@ import pytest
 
 from mmtool.kafka.state.claims import claim
 from mmtool.kafka.wire.codes import Code
-from mmtool.lab.operating import alter_topic
+from mmtool.lab.operations import alter_topic
 from mmtool.lab.topics import create_topic
 from mmtool.testing.wire import Producer, Remembered, Wire, on_loop, settings_of, signed
 

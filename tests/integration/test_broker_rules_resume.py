@@ -16,7 +16,7 @@ import pytest
 
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.checker import compare_topics
-from mmtool.lab.operating import delete_records, delete_topic
+from mmtool.lab.operations import delete_records, delete_topic
 from mmtool.lab.topics import create_topic, read_topic, topics_of
 from mmtool.replication.pump import pump
 from mmtool.replication.pump.errors import FencedError

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from mmtool.kafka.wire.codes import Code
-from mmtool.lab.operating import delete_topic
+from mmtool.lab.operations import delete_topic
 from mmtool.lab.topics import create_topic
 from mmtool.testing.wire import Wire, on_loop, settings_of, signed
 

@@ -11,7 +11,7 @@ import pytest
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.testing.chaos.group import Watcher
 from mmtool.testing.chaos.judge import judge
 from mmtool.testing.chaos.sides import Sides

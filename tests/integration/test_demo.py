@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.testing.processes import MmtoolProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]

@@ -28,7 +28,7 @@ from mmtool.insight.partitions import partition_facts
 from mmtool.kafka.logs.sequence_append import KafkaAppender
 from mmtool.kafka.state.marks import KafkaMarks
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.replication.flow_state.skip_replayed import FlowPassing
@@ -36,7 +36,7 @@ from mmtool.testing.lookups import batches_of, flow_now
 from mmtool.testing.mirror_flow import Owner
 from mmtool.testing.wire import signed
 from mmtool.translation.answers import Bounded, Exact
-from mmtool.translation.diverged import Homeward, go_home, go_home_in_pair
+from mmtool.translation.divergence import Homeward, go_home, go_home_in_pair
 from mmtool.translation.types import DownstreamOffset, TopicPartition
 
 if TYPE_CHECKING:

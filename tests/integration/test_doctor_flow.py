@@ -13,7 +13,7 @@ from mmtool.doctor.flow_checks import GROUP_CHECKS, MM2_CHECKS, TOPIC_CHECKS
 from mmtool.lab.applications import consume, consumer_of
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.operating import alter_topic, delete_records, grow_topic
+from mmtool.lab.operations import alter_topic, delete_records, grow_topic
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 from mmtool.testing.kafka_tools import join_share_group
 from mmtool.testing.leftovers import hang_transaction, join_as_worker

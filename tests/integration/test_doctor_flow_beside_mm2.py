@@ -11,7 +11,7 @@ from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.java]
 

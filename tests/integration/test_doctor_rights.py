@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, topics_of
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.testing.fences import PASSWORD, guarded_cluster
 from mmtool.testing.lookups import groups_of

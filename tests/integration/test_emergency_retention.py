@@ -11,7 +11,7 @@ import pytest
 
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, produce
-from mmtool.lab.operating import delete_records
+from mmtool.lab.operations import delete_records
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.testing.black_hole import BlackHole
 

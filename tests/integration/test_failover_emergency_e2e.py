@@ -19,7 +19,7 @@ from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.lab.waiting import patience, wait_until
+from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.testing.black_hole import BlackHole
 from mmtool.testing.exactness import flow_identity

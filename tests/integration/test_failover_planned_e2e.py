@@ -14,7 +14,7 @@ import pytest
 
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.operating import delete_records
+from mmtool.lab.operations import delete_records
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.plan.groups.facts import Commit
 from mmtool.testing.lookups import groups_of

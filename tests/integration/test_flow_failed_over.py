@@ -16,10 +16,10 @@ from mmtool.config import load_settings
 from mmtool.kafka.state.marks import write_marks
 from mmtool.kafka.state.state_log import read_control
 from mmtool.lab.load import Load, produce
-from mmtool.lab.operating import delete_topic, grow_topic
+from mmtool.lab.operations import delete_topic, grow_topic
 from mmtool.lab.topics import configs_of, create_topic, end_offsets, topics_of
-from mmtool.lab.waiting import wait_until
-from mmtool.lab.watching import wait_for_new_records
+from mmtool.lab.wait import wait_until
+from mmtool.lab.watch import wait_for_new_records
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.testing.exactness import flow_identity

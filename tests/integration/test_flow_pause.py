@@ -9,8 +9,8 @@ import time
 import pytest
 
 from mmtool.lab.topics import end_offsets
-from mmtool.lab.waiting import wait_until
-from mmtool.lab.watching import wait_for_new_records
+from mmtool.lab.wait import wait_until
+from mmtool.lab.watch import wait_for_new_records
 from mmtool.testing.mirror_flow import Owner
 from mmtool.testing.replicating import Stage
 

@@ -19,7 +19,7 @@ from mmtool.kafka.state import own_records
 from mmtool.kafka.state.runs_log import read_runs_log
 from mmtool.kafka.state.state_log import read_control
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.operating import delete_topic
+from mmtool.lab.operations import delete_topic
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.plan.groups.facts import Commit
 from mmtool.replication.driver.context import connect

@@ -17,7 +17,7 @@ import pytest
 from mmtool.lab.load import Load, produce
 from mmtool.lab.state import StateDirectory
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ import pytest
 from mmtool.events import Event
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, produce
-from mmtool.lab.operating import delete_records
+from mmtool.lab.operations import delete_records
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.testing.processes import run_mmtool
 from mmtool.testing.spark_cluster import SparkCluster

@@ -9,7 +9,7 @@ import pytest
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.ports import LogPart
 from mmtool.lab.load import Load, produce
-from mmtool.lab.operating import delete_records
+from mmtool.lab.operations import delete_records
 from mmtool.lab.topics import create_topic
 from mmtool.testing.wire import Wire, on_loop, settings_of
 from mmtool.translation.types import TopicPartition

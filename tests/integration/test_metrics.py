@@ -13,9 +13,9 @@ import pytest
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker
-from mmtool.lab.operating import delete_topic
+from mmtool.lab.operations import delete_topic
 from mmtool.lab.topics import create_topic
-from mmtool.lab.waiting import patience, wait_until
+from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.processes import MmtoolProcess, run_mmtool

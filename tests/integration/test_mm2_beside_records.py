@@ -18,9 +18,9 @@ from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.operating import GUARDED, allow, alter_topic
+from mmtool.lab.operations import GUARDED, allow, alter_topic
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.mirror_client import ask_mirror_client

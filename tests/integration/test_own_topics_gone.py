@@ -11,7 +11,7 @@ import time
 import pytest
 
 from mmtool.lab.load import Load, produce
-from mmtool.lab.operating import delete_topic
+from mmtool.lab.operations import delete_topic
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.testing.exactness import wrong_translations
 from mmtool.testing.mirror_flow import flow_of

@@ -17,9 +17,9 @@ from mmtool.kafka.admin.acls import AclAdmin
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.mirror_maker import MirrorMaker
-from mmtool.lab.operating import GUARDED, allow, alter_topic, grow_topic
+from mmtool.lab.operations import GUARDED, allow, alter_topic, grow_topic
 from mmtool.lab.topics import configs_of, end_offsets
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.mirror_client import mirror_defaults

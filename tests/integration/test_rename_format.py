@@ -12,7 +12,7 @@ from mmtool.lab.checker import compare_topics
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.testing.exactness import wrong_translations
 from mmtool.testing.lookups import groups_of

@@ -13,11 +13,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from mmtool.lab.checker import compare_topics
-from mmtool.lab.cleaning import quick_cleaner
+from mmtool.lab.cleanup import quick_cleaner
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.operating import alter_topic
+from mmtool.lab.operations import alter_topic
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.testing.batches import CODECS, DELETE_HORIZON, LOG_APPEND_TIME, PlainRecord, batch_of
 from mmtool.testing.exactness import wrong_translations
 from mmtool.testing.raw_producer import append_batches

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.testing.processes import run_mmtool
 from mmtool.testing.replicating import Bench
 

@@ -11,8 +11,8 @@ import pytest
 
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.waiting import patience, wait_until
-from mmtool.lab.watching import wait_for_new_records
+from mmtool.lab.wait import patience, wait_until
+from mmtool.lab.watch import wait_for_new_records
 from mmtool.testing.replicating import Stage
 from mmtool.testing.segments import stored_bytes
 

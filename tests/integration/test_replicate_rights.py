@@ -22,7 +22,7 @@ from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.lab.waiting import patience, wait_until
+from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.testing.black_hole import BlackHole
 from mmtool.testing.lookups import groups_of

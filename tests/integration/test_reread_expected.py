@@ -10,7 +10,7 @@ import pytest
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.testing.black_hole import BlackHole
 from mmtool.testing.exactness import flow_identity

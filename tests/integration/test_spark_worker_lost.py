@@ -8,7 +8,7 @@ import os
 import pytest
 
 from mmtool.kafka.state.state_log import read_control
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.runtime.paths import state_root
 from mmtool.testing.exactness import flow_identity
 from mmtool.testing.replicating import Bench, Stage

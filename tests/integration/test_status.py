@@ -10,9 +10,9 @@ import time
 import pytest
 
 from mmtool.lab.load import Load, produce
-from mmtool.lab.operating import alter_topic, delete_records
+from mmtool.lab.operations import alter_topic, delete_records
 from mmtool.lab.topics import create_topic
-from mmtool.lab.waiting import patience, wait_until
+from mmtool.lab.wait import patience, wait_until
 from mmtool.testing.processes import MmtoolProcess, run_mmtool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]

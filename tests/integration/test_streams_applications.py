@@ -14,7 +14,7 @@ from mmtool.lab.cluster import Cluster
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.mirror_flow import Owner
 from mmtool.testing.processes import run_mmtool

@@ -22,9 +22,9 @@ from mmtool.kafka.state.own_log import append_records
 from mmtool.kafka.state.own_records import MARK
 from mmtool.lab.checker import Content, compare
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.operating import grow_topic
+from mmtool.lab.operations import grow_topic
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.replication.driver.context import connect
 from mmtool.replication.mm2.guard import MirrorMakerGuard
 from mmtool.replication.mm2.watch import MirrorMakerWatch

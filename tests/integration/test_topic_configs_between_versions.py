@@ -9,10 +9,10 @@ from confluent_kafka import Producer
 
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.lab.cluster import Cluster, Shape
-from mmtool.lab.operating import alter_topic
+from mmtool.lab.operations import alter_topic
 from mmtool.lab.server_properties import properties_text
 from mmtool.lab.topics import configs_of, create_topic, end_offsets, topics_of
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.plan.topics.configs import ResetConfig, SetConfig
 from mmtool.plan.topics.facts import CreateTopic
 from mmtool.testing.processes import MmtoolProcess, run_mmtool

@@ -10,7 +10,7 @@ from mmtool.lab.checker import compare_histories, histories
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, read_topic, topics_of
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.offsets import answer_forward
 from mmtool.testing.lookups import flow_facts, groups_of

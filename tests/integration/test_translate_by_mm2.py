@@ -11,7 +11,7 @@ import pytest
 
 from mmtool.kafka.mm2.topics import KafkaSynced
 from mmtool.kafka.state.flow_state import KafkaFlowState
-from mmtool.lab.waiting import patience
+from mmtool.lab.wait import patience
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.testing.beside_mm2 import GROUPS, Variant, beside_mm2
 from mmtool.testing.black_hole import BlackHole

@@ -13,11 +13,11 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Assigned
 
-from mmtool.commands._wiring import connect
+from mmtool.commands._connections import connect
 from mmtool.failover.commits.group_sync import GroupSync
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
-from mmtool.lab.waiting import patience
+from mmtool.lab.wait import patience
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.processes import run_mmtool

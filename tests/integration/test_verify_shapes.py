@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 
-from mmtool.commands._wiring import connected_flows
+from mmtool.commands._connections import connected_flows
 from mmtool.insight.verify.findings import Findings
 from mmtool.insight.verify.job import jobs_of, run_job
 from mmtool.insight.verify.preparation import prepare
 from mmtool.insight.verify.ranges import plan_ranges
 from mmtool.kafka.state.log_reader import read_log
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.operating import delete_records, delete_topic
+from mmtool.lab.operations import delete_records, delete_topic
 from mmtool.lab.topics import create_topic
 from mmtool.testing.batches import PlainRecord, batch_of
 from mmtool.testing.both_ways import Pair

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError
 from mmtool.failover.commits.syncer import Followed, Follower
+from mmtool.insight.group_lookup import ShownCommits
 from mmtool.insight.partitions import partition_facts
-from mmtool.insight.shown import ShownCommits
 from mmtool.insight.translation import (
     look,
     metadata_warnings,

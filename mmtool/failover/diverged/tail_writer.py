@@ -24,7 +24,7 @@ from mmtool.kafka.batches import BatchError
 from mmtool.plan.failover.divergence import Replay, ToTopic
 from mmtool.plan.failover.tail_progress import Begun, Parts, left_of, together, whole
 from mmtool.plan.words import counted
-from mmtool.translation.diverged import DivergedTail
+from mmtool.translation.divergence import DivergedTail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

@@ -17,11 +17,11 @@ from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from mmtool.insight.flow_progress import not_copied
 from mmtool.insight.partitions import partition_facts
-from mmtool.insight.progress_of import not_copied
 from mmtool.kafka.batches import raw_records
 from mmtool.plan.groups.offsets import Direction
-from mmtool.translation.diverged import DivergedTail, TailPart
+from mmtool.translation.divergence import DivergedTail, TailPart
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import UpstreamOffset
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import GateError
-from mmtool.insight.progress_of import copied_by_mm2, short_of
+from mmtool.insight.flow_progress import copied_by_mm2, short_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

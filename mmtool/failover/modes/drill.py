@@ -22,8 +22,8 @@ from mmtool.failover.operation.record_names import refuse_changed_names
 from mmtool.failover.report.report import ended_row
 from mmtool.failover.report.rows import reread_of
 from mmtool.insight.applications import app_state, as_groups
+from mmtool.insight.flow_progress import log_ends, short_of
 from mmtool.insight.partitions import partition_facts
-from mmtool.insight.progress_of import log_ends, short_of
 from mmtool.insight.translation import (
     metadata_warnings,
     plan_groups,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from mmtool.failover.operation.operation import StepLog
     from mmtool.failover.report.rows import Row
     from mmtool.insight.flow_now import FlowNow
-    from mmtool.insight.target_alone import TargetSide
+    from mmtool.insight.target_only import TargetSide
     from mmtool.plan.failover.drill_gate import Limits
     from mmtool.plan.failover.emergency import Costs
     from mmtool.plan.groups.facts import GroupFacts, GroupSelection

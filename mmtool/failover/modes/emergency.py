@@ -22,7 +22,7 @@ from mmtool.failover.operation.states import START
 from mmtool.failover.operation.step_hooks import after_step
 from mmtool.failover.report.seen import seen_of_target
 from mmtool.insight.applications import app_state_on_target
-from mmtool.insight.target_alone import identity_on_target, look_at_target
+from mmtool.insight.target_only import identity_on_target, look_at_target
 from mmtool.plan.failover.emergency import Unknowns, costs_of, plan_emergency, told_before
 from mmtool.plan.failover.failover_plan import active_guards
 from mmtool.plan.failover.half_transactions import partly_mirrored_risk, transactions_on_target
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.cutover import Ways
     from mmtool.failover.operation.operation import StepLog
     from mmtool.failover.operation.states import Standing
-    from mmtool.insight.target_alone import TargetNow, TargetSide
+    from mmtool.insight.target_only import TargetNow, TargetSide
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.plan.words import Names

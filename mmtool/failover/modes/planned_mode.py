@@ -25,8 +25,8 @@ from mmtool.failover.operation.step_hooks import after_step
 from mmtool.failover.report.rows import reread_of
 from mmtool.failover.report.seen import seen_of_flow
 from mmtool.insight.applications import app_state, as_groups
+from mmtool.insight.flow_progress import log_ends, short_of
 from mmtool.insight.partitions import partition_facts
-from mmtool.insight.progress_of import log_ends, short_of
 from mmtool.insight.readers import readers_of
 from mmtool.insight.translation import (
     metadata_warnings,

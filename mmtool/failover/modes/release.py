@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import RefusedError, UsageError
 from mmtool.failover.modes.cutover import ways_on
 from mmtool.failover.operation.records import recorded
-from mmtool.insight.target_alone import identity_on_target
+from mmtool.insight.target_only import identity_on_target
 from mmtool.plan.words import counted, few
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mmtool.failover.operation.journal import JournalPort
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.report.rows import Row
-    from mmtool.insight.target_alone import TargetSide
+    from mmtool.insight.target_only import TargetSide
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.records.marks import FailedOverRecord
 

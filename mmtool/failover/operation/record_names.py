@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.insight.flow_now import FlowNow
-    from mmtool.insight.target_alone import TargetNow
+    from mmtool.insight.target_only import TargetNow
 
 
 def refuse_changed_names(flow: FlowNow, read: Collection[str], run: FlowSettings | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from mmtool.translation.naming import DefaultPolicy, IdentityPolicy, RenamePolicy, TopicAliases
+from mmtool.translation.names import DefaultPolicy, IdentityPolicy, RenamePolicy, TopicAliases
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from mmtool.insight.flow_now import FlowNow
-    from mmtool.insight.target_alone import TargetNow
+    from mmtool.insight.target_only import TargetNow
     from mmtool.plan.groups.facts import GroupFacts
     from mmtool.plan.groups.offsets import GroupPlan
     from mmtool.plan.runbook.fingerprint import Fingerprint

@@ -9,7 +9,7 @@ from mmtool.insight.verify.prints import body_print
 from mmtool.kafka.batches.records import body_of, fields_of, read_columns
 from mmtool.kafka.logs.dead_letters import SOURCE_HEADERS
 from mmtool.kafka.wire.scan import log_bounds, read_range
-from mmtool.translation.naming import DEAD_LETTER_SUFFIX
+from mmtool.translation.names import DEAD_LETTER_SUFFIX
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

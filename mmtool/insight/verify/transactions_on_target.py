@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from mmtool.insight.target_alone import TargetSide, look_at_target
+from mmtool.insight.target_only import TargetSide, look_at_target
 from mmtool.kafka.mm2.topics import KafkaSynced
 from mmtool.plan.failover.half_transactions import told_by_target, transactions_on_target
 from mmtool.plan.groups.facts import GroupSelection

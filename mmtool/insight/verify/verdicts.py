@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import DifferencesError
 from mmtool.insight.verify.findings import MUTATED, Findings, Kind
 from mmtool.plan.words import counted, joined
-from mmtool.translation.naming import DEAD_LETTER_SUFFIX
+from mmtool.translation.names import DEAD_LETTER_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

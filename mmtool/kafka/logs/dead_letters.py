@@ -23,7 +23,7 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.scan import log_bounds, read_range
 from mmtool.plan.topics.facts import CreateTopic, GrowTopic
 from mmtool.runtime.threads import in_thread
-from mmtool.translation.naming import DEAD_LETTER_SUFFIX
+from mmtool.translation.names import DEAD_LETTER_SUFFIX
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

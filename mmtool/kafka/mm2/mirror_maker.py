@@ -11,7 +11,7 @@ from mmtool.kafka.state.log_reader import read_log
 from mmtool.translation.connect_offsets import SourcePosition, decode_position
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.mm2_records import OffsetSync, decode_offset_sync
-from mmtool.translation.naming import topic_part
+from mmtool.translation.names import topic_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,7 +24,7 @@ from mmtool.plan.groups.applications import NO_STATE, with_lost_state
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Rules, Verdict, answer_of, unknown_group
 from mmtool.plan.words import Names, counted
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Refused, SourceLog, TargetLog
-from mmtool.translation.diverged import go_home, go_home_by_syncs, go_home_in_pair
+from mmtool.translation.divergence import go_home, go_home_by_syncs, go_home_in_pair
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.refusals import Reason, Sides
 from mmtool.translation.types import DownstreamOffset
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mmtool.plan.groups.facts import Commit, GroupFacts
     from mmtool.plan.groups.offsets import PartitionFacts
     from mmtool.translation.answers import Answer
-    from mmtool.translation.diverged import DivergedTail, HomewardAnswer
+    from mmtool.translation.divergence import DivergedTail, HomewardAnswer
     from mmtool.translation.types import TopicPartition
 
 _FORWARD = Rules(Direction.FORWARD)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mmtool.plan.groups.applications import AppState
     from mmtool.plan.groups.facts import GroupFacts
     from mmtool.plan.groups.offsets import PartitionFacts
-    from mmtool.translation.diverged import DivergedTail
+    from mmtool.translation.divergence import DivergedTail
     from mmtool.translation.types import TopicPartition
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mmtool.plan.failover.failback_facts import HomeFacts
     from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts, Verdict
     from mmtool.plan.words import Names
-    from mmtool.translation.diverged import DivergedTail
+    from mmtool.translation.divergence import DivergedTail
 
 _INSTEAD = "use `--diverged topic NAME`, or `--diverged file`"
 

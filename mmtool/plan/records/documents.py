@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 from zlib import crc32
 
 from mmtool.plan.words import counted, joined
-from mmtool.translation.naming import DEAD_LETTER_SUFFIX
+from mmtool.translation.names import DEAD_LETTER_SUFFIX
 
 VERSION = 1
 

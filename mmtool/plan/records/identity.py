@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from mmtool.translation.naming import topic_part
+from mmtool.translation.names import topic_part
 
 if TYPE_CHECKING:
     from mmtool.translation.types import ClusterId, TopicId

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
+from mmtool.insight.group_lookup import ShownCommits
 from mmtool.insight.partitions import partition_facts
-from mmtool.insight.shown import ShownCommits
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.state.log_reader import read_log
 from mmtool.kafka.state.own_log import append_records

@@ -11,7 +11,7 @@ from mmtool.errors import UsageError
 from mmtool.events import Event, Notice, flow_fields, flow_notice
 from mmtool.plan.words import few
 from mmtool.replication.driver.notices import Sayings
-from mmtool.translation.naming import RenamePolicy
+from mmtool.translation.names import RenamePolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -29,7 +29,7 @@ from mmtool.translation.mm2_records import (
     decode_heartbeat,
     decode_offset_sync,
 )
-from mmtool.translation.naming import RenamePolicy, TopicAliases
+from mmtool.translation.names import RenamePolicy, TopicAliases
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from mmtool.runtime.threads import in_thread
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.blocks import WriterState
 from mmtool.translation.known import UNKNOWN
-from mmtool.translation.naming import DefaultPolicy
+from mmtool.translation.names import DefaultPolicy
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 

@@ -11,7 +11,7 @@ from mmtool.config.names import LITERAL
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.topics.topology import Edge, repetition
-from mmtool.translation.naming import HEARTBEATS_TOPIC, DefaultPolicy, RenamePolicy
+from mmtool.translation.names import HEARTBEATS_TOPIC, DefaultPolicy, RenamePolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.plan.words import few
-from mmtool.translation.naming import topic_part
+from mmtool.translation.names import topic_part
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping

@@ -11,7 +11,7 @@ from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.batches.records import read_columns
 from mmtool.kafka.wire.scan import read_range
 from mmtool.replication.flow_state.record_prints import RecordPrints
-from mmtool.translation.compacted_tail import Appended, Remains, match_remains
+from mmtool.translation.compaction import Appended, Remains, match_remains
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.translation.answers import TargetLog
     from mmtool.translation.blocks import Block, WriterState
-    from mmtool.translation.compacted_tail import FoundTail
+    from mmtool.translation.compaction import FoundTail
     from mmtool.translation.runs import Offsets
     from mmtool.translation.types import TopicId
 

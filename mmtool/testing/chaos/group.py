@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import MmtoolError
 from mmtool.lab.topics import end_offsets
-from mmtool.lab.watching import committed
+from mmtool.lab.watch import committed
 from mmtool.lab.worker import Worker
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from mmtool.kafka.state.log_reader import read_log
-from mmtool.lab.waiting import patience, wait_until
+from mmtool.lab.wait import patience, wait_until
 from mmtool.lab.worker import Worker
 from mmtool.testing.chaos.doing import Doing, Keeper
 from mmtool.testing.chaos.journey import RECORDS, Journey

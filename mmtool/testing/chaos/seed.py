@@ -10,9 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from mmtool.errors import GateError, UnreachableError
+from mmtool.lab.group_at_work import WorkingGroup
 from mmtool.lab.topics import end_offsets
-from mmtool.lab.waiting import patience, wait_until
-from mmtool.lab.working_group import WorkingGroup
+from mmtool.lab.wait import patience, wait_until
 from mmtool.testing.chaos.doing import Doing, Keeper
 from mmtool.testing.chaos.judge import judge, stands_well
 from mmtool.testing.chaos.linked_flow import PARTITIONS, LinkedFlow

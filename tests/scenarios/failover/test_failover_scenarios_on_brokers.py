@@ -21,7 +21,7 @@ from mmtool.kafka.state.journal import KafkaJournal
 from mmtool.kafka.state.state_log import read_control
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.testing.exactness import flow_identity
 from mmtool.testing.lookups import groups_of

@@ -6,7 +6,7 @@ import pytest
 
 from mmtool.config import load_settings
 from mmtool.errors import ConfigError
-from mmtool.translation.naming import TopicAliases
+from mmtool.translation.names import TopicAliases
 
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
 FAN_IN = """

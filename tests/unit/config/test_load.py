@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mmtool.config import load_settings
 from mmtool.errors import ConfigError, UsageError
-from mmtool.translation.naming import DefaultPolicy, IdentityPolicy, RenamePolicy
+from mmtool.translation.names import DefaultPolicy, IdentityPolicy, RenamePolicy
 
 HEAD = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
 THREE = """\

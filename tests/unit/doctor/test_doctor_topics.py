@@ -6,7 +6,7 @@ from mmtool.doctor.finding import Severity
 from mmtool.doctor.loops import judge_file, judge_identity, judge_topics, known_aliases
 from mmtool.doctor.topics import judge_names, judge_partitions, judge_schemas, judge_unknown_mirror
 from mmtool.plan.topics.facts import TopicFacts
-from mmtool.translation.naming import DefaultPolicy
+from mmtool.translation.names import DefaultPolicy
 
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 NO_REFRESH = "refresh.topics.enabled = false"

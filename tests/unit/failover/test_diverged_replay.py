@@ -24,7 +24,7 @@ from mmtool.testing.batches import data
 from mmtool.testing.clusters import FakeCluster
 from mmtool.testing.scene import Scene
 from mmtool.testing.stored import FakeAppender, FakeBatches
-from mmtool.translation.diverged import DivergedTail, TailPart
+from mmtool.translation.divergence import DivergedTail, TailPart
 from mmtool.translation.types import ClusterId, TopicId, TopicPartition, UpstreamOffset
 
 PLACES = [TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 1)]

@@ -22,7 +22,7 @@ from mmtool.testing.maps import about_of, map_of
 from mmtool.testing.scene import Scene
 from mmtool.testing.stored import FakeBatches
 from mmtool.translation.blocks import WriterState
-from mmtool.translation.diverged import TailPart
+from mmtool.translation.divergence import TailPart
 from mmtool.translation.types import TopicId, TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

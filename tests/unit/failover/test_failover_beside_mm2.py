@@ -7,7 +7,7 @@ from mmtool.failover.diverged.tail_file import exported_records
 from mmtool.failover.modes import drill, failback
 from mmtool.failover.modes.planned_mode import execute, rehearse
 from mmtool.failover.report.report import ended_row
-from mmtool.insight.progress_of import short_of
+from mmtool.insight.flow_progress import short_of
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.testing.scene import Scene

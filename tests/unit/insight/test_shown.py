@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
-from mmtool.insight.shown import ShownCommits
+from mmtool.insight.group_lookup import ShownCommits
 from mmtool.testing.clusters import FakeCluster
 from mmtool.translation.types import ClusterId
 

@@ -12,7 +12,7 @@ from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.mm2 import mirror_maker
 from mmtool.kafka.mm2.mirror_maker import read_positions, workers_groups
 from mmtool.kafka.state.log_reader import LogRecord, reader_config
-from mmtool.translation.naming import TopicAliases
+from mmtool.translation.names import TopicAliases
 from mmtool.translation.types import TopicPartition
 
 WEST = ClusterSettings(alias="west", bootstrap_servers="nowhere:1")

@@ -10,11 +10,11 @@ from prometheus_client.parser import text_string_to_metric_families as plain
 
 from mmtool.config import load_settings
 from mmtool.errors import UnreachableError, UsageError
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.metrics import families
 from mmtool.metrics.collector import Collector
 from mmtool.metrics.lookout import Lookout
-from mmtool.metrics.reopening import Reopened
+from mmtool.metrics.reopen import Reopened
 from mmtool.metrics.samples import Sample
 from mmtool.metrics.server import Answers, MetricsServer
 from mmtool.testing.scraping import fetch

@@ -3,7 +3,7 @@
 import os
 
 from mmtool.output import Column, Result
-from mmtool.output.watching import picture
+from mmtool.output.watch_screen import picture
 
 COLUMNS = (Column("group"), Column("ready"))
 SUMMARY = "not shown here: 300 rows, 2 of them not ready; see them with -g, --topic, -o json or in a pipe"

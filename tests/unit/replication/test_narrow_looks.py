@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import UnreachableError
-from mmtool.insight.progress_of import copied_by_mm2, short_of
+from mmtool.insight.flow_progress import copied_by_mm2, short_of
 from mmtool.replication.flow_state import flow_moves
 from mmtool.replication.flow_state.flow_moves import rehearse_forget, rehearse_seek
 from mmtool.replication.flow_state.skip_replayed import FlowPassing

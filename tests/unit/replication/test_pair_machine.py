@@ -19,7 +19,7 @@ from mmtool.testing.paired_flow import PairedFlow
 from mmtool.testing.paired_logs import PairedLog
 from mmtool.testing.pairs import HERE, THERE
 from mmtool.translation.answers import Bounded, Refused, SourceLog, TargetLog
-from mmtool.translation.diverged import go_home_in_pair
+from mmtool.translation.divergence import go_home_in_pair
 from mmtool.translation.pair import translate_in_pair
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from mmtool.lab.ports import PortReservation
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 from mmtool.testing.link import CLEAR, Link, LinkShape, Way
 
 SECONDS = 5.0

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.translation.compacted_tail import Appended, Remains, match_remains
+from mmtool.translation.compaction import Appended, Remains, match_remains
 from mmtool.translation.derive import Logged
 
 

@@ -13,7 +13,7 @@ from mmtool.testing.maps import map_of
 from mmtool.testing.pairs import ModelPair
 from mmtool.testing.runs import ORDERS
 from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
-from mmtool.translation.diverged import DivergedTail, Homeward, TailPart, go_home, go_home_in_pair
+from mmtool.translation.divergence import DivergedTail, Homeward, TailPart, go_home, go_home_in_pair
 from mmtool.translation.errors import InvariantError
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mmtool.testing.mm2_model import MARKER, Copying, copyings
 from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
-from mmtool.translation.diverged import DivergedTail, Homeward, TailPart, go_home_by_syncs
+from mmtool.translation.divergence import DivergedTail, Homeward, TailPart, go_home_by_syncs
 from mmtool.translation.refusals import Reason
 from mmtool.translation.sync_map import OffsetPair, SyncMap
 

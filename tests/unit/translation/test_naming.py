@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.translation.naming import DefaultPolicy, IdentityPolicy, InternalRules, RenamePolicy
+from mmtool.translation.names import DefaultPolicy, IdentityPolicy, InternalRules, RenamePolicy
 
 DEFAULT = DefaultPolicy()
 IDENTITY = IdentityPolicy("A")

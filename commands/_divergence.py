@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands import _options as options
-from mmtool.commands._wiring import both_ways
+from mmtool.commands._connections import both_ways
 from mmtool.errors import OwnedElsewhereError, UsageError
 from mmtool.output import detail
 from mmtool.plan.failover.divergence import Kind

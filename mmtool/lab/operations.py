@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.wait import wait_until
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

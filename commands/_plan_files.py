@@ -9,7 +9,7 @@ import typer
 
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
-from mmtool.commands._wiring import require_selector, selection
+from mmtool.commands._connections import require_selector, selection
 from mmtool.errors import UsageError
 from mmtool.output import OutputFormat, finish, talk
 

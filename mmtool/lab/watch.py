@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, UnreachableError
 from mmtool.lab.topics import end_offsets
-from mmtool.lab.waiting import patience
+from mmtool.lab.wait import patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
