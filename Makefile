@@ -57,9 +57,9 @@ test-chaos: chaos-seeds
 SEEDS := 50
 THREES := 12
 chaos-seeds: .venv/.stamp
-	$(BIN)/python -m mmtool.testing.chaos --seeds $(SEEDS) --log .chaos/seeds-$$(git rev-parse --short HEAD).jsonl
-	$(BIN)/python -m mmtool.testing.chaos --brokers 3 --seeds $(THREES) --log .chaos/threes-$$(git rev-parse --short HEAD).jsonl
-	$(BIN)/python -m mmtool.testing.chaos --moves --seeds $(SEEDS) --log .chaos/moves-$$(git rev-parse --short HEAD).jsonl
+	$(BIN)/python -m kit.chaos --seeds $(SEEDS) --log .chaos/seeds-$$(git rev-parse --short HEAD).jsonl
+	$(BIN)/python -m kit.chaos --brokers 3 --seeds $(THREES) --log .chaos/threes-$$(git rev-parse --short HEAD).jsonl
+	$(BIN)/python -m kit.chaos --moves --seeds $(SEEDS) --log .chaos/moves-$$(git rev-parse --short HEAD).jsonl
 
 bench: .venv/.stamp
 	$(BIN)/python benchmarks/side_by_side.py $(BENCH)
@@ -89,5 +89,6 @@ clean:
 	  $$python -m venv .venv
 	$(PIP) install --no-compile -c constraints.txt setuptools
 	$(PIP) install --no-compile -c constraints.txt --no-build-isolation -e '.[dev]'
+	@echo "$(CURDIR)/tests" > $$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')/kit.pth
 	-@$(BIN)/python -m compileall -qq -j 0 .venv/lib mmtool commands translation tests > /dev/null
 	@touch $@

@@ -12,6 +12,7 @@ import random
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
+from kit.batches import PlainRecord, batch_of
 from mmtool.kafka.batches import (
     as_is,
     coalesce,
@@ -24,7 +25,6 @@ from mmtool.kafka.batches import (
     view_of,
 )
 from mmtool.kafka.batches.checksum import crc32c
-from mmtool.testing.batches import PlainRecord, batch_of
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from busy import Others
 
+from kit.lookups import flow_facts, groups_of
+from kit.processes import Answer, run_mmtool
 from mmtool.commands._connections import connect
 from mmtool.config import load_settings
 from mmtool.failover.operation.journal import local_copy
@@ -19,8 +21,6 @@ from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.plan.groups.offsets import Rules
 from mmtool.plan.records.journal import Entry
-from mmtool.testing.lookups import flow_facts, groups_of
-from mmtool.testing.processes import Answer, run_mmtool
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -18,6 +18,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kit.lookups import groups_of
+from kit.mm2_truth import Sighted, copied_partitions
+from kit.processes import run_mmtool
 from mmtool.config import load_settings
 from mmtool.kafka.mm2.topics import KafkaSynced
 from mmtool.lab.artifacts import MIRROR_MAKER_VERSION
@@ -27,15 +30,12 @@ from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.mm2_truth import Sighted, copied_partitions
-from mmtool.testing.processes import run_mmtool
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mmtool.testing.mm2_truth import CopiedPartition
+    from kit.mm2_truth import CopiedPartition
     from mmtool.translation.sync_map import OffsetPair
 
 PLAIN, TRANSACTIONAL = TOPICS = ("rereads-plain", "rereads-transactional")

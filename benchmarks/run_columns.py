@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kit.runs import ORDERS
 from mmtool.kafka.state.log_reader import LogRecord
 from mmtool.kafka.state.state_log import maps_of
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.testing.runs import ORDERS
 from mmtool.translation.answers import TargetLog
 from mmtool.translation.block_codec import encode_block, encode_key
 from mmtool.translation.blocks import (

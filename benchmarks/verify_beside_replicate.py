@@ -21,9 +21,9 @@ from copiers import properties_for
 from gauges import Target
 from workloads import PARTITIONS, Workload, fill, warm_up
 
+from kit.processes import run_mmtool
 from mmtool.lab.cluster import JVM_FOR_SPEED, Shape
 from mmtool.lab.fleet import Fleet
-from mmtool.testing.processes import run_mmtool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from kit.processes import Answer
 from mmtool.commands.app import main
 from mmtool.lab.fleet import Fleet
-from mmtool.testing.processes import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from kit.scene import half_read
 from mmtool import errors
 from mmtool.commands._registry import CommandTable
 from mmtool.commands.app import COMMANDS, main
@@ -27,7 +28,6 @@ from mmtool.plan.failover.steps import ORDER, POINT_OF_NO_RETURN, Mode
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.runbook.plan_file import Origin
 from mmtool.plan.runbook.runbook import render
-from mmtool.testing.scene import half_read
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What the services ask of a cluster. ``mmtool.testing.clusters`` has fakes that pass the same tests."""
+"""What the services ask of a cluster. ``kit.clusters`` has fakes that pass the same tests."""
 
 from __future__ import annotations
 

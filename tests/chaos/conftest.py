@@ -7,9 +7,9 @@ import random
 
 import pytest
 
+from kit.small_disk import small_disk
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
-from mmtool.testing.small_disk import small_disk
 
 _DISK_BYTES = 64 << 20
 _SEED = pytest.StashKey[int]()

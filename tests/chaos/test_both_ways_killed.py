@@ -8,9 +8,9 @@ from contextlib import ExitStack
 
 import pytest
 
+from kit.both_ways import SIDES, Pair
+from kit.mirror_flow import Owner
 from mmtool.config import load_settings
-from mmtool.testing.both_ways import SIDES, Pair
-from mmtool.testing.mirror_flow import Owner
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(3600)]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mmtool.testing.chaos.__main__ import replay
-from mmtool.testing.chaos.moves import Move, MoveRun
-from mmtool.testing.chaos.place import Place
+from kit.chaos.__main__ import replay
+from kit.chaos.moves import Move, MoveRun
+from kit.chaos.place import Place
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
 

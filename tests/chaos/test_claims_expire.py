@@ -10,14 +10,14 @@ from dataclasses import replace
 
 import pytest
 
+from kit.batches import PlainRecord, batch_of
+from kit.mirror_flow import Owner, flow_of
+from kit.wire import NOW_MS, Wire, on_loop
 from mmtool.kafka.state.claims import claim
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.testing.batches import PlainRecord, batch_of
-from mmtool.testing.mirror_flow import Owner, flow_of
-from mmtool.testing.wire import NOW_MS, Wire, on_loop
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.timeout(1800)]
 

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
+from kit.replicating import Bench, Stage
+from kit.small_disk import fill
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
-from mmtool.testing.replicating import Bench, Stage
-from mmtool.testing.small_disk import fill
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kit.exactness import flow_identity
+from kit.lookups import groups_of
+from kit.processes import Answer, MmtoolProcess, run_mmtool
+from kit.replicating import Bench
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.lab.applications import consume
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.exactness import flow_identity
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.processes import Answer, MmtoolProcess, run_mmtool
-from mmtool.testing.replicating import Bench
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kit.black_hole import BlackHole
+from kit.chaos.journey import commit
+from kit.processes import run_mmtool
+from kit.replicating import Bench
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.testing.black_hole import BlackHole
-from mmtool.testing.chaos.journey import commit
-from mmtool.testing.processes import run_mmtool
-from mmtool.testing.replicating import Bench
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Story:
 
     def killed(self, when, what, *words):
         """Whether the command died where it was to."""
-        line = [sys.executable, "-P", "-m", "mmtool.testing.killed_at", when, what, *self.words(*words)]
+        line = [sys.executable, "-P", "-m", "kit.killed_at", when, what, *self.words(*words)]
         ended = subprocess.run(
             line, cwd=self.folder, capture_output=True, text=True, timeout=300, check=False
         )

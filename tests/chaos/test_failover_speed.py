@@ -11,14 +11,14 @@ import time
 
 import pytest
 
+from kit.processes import MmtoolProcess
+from kit.replicating import Bench
 from mmtool.lab.applications import consume
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.lab.watch import wait_for_new_records
-from mmtool.testing.processes import MmtoolProcess
-from mmtool.testing.replicating import Bench
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 

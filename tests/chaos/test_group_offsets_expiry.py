@@ -6,14 +6,14 @@ import time
 
 import pytest
 
+from kit.lookups import groups_of
+from kit.replicating import Bench
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.replicating import Bench
 from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]

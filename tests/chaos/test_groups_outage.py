@@ -9,6 +9,7 @@ from functools import partial
 
 import pytest
 
+from kit.lookups import groups_of
 from mmtool.config import ClusterSettings
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
@@ -18,7 +19,6 @@ from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.topics import create_topic
 from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.lookups import groups_of
 from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka]

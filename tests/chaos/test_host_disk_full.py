@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from mmtool.testing.replicating import Bench, Stage
-from mmtool.testing.small_disk import fill
+from kit.replicating import Bench, Stage
+from kit.small_disk import fill
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 

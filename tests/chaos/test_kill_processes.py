@@ -9,8 +9,8 @@ from collections import Counter
 
 import pytest
 
+from kit.replicating import Bench, Stage
 from mmtool.lab.wait import patience
-from mmtool.testing.replicating import Bench, Stage
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(3600)]
 

@@ -6,12 +6,12 @@ import time
 
 import pytest
 
+from kit.lookups import groups_of
+from kit.replicating import Bench
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, leaders_of
 from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.replicating import Bench
 from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]

@@ -6,15 +6,15 @@ import time
 
 import pytest
 
+from kit.chaos.place import behind_a_link
+from kit.link import Link, LinkShape
+from kit.processes import MmtoolProcess
 from mmtool.lab.cluster import JVM_FOR_SPEED, Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.wait import wait_until
-from mmtool.testing.chaos.place import behind_a_link
-from mmtool.testing.link import Link, LinkShape
-from mmtool.testing.processes import MmtoolProcess
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 

@@ -6,14 +6,14 @@ import os
 
 import pytest
 
+from kit.beside_mm2 import offset_syncs
+from kit.mm2_model import mm2_answer, mm2_store
+from kit.mm2_truth import Sighted, copied_partitions
+from kit.replicating import Bench
 from mmtool.kafka.mm2.topics import KafkaSynced
 from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
-from mmtool.testing.beside_mm2 import offset_syncs
-from mmtool.testing.mm2_model import mm2_answer, mm2_store
-from mmtool.testing.mm2_truth import Sighted, copied_partitions
-from mmtool.testing.replicating import Bench
 from mmtool.translation.answers import Refused, TargetLog
 from mmtool.translation.sync_map import translate_by_syncs
 from mmtool.translation.types import TopicPartition

@@ -7,11 +7,11 @@ import time
 
 import pytest
 
+from kit.chaos.place import Place
+from kit.chaos.schedule import Side
+from kit.link import LinkShape, Way
+from kit.replicating import Bench, Stage
 from mmtool.lab.topics import leaders_of
-from mmtool.testing.chaos.place import Place
-from mmtool.testing.chaos.schedule import Side
-from mmtool.testing.link import LinkShape, Way
-from mmtool.testing.replicating import Bench, Stage
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1800)]
 

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
+from kit.replicating import Bench, Stage
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.wait import wait_until
-from mmtool.testing.replicating import Bench, Stage
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 

@@ -6,15 +6,15 @@ from contextlib import ExitStack
 
 import pytest
 
+from kit.lookups import groups_of
+from kit.parity import PLAIN, RECORDS, SETTINGS, carries_records, fill, mirrored_topics
+from kit.processes import MmtoolProcess
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import configs_of, end_offsets
 from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.parity import PLAIN, RECORDS, SETTINGS, carries_records, fill, mirrored_topics
-from mmtool.testing.processes import MmtoolProcess
 from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]

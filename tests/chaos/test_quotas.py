@@ -7,9 +7,9 @@ import time
 
 import pytest
 
+from kit.quotas import quota
+from kit.replicating import Bench, Stage
 from mmtool.lab.topics import end_offsets
-from mmtool.testing.quotas import quota
-from mmtool.testing.replicating import Bench, Stage
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 

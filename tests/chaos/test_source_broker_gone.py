@@ -8,12 +8,12 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from kit.exactness import stored_maps, wrong_translations
+from kit.replicating import Bench
+from kit.writers import RunningWriter
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.topics import create_topic, end_offsets, leaders_of
 from mmtool.lab.wait import wait_until
-from mmtool.testing.exactness import stored_maps, wrong_translations
-from mmtool.testing.replicating import Bench
-from mmtool.testing.writers import RunningWriter
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 

@@ -8,11 +8,11 @@ from collections import Counter
 
 import pytest
 
+from kit.processes import run_mmtool
+from kit.replicating import Bench
 from mmtool.lab.load import Load, produce
 from mmtool.lab.log_cut import LogCut
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.testing.processes import run_mmtool
-from mmtool.testing.replicating import Bench
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 

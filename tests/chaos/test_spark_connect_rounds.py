@@ -9,12 +9,12 @@ import sys
 import pytest
 from pyspark.sql import SparkSession
 
+from kit.mirror_flow import Owner
+from kit.replicating import Bench
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.replication.driver.round import plan_round
 from mmtool.replication.spark.connect_rounds import ConnectRounds
-from mmtool.testing.mirror_flow import Owner
-from mmtool.testing.replicating import Bench
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 

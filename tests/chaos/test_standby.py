@@ -8,9 +8,9 @@ import time
 
 import pytest
 
+from kit.processes import run_mmtool
+from kit.replicating import Bench, Stage
 from mmtool.lab.wait import wait_until
-from mmtool.testing.processes import run_mmtool
-from mmtool.testing.replicating import Bench, Stage
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 

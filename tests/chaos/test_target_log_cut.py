@@ -8,14 +8,14 @@ from collections import Counter
 
 import pytest
 
+from kit.exactness import stored_maps
+from kit.processes import run_mmtool
+from kit.replicating import Bench
 from mmtool.lab.load import Load, produce
 from mmtool.lab.log_cut import LogCut
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.lab.wait import wait_until
 from mmtool.replication.driver.halt_retry import FIRST_SECONDS
-from mmtool.testing.exactness import stored_maps
-from mmtool.testing.processes import run_mmtool
-from mmtool.testing.replicating import Bench
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
+from kit.lookups import groups_of
+from kit.processes import MmtoolProcess, run_mmtool
+from kit.replicating import Bench
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.processes import MmtoolProcess, run_mmtool
-from mmtool.testing.replicating import Bench
 from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1800)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from kit.processes import run_mmtool
+from kit.zookeeper_cluster import ZooKeeperCluster
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.testing.processes import run_mmtool
-from mmtool.testing.zookeeper_cluster import ZooKeeperCluster
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import pytest
 
+from kit.replicating import Bench, Stage
 from mmtool.lab.wait import wait_until
-from mmtool.testing.replicating import Bench, Stage
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from kit.scene import Scene
+from kit.there_and_back import ThereAndBack
 from mmtool.plan.groups.facts import Member
-from mmtool.testing.scene import Scene
-from mmtool.testing.there_and_back import ThereAndBack
 from mmtool.translation.refusals import FORWARD, Reason, Sides
 
 MEMBER = (Member("app-1", "/10.0.0.9"),)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mmtool.testing.keytool import STORE_PASSWORD, Keytool
+from kit.keytool import STORE_PASSWORD, Keytool
 
 pytestmark = pytest.mark.java
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from kit.consoles import PASSWORD_VARIABLE, InProcess, type_block
+from kit.documented import cases
 from mmtool.commands.app import main
-from mmtool.testing.consoles import PASSWORD_VARIABLE, InProcess, type_block
-from mmtool.testing.documented import cases
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-from mmtool.testing.scene import Scene
+from kit.scene import Scene
 
 CONTENTS = [f"record {n}" for n in range(20)]
 

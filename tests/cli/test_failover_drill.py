@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from mmtool.testing.scene import Scene
+from kit.scene import Scene
 
 CONTENTS = [f"record {n}" for n in range(20)]
 

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from kit.scene import Scene
 from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.plan.groups.facts import Commit, Member
-from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicPartition
 
 REMOTE = TopicPartition("east.orders", 0)

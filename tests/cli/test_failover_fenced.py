@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from kit.operations import KilledError
+from kit.scene import Scene
 from mmtool.errors import GateError
 from mmtool.plan.failover.acl_fence import Binding
-from mmtool.testing.operations import KilledError
-from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicPartition
 
 MAY = Binding("orders", "LITERAL", "User:alice", "*", "WRITE", "ALLOW")

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
+from kit.scene import Scene
 from mmtool.errors import GateError
 from mmtool.plan.groups.facts import Member
-from mmtool.testing.scene import Scene
 
 ROW = {
     "operation_id",

@@ -6,13 +6,13 @@ import time
 
 import pytest
 
+from kit.one_name import AT_HOME as ONE_NAME_AT_HOME
+from kit.one_name import OneName
+from kit.scene import Scene
+from kit.there_and_back import AT_HOME, ThereAndBack
 from mmtool.errors import GateError, OwnedElsewhereError
 from mmtool.plan.groups.facts import Commit, Member
 from mmtool.plan.records.journal import Entry
-from mmtool.testing.one_name import AT_HOME as ONE_NAME_AT_HOME
-from mmtool.testing.one_name import OneName
-from mmtool.testing.scene import Scene
-from mmtool.testing.there_and_back import AT_HOME, ThereAndBack
 from mmtool.translation.types import ClusterId, TopicPartition
 
 REMOTE = TopicPartition("east.orders", 0)

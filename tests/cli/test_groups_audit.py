@@ -5,12 +5,12 @@ import time
 
 import pytest
 
+from kit.clusters import FakeFlowState
+from kit.scene import half_read
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.insight.flow_now import FlowClusters
 from mmtool.kafka.ports import Told
 from mmtool.plan.groups.facts import Member
-from mmtool.testing.clusters import FakeFlowState
-from mmtool.testing.scene import half_read
 from mmtool.translation.sync_map import OffsetPair
 from mmtool.translation.types import TopicPartition
 

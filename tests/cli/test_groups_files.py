@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from kit.scene import half_read
 from mmtool.plan.groups.facts import Commit, Member
-from mmtool.testing.scene import half_read
 from mmtool.translation.types import TopicPartition
 
 REMOTE = [TopicPartition("east.orders", n) for n in range(2)]

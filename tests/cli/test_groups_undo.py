@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from kit.scene import half_read
 from mmtool.errors import UnreachableError
 from mmtool.failover.commits.undo import check_undo
 from mmtool.failover.commits.undo_files import keep
 from mmtool.kafka.ports import Problem
 from mmtool.plan.groups.facts import Commit, Member
-from mmtool.testing.scene import half_read
 from mmtool.translation.types import ClusterId, TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

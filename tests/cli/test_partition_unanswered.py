@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from kit.scene import Scene
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.ports import Told
 from mmtool.plan.groups.facts import Member
 from mmtool.plan.records.documents import OwnerRecord, RefusedRecord
-from mmtool.testing.scene import Scene
 from mmtool.translation.sync_map import OffsetPair
 from mmtool.translation.types import TopicPartition
 

@@ -6,14 +6,14 @@ import re
 import pytest
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
+from kit.consoles import InProcess
+from kit.documented import OPERATION
 from mmtool.commands.app import main
 from mmtool.commands.doctor import _COLUMNS as DOCTOR
 from mmtool.commands.verify import _COLUMNS as VERIFY
 from mmtool.output import Result
 from mmtool.output.layout import fitted, layout
 from mmtool.output.table import draw
-from mmtool.testing.consoles import InProcess
-from mmtool.testing.documented import OPERATION
 
 _FLOW = "-c mm2.properties -s east -t west"
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")

@@ -6,8 +6,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from kit.smoke import SmokeScene
 from mmtool.errors import ConfigError, StoppedError
-from mmtool.testing.smoke import SmokeScene
 
 
 @pytest.fixture

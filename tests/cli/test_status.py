@@ -8,6 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from kit.clusters import FakeFlowWatch
+from kit.maps import about_of, blocks_of
+from kit.scene import Scene
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.insight.status import WatchedFlow
@@ -19,9 +22,6 @@ from mmtool.plan.records.documents import FlowRecord, OwnerRecord, PositionRecor
 from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.plan.topics.facts import source_deleted
 from mmtool.plan.topics.retention import Retention
-from mmtool.testing.clusters import FakeFlowWatch
-from mmtool.testing.maps import about_of, blocks_of
-from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicId, TopicPartition
 
 KEYS = [

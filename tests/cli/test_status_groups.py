@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from kit.clusters import FakeFlowWatch
+from kit.scene import Scene
 from mmtool.errors import UnreachableError
 from mmtool.insight.status import WatchedFlow
 from mmtool.plan.groups.facts import Member
-from mmtool.testing.clusters import FakeFlowWatch
-from mmtool.testing.scene import Scene
 
 KEYS = [
     "source",

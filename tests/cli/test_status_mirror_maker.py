@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from kit.clusters import FakeFlowWatch
+from kit.scene import Scene
 from mmtool.errors import UnreachableError
 from mmtool.insight.status import WatchedFlow
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
 from mmtool.plan.records.marks import FailedOverRecord
-from mmtool.testing.clusters import FakeFlowWatch
-from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicPartition
 
 FIRST, SECOND = (TopicPartition("orders", n) for n in range(2))

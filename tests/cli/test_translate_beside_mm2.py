@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from kit.scene import Scene
 from mmtool.errors import UnreachableError
-from mmtool.testing.scene import Scene
 from mmtool.translation.blocks import Gap
 from mmtool.translation.sync_map import OffsetPair
 from mmtool.translation.types import TopicId, TopicPartition, UpstreamOffset

@@ -2,13 +2,13 @@
 
 import pytest
 
+from kit.clusters import FakeCluster, FakeFlowState, FakeSynced
+from kit.maps import about_of, map_of
 from mmtool.config import load_settings
 from mmtool.insight.flow_now import FlowClusters
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.testing.clusters import FakeCluster, FakeFlowState, FakeSynced
-from mmtool.testing.maps import about_of, map_of
 from mmtool.translation.sync_map import OffsetPair
 from mmtool.translation.types import ClusterId, TopicPartition
 

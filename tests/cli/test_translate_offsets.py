@@ -6,13 +6,13 @@ import json
 
 import pytest
 
+from kit.maps import position_of
+from kit.scene import Scene, half_read
 from mmtool.config import load_settings
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.insight.flow_now import FlowClusters
 from mmtool.plan.groups.facts import Commit, Member
 from mmtool.plan.records.documents import OwnerRecord, RefusedRecord, State
-from mmtool.testing.maps import position_of
-from mmtool.testing.scene import Scene, half_read
 from mmtool.translation.types import TopicId, TopicPartition
 
 KEYS = [

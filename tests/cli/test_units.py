@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from kit.scene import Scene
 from mmtool.config import load_settings
-from mmtool.testing.scene import Scene
 
 UNITS = """\
 mmtool.unit.shop.topics = orders

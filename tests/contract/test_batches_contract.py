@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 from confluent_kafka import Producer
 
+from kit.batches import ABORT, data, marker
+from kit.stored import FakeAppender, FakeBatches
 from mmtool.config import ClusterSettings
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.batches import coalesce, decode, iter_batches
@@ -14,8 +16,6 @@ from mmtool.kafka.logs.batches_on_disk import KafkaBatches
 from mmtool.kafka.logs.sequence_append import KafkaAppender
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.wait import wait_until
-from mmtool.testing.batches import ABORT, data, marker
-from mmtool.testing.stored import FakeAppender, FakeBatches
 from mmtool.translation.types import TopicId, TopicPartition, UpstreamOffset
 
 SECONDS = 20.0

@@ -17,6 +17,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from kit.clusters import FakeCluster
+from kit.fences import PASSWORD, FakeFences, guarded_cluster
 from mmtool.config import ClusterSettings
 from mmtool.config.settings import Sasl, Security
 from mmtool.errors import GateError, NotAuthorisedError, RefusedError
@@ -34,8 +36,6 @@ from mmtool.kafka.wire.acls import DescribeClusterRequest
 from mmtool.kafka.wire.transactions import DescribeProducersRequest
 from mmtool.lab.topics import create_topic
 from mmtool.plan.failover.acl_fence import ANY_HOST, LITERAL, PREFIXED, Binding
-from mmtool.testing.clusters import FakeCluster
-from mmtool.testing.fences import PASSWORD, FakeFences, guarded_cluster
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import ClusterId, TopicPartition
 

@@ -10,6 +10,8 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka import TopicPartition as LibraryPartition
 from confluent_kafka.admin import AdminClient
 
+from kit.clusters import FakeCluster
+from kit.kafka_tools import join_share_group
 from mmtool.config import ClusterSettings
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.failover.commits.write import Outcome, write_group
@@ -21,8 +23,6 @@ from mmtool.kafka.wire.groups import FindCoordinatorsRequest
 from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import ABSENT, Commit, GroupStanding, Member
 from mmtool.plan.groups.imports import plan_import
-from mmtool.testing.clusters import FakeCluster
-from mmtool.testing.kafka_tools import join_share_group
 from mmtool.translation.answers import TargetLog
 from mmtool.translation.types import ClusterId, TopicPartition
 

@@ -7,6 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from kit.batches import PlainRecord, batch_of
+from kit.clusters import FakeFlowState
+from kit.operations import FakeJournal, FakeMarks, FakeSeat
+from kit.raw_producer import append_batches
 from mmtool.config import ClusterSettings
 from mmtool.errors import OwnedElsewhereError, RefusedError, UnreachableError
 from mmtool.failover.operation.records import recorded
@@ -21,10 +25,6 @@ from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
 from mmtool.plan.records.identity import JOURNAL_TOPIC, FlowIdentity
 from mmtool.plan.records.journal import Entry, Kind, group_body, group_of
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
-from mmtool.testing.batches import PlainRecord, batch_of
-from mmtool.testing.clusters import FakeFlowState
-from mmtool.testing.operations import FakeJournal, FakeMarks, FakeSeat
-from mmtool.testing.raw_producer import append_batches
 from mmtool.translation.answers import Bounded, Knowledge
 from mmtool.translation.types import ClusterId, DownstreamOffset, TopicPartition
 

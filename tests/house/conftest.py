@@ -52,6 +52,7 @@ def _modules():
         ("mmtool", "mmtool"),
         ("commands", "mmtool.commands"),
         ("translation", "mmtool.translation"),
+        ("tests/kit", "kit"),
     ):
         for path in sorted((ROOT / folder).rglob("*.py")):
             relative = path.relative_to(ROOT / folder)
@@ -67,7 +68,7 @@ def root():
 
 @pytest.fixture(scope="session")
 def modules():
-    """Every module that ships."""
+    """Every module that ships, and the kit of the tests."""
     return list(_modules())
 
 

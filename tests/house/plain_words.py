@@ -63,7 +63,7 @@ ALLOWED = (
 
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs")
 SHIPPED = ("mmtool", "commands", "translation")
-NOT_READ = ("mmtool/testing", "docs/reference/glossary.md", "docs/_tools")
+NOT_READ = ("tests/kit", "docs/reference/glossary.md", "docs/_tools")
 
 
 def offences(paths):

@@ -5,10 +5,10 @@ import runpy
 
 import pytest
 
+from kit.documented import LABS, blocks_of, pages
+from kit.documented_scenes import SCENES
 from mmtool import errors
 from mmtool.doctor.finding import Check
-from mmtool.testing.documented import LABS, blocks_of, pages
-from mmtool.testing.documented_scenes import SCENES
 
 LINK = re.compile(r"\[[^\]]*\]\((?!https?://|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 

@@ -17,9 +17,11 @@ OWNERS = {
     "typer": ("mmtool.commands",),
     "rich": ("mmtool.output",),
     "structlog": ("mmtool.output",),
-    "hypothesis": ("mmtool.testing",),
+    "hypothesis": ("kit",),
     "prometheus_client": ("mmtool.metrics",),
     "click": (),
+    "kit": ("kit",),
+    "pytest": ("kit",),
 }
 """A library, and the only rooms that may import it."""
 

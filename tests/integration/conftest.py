@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kit.replicating import Bench
 from mmtool.lab.fleet import Fleet
-from mmtool.testing.replicating import Bench
 
 
 @pytest.fixture(scope="module")

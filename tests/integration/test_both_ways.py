@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kit.both_ways import SIDES, Pair
+from kit.lookups import flow_facts
 from mmtool.plan.groups.offsets import answer_forward
-from mmtool.testing.both_ways import SIDES, Pair
-from mmtool.testing.lookups import flow_facts
 from mmtool.translation.answers import Exact
 from mmtool.translation.types import UpstreamOffset
 

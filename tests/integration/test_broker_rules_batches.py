@@ -7,6 +7,16 @@ from dataclasses import replace
 
 import pytest
 
+from kit.batches import (
+    CODECS,
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    PlainRecord,
+    batch_of,
+)
+from kit.wire import NOW_MS, Producer, Wire, on_loop, settings_of, signed
 from mmtool.kafka.batches import AbortedFilter, decode, iter_batches, rebuild, view_of
 from mmtool.kafka.state.claims import claim
 from mmtool.kafka.wire.codes import Code
@@ -16,16 +26,6 @@ from mmtool.lab.load import Load, Transactions
 from mmtool.lab.load import produce as write
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.lab.wait import wait_until
-from mmtool.testing.batches import (
-    CODECS,
-    CONTROL,
-    DELETE_HORIZON,
-    LOG_APPEND_TIME,
-    TRANSACTIONAL,
-    PlainRecord,
-    batch_of,
-)
-from mmtool.testing.wire import NOW_MS, Producer, Wire, on_loop, settings_of, signed
 
 HOUR_MS = 3_600_000
 

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
+from kit.wire import Producer, Remembered, Wire, on_loop, settings_of, signed
 from mmtool.kafka.state.claims import claim, fence, take_shards
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.testing.wire import Producer, Remembered, Wire, on_loop, settings_of, signed
 from mmtool.translation.types import TopicPartition
 
 

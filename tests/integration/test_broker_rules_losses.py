@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kit.batches import PlainRecord, batch_of
+from kit.mirror_flow import Owner, flow_of
+from kit.wire import NOW_MS, Wire, on_loop
 from mmtool.events import is_for_people
 from mmtool.kafka.state.state_log import read_control
 from mmtool.kafka.wire.codes import Code
@@ -19,9 +22,6 @@ from mmtool.lab.operations import alter_topic, delete_records, delete_topic
 from mmtool.lab.topics import configs_of, create_topic, read_topic
 from mmtool.replication.pump.mirror import PartitionMirror
 from mmtool.replication.topics.mirror_topics import config_rules
-from mmtool.testing.batches import PlainRecord, batch_of
-from mmtool.testing.mirror_flow import Owner, flow_of
-from mmtool.testing.wire import NOW_MS, Wire, on_loop
 
 if TYPE_CHECKING:
     from mmtool.config.settings import FlowSettings

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from kit.wire import Producer, Remembered, Wire, on_loop, settings_of, signed
 from mmtool.kafka.state.claims import claim
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.operations import alter_topic
 from mmtool.lab.topics import create_topic
-from mmtool.testing.wire import Producer, Remembered, Wire, on_loop, settings_of, signed
 
 LAST = (1 << 31) - 1
 

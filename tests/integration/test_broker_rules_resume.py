@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kit.batches import PlainRecord, batch_of
+from kit.mirror_flow import Owner, flow_of
+from kit.wire import NOW_MS, Wire, on_loop, signed
+from kit.writers import RunningWriter
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.operations import delete_records, delete_topic
@@ -23,10 +27,6 @@ from mmtool.replication.pump.errors import FencedError
 from mmtool.replication.pump.state_writer import store_blocks
 from mmtool.replication.recovery import recover_shards
 from mmtool.replication.spark.task import Flows
-from mmtool.testing.batches import PlainRecord, batch_of
-from mmtool.testing.mirror_flow import Owner, flow_of
-from mmtool.testing.wire import NOW_MS, Wire, on_loop, signed
-from mmtool.testing.writers import RunningWriter
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:

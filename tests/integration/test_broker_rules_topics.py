@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
+from kit.wire import Wire, on_loop, settings_of, signed
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.operations import delete_topic
 from mmtool.lab.topics import create_topic
-from mmtool.testing.wire import Wire, on_loop, settings_of, signed
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from kit.exactness import wrong_translations
+from kit.replicating import Bench
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic
-from mmtool.testing.exactness import wrong_translations
-from mmtool.testing.replicating import Bench
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

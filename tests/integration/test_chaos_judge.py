@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from kit.chaos.group import Watcher
+from kit.chaos.judge import judge
+from kit.chaos.sides import Sides
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.lab.wait import wait_until
-from mmtool.testing.chaos.group import Watcher
-from mmtool.testing.chaos.judge import judge
-from mmtool.testing.chaos.sides import Sides
 from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

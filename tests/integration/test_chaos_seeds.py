@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mmtool.testing.chaos.__main__ import replay
-from mmtool.testing.chaos.place import Place
-from mmtool.testing.chaos.seed import SeedRun
+from kit.chaos.__main__ import replay
+from kit.chaos.place import Place
+from kit.chaos.seed import SeedRun
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

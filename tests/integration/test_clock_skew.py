@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kit.exactness import wrong_translations
+from kit.processes import run_mmtool
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
-from mmtool.testing.exactness import wrong_translations
-from mmtool.testing.processes import run_mmtool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

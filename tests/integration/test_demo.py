@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kit.processes import MmtoolProcess
 from mmtool.lab.wait import wait_until
-from mmtool.testing.processes import MmtoolProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
+from kit.lookups import batches_of, flow_now
+from kit.mirror_flow import Owner
+from kit.wire import signed
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError
 from mmtool.failover.diverged.tail_file import export_tail, exported_records, read_export
@@ -32,9 +35,6 @@ from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.replication.flow_state.skip_replayed import FlowPassing
-from mmtool.testing.lookups import batches_of, flow_now
-from mmtool.testing.mirror_flow import Owner
-from mmtool.testing.wire import signed
 from mmtool.translation.answers import Bounded, Exact
 from mmtool.translation.divergence import Homeward, go_home, go_home_in_pair
 from mmtool.translation.types import DownstreamOffset, TopicPartition

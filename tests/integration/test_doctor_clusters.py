@@ -9,15 +9,15 @@ from contextlib import suppress
 import pytest
 from confluent_kafka import Producer
 
+from kit.black_hole import BlackHole
+from kit.replicating import Bench
+from kit.small_disk import small_disk
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.operations import alter_topic
 from mmtool.lab.topics import create_topic, topics_of
 from mmtool.lab.wait import wait_until
-from mmtool.testing.black_hole import BlackHole
-from mmtool.testing.replicating import Bench
-from mmtool.testing.small_disk import small_disk
 
 pytestmark = pytest.mark.kafka
 

@@ -6,10 +6,10 @@ from contextlib import ExitStack
 
 import pytest
 
+from kit.keytool import STORE_PASSWORD, Keytool
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.ports import PortReservation
-from mmtool.testing.keytool import STORE_PASSWORD, Keytool
 
 pytestmark = pytest.mark.kafka
 

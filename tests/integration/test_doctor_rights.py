@@ -15,12 +15,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from kit.fences import PASSWORD, guarded_cluster
+from kit.lookups import groups_of
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, topics_of
 from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.fences import PASSWORD, guarded_cluster
-from mmtool.testing.lookups import groups_of
 from mmtool.translation.types import TopicPartition
 
 pytestmark = pytest.mark.kafka

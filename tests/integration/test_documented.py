@@ -14,6 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from kit.consoles import Shell, type_block
+from kit.documented import cases, difference
+from kit.log_edit import edit_log
+from kit.processes import run_mmtool
 from mmtool.lab.applications import consume
 from mmtool.lab.artifacts import tools_classpath
 from mmtool.lab.fleet import Fleet
@@ -21,10 +25,6 @@ from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.process import java_command
 from mmtool.lab.topics import create_topic
-from mmtool.testing.consoles import Shell, type_block
-from mmtool.testing.documented import cases, difference
-from mmtool.testing.log_edit import edit_log
-from mmtool.testing.processes import run_mmtool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
 

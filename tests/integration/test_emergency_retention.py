@@ -9,11 +9,11 @@ import time
 
 import pytest
 
+from kit.black_hole import BlackHole
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, produce
 from mmtool.lab.operations import delete_records
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.testing.black_hole import BlackHole
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(200)]
 

@@ -8,12 +8,12 @@ import subprocess
 
 import pytest
 
+from kit.processes import run_mmtool
 from mmtool.lab.applications import consume
 from mmtool.lab.artifacts import tools_classpath
 from mmtool.lab.load import Load, produce
 from mmtool.lab.process import java_command
 from mmtool.lab.topics import create_topic
-from mmtool.testing.processes import run_mmtool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kit.lookups import groups_of
+from kit.processes import run_mmtool
+from kit.replicating import Stage
 from mmtool.failover.diverged.tail_file import exported_records
 from mmtool.kafka.mm2.topics import KafkaSynced
 from mmtool.lab.applications import consume
@@ -17,15 +20,12 @@ from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import end_offsets, read_topic
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.processes import run_mmtool
-from mmtool.testing.replicating import Stage
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mmtool.testing.processes import Answer
+    from kit.processes import Answer
 
 pytestmark = [pytest.mark.kafka]
 

@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kit.black_hole import BlackHole
+from kit.exactness import flow_identity
+from kit.lookups import groups_of
+from kit.processes import run_mmtool
 from mmtool.kafka.mm2.topics import KafkaSynced
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.lab.applications import consume
@@ -21,16 +25,12 @@ from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.black_hole import BlackHole
-from mmtool.testing.exactness import flow_identity
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.processes import run_mmtool
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mmtool.testing.replicating import Bench
+    from kit.replicating import Bench
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 

@@ -20,9 +20,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from kit.fences import PASSWORD, guarded_cluster
+from kit.processes import run_mmtool
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.testing.fences import PASSWORD, guarded_cluster
-from mmtool.testing.processes import run_mmtool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.lookups import groups_of
+from kit.processes import run_mmtool
 from mmtool.lab.artifacts import tools_classpath
 from mmtool.lab.load import Load, produce
 from mmtool.lab.process import java_command
 from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.processes import run_mmtool
 from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kit.black_hole import BlackHole
+from kit.processes import run_mmtool
 from mmtool.failover.diverged.tail_file import exported_records
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.testing.black_hole import BlackHole
-from mmtool.testing.processes import run_mmtool
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kit.exactness import flow_identity
+from kit.lookups import groups_of
+from kit.mirror_flow import Owner, flow_of
+from kit.replicating import Stage
+from kit.wire import on_loop
 from mmtool.config import load_settings
 from mmtool.kafka.state.marks import write_marks
 from mmtool.kafka.state.state_log import read_control
@@ -22,11 +27,6 @@ from mmtool.lab.wait import wait_until
 from mmtool.lab.watch import wait_for_new_records
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
-from mmtool.testing.exactness import flow_identity
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.mirror_flow import Owner, flow_of
-from mmtool.testing.replicating import Stage
-from mmtool.testing.wire import on_loop
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

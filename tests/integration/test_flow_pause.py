@@ -8,11 +8,11 @@ import time
 
 import pytest
 
+from kit.mirror_flow import Owner
+from kit.replicating import Stage
 from mmtool.lab.topics import end_offsets
 from mmtool.lab.wait import wait_until
 from mmtool.lab.watch import wait_for_new_records
-from mmtool.testing.mirror_flow import Owner
-from mmtool.testing.replicating import Stage
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer
 
+from kit.exactness import stored_maps, wrong_translations
+from kit.lookups import groups_of
+from kit.mirror_flow import Owner, flow_of
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError
 from mmtool.kafka.state import own_records
@@ -27,9 +30,6 @@ from mmtool.replication.flow_state import derivation, flow_moves
 from mmtool.replication.pump import mirror as pump_mirror
 from mmtool.replication.pump import state_writer
 from mmtool.replication.recovery.lost_runs import refuse_lost_runs
-from mmtool.testing.exactness import stored_maps, wrong_translations
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.mirror_flow import Owner, flow_of
 from mmtool.translation.block_codec import decode_block
 from mmtool.translation.types import TopicPartition
 

@@ -7,13 +7,13 @@ import json
 
 import pytest
 
+from kit.kafka_tools import join_share_group
+from kit.lookups import groups_of
+from kit.mirror_flow import Owner
+from kit.streams_app import counting_by_key
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
-from mmtool.testing.kafka_tools import join_share_group
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.mirror_flow import Owner
-from mmtool.testing.streams_app import counting_by_key
 
 RECORDS = 20
 

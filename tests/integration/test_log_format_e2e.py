@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from kit.processes import run_mmtool
+from kit.spark_cluster import SparkCluster
 from mmtool.events import Event
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, produce
 from mmtool.lab.operations import delete_records
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.testing.processes import run_mmtool
-from mmtool.testing.spark_cluster import SparkCluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

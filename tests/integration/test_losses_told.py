@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kit.lookups import groups_of
+from kit.processes import run_mmtool
 from mmtool.lab.load import Load, produce
 from mmtool.lab.operations import alter_topic, delete_records, delete_topic
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.processes import run_mmtool
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

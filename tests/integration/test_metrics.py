@@ -10,6 +10,10 @@ import time
 
 import pytest
 
+from kit.lookups import groups_of
+from kit.processes import MmtoolProcess, run_mmtool
+from kit.replicating import Bench
+from kit.scraping import fetch, scrape, values
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker
@@ -17,10 +21,6 @@ from mmtool.lab.operations import delete_topic
 from mmtool.lab.topics import create_topic
 from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.processes import MmtoolProcess, run_mmtool
-from mmtool.testing.replicating import Bench
-from mmtool.testing.scraping import fetch, scrape, values
 from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer
 
+from kit.lookups import groups_of
+from kit.mirror_client import ask_mirror_client
+from kit.processes import run_mmtool
+from kit.replicating import Bench
 from mmtool.errors import MmtoolError
 from mmtool.kafka.admin.acls import AclAdmin
 from mmtool.kafka.admin.topics import TopicAdmin
@@ -22,10 +26,6 @@ from mmtool.lab.operations import GUARDED, allow, alter_topic
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.mirror_client import ask_mirror_client
-from mmtool.testing.processes import run_mmtool
-from mmtool.testing.replicating import Bench
 from mmtool.translation.mm2_records import Heartbeat, decode_heartbeat
 from mmtool.translation.types import TopicPartition
 

@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
+from kit.java_source import java_source
 from mmtool.config import load_settings
-from mmtool.testing.java_source import java_source
 
 pytestmark = pytest.mark.java
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from kit.lookups import groups_of
+from kit.processes import run_mmtool
 from mmtool.config import FlowSettings, load_settings
 from mmtool.kafka.mm2.mirror_maker import positions_topic, read_positions, read_syncs
 from mmtool.lab.fleet import Fleet
@@ -12,8 +14,6 @@ from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.processes import run_mmtool
 from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

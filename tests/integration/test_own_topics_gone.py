@@ -10,12 +10,12 @@ import time
 
 import pytest
 
+from kit.exactness import wrong_translations
+from kit.mirror_flow import flow_of
+from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.lab.load import Load, produce
 from mmtool.lab.operations import delete_topic
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.testing.exactness import wrong_translations
-from mmtool.testing.mirror_flow import flow_of
-from mmtool.testing.processes import MmtoolProcess, run_mmtool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

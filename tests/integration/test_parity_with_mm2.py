@@ -11,6 +11,18 @@ from dataclasses import dataclass
 
 import pytest
 
+from kit.lookups import groups_of
+from kit.mirror_client import mirror_defaults
+from kit.parity import (
+    CONFIG_SECONDS,
+    PLAIN,
+    RECORDS,
+    SETTINGS,
+    carries_records,
+    fill,
+    mirrored_topics,
+)
+from kit.processes import MmtoolProcess
 from mmtool.config import ClusterSettings
 from mmtool.config.keys import FLOW_KEYS
 from mmtool.kafka.admin.acls import AclAdmin
@@ -21,18 +33,6 @@ from mmtool.lab.operations import GUARDED, allow, alter_topic, grow_topic
 from mmtool.lab.topics import configs_of, end_offsets
 from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.mirror_client import mirror_defaults
-from mmtool.testing.parity import (
-    CONFIG_SECONDS,
-    PLAIN,
-    RECORDS,
-    SETTINGS,
-    carries_records,
-    fill,
-    mirrored_topics,
-)
-from mmtool.testing.processes import MmtoolProcess
 from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

@@ -19,13 +19,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from kit.debian import has_apt, program
+from kit.processes import MmtoolProcess, run_mmtool
+from kit.writers import RunningWriter
 from mmtool.errors import GateError
 from mmtool.lab.group_at_work import WorkingGroup
 from mmtool.lab.topics import create_topic
 from mmtool.lab.wait import wait_until
-from mmtool.testing.debian import has_apt, program
-from mmtool.testing.processes import MmtoolProcess, run_mmtool
-from mmtool.testing.writers import RunningWriter
 
 pytestmark = [
     pytest.mark.kafka,

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kit.exactness import wrong_translations
+from kit.lookups import groups_of
+from kit.mirror_client import ask_mirror_client
+from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.config import load_settings
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.fleet import Fleet
@@ -14,16 +18,12 @@ from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.exactness import wrong_translations
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.mirror_client import ask_mirror_client
-from mmtool.testing.processes import MmtoolProcess, run_mmtool
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mmtool.testing.processes import Answer
+    from kit.processes import Answer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -8,10 +8,10 @@ import time
 import pytest
 from confluent_kafka import Producer
 
+from kit.processes import run_mmtool
+from kit.replicating import Bench
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.wait import wait_until
-from mmtool.testing.processes import run_mmtool
-from mmtool.testing.replicating import Bench
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

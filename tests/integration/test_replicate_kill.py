@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from mmtool.testing.replicating import Stage
+from kit.replicating import Stage
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 

@@ -9,12 +9,12 @@ import time
 
 import pytest
 
+from kit.replicating import Stage
+from kit.segments import stored_bytes
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.wait import patience, wait_until
 from mmtool.lab.watch import wait_for_new_records
-from mmtool.testing.replicating import Stage
-from mmtool.testing.segments import stored_bytes
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 

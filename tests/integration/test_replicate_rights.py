@@ -16,6 +16,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from kit.black_hole import BlackHole
+from kit.lookups import groups_of
+from kit.replicating import Bench
 from mmtool.config import ClusterSettings
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.lab.cluster import Cluster, Shape
@@ -24,9 +27,6 @@ from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.black_hole import BlackHole
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.replicating import Bench
 from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

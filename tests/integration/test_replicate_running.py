@@ -10,14 +10,14 @@ import time
 
 import pytest
 
+from kit.batches import CONTROL
+from kit.replicating import Stage
+from kit.segments import stored_batches
 from mmtool.lab.load import Load, produce
 from mmtool.lab.operations import delete_topic, grow_topic
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 from mmtool.lab.wait import wait_until
 from mmtool.lab.watch import wait_for_new_records
-from mmtool.testing.batches import CONTROL
-from mmtool.testing.replicating import Stage
-from mmtool.testing.segments import stored_batches
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

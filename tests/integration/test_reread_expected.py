@@ -7,14 +7,14 @@ import time
 
 import pytest
 
+from kit.black_hole import BlackHole
+from kit.exactness import flow_identity
+from kit.lookups import groups_of
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.black_hole import BlackHole
-from mmtool.testing.exactness import flow_identity
-from mmtool.testing.lookups import groups_of
 from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(200)]

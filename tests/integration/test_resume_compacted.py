@@ -7,12 +7,12 @@ import time
 
 import pytest
 
+from kit.batches import PlainRecord, batch_of
+from kit.compacted import CompactedTopic, compact
+from kit.mirror_flow import Owner, flow_of
+from kit.wire import Wire, on_loop
 from mmtool.kafka.batches import decode
 from mmtool.kafka.wire.codes import Code
-from mmtool.testing.batches import PlainRecord, batch_of
-from mmtool.testing.compacted import CompactedTopic, compact
-from mmtool.testing.mirror_flow import Owner, flow_of
-from mmtool.testing.wire import Wire, on_loop
 
 FROM, TO = "target", "source"
 BOOKED, UNBOOKED, UNSEEN = 2, 4, 3

@@ -7,12 +7,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from kit.lookups import groups_of
+from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import configs_of, create_topic, end_offsets, topics_of
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.processes import MmtoolProcess, run_mmtool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
+from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.wait import wait_until
-from mmtool.testing.processes import MmtoolProcess, run_mmtool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -7,12 +7,12 @@ import os
 
 import pytest
 
+from kit.exactness import flow_identity
+from kit.replicating import Bench, Stage
+from kit.spark_cluster import SparkCluster
 from mmtool.kafka.state.state_log import read_control
 from mmtool.lab.wait import wait_until
 from mmtool.runtime.paths import state_root
-from mmtool.testing.exactness import flow_identity
-from mmtool.testing.replicating import Bench, Stage
-from mmtool.testing.spark_cluster import SparkCluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -9,11 +9,11 @@ import time
 
 import pytest
 
+from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.lab.load import Load, produce
 from mmtool.lab.operations import alter_topic, delete_records
 from mmtool.lab.topics import create_topic
 from mmtool.lab.wait import patience, wait_until
-from mmtool.testing.processes import MmtoolProcess, run_mmtool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 

@@ -9,15 +9,15 @@ from itertools import count
 
 import pytest
 
+from kit.black_hole import BlackHole
+from kit.lookups import groups_of
+from kit.processes import run_mmtool
 from mmtool.kafka.mm2.topics import KafkaSynced
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.black_hole import BlackHole
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.processes import run_mmtool
 from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka]

@@ -9,17 +9,17 @@ from collections import Counter
 
 import pytest
 
+from kit.lookups import groups_of
+from kit.mirror_flow import Owner
+from kit.processes import run_mmtool
+from kit.replicating import Bench
+from kit.streams_app import counting_by_key
 from mmtool.config import load_settings
 from mmtool.lab.cluster import Cluster
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.wait import wait_until
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.mirror_flow import Owner
-from mmtool.testing.processes import run_mmtool
-from mmtool.testing.replicating import Bench
-from mmtool.testing.streams_app import counting_by_key
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from kit.documented import cases, difference
+from kit.exactness import stored_maps
+from kit.replicating import Stage
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import end_offsets, topics_of
-from mmtool.testing.documented import cases, difference
-from mmtool.testing.exactness import stored_maps
-from mmtool.testing.replicating import Stage
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 

@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 import pytest
 from confluent_kafka import Consumer
 
+from kit.mirror_flow import Owner, flow_of
+from kit.mirror_maker import MirrorMakerByHand
 from mmtool.config import load_settings
 from mmtool.errors import OwnedElsewhereError, RefusedError
 from mmtool.events import is_for_people
@@ -28,8 +30,6 @@ from mmtool.lab.wait import wait_until
 from mmtool.replication.driver.context import connect
 from mmtool.replication.mm2.guard import MirrorMakerGuard
 from mmtool.replication.mm2.watch import MirrorMakerWatch
-from mmtool.testing.mirror_flow import Owner, flow_of
-from mmtool.testing.mirror_maker import MirrorMakerByHand
 from mmtool.translation.connect_offsets import CONNECTOR
 from mmtool.translation.mm2_records import Heartbeat
 

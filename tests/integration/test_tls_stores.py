@@ -6,16 +6,16 @@ from contextlib import ExitStack
 
 import pytest
 
+from kit.keytool import STORE_PASSWORD, Keytool
+from kit.lookups import groups_of
+from kit.processes import run_mmtool
+from kit.replicating import Bench
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.keytool import STORE_PASSWORD, Keytool
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.processes import run_mmtool
-from mmtool.testing.replicating import Bench
 from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

@@ -7,6 +7,8 @@ import os
 import pytest
 from confluent_kafka import Producer
 
+from kit.processes import MmtoolProcess, run_mmtool
+from kit.wire import settings_of
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.operations import alter_topic
@@ -15,8 +17,6 @@ from mmtool.lab.topics import configs_of, create_topic, end_offsets, topics_of
 from mmtool.lab.wait import wait_until
 from mmtool.plan.topics.configs import ResetConfig, SetConfig
 from mmtool.plan.topics.facts import CreateTopic
-from mmtool.testing.processes import MmtoolProcess, run_mmtool
-from mmtool.testing.wire import settings_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

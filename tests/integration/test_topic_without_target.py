@@ -7,10 +7,10 @@ import time
 
 import pytest
 
+from kit.lookups import groups_of
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.lookups import groups_of
 from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

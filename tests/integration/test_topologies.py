@@ -6,6 +6,8 @@ from itertools import permutations
 
 import pytest
 
+from kit.lookups import flow_facts, groups_of
+from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.lab.checker import compare_histories, histories
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
@@ -13,8 +15,6 @@ from mmtool.lab.topics import create_topic, read_topic, topics_of
 from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.offsets import answer_forward
-from mmtool.testing.lookups import flow_facts, groups_of
-from mmtool.testing.processes import MmtoolProcess, run_mmtool
 from mmtool.translation.answers import Exact, Refused
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition, UpstreamOffset

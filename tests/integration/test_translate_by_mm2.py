@@ -9,16 +9,16 @@ from collections import Counter
 
 import pytest
 
+from kit.beside_mm2 import GROUPS, Variant, beside_mm2
+from kit.black_hole import BlackHole
+from kit.kafka_tools import consumer_groups
+from kit.lookups import groups_of
+from kit.mm2_model import mm2_answer, mm2_store
+from kit.processes import run_mmtool
 from mmtool.kafka.mm2.topics import KafkaSynced
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.lab.wait import patience
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.testing.beside_mm2 import GROUPS, Variant, beside_mm2
-from mmtool.testing.black_hole import BlackHole
-from mmtool.testing.kafka_tools import consumer_groups
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.mm2_model import mm2_answer, mm2_store
-from mmtool.testing.processes import run_mmtool
 from mmtool.translation.answers import Refused, TargetLog
 from mmtool.translation.sync_map import translate_by_syncs
 from mmtool.translation.types import ClusterId, TopicPartition

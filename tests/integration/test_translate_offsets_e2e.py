@@ -13,20 +13,20 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Assigned
 
+from kit.lookups import groups_of
+from kit.processes import run_mmtool
 from mmtool.commands._connections import connect
 from mmtool.failover.commits.group_sync import GroupSync
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.lab.wait import patience
 from mmtool.plan.groups.facts import Commit, GroupSelection
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.processes import run_mmtool
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mmtool.testing.processes import Answer
+    from kit.processes import Answer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 

@@ -11,6 +11,11 @@ import time
 
 import pytest
 
+from kit.batches import PlainRecord, batch_of
+from kit.beside_mm2 import offset_syncs
+from kit.lookups import groups_of
+from kit.mm2_truth import Sighted, copied_partitions
+from kit.raw_producer import append_batches
 from mmtool.config import load_settings
 from mmtool.kafka.mm2.mirror_maker import syncs_place
 from mmtool.kafka.mm2.topics import KafkaSynced
@@ -18,11 +23,6 @@ from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.batches import PlainRecord, batch_of
-from mmtool.testing.beside_mm2 import offset_syncs
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.mm2_truth import Sighted, copied_partitions
-from mmtool.testing.raw_producer import append_batches
 from mmtool.translation.mm2_records import OffsetSync
 from mmtool.translation.types import TopicPartition
 

@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 import pytest
 from confluent_kafka import Producer
 
+from kit.log_edit import edit_log
+from kit.processes import run_mmtool
+from kit.replicating import Bench
 from mmtool.errors import MmtoolError
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.topics import create_topic
-from mmtool.testing.log_edit import edit_log
-from mmtool.testing.processes import run_mmtool
-from mmtool.testing.replicating import Bench
 from mmtool.translation.mm2_records import OffsetSync
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 

@@ -14,13 +14,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from kit.exactness import flow_identity
+from kit.processes import MmtoolProcess
+from kit.replicating import Bench
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
-from mmtool.testing.exactness import flow_identity
-from mmtool.testing.processes import MmtoolProcess
-from mmtool.testing.replicating import Bench
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
 

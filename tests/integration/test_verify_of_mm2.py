@@ -6,11 +6,11 @@ import os
 
 import pytest
 
+from kit.beside_mm2 import Variant, beside_mm2
+from kit.processes import run_mmtool
 from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.testing.beside_mm2 import Variant, beside_mm2
-from mmtool.testing.processes import run_mmtool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
 

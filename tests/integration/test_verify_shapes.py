@@ -12,6 +12,12 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 
+from kit.batches import PlainRecord, batch_of
+from kit.both_ways import Pair
+from kit.compacted import CONFIGS, CompactedTopic, compact
+from kit.exactness import flow_identity
+from kit.processes import run_mmtool
+from kit.raw_producer import append_batches
 from mmtool.commands._connections import connected_flows
 from mmtool.insight.verify.findings import Findings
 from mmtool.insight.verify.job import jobs_of, run_job
@@ -21,12 +27,6 @@ from mmtool.kafka.state.log_reader import read_log
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.operations import delete_records, delete_topic
 from mmtool.lab.topics import create_topic
-from mmtool.testing.batches import PlainRecord, batch_of
-from mmtool.testing.both_ways import Pair
-from mmtool.testing.compacted import CONFIGS, CompactedTopic, compact
-from mmtool.testing.exactness import flow_identity
-from mmtool.testing.processes import run_mmtool
-from mmtool.testing.raw_producer import append_batches
 from mmtool.translation.block_codec import decode_block, encode_block
 from mmtool.translation.runs import RunMap
 

@@ -8,11 +8,11 @@ import time
 import pytest
 from confluent_kafka import Producer
 
+from kit import writers
+from kit.writers import RunningWriter
 from mmtool.errors import MmtoolError
 from mmtool.lab.load import produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.testing import writers
-from mmtool.testing.writers import RunningWriter
 
 pytestmark = pytest.mark.kafka
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from kit.operations import KilledError
+from kit.processes import Answer
+from kit.scenario_scene import ScenarioScene
+from kit.wiring import wire_failovers
 from mmtool.commands.app import main
-from mmtool.testing.operations import KilledError
-from mmtool.testing.processes import Answer
-from mmtool.testing.scenario_scene import ScenarioScene
-from mmtool.testing.wiring import wire_failovers
 
 
 @pytest.fixture

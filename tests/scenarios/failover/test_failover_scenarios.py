@@ -1,12 +1,12 @@
-"""A folder per case, as `mmtool.testing.scenarios` reads it."""
+"""A folder per case, as `kit.scenarios` reads it."""
 
 from pathlib import Path
 
 import pytest
 
-from mmtool.testing.scenario_ends import differences, operation_of, standing_differences
-from mmtool.testing.scenarios import read_scenario
-from mmtool.testing.tables import ScenarioError
+from kit.scenario_ends import differences, operation_of, standing_differences
+from kit.scenarios import read_scenario
+from kit.tables import ScenarioError
 
 FOLDERS = sorted(path.parent for path in Path(__file__).parent.glob("*/situation.toml"))
 

@@ -14,6 +14,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
+from kit.exactness import flow_identity
+from kit.lookups import groups_of
+from kit.processes import Answer
+from kit.replicating import Bench
+from kit.scenario_ends import differences, operation_of, standing_differences
+from kit.scenarios import SIDES, Scenario, Standing, read_scenario
 from mmtool.config import load_settings
 from mmtool.failover.operation.records import recorded
 from mmtool.kafka.mm2.topics import KafkaSynced
@@ -23,12 +29,6 @@ from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.exactness import flow_identity
-from mmtool.testing.lookups import groups_of
-from mmtool.testing.processes import Answer
-from mmtool.testing.replicating import Bench
-from mmtool.testing.scenario_ends import differences, operation_of, standing_differences
-from mmtool.testing.scenarios import SIDES, Scenario, Standing, read_scenario
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -150,11 +150,7 @@ class BrokerStage:
     def typed(self, number, arguments, folder):
         """A command of its own process; one that is killed at the place that the situation names."""
         kills = [one for one in self.said.happenings if (one.kind, one.command) == ("killed", number)]
-        module = (
-            ["mmtool.testing.killed_at", kills[0].when.replace(" ", "-"), kills[0].what]
-            if kills
-            else ["mmtool"]
-        )
+        module = ["kit.killed_at", kills[0].when.replace(" ", "-"), kills[0].what] if kills else ["mmtool"]
         began = time.monotonic()
         line = [sys.executable, "-P", "-m", *module, *arguments]
         ended = subprocess.run(

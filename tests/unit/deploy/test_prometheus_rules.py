@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mmtool.testing.debian import has_apt, program
+from kit.debian import has_apt, program
 
 pytestmark = [
     pytest.mark.long,

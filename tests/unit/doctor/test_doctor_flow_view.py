@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.clusters import FakeCluster
 from mmtool.doctor.flow_view import FlowView, Mm2Traces
 from mmtool.doctor.mirror_maker import check_checkpoints, check_filters, check_offset_lag
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.ports import Held, Synced
 from mmtool.runtime.threads import Once
-from mmtool.testing.clusters import FakeCluster
 from mmtool.translation.sync_map import OffsetPair, SyncMap
 from mmtool.translation.types import TopicPartition
 

@@ -7,9 +7,9 @@ import zlib
 
 import pytest
 
+from kit.browser import Browser, unpacked
+from kit.debian import has_apt
 from mmtool.evidence.file import page_bytes
-from mmtool.testing.browser import Browser, unpacked
-from mmtool.testing.debian import has_apt
 from tests.unit.evidence.conftest import AT, compared, evidence_of
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]

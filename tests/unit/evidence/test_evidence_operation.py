@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from kit.scene import Scene
 from mmtool.evidence.document import Kind, Tone
 from mmtool.evidence.operation import operation_evidence, timeline
 from mmtool.evidence.page import _groups, render
@@ -13,7 +14,6 @@ from mmtool.failover.operation.records import recorded
 from mmtool.failover.report.report import recorded_row
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.plan.records.journal import Entry
-from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicPartition
 from tests.unit.evidence.conftest import AT
 

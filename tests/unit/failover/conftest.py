@@ -1,6 +1,6 @@
 import pytest
 
-from mmtool.testing.scene import Scene
+from kit.scene import Scene
 
 
 @pytest.fixture

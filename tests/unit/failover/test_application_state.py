@@ -6,6 +6,10 @@ import struct
 
 import pytest
 
+from kit.batches import data
+from kit.one_name import OneName
+from kit.scene import Scene
+from kit.there_and_back import ThereAndBack
 from mmtool.errors import UnreachableError
 from mmtool.failover.modes import drill, emergency, failback, planned_mode
 from mmtool.failover.operation.records import recorded
@@ -17,10 +21,6 @@ from mmtool.plan.groups.applications import internal_topics
 from mmtool.plan.groups.facts import GroupSelection, Member
 from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.plan.runbook.by_hand import Hands, Place
-from mmtool.testing.batches import data
-from mmtool.testing.one_name import OneName
-from mmtool.testing.scene import Scene
-from mmtool.testing.there_and_back import ThereAndBack
 from mmtool.translation.types import TopicPartition
 
 APP = GroupSelection(("app",))

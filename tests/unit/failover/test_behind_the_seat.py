@@ -6,6 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.one_name import OneName
+from kit.operations import KilledError
+from kit.scene import all_mirrored
 from mmtool.errors import MmtoolError, OwnedElsewhereError, PartlyAppliedError, RefusedError, UnreachableError
 from mmtool.failover.commits import write as writing
 from mmtool.failover.modes import emergency, failback
@@ -20,9 +23,6 @@ from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.records.marks import FailedOverRecord
-from mmtool.testing.one_name import OneName
-from mmtool.testing.operations import KilledError
-from mmtool.testing.scene import all_mirrored
 from mmtool.translation.types import ClusterId, TopicPartition
 
 pytestmark = pytest.mark.long

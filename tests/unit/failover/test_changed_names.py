@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
+from kit.maps import position_of
+from kit.scene import Scene
+from kit.there_and_back import ThereAndBack
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError
 from mmtool.failover.modes import drill, emergency, failback, planned_mode
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.marks import FailedOverRecord
-from mmtool.testing.maps import position_of
-from mmtool.testing.scene import Scene
-from mmtool.testing.there_and_back import ThereAndBack
 from mmtool.translation.types import TopicPartition
 
 APP, ALL = GroupSelection(("app",)), GroupSelection(everything=True)

@@ -9,6 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.batches import data
+from kit.clusters import FakeCluster
+from kit.scene import Scene
+from kit.stored import FakeAppender, FakeBatches
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.failover.diverged.tail_replay import (
     BeforeReplay,
@@ -20,10 +24,6 @@ from mmtool.failover.diverged.tail_replay import (
 )
 from mmtool.failover.diverged.tails import FoundTail, FoundTails, TailKind
 from mmtool.kafka.batches import decode, iter_batches
-from mmtool.testing.batches import data
-from mmtool.testing.clusters import FakeCluster
-from mmtool.testing.scene import Scene
-from mmtool.testing.stored import FakeAppender, FakeBatches
 from mmtool.translation.divergence import DivergedTail, TailPart
 from mmtool.translation.types import ClusterId, TopicId, TopicPartition, UpstreamOffset
 

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.batches import ABORT, LOG_APPEND_TIME, PlainRecord, batch_of, data, marker
+from kit.clusters import FakeFlowState
+from kit.maps import about_of, map_of
+from kit.scene import Scene
+from kit.stored import FakeBatches
 from mmtool.errors import UsageError
 from mmtool.failover.diverged.tail_file import default_name, export_tail, exported_records, read_export
 from mmtool.failover.diverged.tails import TailKind, find_tail
 from mmtool.kafka.batches import BatchError, decode, iter_batches
 from mmtool.kafka.ports import Bounds
-from mmtool.testing.batches import ABORT, LOG_APPEND_TIME, PlainRecord, batch_of, data, marker
-from mmtool.testing.clusters import FakeFlowState
-from mmtool.testing.maps import about_of, map_of
-from mmtool.testing.scene import Scene
-from mmtool.testing.stored import FakeBatches
 from mmtool.translation.blocks import WriterState
 from mmtool.translation.divergence import TailPart
 from mmtool.translation.types import TopicId, TopicPartition

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kit.scene import Scene
 from mmtool.errors import GateError, RefusedError, UnreachableError
 from mmtool.failover.modes.drill import NoSeat, drilled_row, emergency_now, execute, rehearse, write_report
 from mmtool.failover.operation.recovery import find, require
@@ -10,7 +11,6 @@ from mmtool.failover.report.report import ways_on
 from mmtool.kafka.errors import Problem
 from mmtool.plan.failover.steps import ORDER, Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member, select_groups
-from mmtool.testing.scene import Scene
 
 APP = GroupSelection(("app",))
 CONTENTS = [f"record {n}" for n in range(20)]

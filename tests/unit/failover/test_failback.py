@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from kit.batches import data
+from kit.there_and_back import AT_HOME, AWAY, ORDERS, ThereAndBack
 from mmtool.errors import GateError, NotAuthorisedError, RefusedError, UnreachableError, UsageError
 from mmtool.failover.diverged.tail_file import exported_records, read_export
 from mmtool.failover.modes.failback import execute, rehearse
@@ -13,8 +15,6 @@ from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.steps import ORDER, Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.plan.records.marks import MovedGroupRecord
-from mmtool.testing.batches import data
-from mmtool.testing.there_and_back import AT_HOME, AWAY, ORDERS, ThereAndBack
 from mmtool.translation.blocks import WriterState
 from mmtool.translation.types import TopicPartition
 

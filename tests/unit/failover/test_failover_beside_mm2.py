@@ -2,6 +2,8 @@
 
 import pytest
 
+from kit.scene import Scene
+from kit.there_and_back import HOME, ThereAndBack
 from mmtool.errors import GateError
 from mmtool.failover.diverged.tail_file import exported_records
 from mmtool.failover.modes import drill, failback
@@ -10,8 +12,6 @@ from mmtool.failover.report.report import ended_row
 from mmtool.insight.flow_progress import short_of
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.plan.records.marks import FailedOverRecord
-from mmtool.testing.scene import Scene
-from mmtool.testing.there_and_back import HOME, ThereAndBack
 from mmtool.translation.types import TopicPartition
 
 APP = GroupSelection(("app",))

@@ -5,6 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from kit.maps import position_of
+from kit.operations import KilledError, Killing
+from kit.scene import Scene
 from mmtool.errors import UnreachableError
 from mmtool.failover.modes.emergency import execute, rehearse
 from mmtool.failover.operation.journal import Both
@@ -16,9 +19,6 @@ from mmtool.plan.failover.steps import ORDER, Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.plan.records.documents import CommitRatesRecord, PauseRecord, State
 from mmtool.plan.records.marks import FailedOverRecord, LookRecord
-from mmtool.testing.maps import position_of
-from mmtool.testing.operations import KilledError, Killing
-from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicPartition
 
 APP = GroupSelection(("app",))

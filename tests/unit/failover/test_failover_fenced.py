@@ -7,6 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.clusters import FakeCluster
+from kit.operations import KilledError
+from kit.scene import Scene
 from mmtool.config import load_settings
 from mmtool.errors import GateError, RefusedError, UnreachableError
 from mmtool.failover.modes.planned_mode import execute, rehearse
@@ -22,9 +25,6 @@ from mmtool.plan.failover.steps import ORDER, Mode, order_of
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.replication.ownership.limits import refuse_conflicts
-from mmtool.testing.clusters import FakeCluster
-from mmtool.testing.operations import KilledError
-from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicPartition
 
 APP = GroupSelection(("app",))

@@ -11,6 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.operations import KilledError, Killing
+from kit.scene import Scene, half_read
 from mmtool.errors import UsageError
 from mmtool.failover.modes import emergency, planned_mode
 from mmtool.failover.operation.journal import Both, Journalist
@@ -19,8 +21,6 @@ from mmtool.failover.operation.recovery import finish_forward
 from mmtool.failover.operation.step_hooks import after_step
 from mmtool.failover.report.report import ended_row
 from mmtool.plan.groups.facts import GroupSelection
-from mmtool.testing.operations import KilledError, Killing
-from mmtool.testing.scene import Scene, half_read
 
 APP = GroupSelection(("app",))
 

@@ -7,6 +7,11 @@ from itertools import count
 
 import pytest
 
+from kit.one_name import AT_HOME as ONE_NAME_AT_HOME
+from kit.one_name import OneName
+from kit.operations import KilledError, Killing
+from kit.scene import Scene
+from kit.there_and_back import AT_HOME, ORDERS, ThereAndBack
 from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.failover.modes import emergency, failback, planned_mode
 from mmtool.failover.operation.journal import Both
@@ -19,11 +24,6 @@ from mmtool.plan.failover.divergence import diverged_of
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.testing.one_name import AT_HOME as ONE_NAME_AT_HOME
-from mmtool.testing.one_name import OneName
-from mmtool.testing.operations import KilledError, Killing
-from mmtool.testing.scene import Scene
-from mmtool.testing.there_and_back import AT_HOME, ORDERS, ThereAndBack
 from mmtool.translation.types import TopicPartition
 
 pytestmark = pytest.mark.long

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.scene import half_read
 from mmtool.errors import GateError, RefusedError, UnreachableError
 from mmtool.failover.modes.planned_mode import execute, rehearse
 from mmtool.failover.operation.journal import Both
@@ -14,7 +15,6 @@ from mmtool.failover.operation.recovery import as_it_stands
 from mmtool.failover.report.report import ended_row, next_steps, recorded_row, rehearsed_row
 from mmtool.plan.failover.steps import ORDER, Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
-from mmtool.testing.scene import half_read
 from mmtool.translation.types import TopicPartition
 
 APP = GroupSelection(("app",))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kit.scene import Scene
 from mmtool.failover.modes.planned_mode import execute, rehearse
 from mmtool.failover.report.report import ended_row
 from mmtool.insight.partitions import partition_facts
@@ -9,7 +10,6 @@ from mmtool.insight.translation import plans_by, read_groups
 from mmtool.plan.failover.boundaries import boundaries
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.groups.offsets import Direction, Rules
-from mmtool.testing.scene import Scene
 
 APP = GroupSelection(("app",))
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.scene import Scene
 from mmtool.errors import StalePlanError, UsageError
 from mmtool.failover.modes import emergency, planned_mode
 from mmtool.failover.report.plan_file import check_fresh, load, save, saved_of
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.plan.runbook.plan_file import read_plan, write_plan
-from mmtool.testing.scene import Scene
 from mmtool.translation.types import ClusterId, TopicId, TopicPartition
 
 APP = GroupSelection(("app",))

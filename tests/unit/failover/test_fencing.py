@@ -2,6 +2,8 @@
 
 import pytest
 
+from kit.clusters import FakeCluster
+from kit.fences import FakeFences
 from mmtool.errors import GateError, NotAuthorisedError, PartlyAppliedError, RefusedError, UnreachableError
 from mmtool.failover.fence.actions import (
     StrayProducersError,
@@ -13,8 +15,6 @@ from mmtool.failover.fence.actions import (
 )
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.acl_fence import Binding, OpenTransaction
-from mmtool.testing.clusters import FakeCluster
-from mmtool.testing.fences import FakeFences
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import ClusterId, TopicPartition
 

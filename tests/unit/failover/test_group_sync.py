@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kit.scene import half_read
 from mmtool.commands.groups import _synced, _turns
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.failover.commits import group_sync
@@ -14,7 +15,6 @@ from mmtool.output import OutputFormat
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.plan.groups.sync import percentile
 from mmtool.plan.records.marks import MovedGroupRecord
-from mmtool.testing.scene import half_read
 from mmtool.translation.types import TopicPartition
 
 REMOTE = [TopicPartition("east.orders", n) for n in range(2)]

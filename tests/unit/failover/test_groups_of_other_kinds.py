@@ -2,14 +2,14 @@
 
 import pytest
 
+from kit.scene import all_mirrored
+from kit.there_and_back import ThereAndBack
 from mmtool.failover.commits.exchange import check_import
 from mmtool.failover.commits.group_sync import GroupSync
 from mmtool.failover.modes import drill, emergency, failback, planned_mode
 from mmtool.insight.translation import translate_groups
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.groups.offsets import Rules
-from mmtool.testing.scene import all_mirrored
-from mmtool.testing.there_and_back import ThereAndBack
 from mmtool.translation.types import TopicPartition
 
 APP = GroupSelection(("app",))

@@ -6,6 +6,10 @@ from itertools import count
 
 import pytest
 
+from kit.one_name import ORDERS, OneName
+from kit.operations import KilledError, Killing
+from kit.scene import Scene
+from kit.there_and_back import ThereAndBack
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.failover.modes import emergency, failback, planned_mode
 from mmtool.failover.modes.release import rehearse_release
@@ -20,10 +24,6 @@ from mmtool.plan.groups.facts import GroupSelection, Member
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.plan.words import Names
-from mmtool.testing.one_name import ORDERS, OneName
-from mmtool.testing.operations import KilledError, Killing
-from mmtool.testing.scene import Scene
-from mmtool.testing.there_and_back import ThereAndBack
 from mmtool.translation.types import ClusterId
 
 pytestmark = pytest.mark.long

@@ -2,6 +2,9 @@
 
 import pytest
 
+from kit.batches import data
+from kit.one_name import AT_HOME, ORDERS, OneName
+from kit.there_and_back import ThereAndBack
 from mmtool.errors import NotAuthorisedError, OwnedElsewhereError, RefusedError, UnreachableError
 from mmtool.failover.modes.failback import execute, rehearse
 from mmtool.failover.modes.release import refuse_half_way
@@ -12,9 +15,6 @@ from mmtool.kafka.batches import CorruptBatchError
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.divergence import Replay, ToTopic, diverged_of
 from mmtool.plan.groups.facts import Commit, GroupSelection
-from mmtool.testing.batches import data
-from mmtool.testing.one_name import AT_HOME, ORDERS, OneName
-from mmtool.testing.there_and_back import ThereAndBack
 from mmtool.translation.types import TopicPartition
 
 BOTH = GroupSelection(("app", "late"))

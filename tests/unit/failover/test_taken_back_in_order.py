@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from kit.scene import all_mirrored
 from mmtool.errors import RefusedError
 from mmtool.failover.modes import emergency
 from mmtool.failover.operation.records import in_journal_order, recorded
@@ -11,7 +12,6 @@ from mmtool.failover.operation.recovery import rehearse_taking_back, take_back
 from mmtool.failover.operation.states import Event
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.testing.scene import all_mirrored
 from mmtool.translation.types import ClusterId
 
 IDENTITY = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")

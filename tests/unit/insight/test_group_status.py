@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from kit.clusters import FakeFlowWatch
+from kit.scene import Scene
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.failover.modes.emergency import rehearse
 from mmtool.failover.report.report import rehearsed_row
@@ -14,8 +16,6 @@ from mmtool.plan.groups.facts import GroupSelection, Member
 from mmtool.plan.groups.status import GroupRow, GroupSummary, summaries
 from mmtool.plan.records.documents import CommitRatesRecord
 from mmtool.plan.records.marks import MovedGroupRecord
-from mmtool.testing.clusters import FakeFlowWatch
-from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicPartition
 
 KEYS = [

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.clusters import FakeCluster
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.insight.group_lookup import ShownCommits
-from mmtool.testing.clusters import FakeCluster
 from mmtool.translation.types import ClusterId
 
 NAMES = ("app", "late")

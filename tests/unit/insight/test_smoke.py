@@ -2,6 +2,7 @@
 
 import pytest
 
+from kit.smoke import SmokeScene
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.insight.smoke import smoke
 from mmtool.insight.smoke_canary import difference
@@ -10,7 +11,6 @@ from mmtool.plan.flow.smoke import CANARY_GROUP
 from mmtool.plan.flow.status import FlowMember
 from mmtool.plan.groups.facts import Commit, GroupSelection, select_groups
 from mmtool.plan.records.documents import PauseRecord, State
-from mmtool.testing.smoke import SmokeScene
 from mmtool.translation.types import TopicPartition
 
 CANARY_STEPS = ["clusters", "owner", "topic", "produce", "mirrored", "commit", "translated", "read"]

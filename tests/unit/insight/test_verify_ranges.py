@@ -3,9 +3,9 @@
 from dataclasses import replace
 from itertools import pairwise
 
+from kit.maps import ORDERS
 from mmtool.insight.verify.ranges import ComparedPartition, Joint, plan_ranges
 from mmtool.plan.groups.offsets import PartitionFacts
-from mmtool.testing.maps import ORDERS
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.blocks import Gap, MirroredTo, MirrorStart, Tail
 from mmtool.translation.known import UNKNOWN

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from kit.fences import PASSWORD
 from mmtool.config import ClusterSettings
 from mmtool.config.settings import Pem, Sasl, Security
 from mmtool.kafka.admin import fences
@@ -19,7 +20,6 @@ from mmtool.kafka.wire.transactions import (
     ListTransactionsRequest,
     ProducerState,
 )
-from mmtool.testing.fences import PASSWORD
 from mmtool.translation.types import TopicPartition
 
 PLAIN = Security(protocol="SASL_SSL", sasl=Sasl(mechanism="SCRAM-SHA-512", username="mm", password=PASSWORD))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kit.lookups import groups_of
 from mmtool.config import ClusterSettings
 from mmtool.errors import ConfigError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.groups.groups import KafkaGroups
@@ -13,7 +14,6 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.groups import Coordinator, DescribedGroup
 from mmtool.kafka.wire.rights import Rights
 from mmtool.plan.groups.facts import Commit
-from mmtool.testing.lookups import groups_of
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicPartition
 

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.batches import data
+from kit.mirror import SOURCE_ID, FakeLog
 from mmtool.errors import UnreachableError
 from mmtool.kafka.batches import as_is, iter_batches
 from mmtool.kafka.logs.dead_letters import KafkaDeadLetters, Letter
 from mmtool.kafka.wire.transactions import ProducerIdentity
 from mmtool.replication.pump.batch_prep import DeadLetter
-from mmtool.testing.batches import data
-from mmtool.testing.mirror import SOURCE_ID, FakeLog
 from mmtool.translation.types import ClusterId, TopicPartition
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+from kit.batches import ABORT, PlainRecord, batch_of, marker
+from kit.mirror import TARGET_ID, fetched
 from mmtool.config import ClusterSettings
 from mmtool.kafka.logs.sequence_append import KafkaAppender
 from mmtool.kafka.state.claims import Claim
@@ -12,8 +14,6 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.kafka.wire.offsets import EARLIEST, ListedOffset
-from mmtool.testing.batches import ABORT, PlainRecord, batch_of, marker
-from mmtool.testing.mirror import TARGET_ID, fetched
 from mmtool.translation.types import TopicPartition
 
 PLACE = TopicPartition("orders", 0)

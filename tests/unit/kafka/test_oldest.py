@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from kit.batches import PlainRecord, batch_of
+from kit.mirror import SOURCE_ID, fetched
 from mmtool.config import ClusterSettings
 from mmtool.kafka.logs import oldest
 from mmtool.kafka.logs.oldest import first_missing_times
@@ -14,8 +16,6 @@ from mmtool.kafka.ports import FirstMissing
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
-from mmtool.testing.batches import PlainRecord, batch_of
-from mmtool.testing.mirror import SOURCE_ID, fetched
 from mmtool.translation.types import TopicId
 
 EAST = ClusterSettings(alias="east", bootstrap_servers="nowhere:1")

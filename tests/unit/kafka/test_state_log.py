@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from kit.maps import blocks_of
+from kit.runs import ORDERS
 from mmtool.config import ClusterSettings
 from mmtool.errors import RefusedError
 from mmtool.kafka.state import flow_state, state_log
@@ -15,8 +17,6 @@ from mmtool.kafka.state.log_reader import LogRecord
 from mmtool.kafka.state.state_log import maps_of, read_control
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.records.marks import FailedOverRecord
-from mmtool.testing.maps import blocks_of
-from mmtool.testing.runs import ORDERS
 from mmtool.translation.block_codec import encode_block, encode_key
 from mmtool.translation.blocks import MAX_RUNS
 from mmtool.translation.partition_map import join_blocks

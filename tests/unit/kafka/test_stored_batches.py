@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
+from kit.batches import data
+from kit.mirror import SOURCE_ID, fetched
 from mmtool.config import ClusterSettings
 from mmtool.errors import UnreachableError
 from mmtool.kafka.logs.batches_on_disk import KafkaBatches
 from mmtool.kafka.wire import scan
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
-from mmtool.testing.batches import data
-from mmtool.testing.mirror import SOURCE_ID, fetched
 from mmtool.translation.types import TopicPartition
 
 PLACE = TopicPartition("orders", 0)

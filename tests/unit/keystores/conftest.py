@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmtool.testing.keytool import Keytool
+from kit.keytool import Keytool
 
 
 @pytest.fixture(scope="session")

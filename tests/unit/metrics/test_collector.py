@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain
 
+from kit.scraping import fetch
 from mmtool.config import load_settings
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.lab.wait import wait_until
@@ -17,7 +18,6 @@ from mmtool.metrics.lookout import Lookout
 from mmtool.metrics.reopen import Reopened
 from mmtool.metrics.samples import Sample
 from mmtool.metrics.server import Answers, MetricsServer
-from mmtool.testing.scraping import fetch
 
 PROPERTIES = """\
 clusters = a, b, c

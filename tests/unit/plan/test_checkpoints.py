@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.maps import about_of, map_of
 from mmtool.plan.groups.checkpoints import checkpoint_of, is_news, is_settled, plan_group_sync
 from mmtool.plan.groups.facts import ABSENT, Commit, GroupFacts, GroupStanding, Member
 from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.testing.maps import about_of, map_of
 from mmtool.translation.answers import Refused, SourceLog, TargetLog
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.mm2_records import Checkpoint

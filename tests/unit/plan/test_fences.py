@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.fences import SUPER_USER, TOPICS, fence_facts, may
 from mmtool.plan.failover.acl_fence import (
     EVERYBODY,
     Binding,
@@ -15,7 +16,6 @@ from mmtool.plan.failover.acl_fence import (
     fence_plan,
     unfenced,
 )
-from mmtool.testing.fences import SUPER_USER, TOPICS, fence_facts, may
 from mmtool.translation.known import UNKNOWN
 
 PRINCIPALS = ("User:mm", "User:alice", "User:bob", SUPER_USER, "User:nobody")

@@ -7,10 +7,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.maps import map_of
+from kit.runs import ORDERS
 from mmtool.plan.flow.moves import Action, changes, plan_forget, plan_seek, refused, sentences
 from mmtool.plan.groups.offsets import PartitionFacts
-from mmtool.testing.maps import map_of
-from mmtool.testing.runs import ORDERS
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.refusals import Reason

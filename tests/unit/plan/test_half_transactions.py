@@ -1,5 +1,7 @@
 """Which transactions of the source are on the target in part."""
 
+from kit.maps import map_of
+from kit.runs import ORDERS
 from mmtool.plan.failover.half_transactions import (
     Arrived,
     Share,
@@ -9,8 +11,6 @@ from mmtool.plan.failover.half_transactions import (
     transactions_on_target,
 )
 from mmtool.plan.words import Names
-from mmtool.testing.maps import map_of
-from mmtool.testing.runs import ORDERS
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)

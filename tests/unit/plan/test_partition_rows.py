@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from kit.maps import position_of
 from mmtool.plan.flow.partition_rows import PartitionRow, lag_seconds
 from mmtool.plan.records.documents import State
-from mmtool.testing.maps import position_of
 from mmtool.translation.types import TopicPartition
 
 

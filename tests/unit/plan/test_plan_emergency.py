@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.maps import map_of
+from kit.pairs import HERE, THERE, live, lives, pairs
+from kit.runs import ORDERS
 from mmtool.plan.failover.emergency import costs_of, plan_emergency
 from mmtool.plan.failover.emergency_facts import EmergencyFacts, LastWord
 from mmtool.plan.groups.facts import Commit, GroupFacts
 from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.words import Names
-from mmtool.testing.maps import map_of
-from mmtool.testing.pairs import HERE, THERE, live, lives, pairs
-from mmtool.testing.runs import ORDERS
 from mmtool.translation.answers import Refused, Skipping, TargetLog
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.pair import translate_in_pair

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
+from kit.maps import about_of, map_of
 from mmtool.plan.groups.facts import Commit, GroupFacts
 from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.groups.sync import lead
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.testing.maps import about_of, map_of
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicId, TopicPartition

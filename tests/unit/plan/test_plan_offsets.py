@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from kit.maps import about_of, map_of
 from mmtool.plan.groups.facts import Commit, GroupFacts, GroupStanding, Member
 from mmtool.plan.groups.offsets import Direction, PartitionFacts, Rules, plan_group, unknown_group
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.testing.maps import about_of, map_of
 from mmtool.translation.answers import Bounded, Exact, Skipping, SourceLog, TargetLog
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.refusals import Reason

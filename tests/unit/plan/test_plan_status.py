@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.maps import about_of, blocks_of
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
 from mmtool.plan.flow.slots import SlotsRecord
 from mmtool.plan.flow.status import (
@@ -30,7 +31,6 @@ from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.plan.topics.facts import BEGIN_AGAIN, TopicFacts, source_made_again
 from mmtool.plan.topics.retention import Retention
 from mmtool.plan.words import moment
-from mmtool.testing.maps import about_of, blocks_of
 from mmtool.translation.types import TopicId, TopicPartition
 
 FLOW = FlowIdentity("src", "tgt", "a", "b")

@@ -6,6 +6,10 @@ from string import Formatter
 import pytest
 from hypothesis import given
 
+from kit.one_name import OneName
+from kit.plans import SAVABLE, saved_plans
+from kit.scene import half_read
+from kit.there_and_back import ThereAndBack
 from mmtool.failover.modes import emergency, failback, planned_mode
 from mmtool.failover.report.plan_file import runbook_of, saved_of
 from mmtool.plan.failover.divergence import TO_FILE, Replay, ToTopic
@@ -16,10 +20,6 @@ from mmtool.plan.groups.reset_csv import parse_reset_csv
 from mmtool.plan.runbook.by_hand import Hands, Place
 from mmtool.plan.runbook.guides import guide_of
 from mmtool.plan.runbook.runbook import Runbook, render
-from mmtool.testing.one_name import OneName
-from mmtool.testing.plans import SAVABLE, saved_plans
-from mmtool.testing.scene import half_read
-from mmtool.testing.there_and_back import ThereAndBack
 
 APP = GroupSelection(("app",))
 PLACES = Place("east", "east-1:9092"), Place("west", "west-1:9092")

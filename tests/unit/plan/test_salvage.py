@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.plans import tails_and_cuts
 from mmtool.plan.failover.divergence import Replay, ToFile, ToTopic, diverged_of
 from mmtool.plan.failover.tail_progress import (
     Begun,
@@ -17,7 +18,6 @@ from mmtool.plan.failover.tail_progress import (
     whole,
     written_body,
 )
-from mmtool.testing.plans import tails_and_cuts
 from mmtool.translation.types import TopicPartition
 
 PLACE = TopicPartition("orders", 0)

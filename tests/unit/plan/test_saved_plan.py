@@ -7,12 +7,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from kit.plans import changed, fingerprints, saved_plans
 from mmtool.plan.groups.facts import Commit, Member
 from mmtool.plan.records.documents import UnreadableDocumentError, encode
 from mmtool.plan.runbook.fingerprint import Fingerprint, GroupSeen, SideSeen, TopicSeen, differences
 from mmtool.plan.runbook.plan_file import read_plan, write_plan
 from mmtool.plan.words import Names
-from mmtool.testing.plans import changed, fingerprints, saved_plans
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import ClusterId, TopicPartition
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.mirror import assigned, fetched, mirror_of
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import PositionRecord
@@ -17,7 +18,6 @@ from mmtool.replication.pump import state_writer as books
 from mmtool.replication.pump.errors import InDoubtError
 from mmtool.replication.pump.state_writer import PositionsBook, RunsBook
 from mmtool.replication.spark.executor import executor_name
-from mmtool.testing.mirror import assigned, fetched, mirror_of
 
 REQUEST_SECONDS = 30.0
 

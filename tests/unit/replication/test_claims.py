@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+from kit.mirror import TARGET_ID
 from mmtool.kafka.state.claims import Claim, fence
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import PartitionLeader, TopicMetadata
 from mmtool.kafka.wire.transactions import AddPartitionsToTxnRequest, EndTxnRequest, ProducerIdentity
-from mmtool.testing.mirror import TARGET_ID
 from mmtool.translation.types import TopicPartition
 
 OLD, YOUNG = TopicPartition("orders", 0), TopicPartition("bills", 0)

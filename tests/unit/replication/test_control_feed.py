@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+from kit.batches import PlainRecord, batch_of
+from kit.mirror import TARGET_ID, fetched
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.plan.records.documents import Command, ControlRecord
 from mmtool.replication.control import feed
-from mmtool.testing.batches import PlainRecord, batch_of
-from mmtool.testing.mirror import TARGET_ID, fetched
 
 STOP = ControlRecord("me", Command.STOP, 1)
 

@@ -9,14 +9,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.batches import PlainRecord, batch_of
+from kit.mirror import SOURCE_ID, assigned, fetched, mirror_of
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.kafka.batches import decode, view_of
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.replication.pump.dead_letters import DeadLetters
-from mmtool.testing.batches import PlainRecord, batch_of
-from mmtool.testing.mirror import SOURCE_ID, assigned, fetched, mirror_of
 from mmtool.translation.types import ClusterId
 
 IDENTITY = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")

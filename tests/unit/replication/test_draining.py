@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from kit.maps import position_of
+from kit.scene import PROPERTIES
 from mmtool.config import load_settings
 from mmtool.errors import GateError, OwnedElsewhereError, RefusedError
 from mmtool.kafka.state.control_view import ControlView
@@ -17,8 +19,6 @@ from mmtool.plan.topics.facts import source_deleted, source_made_again
 from mmtool.replication.driver import drain as draining
 from mmtool.replication.driver.notices import Sayings
 from mmtool.replication.driver.progress import FlowsShown
-from mmtool.testing.maps import position_of
-from mmtool.testing.scene import PROPERTIES
 from mmtool.translation.types import TopicPartition
 
 IDENTITY = FlowIdentity("east-id", "west-id", "east", "west")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from kit.batches import data
+from kit.mirror import TARGET_ID, FakeLog, fetched, mirror_of
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.offsets import ListedOffset
 from mmtool.plan.records.documents import State
 from mmtool.replication.pump.ends import TargetEnds
-from mmtool.testing.batches import data
-from mmtool.testing.mirror import TARGET_ID, FakeLog, fetched, mirror_of
 
 
 @dataclass

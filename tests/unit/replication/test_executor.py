@@ -5,13 +5,13 @@ import socket
 
 import pytest
 
+from kit.mirror import assigned
 from mmtool.plan.records.documents import PositionRecord, State, decode, encode
 from mmtool.replication.control.control_follower import booked_position
 from mmtool.replication.driver.round_events import round_ended
 from mmtool.replication.pump.report import AWAY, ReportRow
 from mmtool.replication.spark import executor
 from mmtool.replication.spark.assignment import NOTHING_YET
-from mmtool.testing.mirror import assigned
 
 HOST = socket.gethostname()
 LOG_URL = "http://w1:8081/logPage/?appId=app-1&executorId=7&logType=stderr"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from kit.batches import PlainRecord, batch_of, data
+from kit.mirror import assigned, fetched, mirror_of
 from mmtool.plan.records.documents import State
 from mmtool.replication.pump.fetch_set import FETCH_BYTES, Followed
-from mmtool.testing.batches import PlainRecord, batch_of, data
-from mmtool.testing.mirror import assigned, fetched, mirror_of
 
 LIMIT = 100
 

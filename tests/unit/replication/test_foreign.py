@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.batches import PlainRecord, batch_of, data
+from kit.mirror import FakeLog, assigned, fetched, mirror_of
 from mmtool.replication.control.control_follower import booked_position, tally_of_all
 from mmtool.replication.pump.foreign_count import Foreign
 from mmtool.replication.spark.assignment import NOTHING_YET, Tally
-from mmtool.testing.batches import PlainRecord, batch_of, data
-from mmtool.testing.mirror import FakeLog, assigned, fetched, mirror_of
 from mmtool.translation.types import DownstreamOffset
 
 STEPS = st.lists(st.tuples(st.sampled_from(["ours", "theirs", "look"]), st.integers(1, 5)), max_size=30)

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.mirror import SOURCE_ID, TARGET_ID, assigned
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.replication.ownership.owned_state import Standing
 from mmtool.replication.topics import deleted_topics as gone
 from mmtool.replication.topics import presence
 from mmtool.replication.topics.deleted_topics import forget_deleted
-from mmtool.testing.mirror import SOURCE_ID, TARGET_ID, assigned
 from mmtool.translation.types import TopicId
 
 PLACE, MIRROR = (SOURCE_ID, 0), "source.orders"

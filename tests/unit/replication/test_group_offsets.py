@@ -9,6 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.clusters import FakeCluster
+from kit.scene import half_read
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import Bounds
@@ -18,8 +20,6 @@ from mmtool.plan.records.marks import LookRecord, MovedGroupRecord
 from mmtool.replication.background.checkpoints import Checkpoints
 from mmtool.replication.background.group_offsets import GroupOffsets
 from mmtool.runtime.threads import in_thread
-from mmtool.testing.clusters import FakeCluster
-from mmtool.testing.scene import half_read
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.mm2_records import Checkpoint
 from mmtool.translation.types import ClusterId, DownstreamOffset, TopicPartition, UpstreamOffset

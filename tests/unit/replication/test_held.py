@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
+from kit.mirror import fetched, mirror_of
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.transactions import DescribedProducers, ProducerState
 from mmtool.replication.pump.open_transactions import LONG_MS, HeldBack
-from mmtool.testing.mirror import fetched, mirror_of
 from mmtool.translation.types import TopicPartition
 
 NOW_MS = 1_790_000_000_000

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.batches import PlainRecord, batch_of, data, marker
+from kit.mirror import FakeLog, assigned, fetched, mirror_of
 from mmtool.kafka.wire.fetch import Diverging
 from mmtool.plan.records.documents import State
 from mmtool.replication.pump.leader_epochs import LeaderEpochs
-from mmtool.testing.batches import PlainRecord, batch_of, data, marker
-from mmtool.testing.mirror import FakeLog, assigned, fetched, mirror_of
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import UpstreamOffset

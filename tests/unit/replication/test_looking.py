@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.flow_runs import run_of
+from kit.mirror import SOURCE_ID, TARGET_ID, assigned
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.offsets import EARLIEST
 from mmtool.replication.driver import flow_run
@@ -17,8 +19,6 @@ from mmtool.replication.topics import start_offsets
 from mmtool.replication.topics.mirror import MirroredTopic
 from mmtool.replication.topics.mirror_topics import TopicsView
 from mmtool.replication.topics.target_limits import TargetLimits
-from mmtool.testing.flow_runs import run_of
-from mmtool.testing.mirror import SOURCE_ID, TARGET_ID, assigned
 from mmtool.translation.types import TopicPartition
 
 TOPIC = MirroredTopic("orders", SOURCE_ID, 1, "source.orders", TARGET_ID, TargetLimits())

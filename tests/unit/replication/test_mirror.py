@@ -7,11 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from mmtool.kafka.wire.codes import Code
-from mmtool.plan.records.documents import State
-from mmtool.replication.pump.errors import FencedError, InDoubtError
-from mmtool.replication.pump.mirror import IN_FLIGHT
-from mmtool.testing.batches import (
+from kit.batches import (
     ABORT,
     COMMIT,
     CONTROL,
@@ -21,7 +17,11 @@ from mmtool.testing.batches import (
     data,
     marker,
 )
-from mmtool.testing.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
+from kit.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
+from mmtool.kafka.wire.codes import Code
+from mmtool.plan.records.documents import State
+from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.replication.pump.mirror import IN_FLIGHT
 from mmtool.translation.runs import Run
 from mmtool.translation.sync_emission import SyncEmitter
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kit.batches import PlainRecord, batch_of, data
+from kit.mirror import SHARD, FakeLog, assigned, fetched, mirror_of
 from mmtool.plan.records.documents import State
-from mmtool.testing.batches import PlainRecord, batch_of, data
-from mmtool.testing.mirror import SHARD, FakeLog, assigned, fetched, mirror_of
 from mmtool.translation.blocks import WriterState
 from mmtool.translation.types import DownstreamOffset
 

@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from kit.batches import ABORT, COMMIT, TRANSACTIONAL, PlainRecord, batch_of, marker
+from kit.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import State
 from mmtool.replication.pump.errors import InDoubtError
 from mmtool.replication.pump.in_flight import Fate
 from mmtool.replication.pump.mirror import IN_FLIGHT
-from mmtool.testing.batches import ABORT, COMMIT, TRANSACTIONAL, PlainRecord, batch_of, marker
-from mmtool.testing.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
 
 pytestmark = pytest.mark.long
 

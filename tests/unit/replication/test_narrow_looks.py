@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.scene import Scene
 from mmtool.errors import UnreachableError
 from mmtool.insight.flow_progress import copied_by_mm2, short_of
 from mmtool.replication.flow_state import flow_moves
 from mmtool.replication.flow_state.flow_moves import rehearse_forget, rehearse_seek
 from mmtool.replication.flow_state.skip_replayed import FlowPassing
-from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 ORDERS = TopicPartition("orders", 0)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.mirror import SOURCE_ID, assigned
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.records.control_topic import decode_control
 from mmtool.plan.records.documents import PauseRecord, State
@@ -17,7 +18,6 @@ from mmtool.replication.control.control_follower import booked_position
 from mmtool.replication.recovery import foreign_records as others
 from mmtool.replication.recovery.foreign_records import told_of_others, with_others
 from mmtool.replication.spark.assignment import Tally
-from mmtool.testing.mirror import SOURCE_ID, assigned
 
 PLACE = (SOURCE_ID, 0)
 

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.batches import data
+from kit.mirror import SOURCE_ID, assigned, fetched, mirror_of
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.kafka.wire.metadata import TopicMetadata
@@ -16,8 +18,6 @@ from mmtool.replication.pump.bucket import BURST_SECONDS
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.pace import Pace
 from mmtool.replication.pump.reader import SourceReader
-from mmtool.testing.batches import data
-from mmtool.testing.mirror import SOURCE_ID, assigned, fetched, mirror_of
 
 BATCH = data(0, 50)
 TASK = 2

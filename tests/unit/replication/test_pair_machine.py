@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from kit.homecoming import ModelHomecoming
+from kit.paired_flow import PairedFlow
+from kit.paired_logs import PairedLog
+from kit.pairs import HERE, THERE
 from mmtool.plan.records.documents import State
-from mmtool.testing.homecoming import ModelHomecoming
-from mmtool.testing.paired_flow import PairedFlow
-from mmtool.testing.paired_logs import PairedLog
-from mmtool.testing.pairs import HERE, THERE
 from mmtool.translation.answers import Bounded, Refused, SourceLog, TargetLog
 from mmtool.translation.divergence import go_home_in_pair
 from mmtool.translation.pair import translate_in_pair

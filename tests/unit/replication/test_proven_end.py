@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.mirror import SOURCE_ID, TARGET_ID, assigned, fetched
+from kit.paired_logs import LogOnWire, PairedLog, disturb, lose_answers
+from kit.pairs import HERE
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.flow.take_over import Traces
 from mmtool.replication.mm2.stop_point import proven_end
-from mmtool.testing.mirror import SOURCE_ID, TARGET_ID, assigned, fetched
-from mmtool.testing.paired_logs import LogOnWire, PairedLog, disturb, lose_answers
-from mmtool.testing.pairs import HERE
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.mm2_records import OffsetSync

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.maps import position_of
 from mmtool.plan.flow.partition_rows import PartitionRow
 from mmtool.plan.records.documents import State
 from mmtool.replication.control.control_follower import PositionsWatch
 from mmtool.replication.pump import quotas
 from mmtool.replication.pump.quotas import Quotas
-from mmtool.testing.maps import position_of
 from mmtool.translation.types import TopicPartition
 
 

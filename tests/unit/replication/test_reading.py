@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.batches import data
+from kit.mirror import FakeLog, OneBroker, assigned, fetched, mirror_of
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
@@ -18,8 +20,6 @@ from mmtool.replication.pump import pending_replies
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.pace import Pace
 from mmtool.replication.pump.reader import SourceReader
-from mmtool.testing.batches import data
-from mmtool.testing.mirror import FakeLog, OneBroker, assigned, fetched, mirror_of
 
 LATER_MS = 60_000
 

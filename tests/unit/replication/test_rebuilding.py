@@ -7,16 +7,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.mirror import SOURCE_ID, TARGET_ID
+from kit.paired_flow import PairedFlow
+from kit.paired_logs import LogOnWire, PairedLog
+from kit.pairs import HERE, THERE
 from mmtool.kafka.state.runs_log import RunsLog
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.replication.flow_state import rebuild as rebuilding
 from mmtool.replication.flow_state.derivation import derive_partition
 from mmtool.replication.flow_state.rebuild import Rebuilt
 from mmtool.replication.spark.assignment import ShardAssignment
-from mmtool.testing.mirror import SOURCE_ID, TARGET_ID
-from mmtool.testing.paired_flow import PairedFlow
-from mmtool.testing.paired_logs import LogOnWire, PairedLog
-from mmtool.testing.pairs import HERE, THERE
 from mmtool.translation.derive import NOTHING_TOLD
 from mmtool.translation.types import ClusterId
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.mirror import assigned
 from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.events import is_for_people
 from mmtool.kafka.state.claims import ClaimLostError
@@ -16,7 +17,6 @@ from mmtool.replication.driver import reacquisition as regaining
 from mmtool.replication.driver.reacquisition import Regaining
 from mmtool.replication.ownership.owned_state import Standing
 from mmtool.replication.pump.errors import FencedError, InDoubtError
-from mmtool.testing.mirror import assigned
 
 AWAY = UnreachableError("cluster east does not answer")
 

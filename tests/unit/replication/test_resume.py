@@ -10,6 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.mirror import SHARD, SOURCE_ID, TARGET_ID, assigned, fetched
+from kit.paired_flow import PairedFlow
+from kit.paired_logs import LogOnWire, PairedLog, disturb, lose_answers
+from kit.pairs import HERE, THERE
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.state.claims import Claim
 from mmtool.kafka.wire import scan
@@ -18,10 +22,6 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.replication.ownership.owned_state import Standing
 from mmtool.replication.recovery import recover_shards
-from mmtool.testing.mirror import SHARD, SOURCE_ID, TARGET_ID, assigned, fetched
-from mmtool.testing.paired_flow import PairedFlow
-from mmtool.testing.paired_logs import LogOnWire, PairedLog, disturb, lose_answers
-from mmtool.testing.pairs import HERE, THERE
 from mmtool.translation.types import TopicId
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kit.maps import position_of
 from mmtool.plan.flow.partition_rows import PartitionRow
 from mmtool.plan.records.documents import State
 from mmtool.replication.control.control_follower import PositionsWatch
 from mmtool.replication.pump.pending_replies import Unanswered
-from mmtool.testing.maps import position_of
 from mmtool.translation.types import TopicPartition
 
 BROKER, OTHER = "broker 2 of west", "broker 1 of east"

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.batches import PlainRecord, batch_of
+from kit.mirror import SOURCE_ID, OneBroker, assigned, mirror_of
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer, FetchedPartition
 from mmtool.kafka.wire.produce import ProducedPartition
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.pace import Pace
 from mmtool.replication.pump.reader import SourceReader
-from mmtool.testing.batches import PlainRecord, batch_of
-from mmtool.testing.mirror import SOURCE_ID, OneBroker, assigned, mirror_of
 
 LIMIT, BATCH = 16 << 20, 64 << 10
 VALUE = bytes(BATCH)

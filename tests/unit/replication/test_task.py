@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.mirror import SHARD, assigned, mirror_of
 from mmtool.errors import UnreachableError
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.flow.slots import SlotsRecord
@@ -19,7 +20,6 @@ from mmtool.replication.pump.report import FENCED, tally_of
 from mmtool.replication.spark import task
 from mmtool.replication.spark.assignment import FlowAssignment, Tally, TaskAssignment
 from mmtool.replication.spark.task import Flows
-from mmtool.testing.mirror import SHARD, assigned, mirror_of
 
 OWNER = "owner-1"
 

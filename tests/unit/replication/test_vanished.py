@@ -6,6 +6,9 @@ import asyncio
 
 import pytest
 
+from kit.flow_runs import run_of
+from kit.maps import blocks_of, position_of
+from kit.mirror import SOURCE_ID, TARGET_ID, assigned
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import source_deleted
 from mmtool.replication.driver.progress import rows_of_run
@@ -15,9 +18,6 @@ from mmtool.replication.ownership.owned_state import Standing
 from mmtool.replication.topics.mirror import MirroredTopic
 from mmtool.replication.topics.mirror_topics import TopicsView
 from mmtool.replication.topics.target_limits import TargetLimits
-from mmtool.testing.flow_runs import run_of
-from mmtool.testing.maps import blocks_of, position_of
-from mmtool.testing.mirror import SOURCE_ID, TARGET_ID, assigned
 from mmtool.translation.types import TopicPartition
 
 TOPIC = MirroredTopic("orders", SOURCE_ID, 1, "source.orders", TARGET_ID, TargetLimits())

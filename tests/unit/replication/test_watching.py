@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.mirror import SOURCE_ID, assigned, fetched
 from mmtool.errors import NotAuthorisedError
 from mmtool.events import Event
 from mmtool.kafka.state.own_records import own_batches
@@ -15,7 +16,6 @@ from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord, State
 from mmtool.replication.control import control_follower as watching
 from mmtool.replication.control.control_follower import PositionsWatch, booked_position
 from mmtool.replication.control.feed import ControlFeed
-from mmtool.testing.mirror import SOURCE_ID, assigned, fetched
 
 PAUSE = PauseRecord(WHOLE_FLOW, "", paused=True, by="ops@host", since_ms=1, reason="night")
 REFUSED = NotAuthorisedError("cluster b refuses the credentials: not loaded yet")

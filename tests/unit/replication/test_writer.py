@@ -6,6 +6,8 @@ import asyncio
 
 import pytest
 
+from kit.batches import data
+from kit.mirror import TARGET_ID, FakeLog, assigned, fetched, mirror_of
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
@@ -17,8 +19,6 @@ from mmtool.replication.pump.quotas import Quotas
 from mmtool.replication.pump.round_trips import RoundTrips
 from mmtool.replication.pump.writer import TargetWriter
 from mmtool.replication.topics import presence
-from mmtool.testing.batches import data
-from mmtool.testing.mirror import TARGET_ID, FakeLog, assigned, fetched, mirror_of
 
 
 class Target:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.testing.chaos.anomalies import BothLogs, Committed, Kind, Seen, of_group, of_records
+from kit.chaos.anomalies import BothLogs, Committed, Kind, Seen, of_group, of_records
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicPartition
 

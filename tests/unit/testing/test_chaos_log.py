@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from mmtool.testing.chaos import __main__ as chaos
-from mmtool.testing.chaos.moves import Move, MoveOutcome
-from mmtool.testing.chaos.schedule import Schedule
+from kit.chaos import __main__ as chaos
+from kit.chaos.moves import Move, MoveOutcome
+from kit.chaos.schedule import Schedule
 
 NO_FAULTS = Schedule(False, ())
 PASSED = {"seed": 1, "brokers": 1, "passed": True}
@@ -75,7 +75,7 @@ def rows(log):
 def test_a_seed_that_fails_says_how_it_is_run_again_and_is(run, log):
     code, ran, said = run("--seeds", 3, "--log", log, ends={2: ["lost"]})
     assert (code, ran) == (1, [1, 2, 3])
-    assert said[2] == "again: .venv/bin/python -m mmtool.testing.chaos --moves --seed 2"
+    assert said[2] == "again: .venv/bin/python -m kit.chaos --moves --seed 2"
     assert run("--seeds", 3, "--log", log)[:2] == (0, [2])
     assert [(row["seed"], row["passed"]) for row in rows(log)] == [
         (1, True),
@@ -88,7 +88,7 @@ def test_a_seed_that_fails_says_how_it_is_run_again_and_is(run, log):
 def test_a_seed_that_breaks_has_failed_is_told_like_any_other_and_keeps_none_from_running(run, log):
     code, ran, said = run("--seeds", 2, "--brokers", 3, "--log", log, ends={1: ValueError("no leader")})
     assert (code, ran, Place.healed) == (1, [1, 2], 2)
-    assert said[1] == "again: .venv/bin/python -m mmtool.testing.chaos --moves --brokers 3 --seed 1"
+    assert said[1] == "again: .venv/bin/python -m kit.chaos --moves --brokers 3 --seed 1"
     assert rows(log)[0] | {"at": 0} == {
         "at": 0,
         "seed": 1,

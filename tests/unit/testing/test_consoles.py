@@ -2,8 +2,8 @@
 
 import pytest
 
-from mmtool.testing.consoles import Shell, _with_more
-from mmtool.testing.documented import Typed
+from kit.consoles import Shell, _with_more
+from kit.documented import Typed
 
 
 def typed(console, line, *shown):

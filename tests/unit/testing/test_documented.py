@@ -1,8 +1,8 @@
-"""Console blocks as `mmtool.testing.documented` reads, compares and renews them."""
+"""Console blocks as `kit.documented` reads, compares and renews them."""
 
 import pytest
 
-from mmtool.testing.documented import Label, Typed, blocks_of, difference, updated, write_back
+from kit.documented import Label, Typed, blocks_of, difference, updated, write_back
 
 PAGE = """\
 # A page

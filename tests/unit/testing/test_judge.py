@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from mmtool.testing.chaos.anomalies import BothLogs, Seen
-from mmtool.testing.chaos.judge import _empty, stands_well, wrong_records
+from kit.chaos.anomalies import BothLogs, Seen
+from kit.chaos.judge import _empty, stands_well, wrong_records
 from mmtool.translation.types import TopicPartition
 
 AT, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)

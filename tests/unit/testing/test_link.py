@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from kit.link import CLEAR, Link, LinkShape, Way
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.wait import wait_until
-from mmtool.testing.link import CLEAR, Link, LinkShape, Way
 
 SECONDS = 5.0
 

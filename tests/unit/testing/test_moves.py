@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from mmtool.testing.chaos.moves import Move, MoveOutcome, MoveRun
+from kit.chaos.moves import Move, MoveOutcome, MoveRun
 
 DRILL = "mmtool failover rollback 20261125T184526Z-9018f9 deletes what it left"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.testing.chaos.schedule import (
+from kit.chaos.schedule import (
     OF_BROKERS,
     OF_COMMAND,
     OF_LINKS,

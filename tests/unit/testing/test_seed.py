@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from mmtool.testing.chaos.anomalies import BothLogs, Seen
-from mmtool.testing.chaos.doing import Doing
-from mmtool.testing.chaos.schedule import Fault, Side, What
-from mmtool.testing.chaos.seed import nothing_happened
+from kit.chaos.anomalies import BothLogs, Seen
+from kit.chaos.doing import Doing
+from kit.chaos.schedule import Fault, Side, What
+from kit.chaos.seed import nothing_happened
 from mmtool.translation.types import TopicPartition
 
 AT = TopicPartition("orders", 0)

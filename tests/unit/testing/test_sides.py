@@ -2,12 +2,12 @@
 
 import pytest
 
+from kit.chaos import sides
+from kit.chaos.anomalies import Kind, of_records
+from kit.chaos.sides import Sides
 from mmtool.errors import UnreachableError
 from mmtool.lab.records import RecordMaker
 from mmtool.lab.topics import Record
-from mmtool.testing.chaos import sides
-from mmtool.testing.chaos.anomalies import Kind, of_records
-from mmtool.testing.chaos.sides import Sides
 from mmtool.translation.types import TopicPartition
 
 TOPIC, REMOTE = "orders", "source.orders"

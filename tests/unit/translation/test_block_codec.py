@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.testing.runs import ORDERS, ModelMirror, mirrors
+from kit.runs import ORDERS, ModelMirror, mirrors
 from mmtool.translation.block_codec import (
     decode_block,
     decode_blocks,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.testing.maps import map_of
-from mmtool.testing.pairs import HERE, live, lives, pairs
-from mmtool.testing.runs import ORDERS, ModelMirror, Slot, mirrors
+from kit.maps import map_of
+from kit.pairs import HERE, live, lives, pairs
+from kit.runs import ORDERS, ModelMirror, Slot, mirrors
 from mmtool.translation.answers import Bounded, Exact, Refused, Skipping, TargetLog
 from mmtool.translation.blocks import MirrorStart, SeenOffset
 from mmtool.translation.clamp import clamp_ahead, clamp_checkpoint, clamp_skipping

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.testing.runs import ModelMirror, Slot, live, lives, slots
+from kit.runs import ModelMirror, Slot, live, lives, slots
 from mmtool.translation.blocks import MirrorStart
 from mmtool.translation.derive import (
     NOTHING_TOLD,

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.testing.homecoming import AWAY, HOME, ModelHomecoming, homecomings, shipped
-from mmtool.testing.maps import map_of
-from mmtool.testing.pairs import ModelPair
-from mmtool.testing.runs import ORDERS
+from kit.homecoming import AWAY, HOME, ModelHomecoming, homecomings, shipped
+from kit.maps import map_of
+from kit.pairs import ModelPair
+from kit.runs import ORDERS
 from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
 from mmtool.translation.divergence import DivergedTail, Homeward, TailPart, go_home, go_home_in_pair
 from mmtool.translation.errors import InvariantError

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.testing.mm2_model import MARKER, Copying, copyings
+from kit.mm2_model import MARKER, Copying, copyings
 from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
 from mmtool.translation.divergence import DivergedTail, Homeward, TailPart, go_home_by_syncs
 from mmtool.translation.refusals import Reason

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.testing.runs import ORDERS, ModelMirror, Slot, live, lives, slots
+from kit.runs import ORDERS, ModelMirror, Slot, live, lives, slots
 from mmtool.translation.answers import Answer, Bounded, Exact, Refused, Skipping, SourceLog, TargetLog
 from mmtool.translation.block_codec import decode_block, encode_block
 from mmtool.translation.blocks import Gap, MirrorStart, WriterState

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mmtool.testing.mm2_model import MARKER, Copying, copyings
+from kit.mm2_model import MARKER, Copying, copyings
 from mmtool.translation.answers import Answer, Bounded, Exact, Refused, SourceLog, TargetLog
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.lockstep import Placed, Seen, Sides, Stretch, stretch_before, stretch_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.testing.maps import map_of
-from mmtool.testing.pairs import HERE, THERE, ModelPair, pairs
-from mmtool.testing.runs import ORDERS
+from kit.maps import map_of
+from kit.pairs import HERE, THERE, ModelPair, pairs
+from kit.runs import ORDERS
 from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
 from mmtool.translation.pair import translate_in_pair
 from mmtool.translation.refusals import Reason

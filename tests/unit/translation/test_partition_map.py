@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.testing.runs import ORDERS, ModelMirror, Slot, live, lives, mirrors, slots
+from kit.runs import ORDERS, ModelMirror, Slot, live, lives, mirrors, slots
 from mmtool.translation.blocks import FIRST_BLOCK, MirrorStart, NothingMirrored, WriterState
 from mmtool.translation.errors import InvariantError, UnreadableStateError
 from mmtool.translation.known import UNKNOWN

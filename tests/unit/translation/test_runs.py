@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.testing.runs import ModelMirror, mirrors
+from kit.runs import ModelMirror, mirrors
 from mmtool.translation.errors import InvariantError
 from mmtool.translation.runs import Run, RunBuilder, RunMap, check_invariants
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mmtool.testing.mm2_model import MARKER, Copying, copyings, mm2_answer, mm2_store
+from kit.mm2_model import MARKER, Copying, copyings, mm2_answer, mm2_store
 from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.refusals import Reason

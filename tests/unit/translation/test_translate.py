@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.testing.runs import ModelMirror, Slot, live, lives, mirrors
+from kit.runs import ModelMirror, Slot, live, lives, mirrors
 from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
 from mmtool.translation.blocks import MirrorStart
 from mmtool.translation.refusals import Reason

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from kit.batches import ABORT, COMMIT, CONTROL, TRANSACTIONAL, PlainRecord, batch_of, data, marker
 from mmtool.kafka.batches import AbortedFilter, BatchError, iter_batches
-from mmtool.testing.batches import ABORT, COMMIT, CONTROL, TRANSACTIONAL, PlainRecord, batch_of, data, marker
 
 
 def admitted(aborted, *log):

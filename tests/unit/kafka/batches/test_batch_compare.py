@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.kafka.batches import Difference, MatchedRange, coalesce, iter_batches, same_records, view_of
-from mmtool.testing.batches import (
+from kit.batches import (
     LOG_APPEND_TIME,
     PlainRecord,
     batch_of,
@@ -17,6 +16,7 @@ from mmtool.testing.batches import (
     marker,
     plain_logs,
 )
+from mmtool.kafka.batches import Difference, MatchedRange, coalesce, iter_batches, same_records, view_of
 
 
 def views(*written):

@@ -11,6 +11,18 @@ from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.batches import (
+    CODECS,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    PlainRecord,
+    batch_of,
+    data,
+    marker,
+    plain_batches,
+    plain_logs,
+)
 from mmtool.kafka.batches import (
     BatchError,
     Codec,
@@ -28,18 +40,6 @@ from mmtool.kafka.batches import (
     split,
     verify_crc,
     view_of,
-)
-from mmtool.testing.batches import (
-    CODECS,
-    DELETE_HORIZON,
-    LOG_APPEND_TIME,
-    TRANSACTIONAL,
-    PlainRecord,
-    batch_of,
-    data,
-    marker,
-    plain_batches,
-    plain_logs,
 )
 
 PLENTY = 1 << 30

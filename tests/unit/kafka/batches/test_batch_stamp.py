@@ -9,6 +9,16 @@ from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.batches import (
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    PlainRecord,
+    batch_of,
+    data,
+    marker,
+    plain_batches,
+)
 from mmtool.kafka.batches import (
     BatchError,
     CorruptBatchError,
@@ -22,16 +32,6 @@ from mmtool.kafka.batches import (
     view_of,
 )
 from mmtool.kafka.batches.checksum import crc32c, push
-from mmtool.testing.batches import (
-    DELETE_HORIZON,
-    LOG_APPEND_TIME,
-    TRANSACTIONAL,
-    PlainRecord,
-    batch_of,
-    data,
-    marker,
-    plain_batches,
-)
 
 producers = st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1), st.integers(0, 2**31 - 1))
 

@@ -10,6 +10,7 @@ from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.batches import CODECS, PlainRecord, batch_of, data, marker, plain_logs
 from mmtool.kafka.batches import (
     BatchError,
     Codec,
@@ -19,7 +20,6 @@ from mmtool.kafka.batches import (
     producer_ids,
     verify_crc,
 )
-from mmtool.testing.batches import CODECS, PlainRecord, batch_of, data, marker, plain_logs
 
 
 @given(plain_logs())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.protocol import raw, read
 from mmtool.kafka.wire.api_versions import (
     SpokenApis,
     api_versions_frame,
@@ -21,7 +22,6 @@ from mmtool.kafka.wire.placement import (
     PlacementRequest,
 )
 from mmtool.kafka.wire.trials import HeartbeatTrial, claim_trial
-from mmtool.testing.protocol import raw, read
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicPartition
 

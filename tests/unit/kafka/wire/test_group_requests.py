@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kit.protocol import raw, read
 from mmtool.kafka.wire.group_offsets import (
     DeletedOffsets,
     FetchedOffset,
@@ -26,7 +27,6 @@ from mmtool.kafka.wire.groups import (
     ListedGroups,
     ListGroupsRequest,
 )
-from mmtool.testing.protocol import raw, read
 from mmtool.translation.types import TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

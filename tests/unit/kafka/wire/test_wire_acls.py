@@ -2,6 +2,7 @@
 
 import pytest
 
+from kit.protocol import raw, read
 from mmtool.kafka.wire.acls import (
     BrokerConfig,
     ClusterRights,
@@ -14,7 +15,6 @@ from mmtool.kafka.wire.acls import (
 )
 from mmtool.kafka.wire.rights import Rights
 from mmtool.plan.failover.acl_fence import Binding
-from mmtool.testing.protocol import raw, read
 
 DENY = Binding("a", "LITERAL", "User:b", "*", "WRITE", "DENY")
 GIVE = Binding("o", "PREFIXED", "User:c", "*", "ALL", "ALLOW")

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from aiokafka.errors import IllegalSaslStateError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 
+from kit.mirror import SOURCE_ID, TARGET_ID
 from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.clients import wire_cluster
@@ -16,7 +17,6 @@ from mmtool.kafka.wire import ask as asking
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import BrokerAddress, PartitionLeader, TopicMetadata
-from mmtool.testing.mirror import SOURCE_ID, TARGET_ID
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kit.protocol import raw, read
 from mmtool.kafka.wire.fetch import Diverging, FetchAnswer, FetchedPartition, FetchPartition, FetchRequest
 from mmtool.kafka.wire.metadata import (
     BrokerAddress,
@@ -30,7 +31,6 @@ from mmtool.kafka.wire.transactions import (
     ProducerIdentity,
     ProducerState,
 )
-from mmtool.testing.protocol import raw, read
 from mmtool.translation.types import TopicPartition
 
 ID = "AAECAwQFBgcICQoLDA0ODw"

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.batches import data
+from kit.mirror import SOURCE_ID, fetched
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire import cluster, scan
 from mmtool.kafka.wire.cluster import (
@@ -18,8 +20,6 @@ from mmtool.kafka.wire.cluster import (
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.kafka.wire.offsets import LATEST, ListedOffset
-from mmtool.testing.batches import data
-from mmtool.testing.mirror import SOURCE_ID, fetched
 from mmtool.translation.types import TopicPartition
 
 PLACE = TopicPartition("orders", 0)

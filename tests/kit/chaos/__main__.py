@@ -1,0 +1,144 @@
+"""``python -m kit.chaos``: seeds one after the other, each told on a line of a log."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kit.chaos.moves import MoveOutcome, MoveRun, move_of
+from kit.chaos.place import SIDES, Place
+from kit.chaos.seed import Outcome, SeedRun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REPLAY = ".venv/bin/python -m kit.chaos{moves}{brokers} --seed {seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A seed that came to no verdict.
+
+    Attributes:
+        moves: It is one of operations.
+        why: What was raised.
+    """
+
+    seed: int
+    brokers: int
+    moves: bool
+    why: str
+    passed: bool = False
+
+    def row(self) -> dict[str, Any]:
+        """For the log."""
+        move = {"move": str(move_of(self.seed))} if self.moves else {}
+        failures = [f"no verdict: {self.why}"]
+        return {"seed": self.seed, "brokers": self.brokers, **move, "passed": False, "failures": failures}
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the seeds that the log has not passed yet; the number of those that failed, at most 100."""
+    asked = _asked(arguments)
+    seeds = [asked.seed] if asked.seed is not None else range(asked.first, asked.first + asked.seeds)
+    passed = _passed(asked) if asked.log and asked.seed is None else set()
+    todo = [seed for seed in seeds if seed not in passed]
+    _archive_classes()
+    failed = 0
+    with (
+        tempfile.TemporaryDirectory(prefix="mmtool-chaos-") as folder,
+        Place(Path(folder), asked.brokers) as place,
+    ):
+        for seed in todo:
+            outcome = _outcome(place, Path(folder) / f"seed-{seed}", seed, moves=asked.moves)
+            failed += not outcome.passed
+            _tell(outcome, asked.log)
+            if isinstance(outcome, Broken):  # in the middle of a fault, perhaps
+                for side in SIDES:
+                    place.heal(side)
+    _say(f"{len(todo) - failed} of {len(todo)} seeds passed, {len(passed)} had before")
+    return min(failed, 100)
+
+
+def _archive_classes() -> None:
+    """As `docs/how-to/start-faster.md` has it, once for a machine; by a process of its own, for it ends Spark."""
+    subprocess.run(
+        [sys.executable, "-m", "mmtool.replication.spark.archive"], check=True, capture_output=True
+    )
+
+
+def _asked(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="kit.chaos", description=__doc__)
+    parser.add_argument("--seed", type=int, help="this one alone")
+    parser.add_argument("--seeds", type=int, default=50, help="how many")
+    parser.add_argument(
+        "--moves", action="store_true", help="operations on groups instead of a flow under load"
+    )
+    parser.add_argument("--brokers", type=int, default=1, help="of each cluster")
+    parser.add_argument("--first", type=int, default=1, help="the first of them")
+    parser.add_argument(
+        "--log", type=Path, help="a line is added for each seed; those that passed are not run again"
+    )
+    return parser.parse_args(arguments)
+
+
+def _outcome(place: Place, directory: Path, seed: int, *, moves: bool) -> Outcome | MoveOutcome | Broken:
+    """Of one that breaks as well: the others are run, and it is told how it is run again."""
+    try:
+        return (MoveRun if moves else SeedRun)(place, directory, seed).run()
+    except Exception as error:  # noqa: BLE001  whatever it was, the seed has not passed
+        traceback.print_exc()
+        return Broken(seed, place.brokers, moves, f"{type(error).__name__}: {error}")
+
+
+def _passed(asked: argparse.Namespace) -> set[int]:
+    """Of what is asked for: one log may hold seeds of both kinds, and of clusters of any size."""
+    return {
+        row["seed"]
+        for row in _rows(asked.log)
+        if row["passed"] and ("move" in row, row["brokers"]) == (asked.moves, asked.brokers)
+    }
+
+
+def _rows(log: Path) -> Iterator[dict[str, Any]]:
+    """Without the line that was being written when a run was killed."""
+    for line in log.read_text().splitlines() if log.exists() else ():
+        with suppress(ValueError):
+            yield json.loads(line)
+
+
+def _tell(outcome: Outcome | MoveOutcome | Broken, log: Path | None) -> None:
+    row = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **outcome.row()}
+    if log is not None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        is_torn = log.exists() and not log.read_bytes().endswith(b"\n")
+        with log.open("a") as file:
+            file.write(("\n" if is_torn else "") + json.dumps(row) + "\n")
+    _say(json.dumps(row))
+    if not outcome.passed:
+        _say(f"again: {replay(outcome)}")
+
+
+def replay(outcome: Outcome | MoveOutcome | Broken) -> str:
+    """What runs it alone."""
+    moves = " --moves" if "move" in outcome.row() else ""
+    brokers = f" --brokers {outcome.brokers}" if outcome.brokers > 1 else ""
+    return REPLAY.format(seed=outcome.seed, moves=moves, brokers=brokers)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

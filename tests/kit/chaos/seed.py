@@ -1,0 +1,281 @@
+"""One seed: a flow under load, its faults, then heal, then both sides read to the end and judged."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+from kit.chaos.doing import Doing, Keeper
+from kit.chaos.judge import judge, stands_well
+from kit.chaos.linked_flow import PARTITIONS, LinkedFlow
+from kit.chaos.place import SIDES
+from kit.chaos.schedule import schedule_of
+from kit.writers import RunningWriter
+from mmtool.errors import GateError, UnreachableError
+from mmtool.lab.group_at_work import WorkingGroup
+from mmtool.lab.topics import end_offsets
+from mmtool.lab.wait import patience, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kit.chaos.group import Watcher
+    from kit.chaos.judge import Logs, Verdict
+    from kit.chaos.place import Place
+    from kit.chaos.schedule import Fault, Schedule, Side
+
+RECORDS_PER_SECOND = 150.0
+READ_PER_SECOND = 60.0
+TRANSACTION = 12
+PATIENCE_SECONDS = 30.0
+"""A flow goes on by itself within that of the last cause's end."""
+
+_LOOK_SECONDS = 0.25  # a look is work for the machine on which the flow recovers
+
+START_SECONDS = 60.0
+STOP_SECONDS = 5.0
+_STOPPED = 143
+_TRACEBACK = "Traceback (most recent call last)"
+_SETTINGS = {
+    "source->target.sync.group.offsets.enabled": "true",
+    "source->target.sync.group.offsets.interval.seconds": "1",
+    "source->target.emit.checkpoints.interval.seconds": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a seed ended.
+
+    Attributes:
+        failures: Everything that must not be; empty where it passed.
+        missed: Faults that met nobody.
+        recovered_seconds: From the end of the last fault until both sides held the same; None when they never did.
+        stop_seconds: What a clean stop took.
+        starts: How often the command was started.
+        loads_failed: How often a writer of the source was thrown back by a fault.
+    """
+
+    seed: int
+    brokers: int
+    schedule: Schedule
+    failures: Sequence[str]
+    missed: Sequence[Fault]
+    verdict: Verdict
+    recovered_seconds: float | None
+    stop_seconds: float
+    starts: int
+    loads_failed: int
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        return not self.failures
+
+    def row(self) -> dict[str, Any]:
+        """For the log."""
+        return {
+            "seed": self.seed,
+            "brokers": self.brokers,
+            "passed": self.passed,
+            "failures": list(self.failures),
+            "from_the_start": self.schedule.from_the_start,
+            "faults": [str(fault) for fault in self.schedule.faults],
+            "missed": [str(fault) for fault in self.missed],
+            "records": self.verdict.records,
+            "offsets_proven": self.verdict.offsets_proven,
+            "group_glances": self.verdict.glances,
+            "recovered_seconds": self.recovered_seconds,
+            "stop_seconds": round(self.stop_seconds, 1),
+            "starts": self.starts,
+            "loads_failed": self.loads_failed,
+            "seconds": round(self.seconds, 1),
+        }
+
+
+class SeedRun:
+    """Topics, writers and a group of its own for one seed, on clusters that seeds share.
+
+    Args:
+        place: The clusters, all well.
+        directory: For files of this run.
+        seed: What is drawn from.
+    """
+
+    def __init__(self, place: Place, directory: Path, seed: int) -> None:
+        self._place, self._seed = place, seed
+        stem = f"seed-{seed}-{time.monotonic_ns()}-"
+        topics, self.group = [f"{stem}plain", f"{stem}tx"], f"{stem}app"
+        self._flow = LinkedFlow(place, directory, stem, topics, _SETTINGS)
+
+    def run(self) -> Outcome:
+        """From the first record to the verdict; at its end everything is well again."""
+        began, carried = time.monotonic(), self._carried()
+        schedule = schedule_of(self._seed, self._place.brokers)
+        flow = self._flow
+        flow.create_topics()
+        load = _Load(flow.source.bootstrap, tuple(flow.remotes), self.group)
+        with Keeper(flow.start) as keeper, flow.watcher(self.group, load.read_to) as watcher:
+            with load:
+                if not schedule.from_the_start:
+                    self._wait_until_it_moves()
+                doing = Doing(schedule.faults, self._place, keeper)
+                doing.run()
+                load.ask_to_stop()
+                failures, recovered = self._recovered(watcher, time.monotonic())
+            if not failures:  # with what came last
+                failures, _ = self._recovered(watcher, time.monotonic())
+            code, stop_seconds = keeper.stop()
+        failures += self._ended(code, stop_seconds, keeper.said)
+        logs = flow.sides.logs()
+        failures += nothing_happened(schedule.faults, doing.missed, self._carried() - carried, logs)
+        verdict = judge(flow.settings, flow.source, flow.target, logs, watcher.seen)
+        return Outcome(
+            self._seed,
+            self._place.brokers,
+            schedule,
+            [*failures, *verdict.failures],
+            doing.missed,
+            verdict,
+            recovered,
+            stop_seconds,
+            keeper.starts,
+            load.failed,
+            time.monotonic() - began,
+        )
+
+    def _carried(self) -> Counter[Side]:
+        return Counter({side: self._place.carried(side) for side in SIDES})
+
+    def _wait_until_it_moves(self) -> None:
+        target, remotes = self._flow.target.bootstrap, self._flow.remotes.values()
+
+        def moves() -> bool:
+            return all(any(end_offsets(target, remote).values()) for remote in remotes)
+
+        wait_until(moves, "the first records", START_SECONDS)
+
+    def _recovered(self, watcher: Watcher, healed: float) -> tuple[list[str], float | None]:
+        """Until the target holds all, and the group is where it is at home."""
+        uneven = ""
+
+        def is_even() -> bool:
+            nonlocal uneven
+            uneven = self._uneven(watcher)
+            return not uneven
+
+        try:
+            wait_until(is_even, "both sides are even", PATIENCE_SECONDS, _LOOK_SECONDS)
+        except GateError:
+            return [f"not even {PATIENCE_SECONDS:.0f} s after the last fault: {uneven}"], None
+        seconds = round(time.monotonic() - healed, 1)
+        late = [f"even only {seconds} s after the last fault"] if seconds > PATIENCE_SECONDS else []
+        return late, seconds
+
+    def _uneven(self, watcher: Watcher) -> str:
+        """What one side still lacks; empty where nothing."""
+        try:
+            there, home = watcher.now()
+            logs = self._flow.sides.logs()
+        except UnreachableError as error:  # a coordinator that has just come back loads its groups first
+            return error.message
+        lacks = {
+            str(at): len(one.source) - len(one.target)
+            for at, one in logs.items()
+            if len(one.source) > len(one.target)
+        }
+        if lacks:
+            return f"the target lacks records: {lacks}"
+        if not stands_well(logs, there, home, watcher.read_to):
+            return f"the group stands at {there} on the target and at {home} at home, having read to {watcher.read_to}"
+        return self._unbooked()
+
+    def _unbooked(self) -> str:
+        """Up to the last marker: what the stop books in any case, where it was fetched by then."""
+        maps, ends = self._flow.maps(), self._flow.sides.source_ends()
+        short = {
+            str(place): (maps[place].upstream_frontier if place in maps else None, end)
+            for place, end in ends.items()
+            if place not in maps or maps[place].upstream_frontier < end
+        }
+        return f"frontiers below the source's ends: {short}" if short else ""
+
+    def _ended(self, code: int, stop_seconds: float, said: Sequence[str]) -> list[str]:
+        failures = []
+        if code != _STOPPED:
+            failures.append(f"the clean stop ended with {code}")
+        if stop_seconds > patience(STOP_SECONDS):
+            failures.append(f"the clean stop took {stop_seconds:.1f} s")
+        failures += [
+            f"a traceback was shown: {one[one.index(_TRACEBACK) :]}" for one in said if _TRACEBACK in one
+        ]
+        if any("diverged" in one for one in said):
+            failures.append("a partition was taken for diverged")
+        if any("another producer wrote" in one for one in said):
+            failures.append("records of the mirror were taken for somebody else's")
+        return failures
+
+
+def nothing_happened(
+    faults: Sequence[Fault], missed: Sequence[Fault], carried: Counter[Side], logs: Logs
+) -> list[str]:
+    """Why a seed would prove nothing, however well both sides look.
+
+    Args:
+        faults: Of its schedule.
+        missed: Those that met nobody.
+        carried: Bytes through each side's links.
+        logs: Of both clusters.
+    """
+    found = [f"nothing went through the links of {side}" for side in SIDES if not carried[side]]
+    if len(missed) == len(faults):
+        found.append("no fault met anybody")
+    if not any(one.aborted for one in logs.values()):
+        found.append("no transaction was aborted")
+    return found
+
+
+class _Load:
+    """Writers that outlive their broker, and a group that reads behind them; a context manager.
+
+    Attributes:
+        read_to: How far the group has read, by the source's partitions.
+    """
+
+    def __init__(self, bootstrap: str, topics: Sequence[str], group: str) -> None:
+        plain, tx = topics
+        writer = partial(RunningWriter, bootstrap, tolerant=True, keyed=True)
+        self._writers = [
+            writer(plain, PARTITIONS, RECORDS_PER_SECOND),
+            writer(tx, PARTITIONS, RECORDS_PER_SECOND / 3, transactions=TRANSACTION),
+        ]
+        self._group = WorkingGroup(bootstrap, group, topics, READ_PER_SECOND)
+        self.read_to = self._group.read_to
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            for writer in self._writers:
+                stack.enter_context(writer)
+            stack.enter_context(self._group)
+            stack.callback(self.ask_to_stop)
+            self._stack = stack.pop_all()
+        return self
+
+    def ask_to_stop(self) -> None:
+        """Ends soon; the end of the context waits for it. Clients that hang do not hold up who looks at the flow."""
+        self._group.stopping.set()
+        for writer in self._writers:
+            writer.ask_to_stop()
+
+    @property
+    def failed(self) -> int:
+        """Loads that came to no end."""
+        return sum(writer.failed for writer in self._writers)
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()

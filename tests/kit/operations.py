@@ -1,0 +1,154 @@
+"""What an operation is kept by, in memory; and faults at the places where a process may die.
+
+``tests/contract/test_journal_contract.py`` runs the same promises on these and on a real broker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import OwnedElsewhereError
+from mmtool.kafka.state.log_reader import unreadable
+from mmtool.plan.records.documents import UnreadableDocumentError
+from mmtool.plan.records.identity import JOURNAL_TOPIC
+from mmtool.plan.records.journal import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kit.clusters import FakeFlowState
+    from mmtool.errors import MmtoolError
+    from mmtool.failover.operation.operation import Operation
+    from mmtool.plan.failover.steps import Step
+    from mmtool.plan.records.documents import Document
+
+
+@dataclass
+class FakeJournal:
+    """A `JournalPort`: bytes by key, as a compacted topic keeps them.
+
+    Attributes:
+        failure: From now on every call fails like that.
+    """
+
+    stored: dict[bytes, bytes] = field(default_factory=dict)
+    failure: MmtoolError | None = None
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.stored |= {entry.key: entry.encode() for entry in entries}
+
+    def entries(self) -> list[Entry]:
+        if self.failure is not None:
+            raise self.failure
+        return [self._read(number, value) for number, value in enumerate(self.stored.values())]
+
+    def _read(self, number: int, value: bytes) -> Entry:
+        try:
+            return Entry.decode(value)
+        except UnreadableDocumentError as error:
+            raise unreadable(JOURNAL_TOPIC, 0, number, str(error)) from error
+
+
+@dataclass
+class FakeMarks:
+    """A `MarksPort` on what a flow has stored.
+
+    Attributes:
+        failed_over: Topics of the source that are marked.
+        moved: Groups that are at home on the target.
+    """
+
+    state: FakeFlowState
+    failure: MmtoolError | None = None
+
+    def write(self, marks: Sequence[Document]) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.state.marked(*marks)
+
+    @property
+    def failed_over(self) -> set[str]:
+        return set(self.state.view.failed_over)
+
+    @property
+    def moved(self) -> set[str]:
+        return set(self.state.view.moved)
+
+
+@dataclass(eq=False)
+class FakeSeat:
+    """An `OperatorSeat` that is free, or is not.
+
+    Attributes:
+        failure: From now on it cannot be had, for that reason.
+        name: Whom others find in it.
+        queue: Everybody who wants the same seat; the first one has it.
+    """
+
+    failure: MmtoolError | None = None
+    name: str = "operator-1"
+    queue: list[FakeSeat] = field(default_factory=list)
+
+    def begin(self) -> None:
+        self.join()
+
+    def join(self) -> None:
+        if self not in self.queue:
+            self.queue.append(self)
+
+    def hold(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.join()
+        if self.queue[0] is not self:
+            raise OwnedElsewhereError(f"another operation on this flow is under way: {self.queue[0].name}")
+
+    def is_taken(self) -> bool:
+        return self.failure is not None or bool(self.queue and self.queue[0] is not self)
+
+    def leave(self) -> None:
+        if self in self.queue:
+            self.queue.remove(self)
+
+
+class KilledError(BaseException):
+    """The process is gone: nothing after this is done, no error is handled."""
+
+
+@dataclass
+class Killing:
+    """A `StepLog` under which the process dies at the ``number``-th word, counted from 1."""
+
+    number: int
+
+    def _word(self) -> None:
+        self.number -= 1
+        if self.number == 0:
+            raise KilledError
+
+    def began(self, operation: Operation) -> None:
+        del operation
+        self._word()
+
+    def intended(self, operation: Operation, step: Step) -> None:
+        del operation, step
+        self._word()
+
+    def done(self, operation: Operation, step: Step) -> None:
+        del operation, step
+        self._word()
+
+    def failed(self, operation: Operation, step: Step, error: MmtoolError) -> None:
+        del operation, step, error
+        self._word()
+
+    def undone(self, operation: Operation, step: Step) -> None:
+        del operation, step
+        self._word()
+
+    def ended(self, operation: Operation) -> None:
+        del operation
+        self._word()

@@ -1,0 +1,72 @@
+"""Commands on clusters in memory: each meets a scene where it would connect to real ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kit.clusters import FakeFlowWatch
+from kit.one_name import OneName
+from kit.smoke import SmokeScene
+from kit.there_and_back import ThereAndBack
+from mmtool.insight.status import WatchedFlow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kit.scene import Scene
+
+    Patch = Callable[[str, object], None]
+
+_DRAINING = ("failover", "_failover_ways")
+
+
+def wire_failovers(scene: Scene, patch: Patch) -> None:
+    """`mmtool failover` works on the scene.
+
+    Args:
+        scene: The clusters.
+        patch: Sets an attribute of ``mmtool.commands``, by its dotted name, for as long as the test runs.
+    """
+    for module in _DRAINING:
+        patch(f"{module}.connect", lambda *_, **__: scene.clusters)
+        patch(f"{module}.engine_drain", lambda: scene)
+    patch("_fences.fenced_cluster", lambda *_: (scene.source, scene.fences))
+    patch("_operations.target_side", lambda *_: scene.side)
+    patch(
+        "_operations.written_at",
+        lambda found, *_: scene.source if found.mode == "failback" else scene.target,
+    )
+    patch("_operations.operator_seat", lambda *_: scene.seat)
+    patch("_operations.tools", scene.tools)
+    patch("_operations.journal", lambda *_, **__: scene.journal)
+    if isinstance(scene, ThereAndBack):
+        _wire_failbacks(scene, patch)
+
+
+def wire(scene: Scene, patch: Patch) -> None:
+    """Every command for operators works on the scene; arguments as for `wire_failovers`."""
+    wire_failovers(scene, patch)
+    for module in ("groups", "translate_offsets"):
+        patch(f"{module}.connect", lambda *_, **__: scene.clusters)
+    patch("_connections.watched_flows", lambda *_: [watched(scene)])
+    if isinstance(scene, SmokeScene):
+        patch(
+            "_connections.smoke_flow",
+            lambda _, timeout, command: scene.smoke_flow(timeout.total_seconds(), command),
+        )
+
+
+def watched(scene: Scene) -> WatchedFlow:
+    """The scene's flow, for looking at."""
+    watch = scene.state
+    assert isinstance(watch, FakeFlowWatch)
+    return WatchedFlow(replace(scene.clusters, state=watch), watch, (), scene.mm2)
+
+
+def _wire_failbacks(scene: ThereAndBack, patch: Patch) -> None:
+    for module in (*_DRAINING, "_divergence"):
+        patch(f"{module}.both_ways", lambda *_: scene.both)
+    if isinstance(scene, OneName):
+        patch("_divergence.passing", lambda: scene.passing)
+        patch("_divergence.writer_into", lambda _, diverged, *__: scene.writers[diverged.kind])
