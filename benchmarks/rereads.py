@@ -22,7 +22,7 @@ from kit.lookups import groups_of
 from kit.mm2_truth import Sighted, copied_partitions
 from kit.processes import run_mmtool
 from mmtool.config import load_settings
-from mmtool.kafka.mm2.topics import KafkaSynced
+from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.lab.artifacts import MIRROR_MAKER_VERSION
 from mmtool.lab.cluster import JVM_FOR_SPEED, Shape
 from mmtool.lab.fleet import Fleet
@@ -184,7 +184,7 @@ class Stage:
 
     def _checkpoints(self) -> Mapping[str, Mapping[TopicPartition, OffsetPair]]:
         (flow,) = load_settings(self._by_mm2, {}).select("a", "b")
-        return KafkaSynced(flow).checkpoints().checkpoints
+        return Mm2Topics(flow).checkpoints().checkpoints
 
     def _judged(self, groups: Sequence[Standing], killed_ms: float) -> list[Line]:
         checkpoints = self._checkpoints()

@@ -104,7 +104,7 @@ def connect(flow: FlowSettings, timeout: timedelta, *, beside_mm2: bool = False)
     """
     from mmtool.insight.flow_now import FlowClusters
     from mmtool.kafka.admin.cluster_facts import KafkaCluster
-    from mmtool.kafka.mm2.topics import KafkaSynced
+    from mmtool.kafka.mm2.topics import Mm2Topics
     from mmtool.kafka.state.flow_state import KafkaFlowState, way_back_state
 
     seconds = timeout.total_seconds()
@@ -114,7 +114,7 @@ def connect(flow: FlowSettings, timeout: timedelta, *, beside_mm2: bool = False)
         KafkaCluster(flow.target, seconds),
         KafkaFlowState(flow.target),
         way_back_state(flow),
-        KafkaSynced(flow) if beside_mm2 else None,
+        Mm2Topics(flow) if beside_mm2 else None,
     )
 
 
@@ -173,13 +173,13 @@ def watched_flows(
         UsageError: The file cannot be used, or no flow is meant.
     """
     from mmtool.insight.status import WatchedFlow
-    from mmtool.kafka.mm2.topics import KafkaSynced
+    from mmtool.kafka.mm2.topics import Mm2Topics
     from mmtool.kafka.state.flow_watch import KafkaFlowWatch
 
     def watched(flow: FlowSettings) -> WatchedFlow:
         watch = KafkaFlowWatch(flow, timeout.total_seconds())
         clusters = replace(connect(flow, timeout, beside_mm2=True), state=watch)
-        return WatchedFlow(clusters, watch, tuple(topics or ()), KafkaSynced(flow, target_only=True))
+        return WatchedFlow(clusters, watch, tuple(topics or ()), Mm2Topics(flow, target_only=True))
 
     return [watched(flow) for flow in loaded(config).select(source, target)]
 

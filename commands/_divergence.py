@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.failover.diverged.tail_writer import PassingPort, TailTools
     from mmtool.failover.modes.both_ways import BothWays
-    from mmtool.failover.modes.cutover import Ways
+    from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.failback import FailbackRehearsal
     from mmtool.failover.operation.records import Recorded
     from mmtool.kafka.ports import AppendPort
@@ -139,12 +139,12 @@ def tools(
 
 def giving_up(
     flow: FlowSettings, back: FlowSettings, found: Recorded, timeout: timedelta
-) -> Callable[[Ways], None] | None:
+) -> Callable[[OperationContext], None] | None:
     """How a replay that may be done in part is ended; None where none was under way."""
     if found.tail is None or found.head.plan.diverged.kind is not Kind.REPLAY:
         return None
 
-    def give_up(ways: Ways) -> None:
+    def give_up(ways: OperationContext) -> None:
         from mmtool.failover.diverged.tail_writer import TailTools
         from mmtool.failover.modes import failback
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mmtool.commands import _divergence
+from mmtool.commands import _divergence as tails
 from mmtool.commands import _evidence as evidence
 from mmtool.commands import _fences as fences
 from mmtool.commands import _operations as operations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.modes.cutover import Ways
+    from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.outcome import Ended
     from mmtool.failover.operation.operation import StepLog
     from mmtool.failover.operation.records import Recorded
-    from mmtool.failover.operation.recovery import TakingBack
+    from mmtool.failover.operation.recovery import RollbackPlan
     from mmtool.failover.operation.states import Event
-    from mmtool.insight.per_cluster import Told
+    from mmtool.insight.per_cluster import FlowFailures
     from mmtool.plan.groups.facts import GroupSelection
 
 OperationId = Annotated[
@@ -138,7 +138,7 @@ def resume(
     config: options.Config = None,
     source: options.OnlySource = None,
     target: options.OnlyTarget = None,
-    diverged_dir: _divergence.Folder = None,
+    diverged_dir: tails.Folder = None,
     execute: options.Execute = False,
     yes: options.Yes = False,
     output: options.Output = OutputFormat.TABLE,
@@ -158,7 +158,7 @@ def resume(
         return
     require(known.found, Event.RESUME)
     found = known.found
-    folder = _divergence.folder_again(found, diverged_dir)
+    folder = tails.folder_again(found, diverged_dir)
     words = given(config, source, target)
     asked = operations.Asked(
         "failover resume", execute, yes, output, patience, found.reason, found, given=words
@@ -177,15 +177,15 @@ def resume(
 def _finish_forward(known: Known, asked: operations.Asked) -> None:
     from mmtool.failover.modes.outcome import Ended
     from mmtool.failover.modes.rehearsal import Rehearsal
-    from mmtool.failover.operation.recovery import finish_forward
+    from mmtool.failover.operation.recovery import roll_forward
 
     found = known.found
     rehearsal = Rehearsal(known.flow, found.source_id, found.target_id, found.operation.plan)
     cluster = operations.written_at(found, known.flow, asked.timeout)
 
-    def execute(ways: Ways, log: StepLog) -> Ended:
+    def execute(ways: OperationContext, log: StepLog) -> Ended:
         fence = fences.standing(known.flow, found, asked.timeout)
-        return Ended(rehearsal, *finish_forward(found, ways, log, fence))
+        return Ended(rehearsal, *roll_forward(found, ways, log, fence))
 
     operations.run(asked, rehearsal, cluster, operations.identity_of(found), execute)
 
@@ -265,7 +265,7 @@ def _again_back_home(
             folder=folder,
             timeout_seconds=drain_seconds,
             since=found.operation.standing,
-            tools=_divergence.tools(both, rehearsal, asked.timeout, found),
+            tools=tails.tools(both, rehearsal, asked.timeout, found),
         ),
     )
 
@@ -328,7 +328,7 @@ def _take_back(
     identity = operations.identity_of(found)
     written = operations.written_at(found, known.flow, timeout)
 
-    def rehearse() -> TakingBack:
+    def rehearse() -> RollbackPlan:
         at_ms, others = int(time.time() * 1000), _of_flow(known.flow, timeout)
         return rehearse_taking_back(
             found, event, written, side.state, identity, operator(), at_ms, others=others
@@ -350,14 +350,14 @@ def _take_back(
         ways,
         log,
     ):
-        given_up = _divergence.giving_up(known.flow, known.back, found, timeout)
+        given_up = tails.giving_up(known.flow, known.back, found, timeout)
         taking = take_back(rehearse, ways, log, fences.standing(known.flow, found, timeout), given_up)
     again = _one_of(known.flow, timeout, found.operation_id)
     finish(operations.result(command, recorded_row(again), _left_over(taking), applied=True), output, None)
     talk(f"operation {found.operation_id} is {again.state}")
 
 
-def _left_over(taking: TakingBack) -> tuple[str, ...]:
+def _left_over(taking: RollbackPlan) -> tuple[str, ...]:
     from mmtool.failover.report.report import tail_left
     from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.plan.words import few
@@ -370,7 +370,7 @@ def _left_over(taking: TakingBack) -> tuple[str, ...]:
 
 def _known(
     config: Path | None, source: str | None, target: str | None, timeout: timedelta
-) -> tuple[list[Known], Told]:
+) -> tuple[list[Known], FlowFailures]:
     """Every operation on the flows that are meant."""
     from mmtool.insight.per_cluster import ask_each
 

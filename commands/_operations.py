@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mmtool.commands._evidence import Page
     from mmtool.config import FlowSettings
-    from mmtool.failover.modes.cutover import MarksPort, OperatorSeat, Ways
+    from mmtool.failover.modes.cutover import MarksPort, OperationContext, OperatorSeat
     from mmtool.failover.modes.outcome import Ended
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.journal import About, JournalPort
@@ -98,9 +98,9 @@ def operator_seat(settings: FlowSettings, timeout: timedelta) -> OperatorSeat:
 
 
 def _seat(settings: FlowSettings, prepare: Callable[[], None]) -> OperatorSeat:
-    from mmtool.kafka.groups.operation_lock import KafkaOperatorSeat
+    from mmtool.kafka.groups.operation_lock import OperationLock
 
-    return KafkaOperatorSeat(settings.target, settings.source.alias, prepare)
+    return OperationLock(settings.target, settings.source.alias, prepare)
 
 
 @contextmanager
@@ -152,14 +152,14 @@ def target_side(flow: FlowSettings, timeout: timedelta) -> TargetSide:
     """The ways to a flow's target alone; nothing is asked yet."""
     from mmtool.insight.target_only import TargetSide
     from mmtool.kafka.admin.cluster_facts import KafkaCluster
-    from mmtool.kafka.mm2.topics import KafkaSynced
+    from mmtool.kafka.mm2.topics import Mm2Topics
     from mmtool.kafka.state.flow_state import KafkaFlowState
 
     return TargetSide(
         flow,
         KafkaCluster(flow.target, timeout.total_seconds()),
         KafkaFlowState(flow.target),
-        KafkaSynced(flow, target_only=True),
+        Mm2Topics(flow, target_only=True),
     )
 
 
@@ -221,7 +221,7 @@ def run(
     rehearsal: Rehearsal,
     cluster: ClusterPort,
     identity: FlowIdentity,
-    execute: Callable[[Ways, StepLog], Ended],
+    execute: Callable[[OperationContext, StepLog], Ended],
 ) -> None:
     """Show, ask, execute, show the end.
 
@@ -291,7 +291,7 @@ def at_work(
     alone: bool = True,
     is_named_before: bool = False,
     seat: OperatorSeat | None = None,
-) -> Iterator[tuple[Ways, StepLog]]:
+) -> Iterator[tuple[OperationContext, StepLog]]:
     """The ways that an operation works with, and who is told of its steps.
 
     Args:
@@ -305,7 +305,7 @@ def at_work(
         is_named_before: Its name is known to others, as that of a saved plan is: they may begin it as well.
         seat: Where it has been asked for already.
     """
-    from mmtool.failover.modes.cutover import Ways
+    from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.drill import NoSeat
     from mmtool.failover.operation.hooks import hooks_of
     from mmtool.failover.operation.journal import Both, Journalist
@@ -317,7 +317,7 @@ def at_work(
     operation_id = rehearsal.plan.operation_id
     bind(operation=operation_id, **flow_fields(rehearsal.names.flow))
     held: OperatorSeat = seat or (kept.seat if alone else NoSeat())
-    ways = Ways(
+    ways = OperationContext(
         target,
         journalist,
         kept.marks,

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mmtool.commands import _divergence, _plan_files
+from mmtool.commands import _divergence as tails
 from mmtool.commands import _evidence as evidence
 from mmtool.commands import _failover_ways as ways
 from mmtool.commands import _fences as fences
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
+from mmtool.commands import _plan_files as plans
 from mmtool.commands import _release as releases
 from mmtool.commands._connections import (
     both_ways,
@@ -107,9 +108,9 @@ def planned(
     fence: fences.Option = fences.Fence.NONE,
     fence_watch: fences.Watch = fences.WATCH,
     without_state: options.WithoutState = False,
-    out: _plan_files.Out = None,
-    plan: _plan_files.Plan = None,
-    runbook: _plan_files.Page = None,
+    out: plans.Out = None,
+    plan: plans.Plan = None,
+    runbook: plans.Page = None,
     reason: operations.Why = "",
     execute: options.Execute = False,
     yes: options.Yes = False,
@@ -117,31 +118,25 @@ def planned(
     timeout: options.DrainTimeout = None,
 ) -> None:
     """Move groups whose consumers are stopped: drain the mirror, translate, write, read back."""
-    saved = _plan_files.opened(ctx, plan, "planned")
+    saved = plans.opened(ctx, plan, "planned")
     patience = timeout or options.DEFAULT_TIMEOUT
-    settings = one_flow(config, *_plan_files.aliases_of(saved, source, target))
+    settings = one_flow(config, *plans.aliases_of(saved, source, target))
     meant = unit_of(settings, unit)
-    chosen = _plan_files.groups_of(
-        saved, "failover planned", group, groups, all_groups=all_groups, unit=meant
-    )
-    if _plan_files.was_executed("failover planned", saved, settings, output, patience):
+    chosen = plans.groups_of(saved, "failover planned", group, groups, all_groups=all_groups, unit=meant)
+    if plans.was_executed("failover planned", saved, settings, output, patience):
         return
     with operations.seat_begun(settings, patience, execute=execute, yes=yes) as seat:
-        from mmtool.failover.modes import planned_mode as service
+        from mmtool.failover.modes import planned_mode as service  # takes a while, as the lock does
         from mmtool.insight.translation import look
 
         clusters = connect(settings, patience, beside_mm2=True)
-        _plan_files.check(saved, clusters.target, clusters.source)
+        plans.check(saved, clusters.target, clusters.source)
         flow = look(clusters)
-        said = fences.said(saved, fence, fence_watch) | _plan_files.state_said(saved, without=without_state)
-        name, without, is_saved = (
-            _plan_files.operation_of(saved),
-            _plan_files.WITHOUT_STATE in said,
-            saved is not None,
-        )
+        said = fences.said(saved, fence, fence_watch) | plans.state_said(saved, without=without_state)
+        name, without, is_saved = plans.operation_of(saved), plans.WITHOUT_STATE in said, saved is not None
         keep_off = fences.asked(settings, said, timeout)
         rehearsal = service.rehearse(flow, chosen, operation_id=name, fence=keep_off, without_state=without)
-        _plan_files.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
+        plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
         seconds = None if timeout is None else timeout.total_seconds()
         asked = operations.Asked(
             "failover planned", execute, yes, output, patience, reason,
@@ -172,9 +167,9 @@ def emergency(
     unknown: UnknownOption = Unknown.LEAVE,
     accept_data_loss: AcceptDataLoss = False,
     without_state: options.WithoutState = False,
-    out: _plan_files.Out = None,
-    plan: _plan_files.Plan = None,
-    runbook: _plan_files.Page = None,
+    out: plans.Out = None,
+    plan: plans.Plan = None,
+    runbook: plans.Page = None,
     reason: operations.Why = "",
     execute: options.Execute = False,
     yes: options.Yes = False,
@@ -182,29 +177,23 @@ def emergency(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Move groups whose source is lost, by the checkpoints on the target; the source is not contacted."""
-    saved = _plan_files.opened(ctx, plan, "emergency")
-    settings = one_flow(config, *_plan_files.aliases_of(saved, source, target))
+    saved = plans.opened(ctx, plan, "emergency")
+    settings = one_flow(config, *plans.aliases_of(saved, source, target))
     meant = unit_of(settings, unit)
-    chosen = _plan_files.groups_of(
-        saved, "failover emergency", group, groups, all_groups=all_groups, unit=meant
-    )
-    if _plan_files.was_executed("failover emergency", saved, settings, output, timeout):
+    chosen = plans.groups_of(saved, "failover emergency", group, groups, all_groups=all_groups, unit=meant)
+    if plans.was_executed("failover emergency", saved, settings, output, timeout):
         return
     with operations.seat_begun(settings, timeout, execute=execute, yes=yes) as seat:
-        from mmtool.failover.modes import emergency as service
+        from mmtool.failover.modes import emergency as service  # takes a while, as the lock does
         from mmtool.plan.failover.emergency import Unknowns
 
         side = operations.target_side(settings, timeout)
         unknowns = Unknowns(unknown if saved is None else saved.options["unknown"])
-        _plan_files.check(saved, side.target)
-        said = {"unknown": unknowns.value} | _plan_files.state_said(saved, without=without_state)
-        name, without, is_saved = (
-            _plan_files.operation_of(saved),
-            _plan_files.WITHOUT_STATE in said,
-            saved is not None,
-        )
+        plans.check(saved, side.target)
+        said = {"unknown": unknowns.value} | plans.state_said(saved, without=without_state)
+        name, without, is_saved = plans.operation_of(saved), plans.WITHOUT_STATE in said, saved is not None
         rehearsal = service.rehearse(side, chosen, unknowns, operation_id=name, without_state=without)
-        _plan_files.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
+        plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
         if execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
             operations.refuse_loss("failover emergency", rehearsal, output)
         asked = operations.Asked(
@@ -238,13 +227,13 @@ def failback(
     groups: options.Groups = None,
     all_groups: options.AllGroups = False,
     unit: options.Unit = None,
-    diverged: _divergence.Option = Kind.FILE,
-    name: _divergence.Name = None,
-    diverged_dir: _divergence.Folder = None,
+    diverged: tails.Option = Kind.FILE,
+    name: tails.Name = None,
+    diverged_dir: tails.Folder = None,
     without_state: options.WithoutState = False,
-    out: _plan_files.Out = None,
-    plan: _plan_files.Plan = None,
-    runbook: _plan_files.Page = None,
+    out: plans.Out = None,
+    plan: plans.Plan = None,
+    runbook: plans.Page = None,
     reason: operations.Why = "",
     execute: options.Execute = False,
     yes: options.Yes = False,
@@ -254,23 +243,21 @@ def failback(
     """Move groups back to their source: save its diverged records, then continue after them."""
     from mmtool.failover.modes import failback as service
 
-    saved = _plan_files.opened(ctx, plan, "failback")
-    meant_for = _divergence.chosen(saved, diverged, name, diverged_dir)
+    saved = plans.opened(ctx, plan, "failback")
+    meant_for = tails.chosen(saved, diverged, name, diverged_dir)
     patience = timeout or options.DEFAULT_TIMEOUT
-    flow, back = with_way_back(config, *_plan_files.aliases_of(saved, source, target))
+    flow, back = with_way_back(config, *plans.aliases_of(saved, source, target))
     meant = unit_of(flow, unit)
-    chosen = _plan_files.groups_of(
-        saved, "failover failback", group, groups, all_groups=all_groups, unit=meant
-    )
-    if _plan_files.was_executed("failover failback", saved, flow, output, patience):
+    chosen = plans.groups_of(saved, "failover failback", group, groups, all_groups=all_groups, unit=meant)
+    if plans.was_executed("failover failback", saved, flow, output, patience):
         return
     _check_clusters(saved, flow, patience)
     both = both_ways(flow, back, patience)
-    said = _divergence.said(meant_for) | _plan_files.state_said(saved, without=without_state)
-    operation_id, without = _plan_files.operation_of(saved), _plan_files.WITHOUT_STATE in said
+    said = tails.said(meant_for) | plans.state_said(saved, without=without_state)
+    operation_id, without = plans.operation_of(saved), plans.WITHOUT_STATE in said
     rehearse = partial(service.rehearse, operation_id=operation_id, diverged=meant_for, without_state=without)
-    rehearsal = _divergence.told(both, rehearse(both, chosen))
-    _plan_files.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
+    rehearsal = tails.told(both, rehearse(both, chosen))
+    plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
     asked = operations.Asked(
         "failover failback", execute, yes, output, patience, reason,
         is_named_before=saved is not None, given=given(config, source, target),
@@ -287,7 +274,7 @@ def failback(
             log,
             folder=diverged_dir or Path(),
             timeout_seconds=None if timeout is None else timeout.total_seconds(),
-            tools=_divergence.tools(both, rehearsal, patience),
+            tools=tails.tools(both, rehearsal, patience),
         ),
     )
 
@@ -296,7 +283,7 @@ def _check_clusters(saved: SavedPlan | None, flow: FlowSettings, patience: timed
     """The plan that was read is about the clusters of this flow; raises as `plans.check`."""
     if saved is not None:
         clusters = connect(flow, patience)
-        _plan_files.check(saved, clusters.source, clusters.target)
+        plans.check(saved, clusters.source, clusters.target)
 
 
 @app.command()

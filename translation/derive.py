@@ -44,21 +44,21 @@ class Logged:
     prints: Offsets
 
 
-class Told(NamedTuple):
+class KnownOffsets(NamedTuple):
     """How far the mirror was at some time: nothing at or behind ``upstream`` lies below ``downstream``."""
 
     upstream: int
     downstream: int
 
 
-NOTHING_TOLD = Told(0, 0)
+NOTHING_TOLD = KnownOffsets(0, 0)
 
 
 class AmbiguousError(Exception):
     """Records at the mirror's end fit in more than one place, so nobody can tell where it goes on."""
 
 
-def derive(source: Logged, target: Logged, told: Told = NOTHING_TOLD) -> RunMap:
+def derive(source: Logged, target: Logged, told: KnownOffsets = NOTHING_TOLD) -> RunMap:
     """The runs of the mirror's newest beginning, as far as both logs still hold its records.
 
     Args:
@@ -99,7 +99,7 @@ def _count_between(source: Logged, start: int, stop: int) -> int:
     return int(high - low)
 
 
-def _ascending(source: Logged, target: Logged, told: Told) -> list[tuple[int, int]]:
+def _ascending(source: Logged, target: Logged, told: KnownOffsets) -> list[tuple[int, int]]:
     early = int(np.searchsorted(target.offsets, told.downstream))  # so many on the target are copies ...
     known = int(np.searchsorted(source.offsets, told.upstream))  # ... of so many on the source
     origins = np.concatenate(

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
         ClusterPort,
         FlowWatchPort,
         GroupListing,
-        Held,
-        Synced,
-        Told,
+        Mm2State,
+        StoredCheckpoint,
+        StoredCheckpoints,
     )
     from mmtool.kafka.state.control_view import ControlView
-    from mmtool.plan.flow.status import Standing
+    from mmtool.plan.flow.status import PartitionStatus
     from mmtool.plan.groups.facts import Commit
     from mmtool.plan.topics.configs import ConfigEntry
     from mmtool.plan.topics.facts import TopicFacts
@@ -57,8 +57,8 @@ class Mm2Traces(NamedTuple):
         hidden: Why Connect's topic of these may not be read; None where it was, or is not there.
     """
 
-    synced: Synced
-    held: Held
+    synced: Mm2State
+    held: StoredCheckpoints
     positions: Mapping[TopicPartition, int]
     hidden: NotAuthorisedError | None = None
 
@@ -79,7 +79,7 @@ class Mm2Traces(NamedTuple):
         return max((pair.timestamp_ms for pair in pairs), default=0)
 
     @property
-    def _checkpoints(self) -> list[Told]:
+    def _checkpoints(self) -> list[StoredCheckpoint]:
         told = (told for of in self.held.checkpoints.values() for told in of.values())
         return [one for one in told if not one.is_ours]
 
@@ -174,7 +174,7 @@ class FlowView:
         }
         return {alias: state.control(replace(own, source_alias=alias)) for alias in sorted(aliases)}
 
-    def _standings(self) -> list[Standing]:
+    def _standings(self) -> list[PartitionStatus]:
         """Where every partition stands; empty where mmtool never ran the flow."""
         identity, control, topics = self.identity(), self.control(), self.mirrored()
         if control.flow is None:
@@ -218,7 +218,7 @@ class FlowView:
     # --- MirrorMaker 2 ------------------------------------------------------------------------------------
 
     def _traces(self) -> Mm2Traces:
-        from mmtool.kafka.mm2.topics import KafkaSynced
+        from mmtool.kafka.mm2.topics import Mm2Topics
 
         positions: dict[TopicPartition, int] = {}
         stored, hidden = (
@@ -227,7 +227,7 @@ class FlowView:
         for of in stored.values():
             for place, last in of.items():
                 positions[place] = max(positions.get(place, 0), int(last))
-        synced = KafkaSynced(self.settings)
+        synced = Mm2Topics(self.settings)
         with ThreadPoolExecutor(2) as pool:
             maps, held = pool.submit(synced.synced), pool.submit(synced.checkpoints)
             return Mm2Traces(maps.result(), held.result(), positions, hidden)

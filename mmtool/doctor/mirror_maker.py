@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mmtool.config.scopes import Scopes
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.flow_view import Commits, FlowView, Mm2Traces
-    from mmtool.kafka.ports import Told
+    from mmtool.kafka.ports import StoredCheckpoint
     from mmtool.translation.sync_map import OffsetPair
     from mmtool.translation.types import TopicPartition
 
@@ -263,7 +263,7 @@ class StaleGroup(NamedTuple):
     group: str
     place: TopicPartition
     commit: int
-    told: Told | None
+    told: StoredCheckpoint | None
     silent_ms: int | None = None
 
 

@@ -12,8 +12,8 @@ from mmtool.insight.translation import look, plans_by, read_groups, topics_of
 from mmtool.output.human import duration
 from mmtool.plan.groups.audit import (
     AuditRow,
+    AuditState,
     CommitAges,
-    Standing,
     audit_by_checkpoints,
     audit_group,
     audit_without_target,
@@ -60,7 +60,7 @@ class Audit:
         """How many partitions stand how."""
         counts = Counter(row.verdict for row in self.rows)
         groups = len({row.group for row in self.rows})
-        said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Standing if counts[verdict])
+        said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in AuditState if counts[verdict])
         return (
             f"{self.flow.name}: {counted(groups, 'group')}; {said}" if said else f"{self.flow.name}: no group"
         )
@@ -124,7 +124,7 @@ def _ages(target: ClusterPort, names: Collection[str], now_ms: int) -> CommitAge
     return CommitAges(times, now_ms, target.offsets_retention_seconds() if times else 0.0)
 
 
-_SINCE = frozenset({Standing.BEHIND, Standing.AHEAD, Standing.STALE})
+_SINCE = frozenset({AuditState.BEHIND, AuditState.AHEAD, AuditState.STALE})
 
 
 def _with_age(row: AuditRow) -> AuditRow:
@@ -199,4 +199,4 @@ def _without_target(clusters: FlowClusters, selection: GroupSelection) -> Iterab
 
 def _not_told(failed: Mapping[str, MmtoolError]) -> Iterable[AuditRow]:
     """Rows of groups that a cluster tells nothing of."""
-    return (AuditRow(name, None, None, Standing.STALE, error.message) for name, error in failed.items())
+    return (AuditRow(name, None, None, AuditState.STALE, error.message) for name, error in failed.items())

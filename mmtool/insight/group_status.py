@@ -20,7 +20,7 @@ from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.insight.applications import app_state_on_target
 from mmtool.insight.mirror_maker_progress import mirror_maker_progress
 from mmtool.insight.partitions import partition_facts
-from mmtool.insight.per_cluster import Told, ask_each, worst
+from mmtool.insight.per_cluster import FlowFailures, ask_each, worst
 from mmtool.insight.target_only import TargetSide, look_at_target
 from mmtool.insight.translation import (
     look,
@@ -243,7 +243,7 @@ class GroupsStatus:
     """
 
     flows: tuple[GroupsFound, ...]
-    others: Told
+    others: FlowFailures
 
     @property
     def rows(self) -> list[GroupRow]:

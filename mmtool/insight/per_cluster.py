@@ -14,7 +14,7 @@ F = TypeVar("F")
 T = TypeVar("T")
 
 
-class Told(NamedTuple):
+class FlowFailures(NamedTuple):
     """What was not an answer.
 
     Attributes:
@@ -26,7 +26,7 @@ class Told(NamedTuple):
     errors: tuple[MmtoolError, ...]
 
 
-def ask_each(flows: Sequence[F], ask: Callable[[F], T]) -> tuple[tuple[T, ...], Told]:
+def ask_each(flows: Sequence[F], ask: Callable[[F], T]) -> tuple[tuple[T, ...], FlowFailures]:
     """Every flow's answer, asked at the same time; flows without one are left out and told of."""
 
     def one(flow: F) -> T | MmtoolError:
@@ -41,7 +41,7 @@ def ask_each(flows: Sequence[F], ask: Callable[[F], T]) -> tuple[tuple[T, ...], 
     errors = [error for error in found if isinstance(error, MmtoolError)]
     # the way back of an active/passive pair matches no topic, and --topic may be of one flow only
     empty = [error for error in errors if known and error.code == UsageError.code]
-    return known, Told(
+    return known, FlowFailures(
         tuple(error.message for error in empty), tuple(error for error in errors if error not in empty)
     )
 

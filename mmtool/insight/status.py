@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.insight.mirror_maker_progress import mirror_maker_progress
-from mmtool.insight.per_cluster import Told, ask_each, worst
+from mmtool.insight.per_cluster import FlowFailures, ask_each, worst
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import FirstMissing
 from mmtool.plan.flow.status import FlowFacts, flow_row, has_silent, has_unmirrored, standings
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import FlowWatchPort, SyncedPort
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.flow.partition_rows import PartitionRow
-    from mmtool.plan.flow.status import FlowMember, Standing
+    from mmtool.plan.flow.status import FlowMember, PartitionStatus
     from mmtool.plan.groups.activity import Activity
     from mmtool.translation.types import TopicPartition
 
@@ -211,7 +211,7 @@ class WatchedFlow:
         return {place: times[one] for place, one in wanted.items() if one in times}
 
 
-def _first_missing(standing: Standing, log_start: int) -> FirstMissing | None:
+def _first_missing(standing: PartitionStatus, log_start: int) -> FirstMissing | None:
     """Of what the source still has: a fetch below its log's start is answered with nothing."""
     place, position = standing.place, standing.row.upstream_position
     if position is None or not standing.is_behind:
@@ -229,7 +229,7 @@ class Status:
     """
 
     flows: tuple[FlowStatus, ...]
-    others: Told
+    others: FlowFailures
 
     @property
     def rows(self) -> list[PartitionRow]:

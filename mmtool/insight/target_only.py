@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from mmtool.config import FlowSettings
-    from mmtool.kafka.ports import ClusterPort, FlowStatePort, Held, SyncedPort, Told
+    from mmtool.kafka.ports import ClusterPort, FlowStatePort, StoredCheckpoint, StoredCheckpoints, SyncedPort
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.groups.facts import GroupSelection, SelectedGroups
     from mmtool.plan.records.documents import PositionRecord
@@ -176,7 +176,7 @@ def _partitions(
     side: TargetSide,
     topics: Mapping[str, TopicFacts],
     maps: Mapping[TopicPartition, PartitionMap],
-    held: Held,
+    held: StoredCheckpoints,
 ) -> dict[TopicPartition, PartitionFacts]:
     known = {*maps, *(place for of_group in held.checkpoints.values() for place in of_group)}
     targets = {place: _target(side, place, maps) for place in _with_all_partitions(side, known, topics, maps)}
@@ -220,7 +220,7 @@ def _target(
     return TopicPartition(name, place.partition)
 
 
-def _groups(side: TargetSide, selected: SelectedGroups, held: Held) -> tuple[GroupFacts, ...]:
+def _groups(side: TargetSide, selected: SelectedGroups, held: StoredCheckpoints) -> tuple[GroupFacts, ...]:
     names = selected.known
     standing, before = side.target.groups.describe_each(names), side.target.groups.commits_each(names)
     failed = before.failed | standing.failed
@@ -240,11 +240,11 @@ def _groups(side: TargetSide, selected: SelectedGroups, held: Held) -> tuple[Gro
 
 
 def _words(
-    selected: SelectedGroups, held: Held, control: ControlView
+    selected: SelectedGroups, held: StoredCheckpoints, control: ControlView
 ) -> dict[tuple[str, TopicPartition], LastWord]:
     """A flow that mmtool runs says when it last asked for a group; of MM2 only its checkpoints' own times tell."""
 
-    def known_ms(name: str, told: Told) -> int:
+    def known_ms(name: str, told: StoredCheckpoint) -> int:
         asked_ms = control.asked_ms(name) if told.is_ours else UNKNOWN
         return told.pair.timestamp_ms if asked_ms is UNKNOWN else max(told.pair.timestamp_ms, asked_ms)
 
@@ -256,7 +256,7 @@ def _words(
 
 
 def _rates(
-    selected: SelectedGroups, held: Held, control: ControlView
+    selected: SelectedGroups, held: StoredCheckpoints, control: ControlView
 ) -> dict[tuple[str, TopicPartition], float]:
     """As the owner of the flow measured them last; what MM2 tells of now, nobody has measured since."""
     known = {record.group: record for record in control.rates.values()}
@@ -271,7 +271,10 @@ def _rates(
 
 
 def _source_ends(
-    maps: Mapping[TopicPartition, PartitionMap], control: ControlView, held: Held, left: Collection[str]
+    maps: Mapping[TopicPartition, PartitionMap],
+    control: ControlView,
+    held: StoredCheckpoints,
+    left: Collection[str],
 ) -> dict[TopicPartition, UpstreamOffset]:
     """What pumps last wrote, once a second; the books know it where they did not; what a group has read, was there.
 
@@ -311,7 +314,7 @@ def _lived_on(seen: Iterable[SeenOffset], control: ControlView) -> bool:
     return looked_ms is not UNKNOWN and looked_ms > max(end.at_ms for end in seen) + _SAME_TIME_MS
 
 
-def _furthest_read(held: Held) -> dict[TopicPartition, UpstreamOffset]:
+def _furthest_read(held: StoredCheckpoints) -> dict[TopicPartition, UpstreamOffset]:
     """Where the furthest of all groups was in each partition, selected or not."""
     found: dict[TopicPartition, UpstreamOffset] = {}
     for of_group in held.checkpoints.values():
@@ -328,7 +331,7 @@ def _source_heard(maps: Mapping[TopicPartition, PartitionMap], control: ControlV
     return max(heard, default=UNKNOWN)
 
 
-def _warnings(side: TargetSide, selected: SelectedGroups, held: Held) -> Iterable[str]:
+def _warnings(side: TargetSide, selected: SelectedGroups, held: StoredCheckpoints) -> Iterable[str]:
     yield from passed_over(held.unreadable)
     if selected.excluded:
         yield f"left out by groups and groups.exclude (name them with -g): {', '.join(selected.excluded)}"

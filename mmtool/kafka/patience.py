@@ -28,7 +28,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class NotNowError(Exception):
+class RetriableError(Exception):
     """An answer that a later one may replace; ``final`` is what to raise when it does not."""
 
     def __init__(self, final: MmtoolError) -> None:
@@ -37,12 +37,12 @@ class NotNowError(Exception):
 
 
 async def again(attempt: Callable[[], Awaitable[Value]], seconds: float) -> Value:
-    """What ``attempt`` gets to know, repeated while it raises `NotNowError`, but not longer than ``seconds``."""
+    """What ``attempt`` gets to know, repeated while it raises `RetriableError`, but not longer than ``seconds``."""
     deadline = asyncio.get_running_loop().time() + seconds
     while True:
         try:
             return await attempt()
-        except NotNowError as answer:
+        except RetriableError as answer:
             if asyncio.get_running_loop().time() > deadline:
                 raise answer.final from answer
         await asyncio.sleep(_PAUSE_SECONDS)

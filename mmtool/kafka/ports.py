@@ -97,7 +97,7 @@ class LogPart(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Synced:
+class Mm2State:
     """MM2's topics, read whole.
 
     Attributes:
@@ -111,7 +111,7 @@ class Synced:
     newest: Mapping[TopicPartition, OffsetPair] = field(default_factory=dict)
 
 
-class Told(NamedTuple):
+class StoredCheckpoint(NamedTuple):
     """A group's last checkpoint in a partition.
 
     Attributes:
@@ -126,15 +126,15 @@ class Told(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class StoredCheckpoints:
     """The checkpoints topic alone.
 
     Attributes:
         checkpoints: The last one of each group and partition of the source, whoever wrote it.
-        unreadable: As for `Synced`.
+        unreadable: As for `Mm2State`.
     """
 
-    checkpoints: Mapping[str, Mapping[TopicPartition, Told]]
+    checkpoints: Mapping[str, Mapping[TopicPartition, StoredCheckpoint]]
     unreadable: Mapping[str, int]
 
 
@@ -410,14 +410,14 @@ class FlowStatePort(Protocol):
 class SyncedPort(Protocol):
     """What MirrorMaker 2 has told of a flow, or mmtool in its place."""
 
-    def synced(self) -> Synced:
+    def synced(self) -> Mm2State:
         """Every partition that MM2's offset-syncs and checkpoints topics speak of.
 
         Raises:
             UnreachableError, NotAuthorisedError: A cluster does not answer, or does not show a topic.
         """
 
-    def checkpoints(self) -> Held:
+    def checkpoints(self) -> StoredCheckpoints:
         """What groups were told last. Errors as above."""
 
 

@@ -10,7 +10,7 @@ from mmtool.insight.flow_now import FlowClusters
 from mmtool.insight.group_status import group_status
 from mmtool.insight.status import WatchedFlow
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
-from mmtool.kafka.mm2.topics import KafkaSynced
+from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.kafka.state.flow_state import FollowedFlowState
 from mmtool.kafka.state.flow_watch import KafkaFlowWatch
 from mmtool.kafka.state.journal import FollowedJournal
@@ -89,9 +89,9 @@ class KafkaProbes:
             KafkaCluster(settings.source, self._seconds),
             KafkaCluster(settings.target, self._seconds),
             watch,
-            synced=KafkaSynced(settings),
+            synced=Mm2Topics(settings),
         )
-        return WatchedFlow(clusters, watch, on_target=KafkaSynced(settings, target_only=True))
+        return WatchedFlow(clusters, watch, on_target=Mm2Topics(settings, target_only=True))
 
 
 class _FollowedWatch(KafkaFlowWatch):

@@ -10,7 +10,7 @@ from kit.beside_mm2 import offset_syncs
 from kit.mm2_model import mm2_answer, mm2_store
 from kit.mm2_truth import Sighted, copied_partitions
 from kit.replicating import Bench
-from mmtool.kafka.mm2.topics import KafkaSynced
+from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
@@ -48,7 +48,7 @@ def test_no_answer_skips_a_record_whenever_mm2_dies(fleet, measured, tmp_path):
             mm2.kill()
         here, there = Sighted(source, [topic]).look(), Sighted(target, [remote]).look()
         truth = copied_partitions(here, there, {topic: remote})[topic, 0]
-        known = KafkaSynced(flow).synced().maps[TopicPartition(topic, 0)]
+        known = Mm2Topics(flow).synced().maps[TopicPartition(topic, 0)]
         log = TargetLog(0, truth.target_end)
         asked = range(0, truth.source_end, STEP)
         assert not any(isinstance(translate_by_syncs(known, c, target=log), Refused) for c in asked)

@@ -9,7 +9,7 @@ from kit.clusters import FakeFlowState
 from kit.scene import half_read
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.insight.flow_now import FlowClusters
-from mmtool.kafka.ports import Told
+from mmtool.kafka.ports import StoredCheckpoint
 from mmtool.plan.groups.facts import Member
 from mmtool.translation.sync_map import OffsetPair
 from mmtool.translation.types import TopicPartition
@@ -111,7 +111,7 @@ def test_what_mm2_has_synced_lies_behind_by_what_its_group_would_read_again(audi
 
 
 def test_with_the_source_away_the_checkpoints_tell(mmtool, audited, scene):
-    held = Told(OffsetPair(12, 11, int(time.time() * 1000) - 5000))
+    held = StoredCheckpoint(OffsetPair(12, 11, int(time.time() * 1000) - 5000))
     scene.mm2.held["app"] = {TopicPartition("orders", 0): held, TopicPartition("orders", 1): held}
     on_target(scene, "app", 11, 4)
     scene.source.go_away(UnreachableError("east does not answer"))
@@ -124,7 +124,7 @@ def test_with_the_source_away_the_checkpoints_tell(mmtool, audited, scene):
 
 
 def test_checkpoints_that_cannot_be_read_are_counted_with_the_source_away_as_well(mmtool, scene):
-    scene.mm2.held["app"] = {TopicPartition("orders", 0): Told(OffsetPair(12, 11, 0))}
+    scene.mm2.held["app"] = {TopicPartition("orders", 0): StoredCheckpoint(OffsetPair(12, 11, 0))}
     scene.mm2.unreadable["east.checkpoints.internal"] = 3
     scene.source.go_away(UnreachableError("east does not answer"))
     ended = mmtool("groups", "audit", "-c", scene.config, "-o", "json")
@@ -170,7 +170,7 @@ def test_what_topic_leaves_out_is_not_spoken_of(audited, scene):
     scene.has("orders-2", 5)
     scene.commits("app", "orders-2", 3)
     assert {row[2] for row in audited("--topic", "orders")} == {"behind"}
-    held = Told(OffsetPair(1, 1, 0))
+    held = StoredCheckpoint(OffsetPair(1, 1, 0))
     scene.mm2.held["app"] = {TopicPartition("orders", 0): held, TopicPartition("orders-2", 0): held}
     scene.source.go_away(UnreachableError("east does not answer"))
     assert len(audited("--topic", "orders")) == 1

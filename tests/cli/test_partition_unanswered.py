@@ -7,7 +7,7 @@ import pytest
 
 from kit.scene import Scene
 from mmtool.errors import NotAuthorisedError, UnreachableError
-from mmtool.kafka.ports import Told
+from mmtool.kafka.ports import StoredCheckpoint
 from mmtool.plan.groups.facts import Member
 from mmtool.plan.records.documents import OwnerRecord, RefusedRecord
 from mmtool.translation.sync_map import OffsetPair
@@ -144,7 +144,7 @@ def test_an_emergency_moves_who_does_not_read_it(run, scene, monkeypatch):
     monkeypatch.setattr("mmtool.commands._operations.target_side", lambda flow, timeout: scene.side)
     for group, topics in {"a": ["orders-a"], "b": ["orders-b"]}.items():
         scene.told(group, topics[0], (7, 7))
-    scene.mm2.held["c"] = {TopicPartition(LONG, 0): Told(OffsetPair(7, 7, 0))}
+    scene.mm2.held["c"] = {TopicPartition(LONG, 0): StoredCheckpoint(OffsetPair(7, 7, 0))}
     scene.source.go_away(UnreachableError("the region is gone"))
     cannot_tell(scene, "west", LEADERLESS)
     assert run("failover", "emergency", "-g", "a").code == 0

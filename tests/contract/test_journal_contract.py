@@ -14,7 +14,7 @@ from kit.raw_producer import append_batches
 from mmtool.config import ClusterSettings
 from mmtool.errors import OwnedElsewhereError, RefusedError, UnreachableError
 from mmtool.failover.operation.records import recorded
-from mmtool.kafka.groups.operation_lock import KafkaOperatorSeat
+from mmtool.kafka.groups.operation_lock import OperationLock
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.kafka.state.journal import KafkaJournal
 from mmtool.kafka.state.marks import KafkaMarks
@@ -80,7 +80,7 @@ class OnBroker:
         return KafkaFlowState(self.settings).control(self.identity)
 
     def seat(self):
-        return KafkaOperatorSeat(self.settings, self.identity.source_alias, self.journal().prepare)
+        return OperationLock(self.settings, self.identity.source_alias, self.journal().prepare)
 
 
 @pytest.fixture
@@ -332,9 +332,9 @@ _MEMBER = """
 import sys, time
 from mmtool.config import ClusterSettings
 from mmtool.kafka.state.journal import KafkaJournal
-from mmtool.kafka.groups.operation_lock import KafkaOperatorSeat
+from mmtool.kafka.groups.operation_lock import OperationLock
 target = ClusterSettings(alias="lab", bootstrap_servers=sys.argv[1])
-seat = KafkaOperatorSeat(target, sys.argv[2], KafkaJournal(target, 1, 30.0).prepare)
+seat = OperationLock(target, sys.argv[2], KafkaJournal(target, 1, 30.0).prepare)
 seat.join()
 print("joins", flush=True)
 seat.hold()

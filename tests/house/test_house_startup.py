@@ -55,8 +55,8 @@ def test_help_takes_at_most_twice_the_time_of_the_libraries_it_is_made_of(root):
 
 BEGUN = """
 import json, sys
-from mmtool.kafka.groups.operation_lock import KafkaOperatorSeat
-KafkaOperatorSeat.begin = lambda _: (print(json.dumps(sorted(sys.modules))), sys.exit(0))
+from mmtool.kafka.groups.operation_lock import OperationLock
+OperationLock.begin = lambda _: (print(json.dumps(sorted(sys.modules))), sys.exit(0))
 from mmtool.commands.app import main
 main(sys.argv[1:])
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mmtool.doctor.flow_checks import GROUP_CHECKS, MM2_CHECKS, TOPIC_CHECKS
-from mmtool.kafka.mm2.topics import KafkaSynced
+from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.lab.applications import consume
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
@@ -48,7 +48,7 @@ class Mirrored:
         return self.bench.properties(topics or f"{self.mark}-.*", **{**self.own, **settings})
 
     def has_told(self):
-        held = KafkaSynced(self.flow).checkpoints().checkpoints
+        held = Mm2Topics(self.flow).checkpoints().checkpoints
         return len(held.get(f"{self.mark}-app", ())) == 2 and f"{self.mark}-slow" in held
 
     def wait(self):

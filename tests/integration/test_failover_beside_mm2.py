@@ -14,7 +14,7 @@ from kit.lookups import groups_of
 from kit.processes import run_mmtool
 from kit.replicating import Stage
 from mmtool.failover.diverged.tail_file import exported_records
-from mmtool.kafka.mm2.topics import KafkaSynced
+from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker
@@ -90,7 +90,7 @@ def moved(bench, measured, tmp_path_factory):
         return there == [len(list(read_topic(source, topic))) for topic in stage.topics]
 
     def all_told():
-        held = KafkaSynced(bench.flow(stage.properties)).checkpoints().checkpoints
+        held = Mm2Topics(bench.flow(stage.properties)).checkpoints().checkpoints
         return all(
             held.get(group, {}).keys() >= groups_of(source).commits([group])[group].keys()
             for group in (f"{name}-{lost}" for lost in LOST)

@@ -18,7 +18,7 @@ from kit.black_hole import BlackHole
 from kit.exactness import flow_identity
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
-from mmtool.kafka.mm2.topics import KafkaSynced
+from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, Transactions, produce
@@ -95,7 +95,7 @@ class Lost:
 
 def told(lost):
     """Every group's positions are on the target, and the records before those of the partial groups with them."""
-    held = KafkaSynced(lost.bench.flow(lost.properties), target_only=True).checkpoints().checkpoints
+    held = Mm2Topics(lost.bench.flow(lost.properties), target_only=True).checkpoints().checkpoints
     wanted = {name: groups_of(lost.source).commits([name])[name] for name in lost.groups.values()}
     on_record = all(
         {at: told.pair.upstream for at, told in held.get(name, {}).items()}

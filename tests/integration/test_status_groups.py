@@ -12,7 +12,7 @@ import pytest
 from kit.black_hole import BlackHole
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
-from mmtool.kafka.mm2.topics import KafkaSynced
+from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets
@@ -161,7 +161,7 @@ def test_a_flow_that_mirror_maker_runs_is_told_from_its_own_topics(bench, look, 
         return [(row["topic"], row["state"]) for row in look(properties).rows]
 
     def told():
-        return len(KafkaSynced(bench.flow(properties)).checkpoints().checkpoints.get(app, {})) == 2
+        return len(Mm2Topics(bench.flow(properties)).checkpoints().checkpoints.get(app, {})) == 2
 
     expected = [(topic, "caught_up") for topic in [empty, payments, payments, plain, plain]]
     with MirrorMaker(properties.read_text(), tmp_path) as mm2:

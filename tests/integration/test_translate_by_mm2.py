@@ -15,7 +15,7 @@ from kit.kafka_tools import consumer_groups
 from kit.lookups import groups_of
 from kit.mm2_model import mm2_answer, mm2_store
 from kit.processes import run_mmtool
-from mmtool.kafka.mm2.topics import KafkaSynced
+from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.lab.wait import patience
 from mmtool.plan.records.identity import FlowIdentity
@@ -134,7 +134,7 @@ def test_no_answer_of_the_command_skips_a_record_or_has_more_read_again_than_it_
 
 def test_no_answer_skips_a_record_or_has_more_read_again_than_it_says(mirrored):
     """For every offset of every partition, both ways, whether the source answers or not."""
-    maps = KafkaSynced(mirrored.flow).synced().maps
+    maps = Mm2Topics(mirrored.flow).synced().maps
     for (topic, partition), truth in mirrored.truth.items():
         known = maps[TopicPartition(topic, partition)]
         assert truth.lost == []
@@ -144,7 +144,7 @@ def test_no_answer_skips_a_record_or_has_more_read_again_than_it_says(mirrored):
 
 def test_no_offset_gets_an_answer_before_the_one_of_mm2_s_store(mirrored):
     """Which MM2 would give a group that stands there."""
-    maps = KafkaSynced(mirrored.flow).synced().maps
+    maps = Mm2Topics(mirrored.flow).synced().maps
     for place, syncs in mirrored.syncs.items():
         truth, store = mirrored.truth[place], mm2_store(syncs)
         target = TargetLog(0, truth.target_end)
@@ -155,7 +155,7 @@ def test_no_offset_gets_an_answer_before_the_one_of_mm2_s_store(mirrored):
 
 def test_where_compaction_took_records_from_both_logs_the_last_of_each_key_is_met(mirrored):
     """For every offset; the answers are of copies, some of which the target's cleaner has taken since."""
-    maps = KafkaSynced(mirrored.flow).synced().maps
+    maps = Mm2Topics(mirrored.flow).synced().maps
     for place, left in mirrored.survivors.items():
         copied = mirrored.truth[place]
         assert len(left.source) < len(copied.source)

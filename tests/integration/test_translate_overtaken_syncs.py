@@ -18,7 +18,7 @@ from kit.mm2_truth import Sighted, copied_partitions
 from kit.raw_producer import append_batches
 from mmtool.config import load_settings
 from mmtool.kafka.mm2.mirror_maker import syncs_place
-from mmtool.kafka.mm2.topics import KafkaSynced
+from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets
@@ -132,7 +132,7 @@ def test_after_a_sync_that_was_overtaken_every_commit_has_an_answer_and_refined_
     assert {mirrored.judge(row) for row in refined} == {"exact"}, [
         r for r in refined if r["exactness"] != "exact"
     ]
-    maps = KafkaSynced(mirrored.flow).synced().maps
+    maps = Mm2Topics(mirrored.flow).synced().maps
     for place in PLACES:
         assert len(maps[place].copies) > 1
         assert list(mirrored.truth[place].wrong_forward(maps[place])) == []
@@ -143,7 +143,7 @@ def test_where_no_other_sync_counts_any_more_refined_answers_are_exact(mirrored,
     """One that goes back so late may be of a target that was made anew: the walk begins where the logs do."""
     for place in PLACES:
         mirrored.tell(place, len(mirrored.truth[place].at) - 50, later_ms=11 * 60_000)
-    maps = KafkaSynced(mirrored.flow).synced().maps
+    maps = Mm2Topics(mirrored.flow).synced().maps
     assert all(len(maps[place].copies) == 1 for place in PLACES)
     refined = rows("--refine")
     assert {mirrored.judge(row) for row in refined} == {"exact"}, [

@@ -9,7 +9,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from mmtool.kafka.logs.log_bounds import impossible
-from mmtool.kafka.ports import Answers, Bounds, GroupListing, Held, Problem, Synced, Told
+from mmtool.kafka.ports import (
+    Answers,
+    Bounds,
+    GroupListing,
+    Mm2State,
+    Problem,
+    StoredCheckpoint,
+    StoredCheckpoints,
+)
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
 from mmtool.plan.groups.facts import ABSENT, Commit, GroupStanding, Member
@@ -310,18 +318,18 @@ class FakeSynced:
     syncs: dict[TopicPartition, list[OffsetPair]] = field(default_factory=dict)
     points: dict[TopicPartition, list[OffsetPair]] = field(default_factory=dict)
     from_start: bool = False
-    held: dict[str, dict[TopicPartition, Told]] = field(default_factory=dict)
+    held: dict[str, dict[TopicPartition, StoredCheckpoint]] = field(default_factory=dict)
     unreadable: dict[str, int] = field(default_factory=dict)
 
-    def synced(self) -> Synced:
+    def synced(self) -> Mm2State:
         found = {
             at: SyncMap.of(pairs, self.points.get(at, ()), from_start=self.from_start)
             for at, pairs in self.syncs.items()
         }
-        return Synced({at: known for at, known in found.items() if known is not None}, self.unreadable)
+        return Mm2State({at: known for at, known in found.items() if known is not None}, self.unreadable)
 
-    def checkpoints(self) -> Held:
-        return Held(self.held, self.unreadable)
+    def checkpoints(self) -> StoredCheckpoints:
+        return StoredCheckpoints(self.held, self.unreadable)
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mmtool.plan.records.holds import Holds
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.replication.driver.flow_run import FlowRun
-from mmtool.replication.ownership.owned_state import Standing
+from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.topics.mirror_topics import TopicsView
 from mmtool.replication.topics.start_offsets import FirstSizes
 from mmtool.translation.types import ClusterId
@@ -45,7 +45,7 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
         warnings=[],
         is_away=False,
         view=TopicsView(),
-        standing=Standing({}),
+        standing=OwnedState({}),
         shard_count=4,
         halted={},
         watch=SimpleNamespace(positions={}, holds=Holds(), news=[]),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kit.paired_logs import PairedLog
-    from mmtool.replication.pump.in_flight import Sent
+    from mmtool.replication.pump.in_flight import InFlightBatch
     from mmtool.translation.blocks import Block, BlockKey
     from mmtool.translation.known import Unknown
     from mmtool.translation.types import TopicId
@@ -49,8 +49,8 @@ class Owner:
     """
 
     mirror: PartitionMirror
-    requests: deque[tuple[Sent, bytes]] = field(default_factory=deque)
-    answers: deque[tuple[Sent, object]] = field(default_factory=deque)
+    requests: deque[tuple[InFlightBatch, bytes]] = field(default_factory=deque)
+    answers: deque[tuple[InFlightBatch, object]] = field(default_factory=deque)
     over: bool = False
 
     @property

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kit.processes import Answer
-    from kit.scenarios import End, Standing
+    from kit.scenarios import End, SceneState
 
 _OPERATION = re.compile(r"^operation (\S+)$", re.MULTILINE)
 
@@ -83,7 +83,7 @@ def _differing(what: str, wanted: Mapping[str, Any], found: Mapping[str, Any]) -
             yield f"{what}: {key} is {found[key]!r}, not {value!r}"
 
 
-def standing_differences(expected: Standing, found: Standing) -> list[str]:
+def standing_differences(expected: SceneState, found: SceneState) -> list[str]:
     """What does not stand as it has to, in sentences."""
     return [
         f"{key} afterwards: {getattr(found, key)}, not {getattr(expected, key)}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kit.maps import position_of
 from kit.one_name import OneName
 from kit.operations import FakeJournal, KilledError
-from kit.scenarios import SIDES, Standing, commits_of, place_of
+from kit.scenarios import SIDES, SceneState, commits_of, place_of
 from kit.scene import Scene
 from kit.tables import ScenarioError, Table
 from kit.there_and_back import ThereAndBack
@@ -100,9 +100,9 @@ class ScenarioScene:
         """It has ended, or was killed."""
         self._hear("after", "command")
 
-    def standing(self) -> Standing:
+    def standing(self) -> SceneState:
         """How everything stands."""
-        return Standing(
+        return SceneState(
             {
                 side: {group: dict(of) for group, of in cluster.groups.committed.items() if of}
                 for side, cluster in self.sides.items()

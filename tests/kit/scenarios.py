@@ -179,7 +179,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SceneState:
     """How everything stands, of a scenario's own groups and topics.
 
     Attributes:
@@ -203,7 +203,7 @@ class Scenario:
     ends: tuple[End, ...]
     afterwards: Mapping[str, Any] = field(default_factory=dict)
 
-    def expected(self, before: Standing) -> Standing:
+    def expected(self, before: SceneState) -> SceneState:
         """How everything has to stand afterwards: as before, but for what is said."""
         said = Table(f"{self.name}, afterwards", self.afterwards)
         commits = {
@@ -214,7 +214,7 @@ class Scenario:
         moved = frozenset(said.take("moved", before.moved))
         operations = tuple(said.take("operations", ()))
         said.close()
-        return Standing({side: _some(of) for side, of in commits.items()}, failed_over, moved, operations)
+        return SceneState({side: _some(of) for side, of in commits.items()}, failed_over, moved, operations)
 
 
 def _some(commits: Commits) -> Commits:

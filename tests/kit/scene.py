@@ -13,13 +13,13 @@ from kit.operations import FakeJournal, FakeMarks, FakeSeat
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError
 from mmtool.failover.fence.steps import FenceAsked
-from mmtool.failover.modes.cutover import Ways
+from mmtool.failover.modes.cutover import OperationContext
 from mmtool.failover.operation.hooks import hooks_of
 from mmtool.failover.operation.journal import About, Journalist
 from mmtool.insight.flow_now import FlowClusters, FlowNow
 from mmtool.insight.target_only import TargetSide
 from mmtool.insight.translation import look
-from mmtool.kafka.ports import Bounds, Told
+from mmtool.kafka.ports import Bounds, StoredCheckpoint
 from mmtool.plan.failover.acl_fence import ANY_HOST, LITERAL, Binding
 from mmtool.plan.failover.fence_plan import FenceKind
 from mmtool.plan.groups.facts import Commit
@@ -81,7 +81,7 @@ class Scene:
 
     def ways(
         self, rehearsal: Rehearsal, reason: str = "", since: Recorded | None = None, *, home: bool = False
-    ) -> tuple[Ways, Journalist]:
+    ) -> tuple[OperationContext, Journalist]:
         """What an operation works with, and who writes it down.
 
         Args:
@@ -96,7 +96,7 @@ class Scene:
         journalist.operation = since.operation if since else None
         operation_id = rehearsal.plan.operation_id
         return (
-            Ways(
+            OperationContext(
                 self.source if home else self.target,
                 journalist,
                 self.marks,
@@ -183,7 +183,7 @@ class Scene:
     ) -> None:
         """The group's last checkpoint of one partition: upstream and downstream."""
         pair = OffsetPair(UpstreamOffset(offsets[0]), DownstreamOffset(offsets[1]), at_ms)
-        self.mm2.held.setdefault(group, {})[place] = Told(pair, metadata, not by_mm2)
+        self.mm2.held.setdefault(group, {})[place] = StoredCheckpoint(pair, metadata, not by_mm2)
         if not by_mm2 and self.state.view.flow is None:
             self.state.view.flow = FlowRecord(
                 self.source.cluster_id, self.target.cluster_id, "east", "west", 32

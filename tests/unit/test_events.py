@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mmtool.events import LOGGED_ONLY, Event, Notice, flow_fields, flow_notice, is_for_people
-from mmtool.replication.driver.notices import Sayings
+from mmtool.replication.driver.notices import NoticeDeduplicator
 
 ROOT = Path(__file__).parents[2]
 HALTED = Notice("orders is halted", Event.TOPIC_HALTED, topic="orders", partition=0, reason="")
@@ -49,7 +49,7 @@ def test_a_bare_sentence_about_a_flow_is_the_event_that_is_named():
 
 def test_what_is_said_once_is_said_with_its_event():
     said = []
-    sayings = Sayings(said.append)
+    sayings = NoticeDeduplicator(said.append)
     for _ in range(2):
         sayings.once("orders", HALTED)
     assert [told.event for told in said] == [Event.TOPIC_HALTED]

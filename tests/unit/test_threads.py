@@ -49,9 +49,9 @@ import socket, time
 from mmtool.config import ClusterSettings
 from mmtool.errors import UnreachableError
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.wire.blocking import WireBeside
+from mmtool.kafka.wire.blocking import BlockingWireClient
 socket.getaddrinfo = lambda *_, **__: time.sleep(20)
-wire = WireBeside(wire_cluster(ClusterSettings(alias="a", bootstrap_servers="a.example:1")), 0.2)
+wire = BlockingWireClient(wire_cluster(ClusterSettings(alias="a", bootstrap_servers="a.example:1")), 0.2)
 try:
     wire.ask(lambda cluster: cluster.refresh(()), "asking")
 except UnreachableError as error:

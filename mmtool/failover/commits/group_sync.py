@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError
-from mmtool.failover.commits.syncer import Followed, Follower
+from mmtool.failover.commits.syncer import OffsetSyncer, SyncedGroup
 from mmtool.insight.group_lookup import ShownCommits
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import (
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.insight.flow_now import FlowClusters
     from mmtool.plan.groups.facts import GroupSelection
-    from mmtool.plan.groups.sync import Led
+    from mmtool.plan.groups.sync import TranslatedCommits
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.records.marks import MovedGroupRecord
     from mmtool.translation.types import TopicPartition
@@ -102,18 +102,18 @@ class GroupSync:
     selection: GroupSelection
     topics: Collection[str] = ()
     now: Callable[[], float] = time.monotonic
-    _follower: Follower = field(init=False)
+    _follower: OffsetSyncer = field(init=False)
     _shown: ShownCommits = field(init=False)
     _identity: FlowIdentity = field(init=False)
     _moved: Mapping[str, MovedGroupRecord] = field(default_factory=dict)
     _moved_at: float = 0.0
     _asking: threading.Lock = field(default_factory=threading.Lock)
-    _followed: dict[str, Followed] = field(default_factory=dict)
+    _followed: dict[str, SyncedGroup] = field(default_factory=dict)
     _told: dict[tuple[str, TopicPartition], float] = field(default_factory=dict)
     _ages: deque[tuple[float, Counter[float]]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
-        self._follower = Follower(self.clusters.target, self.now, self._moved_by_now)
+        self._follower = OffsetSyncer(self.clusters.target, self.now, self._moved_by_now)
         self._shown = ShownCommits(self.now)
 
     def turn(self) -> SyncTurn:
@@ -165,7 +165,7 @@ class GroupSync:
                 self._read_marks()
             return self._moved
 
-    def _renew(self, led: dict[str, Led], read_at: float) -> None:
+    def _renew(self, led: dict[str, TranslatedCommits], read_at: float) -> None:
         now, ages = self.now(), Counter[float]()
         for name, of in led.items():
             followed = self._followed.get(name)
@@ -179,7 +179,7 @@ class GroupSync:
         while self._ages and now - self._ages[0][0] > _WINDOW_SECONDS:
             self._ages.popleft()
 
-    def _row(self, name: str, led: Led) -> SyncRow:
+    def _row(self, name: str, led: TranslatedCommits) -> SyncRow:
         followed = self._followed.get(name)
         places = [*led.wanted, *led.refused]
         state, reason = _judged(followed, led)
@@ -208,12 +208,12 @@ def _not_shown(name: str, error: MmtoolError) -> SyncRow:
     return SyncRow(name, SyncState.BEHIND, 0, 0, 0, None, error.message)
 
 
-def _moved(led: Led, mark: MovedGroupRecord) -> SyncRow:
+def _moved(led: TranslatedCommits, mark: MovedGroupRecord) -> SyncRow:
     places = len(led.wanted) + len(led.refused)
     return SyncRow(mark.group, SyncState.ACTIVE_ON_TARGET, places, 0, places, None, mark.sentence)
 
 
-def _judged(followed: Followed | None, led: Led) -> tuple[SyncState, str]:
+def _judged(followed: SyncedGroup | None, led: TranslatedCommits) -> tuple[SyncState, str]:
     problems = f": {few(list(dict.fromkeys(led.problems)), 1)}" if led.problems else ""
     refused = tally(led.refused.values()) + problems
     if followed is None or not led.wanted:

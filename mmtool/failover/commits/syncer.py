@@ -40,7 +40,7 @@ _RENEWALS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class SyncedGroup:
     """What a turn came to for one group.
 
     Attributes:
@@ -61,7 +61,7 @@ class Followed:
 
 
 @dataclass(slots=True)
-class Follower:
+class OffsetSyncer:
     """Commits for groups that nobody uses on the target, and renews what Kafka would forget.
 
     A group whose position has changed, or that is at work on the target, is looked at in the next turn, all of them
@@ -86,7 +86,7 @@ class Follower:
     _retention_seconds: float = 0.0
     _at_work: threading.Lock = field(default_factory=threading.Lock)
 
-    def turn(self, wanted: Mapping[str, Offsets]) -> dict[str, Followed]:
+    def turn(self, wanted: Mapping[str, Offsets]) -> dict[str, SyncedGroup]:
         """Look at the groups that are due, and commit what is to be committed; what came of it, for these groups.
 
         Groups that were moved here are left out. A turn that nobody waits for any more ends before another one begins:
@@ -98,7 +98,7 @@ class Follower:
         with self._at_work:
             return self._turn(wanted)
 
-    def _turn(self, wanted: Mapping[str, Offsets]) -> dict[str, Followed]:
+    def _turn(self, wanted: Mapping[str, Offsets]) -> dict[str, SyncedGroup]:
         moved = self.moved()
         for group in [group for group in wanted if group in moved]:
             self._forget(group)
@@ -113,7 +113,7 @@ class Follower:
         if untold and len(untold) == len(stay):
             raise next(iter(untold.values()))
         return self._led(facts, wanted) | {
-            group: Followed(ABSENT, problem=error.message) for group, error in untold.items()
+            group: SyncedGroup(ABSENT, problem=error.message) for group, error in untold.items()
         }
 
     def _told(self, groups: list[str]) -> list[GroupFacts]:
@@ -125,7 +125,7 @@ class Follower:
             GroupFacts(name, {}, before[name], there=standing[name]) for name in groups if name not in failed
         ]
 
-    def _led(self, facts: list[GroupFacts], wanted: Mapping[str, Offsets]) -> dict[str, Followed]:
+    def _led(self, facts: list[GroupFacts], wanted: Mapping[str, Offsets]) -> dict[str, SyncedGroup]:
         if not facts:
             return {}
         self._retention_seconds = self._retention_seconds or self.target.offsets_retention_seconds()
@@ -232,7 +232,7 @@ class Follower:
         problems: Mapping[TopicPartition, str],
         *,
         renewed: bool,
-    ) -> Followed:
+    ) -> SyncedGroup:
         now, name = self.now(), group.group
         others = self._is_left_alone(name)
         if not problems and group.there.idle and not others:  # else it is looked at again in the next turn
@@ -252,4 +252,4 @@ class Follower:
         told = "; ".join(dict.fromkeys(problems.values()))
         problem = f"group {name} {told}" if told else ""
         moved = sum(before.get(place) != sent[place].offset for place in written)
-        return Followed(group.there, frozenset(stands), moved, frozenset(ahead), others, problem)
+        return SyncedGroup(group.there, frozenset(stands), moved, frozenset(ahead), others, problem)

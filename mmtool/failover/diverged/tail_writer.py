@@ -80,7 +80,7 @@ class TailTools:
 
 
 @dataclass(slots=True)
-class Salvage:
+class DivergedTailWriter:
     """One operation's.
 
     Attributes:

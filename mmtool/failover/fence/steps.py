@@ -21,7 +21,7 @@ from mmtool.translation.known import UNKNOWN, Unknown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from mmtool.failover.modes.cutover import Ways
+    from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.operation.hooks import Hooks
     from mmtool.kafka.ports import ClusterPort, FencePort
     from mmtool.plan.failover.acl_fence import Binding, FencePlan
@@ -100,7 +100,7 @@ class FenceSteps:
 
     plan: FailoverPlan
     asked: FenceAsked
-    ways: Ways
+    ways: OperationContext
     places: tuple[TopicPartition, ...]
     patience_seconds: float = TRANSACTION_SECONDS
     reads_committed: bool = True

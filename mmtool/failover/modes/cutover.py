@@ -105,11 +105,11 @@ class Records(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class OperationContext:
     """What an operation works with.
 
     Attributes:
-        target: The cluster where groups are going to be; for a failback the flow's source.
+        destination: The cluster where groups are going to be; for a failback the flow's source.
         journal: Where it is put on record.
         marks: Where the flow's owner is told.
         seat: Keeps other operations out.
@@ -123,7 +123,7 @@ class Ways:
         now: Seconds since 1970.
     """
 
-    target: ClusterPort
+    destination: ClusterPort
     journal: Records
     marks: MarksPort
     seat: OperatorSeat
@@ -138,7 +138,7 @@ class Ways:
 
 
 @dataclass(slots=True)
-class Landing:
+class Cutover:
     """The steps from `validate` on.
 
     Attributes:
@@ -149,7 +149,7 @@ class Landing:
         resumed: An operation before this one may have written some of it.
     """
 
-    ways: Ways
+    ways: OperationContext
     mode: Mode
     groups: tuple[str, ...]
     plans: tuple[GroupPlan, ...] = ()
@@ -160,7 +160,7 @@ class Landing:
     began: float = field(init=False)
 
     @classmethod
-    def of(cls, ways: Ways, plan: FailoverPlan) -> Landing:
+    def of(cls, ways: OperationContext, plan: FailoverPlan) -> Cutover:
         """For the groups of a plan, whose offsets are still to be told."""
         return cls(ways, plan.mode, tuple(group.group for group in plan.groups))
 
@@ -172,7 +172,7 @@ class Landing:
         """Every offset can be written, nobody else is at it, and what is replaced is on record."""
         refuse(blocking_guards(self.plans, after_drain=True))
         self.alone()
-        clear(self.ways.target, self.plans, synced=self.ways.synced, pause=self.ways.pause)
+        clear(self.ways.destination, self.plans, synced=self.ways.synced, pause=self.ways.pause)
         self.ways.journal.intends(self.plans, self.risks)
 
     def alone(self) -> None:
@@ -215,7 +215,7 @@ class Landing:
         self.ways.journal.still_ours()
         found = self._found() if self.resumed else {}
         left = [plan for plan in self.plans if plan.group not in found]
-        sent = commit_all(self.ways.target.groups, left, still_ours=self.ways.journal.still_ours)
+        sent = commit_all(self.ways.destination.groups, left, still_ours=self.ways.journal.still_ours)
         self.results = (*found.values(), *sent.values())
         nothing = len(self.results) == len(self.plans) and all(
             result.outcome is Outcome.REFUSED for result in self.results
@@ -226,15 +226,18 @@ class Landing:
     def _found(self) -> dict[str, Written]:
         """What needs no write, or must not be written, when an operation is taken up again."""
         names = [plan.group for plan in self.plans]
-        standing, now = self.ways.target.groups.describe(names), self.ways.target.groups.commits(names)
-        where = self.ways.target.alias
+        standing, now = (
+            self.ways.destination.groups.describe(names),
+            self.ways.destination.groups.commits(names),
+        )
+        where = self.ways.destination.alias
         looked = (_met(plan, standing.get(plan.group, ABSENT), now[plan.group], where) for plan in self.plans)
         return {one.group: one for one in looked if one is not None}
 
     def read_back(self) -> None:
         """What is not settled yet, with another client; then the verdict on all of it."""
         settled = {result.group: result for result in self.results}
-        results = read_back_all(self.ways.target.groups, self.plans, settled)
+        results = read_back_all(self.ways.destination.groups, self.plans, settled)
         self.results = tuple(results)
         took = self.ways.began_before + self.ways.clock() - self.began
         self.figures = replace(self.figures, rto_seconds=round(took, 3))

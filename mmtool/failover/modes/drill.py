@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError, RefusedError
-from mmtool.failover.modes.cutover import Landing
+from mmtool.failover.modes.cutover import Cutover
 from mmtool.failover.modes.drain import bring_up
 from mmtool.failover.modes.emergency import rehearse as rehearse_emergency
 from mmtool.failover.modes.outcome import Ended
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from mmtool.failover.modes.cutover import Ways
+    from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.drain import DrainPort
     from mmtool.failover.operation.operation import StepLog
     from mmtool.failover.report.rows import Row
@@ -150,7 +150,7 @@ def _shadows(groups: list[GroupFacts], operation_id: str) -> list[GroupFacts]:
 def execute(
     rehearsal: DrillRehearsal,
     drain: DrainPort,
-    ways: Ways,
+    ways: OperationContext,
     log: StepLog,
     *,
     timeout_seconds: float | None = None,
@@ -160,12 +160,12 @@ def execute(
     Raises:
         MmtoolError: It could not be put on record that it begins; nothing was done.
     """
-    landing = Landing.of(ways, rehearsal.plan)
-    steps = _Steps(rehearsal, drain, landing, timeout_seconds)
+    cutover = Cutover.of(ways, rehearsal.plan)
+    steps = _Steps(rehearsal, drain, cutover, timeout_seconds)
     ended = operation.run(operation.Operation(rehearsal.plan), steps.actions(), log)
     if ended.error is not None and ended.point_of_no_return_passed:
         _clean_up_after(steps)  # whatever a write that was cut off has told
-    return Drilled(rehearsal, ended, landing, lag_before=steps.lag_before, records_read=steps.records_read)
+    return Drilled(rehearsal, ended, cutover, lag_before=steps.lag_before, records_read=steps.records_read)
 
 
 @dataclass(slots=True)
@@ -174,7 +174,7 @@ class _Steps:
 
     rehearsal: DrillRehearsal
     drain_port: DrainPort
-    landing: Landing
+    cutover: Cutover
     timeout_seconds: float | None
     shadows: list[GroupFacts] = field(default_factory=list)
     until: dict[TopicPartition, UpstreamOffset] = field(default_factory=dict)
@@ -188,9 +188,9 @@ class _Steps:
             StepName.DRAIN: self.drain,
             StepName.TRANSLATE: self.translate,
             StepName.PROVE: lambda: _prove(self),
-            StepName.VALIDATE: self.landing.validate,
-            StepName.WRITE: self.landing.write,
-            StepName.READ_BACK: self.landing.read_back,
+            StepName.VALIDATE: self.cutover.validate,
+            StepName.WRITE: self.cutover.write,
+            StepName.READ_BACK: self.cutover.read_back,
             StepName.READ: self.read,
             StepName.CLEAN_UP: self.clean_up,
             StepName.REPORT: lambda: None,
@@ -229,9 +229,9 @@ class _Steps:
         partitions = partition_facts(self.flow, Direction.FORWARD, topics=topics, complete=True)
         self.partitions, plans = refined_plans(self.flow, self.shadows, partitions, _RULES, [])
         state = self.rehearsal.state
-        self.landing.plans = tuple(with_lost_state(plan, state, shadowed(plan.group)) for plan in plans)
-        self.landing.figures = replace(
-            self.landing.figures, rpo_records=missing, reread_records=reread_of(self.landing.plans)
+        self.cutover.plans = tuple(with_lost_state(plan, state, shadowed(plan.group)) for plan in plans)
+        self.cutover.figures = replace(
+            self.cutover.figures, rpo_records=missing, reread_records=reread_of(self.cutover.plans)
         )
 
     def read(self) -> None:
@@ -257,7 +257,7 @@ class _Steps:
 
     def _first_records(self) -> Iterator[tuple[LogPart, LogPart]]:
         """Behind each offset that was written, on the source and on the target."""
-        for plan in self.landing.plans:
+        for plan in self.cutover.plans:
             wanted = plan.to_write()
             for verdict in plan.verdicts:
                 if verdict.source is None or verdict.commit is None or verdict.target not in wanted:
@@ -277,10 +277,10 @@ class _Steps:
 
     def clean_up(self) -> None:
         """Shadows are deleted, not only what was committed for them: an empty group is listed for minutes more."""
-        groups = self.landing.ways.target.groups
+        groups = self.cutover.ways.destination.groups
         left = {
             plan.group: problem
-            for plan in self.landing.plans
+            for plan in self.cutover.plans
             if (problem := groups.delete(plan.group)) is not None
         }
         if left:
@@ -363,4 +363,4 @@ def drilled_row(drilled: Drilled, emergency: Costs) -> Row:
 def _prove(steps: _Steps) -> None:
     ends = plans_by(steps.flow, as_groups(steps.until, steps.rehearsal.plan.state), steps.partitions, _RULES)
     refuse(state_end_guards(ends, steps.rehearsal.names.target))
-    prove(steps.flow, [*steps.landing.plans, *ends], steps.partitions)
+    prove(steps.flow, [*steps.cutover.plans, *ends], steps.partitions)

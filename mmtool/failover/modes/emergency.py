@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
-from mmtool.failover.modes.cutover import Landing
+from mmtool.failover.modes.cutover import Cutover
 from mmtool.failover.modes.outcome import Ended
 from mmtool.failover.modes.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.operation import operation
@@ -37,9 +37,9 @@ from mmtool.translation.known import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from mmtool.failover.modes.cutover import Ways
+    from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.operation.operation import StepLog
-    from mmtool.failover.operation.states import Standing
+    from mmtool.failover.operation.states import OperationStatus
     from mmtool.insight.target_only import TargetNow, TargetSide
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.records.marks import FailedOverRecord
@@ -138,17 +138,19 @@ def _transactions(now: TargetNow, names: Names) -> Iterator[str]:
         yield sentence
 
 
-def execute(rehearsal: EmergencyRehearsal, ways: Ways, log: StepLog, *, since: Standing = START) -> Ended:
+def execute(
+    rehearsal: EmergencyRehearsal, ways: OperationContext, log: StepLog, *, since: OperationStatus = START
+) -> Ended:
     """Do what was rehearsed; ``since`` says where the operation is, when it is taken up again.
 
     Raises:
         MmtoolError: It could not be put on record that it begins; nothing was done.
     """
-    steps = EmergencySteps(rehearsal, Landing.of(ways, rehearsal.plan))
-    planned, after = operation.Operation(rehearsal.plan, since), after_step(ways.hooks, steps.landing)
+    steps = EmergencySteps(rehearsal, Cutover.of(ways, rehearsal.plan))
+    planned, after = operation.Operation(rehearsal.plan, since), after_step(ways.hooks, steps.cutover)
     begun = steps.marking.begun(since)
     ended = operation.run(planned, steps.actions(), log, steps.undo(), after, begun)
-    return Ended(rehearsal, ended, steps.landing)
+    return Ended(rehearsal, ended, steps.cutover)
 
 
 @dataclass(slots=True)
@@ -156,17 +158,17 @@ class EmergencySteps:
     """What each step does, and what it leaves for the next."""
 
     rehearsal: EmergencyRehearsal
-    landing: Landing
+    cutover: Cutover
 
     def actions(self) -> dict[StepName, Callable[[], None]]:
         return {
             StepName.CHECK: self.check,
             StepName.MARK: self.mark,
             StepName.TRANSLATE: self.translate,
-            StepName.VALIDATE: self.landing.validate,
-            StepName.WRITE: self.landing.write,
-            StepName.READ_BACK: self.landing.read_back,
-            StepName.HAND_OVER: self.landing.hand_over,
+            StepName.VALIDATE: self.cutover.validate,
+            StepName.WRITE: self.cutover.write,
+            StepName.READ_BACK: self.cutover.read_back,
+            StepName.HAND_OVER: self.cutover.hand_over,
             StepName.REPORT: self.report,
         }
 
@@ -175,14 +177,14 @@ class EmergencySteps:
 
     @property
     def marking(self) -> Marking:
-        return Marking(self.landing, self._marks)
+        return Marking(self.cutover, self._marks)
 
     def check(self) -> None:
         """Nobody is at work on the target, and nobody else runs an operation."""
-        ways = self.landing.ways
+        ways = self.cutover.ways
         ways.seat.join()
         refuse(active_guards(self._look().facts.groups, self.rehearsal.names))
-        self.landing.giving_way()
+        self.cutover.giving_way()
 
     def mark(self) -> None:
         plan = self.rehearsal.plan
@@ -203,15 +205,15 @@ class EmergencySteps:
             rehearsal.state,
         )
         refuse(plan.guards)
-        self.landing.plans, self.landing.risks = plan.groups, plan.risks
+        self.cutover.plans, self.cutover.risks = plan.groups, plan.risks
         costs = costs_of(plan)
         lost = None if costs.lost is UNKNOWN else costs.lost
-        self.landing.figures = replace(self.landing.figures, rpo_records=lost, reread_records=costs.reread)
+        self.cutover.figures = replace(self.cutover.figures, rpo_records=lost, reread_records=costs.reread)
 
     def report(self) -> None:
         """All that is to be said is measured by now: the source cannot be asked."""
 
     def _look(self) -> TargetNow:
         chosen = GroupSelection(tuple(plan.group for plan in self.rehearsal.plan.groups))
-        now_ms, left = int(self.landing.ways.now() * 1000), self.rehearsal.left
+        now_ms, left = int(self.cutover.ways.now() * 1000), self.rehearsal.left
         return look_at_target(self.rehearsal.side, chosen, now_ms, left=left)

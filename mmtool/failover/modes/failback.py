@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError, UsageError
 from mmtool.failover.diverged.tail_file import default_name, export_tail, read_export
-from mmtool.failover.diverged.tail_writer import Salvage, refuse_topic
+from mmtool.failover.diverged.tail_writer import DivergedTailWriter, refuse_topic
 from mmtool.failover.diverged.tails import find_tail
 from mmtool.failover.modes.both_ways import BothWays
-from mmtool.failover.modes.cutover import Landing, ways_on
+from mmtool.failover.modes.cutover import Cutover, ways_on
 from mmtool.failover.modes.drain import bring_up
 from mmtool.failover.modes.failback_steps import HomeLook, at_home_already, stay, told
 from mmtool.failover.modes.outcome import Ended
@@ -56,11 +56,11 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.failover.diverged.tail_writer import TailTools
     from mmtool.failover.diverged.tails import FoundTails
-    from mmtool.failover.modes.cutover import Ways
+    from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.drain import DrainPort
     from mmtool.failover.operation.operation import StepLog
     from mmtool.failover.operation.records import Recorded
-    from mmtool.failover.operation.states import Standing
+    from mmtool.failover.operation.states import OperationStatus
     from mmtool.insight.flow_now import FlowClusters, FlowNow
     from mmtool.kafka.ports import BatchesPort
     from mmtool.plan.failover.divergence import Diverged
@@ -208,12 +208,12 @@ def _warnings(
 def execute(
     rehearsal: FailbackRehearsal,
     drain: DrainPort,
-    ways: Ways,
+    ways: OperationContext,
     log: StepLog,
     *,
     folder: Path,
     timeout_seconds: float | None = None,
-    since: Standing = START,
+    since: OperationStatus = START,
     tools: TailTools | None = None,
 ) -> Ended:
     """Do what was rehearsed.
@@ -232,19 +232,21 @@ def execute(
         MmtoolError: It could not be put on record that it begins; nothing was done.
     """
     salvage = None if tools is None else salvage_of(rehearsal.ways, rehearsal.plan, tools, ways)
-    steps = _Steps(rehearsal, drain, Landing.of(ways, rehearsal.plan), folder, timeout_seconds, salvage)
-    planned, after = operation.Operation(rehearsal.plan, since), after_step(ways.hooks, steps.landing)
+    steps = _Steps(rehearsal, drain, Cutover.of(ways, rehearsal.plan), folder, timeout_seconds, salvage)
+    planned, after = operation.Operation(rehearsal.plan, since), after_step(ways.hooks, steps.cutover)
     begun = steps.marking.begun(since)
     ended = operation.run(planned, steps.actions(), log, {StepName.MARK: steps.unmark}, after, begun)
-    return Ended(steps.rehearsal, ended, steps.landing)
+    return Ended(steps.rehearsal, ended, steps.cutover)
 
 
-def salvage_of(both: BothWays, plan: FailoverPlan, tools: TailTools, ways: Ways) -> Salvage:
+def salvage_of(
+    both: BothWays, plan: FailoverPlan, tools: TailTools, ways: OperationContext
+) -> DivergedTailWriter:
     """Of an operation whose diverged records go to another place than a file."""
-    return Salvage(both.flow, both.home, plan.diverged, tools, ways.journal, plan.operation_id)
+    return DivergedTailWriter(both.flow, both.home, plan.diverged, tools, ways.journal, plan.operation_id)
 
 
-def give_up(both: BothWays, found: Recorded, tools: TailTools, ways: Ways) -> None:
+def give_up(both: BothWays, found: Recorded, tools: TailTools, ways: OperationContext) -> None:
     """End a replay that may be done in part: what is away as new records is passed over, and no more is written.
 
     Args:
@@ -269,10 +271,10 @@ class _Steps:
 
     rehearsal: FailbackRehearsal
     drain_port: DrainPort
-    landing: Landing
+    cutover: Cutover
     folder: Path
     timeout_seconds: float | None
-    salvage: Salvage | None
+    salvage: DivergedTailWriter | None
     groups: list[GroupFacts] = field(default_factory=list)
 
     def actions(self) -> dict[StepName, Callable[[], None]]:
@@ -285,10 +287,10 @@ class _Steps:
             StepName.DRAIN_BACK: self.drain_back,
             StepName.TRANSLATE: self.translate,
             StepName.VALIDATE: self.validate,
-            StepName.WRITE: self.landing.write,
-            StepName.READ_BACK: self.landing.read_back,
-            StepName.HAND_OVER: self.landing.hand_over,
-            StepName.RELEASE: lambda: release(self.landing.ways, self.rehearsal.plan.released),
+            StepName.WRITE: self.cutover.write,
+            StepName.READ_BACK: self.cutover.read_back,
+            StepName.HAND_OVER: self.cutover.hand_over,
+            StepName.RELEASE: lambda: release(self.cutover.ways, self.rehearsal.plan.released),
             StepName.REPORT: lambda: None,
         }
 
@@ -308,10 +310,10 @@ class _Steps:
 
     def check(self) -> None:
         """The groups stand still on both sides, and nobody else is at it."""
-        self.landing.ways.seat.join()
+        self.cutover.ways.seat.join()
         self.groups = self._read()
         refuse(active_guards(self.groups, self.turned))
-        self.landing.giving_way()
+        self.cutover.giving_way()
         if self.salvage is not None:
             self.salvage.check()
 
@@ -321,7 +323,7 @@ class _Steps:
 
     @property
     def marking(self) -> Marking:
-        return Marking(self.landing, self._marks)
+        return Marking(self.cutover, self._marks)
 
     def mark(self) -> None:
         """Topics that an emergency has marked keep its mark until groups are at home."""
@@ -407,11 +409,11 @@ class _Steps:
         refuse(state_guards(homecoming.state, rehearsal.names.source))
         warnings = _warnings(rehearsal.tails, homecoming, facts, rehearsal.names)
         self.rehearsal = replace(rehearsal, warnings=(*rehearsal.selection_said, *warnings))
-        self.landing.plans = homecoming.plan.groups
-        self.landing.figures = replace(
-            self.landing.figures,
+        self.cutover.plans = homecoming.plan.groups
+        self.cutover.figures = replace(
+            self.cutover.figures,
             rpo_records=0,
-            reread_records=reread_of(self.landing.plans),
+            reread_records=reread_of(self.cutover.plans),
             diverged_records=homecoming.diverged_records,
         )
 
@@ -419,7 +421,7 @@ class _Steps:
         now = self._read()
         refuse(active_guards(now, self.turned))
         refuse(moved_meanwhile(self.groups, now, self.turned.source))
-        self.landing.validate()
+        self.cutover.validate()
 
     def _read(self) -> list[GroupFacts]:
         names = [plan.group for plan in self.rehearsal.plan.groups]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mmtool.failover.modes.cutover import Landing
+    from mmtool.failover.modes.cutover import Cutover
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.operation import Operation
 
@@ -17,4 +17,4 @@ class Ended:
 
     rehearsal: Rehearsal
     operation: Operation
-    landing: Landing
+    cutover: Cutover

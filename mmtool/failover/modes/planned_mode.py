@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, RefusedError
 from mmtool.failover.fence.steps import TRANSACTION_SECONDS, FenceSteps, came_since, refuse_late_records
-from mmtool.failover.modes.cutover import Landing
+from mmtool.failover.modes.cutover import Cutover
 from mmtool.failover.modes.drain import bring_up
 from mmtool.failover.modes.outcome import Ended
 from mmtool.failover.modes.proof import prove, state_end_guards
@@ -57,10 +57,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from mmtool.failover.fence.steps import FenceAsked
-    from mmtool.failover.modes.cutover import Ways
+    from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.drain import DrainPort
     from mmtool.failover.operation.operation import StepLog
-    from mmtool.failover.operation.states import Standing
+    from mmtool.failover.operation.states import OperationStatus
     from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.groups.facts import GroupFacts, GroupSelection
     from mmtool.plan.groups.offsets import PartitionFacts
@@ -145,11 +145,11 @@ def _idle_warnings(flow: FlowNow, groups: Iterable[GroupFacts]) -> list[str]:
 def execute(
     rehearsal: PlannedRehearsal,
     drain: DrainPort,
-    ways: Ways,
+    ways: OperationContext,
     log: StepLog,
     *,
     timeout_seconds: float | None = None,
-    since: Standing = START,
+    since: OperationStatus = START,
 ) -> Ended:
     """Do what was rehearsed.
 
@@ -165,16 +165,18 @@ def execute(
         MmtoolError: It could not be put on record that it begins; nothing was done.
     """
     fence = _fence_steps(rehearsal, ways, timeout_seconds)
-    steps = _Steps(rehearsal, drain, Landing.of(ways, rehearsal.plan), timeout_seconds, fence)
-    after, begun = after_step(ways.hooks, steps.landing), () if fence is None else fence.begun
+    steps = _Steps(rehearsal, drain, Cutover.of(ways, rehearsal.plan), timeout_seconds, fence)
+    after, begun = after_step(ways.hooks, steps.cutover), () if fence is None else fence.begun
     undo = None if fence is None else fence.undo()
     ended = operation.run(
         operation.Operation(rehearsal.plan, since), steps.actions(), log, undo, after, begun
     )
-    return Ended(rehearsal, ended, steps.landing)
+    return Ended(rehearsal, ended, steps.cutover)
 
 
-def _fence_steps(rehearsal: PlannedRehearsal, ways: Ways, timeout_seconds: float | None) -> FenceSteps | None:
+def _fence_steps(
+    rehearsal: PlannedRehearsal, ways: OperationContext, timeout_seconds: float | None
+) -> FenceSteps | None:
     if rehearsal.asked is None:
         return None
     clusters, fence = rehearsal.flow.clusters, rehearsal.plan.fence
@@ -194,7 +196,7 @@ class _Steps:
 
     rehearsal: PlannedRehearsal
     drain_port: DrainPort
-    landing: Landing
+    cutover: Cutover
     timeout_seconds: float | None
     fence: FenceSteps | None = None
     groups: list[GroupFacts] = field(default_factory=list)
@@ -219,9 +221,9 @@ class _Steps:
             StepName.TRANSLATE: self.translate,
             StepName.PROVE: self.prove,
             StepName.VALIDATE: self.validate,
-            StepName.WRITE: self.landing.write,
-            StepName.READ_BACK: self.landing.read_back,
-            StepName.HAND_OVER: self.landing.hand_over,
+            StepName.WRITE: self.cutover.write,
+            StepName.READ_BACK: self.cutover.read_back,
+            StepName.HAND_OVER: self.cutover.hand_over,
             StepName.REPORT: self.report,
         }
 
@@ -231,8 +233,8 @@ class _Steps:
 
     def check(self) -> None:
         """The groups stand still; where the source ends is asked after that."""
-        self.landing.ways.seat.join()
-        self.landing.not_half_done()
+        self.cutover.ways.seat.join()
+        self.cutover.not_half_done()
         self.groups = self._read()
         refuse(active_guards(self.groups, self.rehearsal.names))
         if self.fence is not None:
@@ -241,7 +243,7 @@ class _Steps:
 
     def _nobody_else(self, fence: FenceSteps) -> None:
         """Nobody is at it besides, and no group has committed for another topic since the fence was planned."""
-        self.landing.alone()
+        self.cutover.alone()
         left = set(topics_to_fence(self.groups, self.flow.topics)).difference(fence.fence.topics)
         by_now = "the groups now have commits in {}, which the fence does not cover"
         refuse(Guard("source_commits_moved", by_now.format(topic)) for topic in sorted(left))
@@ -261,7 +263,7 @@ class _Steps:
     def translate(self) -> None:
         """From maps that reach past every commit; that they do is what "nothing is lost" rests on."""
         missing = short_of(self.flow, self.until)
-        self.landing.figures = replace(self.landing.figures, rpo_records=missing)
+        self.cutover.figures = replace(self.cutover.figures, rpo_records=missing)
         if missing:
             raise GateError(
                 f"the mirror has not reached the offsets where the groups stopped: {missing} offsets are"
@@ -271,9 +273,9 @@ class _Steps:
         topics = topics_of(self.groups) | set(self.rehearsal.plan.state)
         partitions = partition_facts(self.flow, _RULES.direction, topics=topics, complete=True)
         self.partitions, plans = refined_plans(self.flow, self.groups, partitions, _RULES, [])
-        self.landing.plans = tuple(with_lost_state(plan, self.rehearsal.state) for plan in plans)
+        self.cutover.plans = tuple(with_lost_state(plan, self.rehearsal.state) for plan in plans)
         reread = reread_of(plans)
-        self.landing.figures = replace(self.landing.figures, reread_records=reread)
+        self.cutover.figures = replace(self.cutover.figures, reread_records=reread)
         if self.fence is not None and reread:
             raise GateError(
                 f"up to {reread} records would be read again: MirrorMaker 2's offset syncs and the records"
@@ -287,27 +289,27 @@ class _Steps:
         readers = as_groups(self.until, self.rehearsal.plan.state)
         ends = plans_by(self.flow, readers, self.partitions, _RULES)
         refuse(state_end_guards(ends, self.rehearsal.names.target))
-        prove(self.flow, [*self.landing.plans, *ends], self.partitions)
+        prove(self.flow, [*self.cutover.plans, *ends], self.partitions)
 
     def validate(self) -> None:
         """Every offset can be written, and the groups still stand where they stood."""
-        refuse(blocking_guards(self.landing.plans, after_drain=True))
+        refuse(blocking_guards(self.cutover.plans, after_drain=True))
         now = self._read()
         refuse(active_guards(now, self.rehearsal.names))
         refuse(moved_meanwhile(self.groups, now, self.rehearsal.names.source))
-        self.landing.validate()
+        self.cutover.validate()
 
     def report(self) -> None:
         if self.fence is not None:
             self._prove_fence(self.fence)
             return
         ends = {place: log.log_end for place, log in self._source_logs().items()}
-        self.landing.figures = replace(self.landing.figures, diverged_records=short_of(self.flow, ends))
+        self.cutover.figures = replace(self.cutover.figures, diverged_records=short_of(self.flow, ends))
 
     def _prove_fence(self, fence: FenceSteps) -> None:
         """Nothing came to the source behind what is on the target."""
         came = came_since(fence.fence, fence.source)
-        self.landing.figures = replace(self.landing.figures, diverged_records=sum(came.values()))
+        self.cutover.figures = replace(self.cutover.figures, diverged_records=sum(came.values()))
         refuse_late_records(self.rehearsal.names.source, came)
 
     def _read(self) -> list[GroupFacts]:

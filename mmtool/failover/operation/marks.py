@@ -18,9 +18,9 @@ from mmtool.plan.records.marks import FailedOverRecord
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from mmtool.failover.modes.cutover import Landing, Ways
+    from mmtool.failover.modes.cutover import Cutover, OperationContext
     from mmtool.failover.operation.records import Recorded
-    from mmtool.failover.operation.states import Standing
+    from mmtool.failover.operation.states import OperationStatus
 
     Marks = Mapping[str, FailedOverRecord]
 
@@ -33,26 +33,26 @@ class Marking:
         standing: Reads the marks in force, by topic.
     """
 
-    landing: Landing
+    cutover: Cutover
     standing: Callable[[], Marks]
 
     @property
-    def ways(self) -> Ways:
-        return self.landing.ways
+    def ways(self) -> OperationContext:
+        return self.cutover.ways
 
     def own(self) -> Marks:
         """Those of this operation."""
         ours = self.ways.operation_id
         return {name: mark for name, mark in self.standing().items() if mark.operation_id == ours}
 
-    def begun(self, since: Standing) -> tuple[StepName, ...]:
+    def begun(self, since: OperationStatus) -> tuple[StepName, ...]:
         """What an operation that is taken up again has left behind: it is taken back also where it fails before it."""
         return (StepName.MARK,) if since != START and self.own() else ()
 
     def mark(self, topics: Collection[str]) -> None:
         """Topics that another failover has marked stay that one's; what gives way to this one is ended behind it."""
-        others, standing = self.landing.giving_way(), self.standing()
-        self.landing.hold([name for name in topics if name not in standing])
+        others, standing = self.cutover.giving_way(), self.standing()
+        self.cutover.hold([name for name in topics if name not in standing])
         self.ways.marks.write(self._handed_on(standing, topics, others))
         for other in others:
             self.ways.journal.supersede(other)
@@ -77,13 +77,13 @@ class Marking:
         """A failback marks what no emergency holds any more: only those that came later can rely on its marks."""
         if not marks:
             return []
-        ways, home = self.ways, self.landing.mode is Mode.FAILBACK
+        ways, home = self.ways, self.cutover.mode is Mode.FAILBACK
         since_ms = min(mark.since_ms for mark in marks.values()) if home else 0
         needed = keepers(ways.operation_id, ways.journal.of_flow(), since_ms)
         return lifted(sorted(marks), needed, ways.operation_id, ways.by, int(ways.now() * 1000))
 
 
-def release(ways: Ways, topics: Collection[str]) -> None:
+def release(ways: OperationContext, topics: Collection[str]) -> None:
     """Topics are mirrored again whose groups are at home, but for those that an emergency of meanwhile needs."""
     if not topics:
         return

@@ -10,16 +10,16 @@ from mmtool.plan.failover.steps import Mode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mmtool.failover.modes.cutover import Ways
+    from mmtool.failover.modes.cutover import OperationContext
 
 
-def on_record(ways: Ways) -> dict[str, int]:
+def on_record(ways: OperationContext) -> dict[str, int]:
     """How much is on record of each operation on the flow; drills are in nobody's way."""
     found = ways.journal.of_flow()
     return {one.operation_id: one.entries for one in found if one.mode is not Mode.DRILL}
 
 
-def refuse_others(ways: Ways, told: Mapping[str, int]) -> None:
+def refuse_others(ways: OperationContext, told: Mapping[str, int]) -> None:
     """What was looked at counts only as long as nobody else has done anything: who is frozen behind it may wake late.
 
     Raises:

@@ -14,7 +14,15 @@ from mmtool.errors import (
     StoppedError,
     UnreachableError,
 )
-from mmtool.failover.operation.states import START, Event, OperationState, Phase, Standing, advance, can
+from mmtool.failover.operation.states import (
+    START,
+    Event,
+    OperationState,
+    OperationStatus,
+    Phase,
+    advance,
+    can,
+)
 from mmtool.failover.operation.stop import Stops
 from mmtool.plan.failover.steps import POINT_OF_NO_RETURN, Mode, StepName
 
@@ -85,7 +93,7 @@ class Operation:
     """
 
     plan: FailoverPlan
-    standing: Standing = START
+    standing: OperationStatus = START
     steps: Mapping[StepName, StepState] = field(default_factory=dict)
     error: MmtoolError | None = None
     sentence: str = ""

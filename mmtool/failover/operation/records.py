@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import RefusedError
 from mmtool.failover.operation.operation import Operation, StepState
-from mmtool.failover.operation.states import START, OperationState, Phase, Standing
+from mmtool.failover.operation.states import START, OperationState, OperationStatus, Phase
 from mmtool.plan.failover.divergence import TO_FILE, Replay, diverged_of
 from mmtool.plan.failover.emergency import Unknowns
 from mmtool.plan.failover.failover_plan import FailoverPlan
@@ -213,7 +213,7 @@ def _after(before: Recorded | None, entry: Entry) -> Recorded:
 
 def _standing(now: Recorded, entry: Entry) -> Recorded:
     phase = Phase.AFTER if entry.past_return else Phase.BEFORE
-    head = replace(now.head, standing=Standing(OperationState(entry.state), phase))
+    head = replace(now.head, standing=OperationStatus(OperationState(entry.state), phase))
     return replace(now, head=head, last_ms=entry.at_ms, entries=entry.number)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, UnreachableError
 from mmtool.failover.commits.undo import look_at
 from mmtool.failover.fence.steps import came_since, lower, refuse_late_records
-from mmtool.failover.modes.cutover import Landing
+from mmtool.failover.modes.cutover import Cutover
 from mmtool.failover.operation import operation as operations
 from mmtool.failover.operation.marks import keepers, lifted, release
 from mmtool.failover.operation.meanwhile import on_record, refuse_others
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from mmtool.failover.commits.undo import Undoing
     from mmtool.failover.fence.steps import FenceAsked
-    from mmtool.failover.modes.cutover import Ways
+    from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.operation.journal import JournalPort
     from mmtool.failover.operation.operation import Operation, StepLog
     from mmtool.failover.operation.records import Figures, Recorded
@@ -106,9 +106,9 @@ def as_it_stands(found: Recorded, groups: GroupsPort) -> Recorded:
     return replace(found, written={**found.written, **stands})
 
 
-def finish_forward(
-    found: Recorded, ways: Ways, log: StepLog, fence: FenceAsked | None = None
-) -> tuple[Operation, Landing]:
+def roll_forward(
+    found: Recorded, ways: OperationContext, log: StepLog, fence: FenceAsked | None = None
+) -> tuple[Operation, Cutover]:
     """Do what is left of an operation that ended behind the point of no return.
 
     Nothing is translated again: the offsets on record are written where they are not yet. The source is asked about a
@@ -124,25 +124,25 @@ def finish_forward(
         MmtoolError: It could not be put on record that it is taken up; nothing was done.
     """
     plan = found.operation.plan
-    landing = Landing.of(ways, plan)
-    landing.plans, landing.risks, landing.figures, landing.resumed = (
+    cutover = Cutover.of(ways, plan)
+    cutover.plans, cutover.risks, cutover.figures, cutover.resumed = (
         plan.groups,
         plan.risks,
         _figures(found),
         True,
     )
     actions: dict[StepName, Callable[[], None]] = {
-        StepName.WRITE: landing.write,
-        StepName.READ_BACK: landing.read_back,
-        StepName.HAND_OVER: landing.hand_over,
+        StepName.WRITE: cutover.write,
+        StepName.READ_BACK: cutover.read_back,
+        StepName.HAND_OVER: cutover.hand_over,
         StepName.RELEASE: lambda: release(ways, plan.released),
-        StepName.REPORT: lambda: _prove_fence(found, fence, landing),
+        StepName.REPORT: lambda: _prove_fence(found, fence, cutover),
     }
     undo = {} if fence is None else {StepName.FENCE: lambda: _lower(found, fence, ways)}
-    return operations.run(found.operation, actions, log, undo, after_step(ways.hooks, landing)), landing
+    return operations.run(found.operation, actions, log, undo, after_step(ways.hooks, cutover)), cutover
 
 
-def _prove_fence(found: Recorded, asked: FenceAsked | None, landing: Landing) -> None:
+def _prove_fence(found: Recorded, asked: FenceAsked | None, cutover: Cutover) -> None:
     """As at the first end, where the source still answers; who has been told of records behind it goes on with them."""
     fence = found.head.plan.fence
     if asked is None or not fence.ends:
@@ -152,12 +152,12 @@ def _prove_fence(found: Recorded, asked: FenceAsked | None, landing: Landing) ->
     except UnreachableError as error:
         warn(f"mmtool does not know whether the fence has held: {error.message}")
         return
-    landing.figures = replace(landing.figures, diverged_records=sum(came.values()))
+    cutover.figures = replace(cutover.figures, diverged_records=sum(came.values()))
     if found.operation.steps.get(StepName.REPORT) is not StepState.FAILED:
         refuse_late_records(found.names.source, came)
 
 
-def _lower(found: Recorded, asked: FenceAsked, ways: Ways) -> None:
+def _lower(found: Recorded, asked: FenceAsked, ways: OperationContext) -> None:
     plan = found.operation.plan
     lower(plan, asked, ways.hooks)
     ways.journal.fenced(plan.fence, stands=False)
@@ -180,7 +180,7 @@ def _figures(found: Recorded) -> Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class TakingBack:
+class RollbackPlan:
     """What cancelling or rolling back an operation comes to.
 
     Attributes:
@@ -229,7 +229,7 @@ def rehearse_taking_back(
     at_ms: int,
     *,
     others: Iterable[Recorded] = (),
-) -> TakingBack:
+) -> RollbackPlan:
     """What would be taken back; nothing is changed.
 
     Args:
@@ -254,9 +254,9 @@ def rehearse_taking_back(
     since = _moved_since(found, others) if event is Event.ROLL_BACK else None
     said = _Said(found.operation_id, by, at_ms)
     if found.mode is Mode.FAILBACK and found.operation.point_of_no_return_passed:
-        return TakingBack(found, event, _away_again(found, said, others), undoing, since)
+        return RollbackPlan(found, event, _away_again(found, said, others), undoing, since)
     needed = keepers(found.operation_id, others)
-    return TakingBack(found, event, _left_behind(state.control(identity), said, needed), undoing, since)
+    return RollbackPlan(found, event, _left_behind(state.control(identity), said, needed), undoing, since)
 
 
 def _moved_since(found: Recorded, in_order: Sequence[Recorded]) -> Recorded | None:
@@ -315,12 +315,12 @@ def _left_behind(control: ControlView, said: _Said, needed: Mapping[str, str]) -
 
 
 def take_back(
-    rehearse: Callable[[], TakingBack],
-    ways: Ways,
+    rehearse: Callable[[], RollbackPlan],
+    ways: OperationContext,
     log: StepLog,
     fence: FenceAsked | None = None,
-    give_up: Callable[[Ways], None] | None = None,
-) -> TakingBack:
+    give_up: Callable[[OperationContext], None] | None = None,
+) -> RollbackPlan:
     """Do it: groups first, then what was replayed, then the marks, then the fence, then the journal.
 
     What is done is what is seen behind the seat: minutes may have passed at a prompt, and whoever had the seat before
@@ -373,7 +373,7 @@ def take_back(
     return taking
 
 
-def _left(taking: TakingBack, error: MmtoolError) -> MmtoolError:
+def _left(taking: RollbackPlan, error: MmtoolError) -> MmtoolError:
     return PartlyAppliedError(
         f"operation {taking.found.operation_id} is undone in part: {error.message}",
         remedy="fix that, then run the same command again: finished parts are not repeated",

@@ -42,7 +42,7 @@ class Event(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class OperationStatus:
     """Where an operation is."""
 
     state: OperationState
@@ -53,26 +53,26 @@ class Standing:
 class Transition:
     """Where an event leads, and what that means in one sentence."""
 
-    next: Standing
+    next: OperationStatus
     sentence: str
 
 
-START = Standing(OperationState.PLANNED, Phase.BEFORE)
+START = OperationStatus(OperationState.PLANNED, Phase.BEFORE)
 
-_RUNNING_BEFORE = Standing(OperationState.RUNNING, Phase.BEFORE)
-_RUNNING_AFTER = Standing(OperationState.RUNNING, Phase.AFTER)
-_FAILED_BEFORE = Standing(OperationState.FAILED, Phase.BEFORE)
-_FAILED_AFTER = Standing(OperationState.FAILED, Phase.AFTER)
-_COMPLETED = Standing(OperationState.COMPLETED, Phase.AFTER)
-_CANCELLED = Standing(OperationState.CANCELLED, Phase.BEFORE)
-_ROLLED_BACK = Standing(OperationState.ROLLED_BACK, Phase.AFTER)
+_RUNNING_BEFORE = OperationStatus(OperationState.RUNNING, Phase.BEFORE)
+_RUNNING_AFTER = OperationStatus(OperationState.RUNNING, Phase.AFTER)
+_FAILED_BEFORE = OperationStatus(OperationState.FAILED, Phase.BEFORE)
+_FAILED_AFTER = OperationStatus(OperationState.FAILED, Phase.AFTER)
+_COMPLETED = OperationStatus(OperationState.COMPLETED, Phase.AFTER)
+_CANCELLED = OperationStatus(OperationState.CANCELLED, Phase.BEFORE)
+_ROLLED_BACK = OperationStatus(OperationState.ROLLED_BACK, Phase.AFTER)
 
 _AGAIN = Transition(_RUNNING_BEFORE, "restarted; every check runs again")
 _FORWARD = Transition(_RUNNING_AFTER, "rolled forward with the recorded offsets")
 _CANCEL = Transition(_CANCELLED, "cancelled: no offset was written, and its preparations were undone")
 _BACK = Transition(_ROLLED_BACK, "rolled back: the groups have their previous offsets")
 
-TABLE: dict[tuple[Standing, Event], Transition] = {
+TABLE: dict[tuple[OperationStatus, Event], Transition] = {
     (START, Event.BEGIN): Transition(_RUNNING_BEFORE, "confirmed by the operator; nothing is written yet"),
     (_RUNNING_BEFORE, Event.STEP_FAILED): Transition(
         _FAILED_BEFORE, "no offset was written: the groups on both clusters are unchanged"
@@ -106,7 +106,7 @@ class IllegalEventError(Exception):
     """An event that cannot happen where the operation is: a defect, never an operator's doing."""
 
 
-def advance(standing: Standing, event: Event) -> Transition:
+def advance(standing: OperationStatus, event: Event) -> Transition:
     """What an event leads to.
 
     Raises:
@@ -118,6 +118,6 @@ def advance(standing: Standing, event: Event) -> Transition:
         raise IllegalEventError(f"{event} cannot happen to an operation that is {standing.state}") from None
 
 
-def can(standing: Standing, event: Event) -> bool:
+def can(standing: OperationStatus, event: Event) -> bool:
     """Whether the table has such a row: what an operator may ask for."""
     return (standing, event) in TABLE

@@ -10,19 +10,19 @@ from mmtool.failover.report.report import operation_row
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mmtool.failover.modes.cutover import Landing
+    from mmtool.failover.modes.cutover import Cutover
     from mmtool.failover.operation.hooks import Hooks
     from mmtool.failover.operation.operation import Operation
     from mmtool.plan.failover.steps import Step
 
 
-def after_step(hooks: Hooks, landing: Landing) -> Callable[[Operation, Step], None]:
+def after_step(hooks: Hooks, cutover: Cutover) -> Callable[[Operation, Step], None]:
     """What runs a step's hook, given where the operation stands; it raises as `Hooks.run` when that fails."""
 
     def run(operation: Operation, step: Step) -> None:
         if step.name in hooks.executables:
-            row = operation_row(operation, landing)
-            plans = landing.plans or operation.plan.groups
-            hooks.run(operation, step, environment_of(operation.plan, step, landing.groups, plans), row)
+            row = operation_row(operation, cutover)
+            plans = cutover.plans or operation.plan.groups
+            hooks.run(operation, step, environment_of(operation.plan, step, cutover.groups, plans), row)
 
     return run

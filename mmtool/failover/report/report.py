@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.modes.cutover import Landing
+    from mmtool.failover.modes.cutover import Cutover
     from mmtool.failover.modes.outcome import Ended
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.records import Recorded
@@ -77,22 +77,22 @@ def rehearsed_row(rehearsal: Rehearsal) -> Row:
 
 def ended_row(ended: Ended) -> Row:
     """The row of an operation that was executed."""
-    return operation_row(ended.operation, ended.landing)
+    return operation_row(ended.operation, ended.cutover)
 
 
-def operation_row(operation: Operation, landing: Landing) -> Row:
+def operation_row(operation: Operation, cutover: Cutover) -> Row:
     """The row of an operation that is executed, as far as it is."""
     plan = operation.plan
-    written = frozenset((w.group, place) for w in landing.results for place in w.written)
+    written = frozenset((w.group, place) for w in cutover.results for place in w.written)
     return _row(
         _View(
             operation,
-            landing.plans or plan.groups,
-            landing.risks if landing.plans else plan.risks,
+            cutover.plans or plan.groups,
+            cutover.risks if cutover.plans else plan.risks,
             written,
-            frozenset(w.group for w in landing.results if not w.unknown),
-            landing.figures,
-            bool(landing.plans),
+            frozenset(w.group for w in cutover.results if not w.unknown),
+            cutover.figures,
+            bool(cutover.plans),
             _undo(plan.mode, plan.operation_id),
         )
     )
@@ -262,22 +262,22 @@ def _undo(mode: Mode, operation_id: str = "OPERATION_ID") -> str:
 
 def summary(ended: Ended) -> str:
     """What a move that went well comes to, in one line; empty for one that did not."""
-    landing, figures = ended.landing, ended.landing.figures
+    cutover, figures = ended.cutover, ended.cutover.figures
     if ended.operation.error is not None or figures.rto_seconds is None:
         return ""
-    words = Counter(exactness(v) for plan in landing.plans for v in plan.verdicts if v.refusal is None)
+    words = Counter(exactness(v) for plan in cutover.plans for v in plan.verdicts if v.refusal is None)
     kinds = "exact" if set(words) <= {"exact"} else f"{words['exact']} exact, {words['bounded']} bounded"
     done = "tried with shadow groups of" if ended.rehearsal.plan.mode is Mode.DRILL else "moved"
-    moved = f"{done} {counted(len(landing.results), 'group')}, {counted(words.total(), 'offset')}, {kinds}"
+    moved = f"{done} {counted(len(cutover.results), 'group')}, {counted(words.total(), 'offset')}, {kinds}"
     return f"{moved}; {_price(ended)}; {figures.rto_seconds:.1f} s"
 
 
 def _price(ended: Ended) -> str:
-    figures = ended.landing.figures
+    figures = ended.cutover.figures
     lost, again = figures.rpo_records, figures.reread_records
     if ended.rehearsal.plan.mode is Mode.EMERGENCY:
         loss = "an unknown number of records" if lost is None else _at_most(lost, counted(lost, "record"))
-        expected = total_expected(ended.landing.risks.values())
+        expected = total_expected(ended.cutover.risks.values())
         likely = "" if expected is UNKNOWN else f" ({expected:,} expected)"
         return f"{loss} lost, {_at_most(again, f'{again:,}')} read again{likely}"
     if ended.rehearsal.plan.mode is Mode.FAILBACK:
@@ -440,11 +440,11 @@ _WAYS_ON = {
 
 
 def _moved(ended: Ended) -> list[str]:
-    return [w.group for w in ended.landing.results if w.outcome is Outcome.WRITTEN]
+    return [w.group for w in ended.cutover.results if w.outcome is Outcome.WRITTEN]
 
 
 def _renamed(ended: Ended) -> str:
-    pairs = sorted(set(_named_both_ways(ended.landing.plans)))
+    pairs = sorted(set(_named_both_ways(ended.cutover.plans)))
     if ended.rehearsal.plan.mode is Mode.FAILBACK:
         pairs = [(there, here) for here, there in pairs]
     changed = [f"{there} for {here}" for here, there in pairs if here != there]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import UnreachableError
 from mmtool.kafka.batches.aborts import is_abort_marker
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.wire.blocking import WireBeside
+from mmtool.kafka.wire.blocking import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import AtMost, list_offsets, read_range
@@ -54,7 +54,7 @@ def read_half_transactions(flow: PreparedFlow) -> list[HalfTransaction]:
     frontiers = {place: part.frontier for place, part in parts.items() if part.frontier is not None}
     ids = {place: parts[place].source_id for place in frontiers}
     cluster = flow.clusters.settings.source
-    wire = WireBeside(wire_cluster(cluster, "verify", role="consumer"), _SECONDS)
+    wire = BlockingWireClient(wire_cluster(cluster, "verify", role="consumer"), _SECONDS)
 
     async def read(there: WireCluster) -> list[Share]:
         await there.refresh({place.topic for place in ids})

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from mmtool.insight.target_only import TargetSide, look_at_target
-from mmtool.kafka.mm2.topics import KafkaSynced
+from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.plan.failover.half_transactions import told_by_target, transactions_on_target
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.words import Names
@@ -23,7 +23,7 @@ def tell_from_target(flow: FlowClusters) -> str:
         RefusedError: Stored state that cannot be read.
     """
     settings = flow.settings
-    side = TargetSide(settings, flow.target, flow.state, KafkaSynced(settings, target_only=True))
+    side = TargetSide(settings, flow.target, flow.state, Mm2Topics(settings, target_only=True))
     facts = look_at_target(side, GroupSelection(), int(time.time() * 1000)).facts
     maps = {place: known.map for place, known in facts.partitions.items() if known.map is not None}
     known = transactions_on_target(maps, facts.source_ends) if maps else None

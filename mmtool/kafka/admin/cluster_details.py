@@ -16,7 +16,7 @@ from mmtool.kafka.logs.size_sample import sample_sizes
 from mmtool.kafka.patience import handfuls
 from mmtool.kafka.ports import Answers
 from mmtool.kafka.wire.acls import DescribeAclsRequest, DescribeBrokerConfigRequest, DescribeClusterRequest
-from mmtool.kafka.wire.blocking import WireBeside, run_beside
+from mmtool.kafka.wire.blocking import BlockingWireClient, run_beside
 from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.group_offsets import OffsetDeleteRequest
@@ -68,7 +68,7 @@ class KafkaClusterDetails:
     def __init__(self, settings: ClusterSettings, timeout_seconds: float) -> None:
         """Say which cluster, and how long one question may take."""
         self._settings = settings
-        self._wire = WireBeside(wire_cluster(settings, "doctor", role="admin"), timeout_seconds)
+        self._wire = BlockingWireClient(wire_cluster(settings, "doctor", role="admin"), timeout_seconds)
         self._listeners = Once(self._try_listeners)
         self._topics = Once(self._placed)
         self._brokers = Once(self._known_brokers)

@@ -15,9 +15,9 @@ from mmtool.kafka.groups.commit_log import partition_of, read_commit_times
 from mmtool.kafka.groups.groups import KafkaGroups
 from mmtool.kafka.logs.log_bounds import Patience, read_bounds
 from mmtool.kafka.logs.log_parts import read_parts
-from mmtool.kafka.patience import NotNowError, again, seconds_for_each
+from mmtool.kafka.patience import RetriableError, again, seconds_for_each
 from mmtool.kafka.ports import Answers
-from mmtool.kafka.wire.blocking import WireBeside
+from mmtool.kafka.wire.blocking import BlockingWireClient
 from mmtool.kafka.wire.cluster import COMMITS, ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.topics.facts import TopicFacts, name_problem
@@ -54,7 +54,7 @@ class KafkaCluster:
         self._seconds = timeout_seconds
         self._said: list[Any] = []
         self._client = self._new_client()
-        self._wire = WireBeside(wire_cluster(settings, "facts", role="admin"), 3 * timeout_seconds)
+        self._wire = BlockingWireClient(wire_cluster(settings, "facts", role="admin"), 3 * timeout_seconds)
 
     def _new_client(self) -> AdminClient:
         config = librdkafka_config(self._settings, role="admin", client_id_suffix="facts")
@@ -100,7 +100,7 @@ class KafkaCluster:
                 try:
                     return await wire.refresh(names)
                 except ConnectionLostError as error:
-                    raise NotNowError(unreachable(self.alias, what, str(error))) from error
+                    raise RetriableError(unreachable(self.alias, what, str(error))) from error
 
             return await again(attempt, self._seconds)
 

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 from mmtool.errors import NotAuthorisedError, RefusedError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import failure_of, is_passing, problem_of, unreachable
-from mmtool.kafka.patience import NotNowError, again, handfuls
+from mmtool.kafka.patience import RetriableError, again, handfuls
 from mmtool.kafka.ports import Problem
 from mmtool.kafka.wire.acls import (
     CreateAclsRequest,
@@ -20,7 +20,7 @@ from mmtool.kafka.wire.acls import (
     DescribeBrokerConfigRequest,
     DescribeClusterRequest,
 )
-from mmtool.kafka.wire.blocking import WireBeside
+from mmtool.kafka.wire.blocking import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import MetadataRequest
@@ -79,7 +79,7 @@ class KafkaFences:
         self._cluster = cluster
         self._seconds = timeout_seconds
         wire = wire_cluster(cluster, "fences", role="admin", request_timeout_ms=_CHANGE_TIMEOUT_MS)
-        self._wire = WireBeside(wire, 2 * timeout_seconds + _SPARE_SECONDS)
+        self._wire = BlockingWireClient(wire, 2 * timeout_seconds + _SPARE_SECONDS)
 
     @property
     def alias(self) -> str:
@@ -196,7 +196,7 @@ class KafkaFences:
         problems = {binding: problem_of(code) for binding, code in answer.items() if code != Code.NONE}
         passing = [code for code in answer.values() if is_passing(KafkaError(code))]
         if passing:
-            raise NotNowError(failure_of(self._cluster, KafkaError(passing[0]), "changing ACLs"))
+            raise RetriableError(failure_of(self._cluster, KafkaError(passing[0]), "changing ACLs"))
         return problems
 
     async def _settled(
@@ -271,7 +271,7 @@ class KafkaFences:
         for place in sorted(places):
             leader = wire.leader(*place)
             if leader is None:
-                raise NotNowError(unreachable(self.alias, "listing producers", f"{place} has no leader"))
+                raise RetriableError(unreachable(self.alias, "listing producers", f"{place} has no leader"))
             by_leader.setdefault(leader, []).append(place)
         return [
             wire.send(leader, DescribeProducersRequest(some))
@@ -327,7 +327,7 @@ class KafkaFences:
                 try:
                     return await question(wire)
                 except ConnectionLostError as error:
-                    raise NotNowError(unreachable(self.alias, what, str(error))) from error
+                    raise RetriableError(unreachable(self.alias, what, str(error))) from error
 
             return await again(tried, self._seconds)
 
@@ -344,17 +344,17 @@ class KafkaFences:
         raise ConnectionLostError("no broker answers")
 
     def _check(self, code: int, what: str) -> None:
-        """Raises our error for a broker's; NotNowError for one that passes."""
+        """Raises our error for a broker's; RetriableError for one that passes."""
         if code == Code.NONE:
             return
         error = KafkaError(code)
         failure = failure_of(self._cluster, error, what)
-        raise NotNowError(failure) if is_passing(error) else failure
+        raise RetriableError(failure) if is_passing(error) else failure
 
 
 async def _if_it_answers(names: Coroutine[Any, Any, dict[int, B]]) -> dict[int, B]:
     """Nothing of a broker that is away: nothing hangs on names."""
-    with suppress(ConnectionLostError, NotNowError, TimeoutError):
+    with suppress(ConnectionLostError, RetriableError, TimeoutError):
         return await within(_ANSWER_SECONDS, names)
     return {}
 

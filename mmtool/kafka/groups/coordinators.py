@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError
 
 from mmtool.errors import MmtoolError
 from mmtool.kafka.errors import failure_of, is_passing, unreachable
-from mmtool.kafka.patience import AT_ONCE, NotNowError, handfuls, seconds_of_a_try
+from mmtool.kafka.patience import AT_ONCE, RetriableError, handfuls, seconds_of_a_try
 from mmtool.kafka.ports import Answers
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
@@ -38,7 +38,7 @@ class Question(Generic[A, B]):
     Attributes:
         what: What is done, as ``describing group``; the group's name follows.
         send: Asks one broker about some groups, and gives what it answers about each.
-        take: Makes a value of a group's answer; raises `NotNowError` where a later answer may replace it.
+        take: Makes a value of a group's answer; raises `RetriableError` where a later answer may replace it.
         at_once: How many groups share a request.
         moves: A broker that does not answer is given up before the time is up: another one may coordinate by then.
     """
@@ -81,12 +81,12 @@ class Coordinators:
         return turn.found
 
     def check(self, code: int, what: str) -> None:
-        """Raises our error for a broker's; NotNowError for one that passes."""
+        """Raises our error for a broker's; RetriableError for one that passes."""
         if code == Code.NONE:
             return
         error = KafkaError(code)
         failure = failure_of(self._cluster, error, what)
-        raise NotNowError(failure) if is_passing(error) else failure
+        raise RetriableError(failure) if is_passing(error) else failure
 
     def lost(self, what: str, why: object) -> MmtoolError:
         """That a broker gave no answer."""
@@ -175,7 +175,7 @@ class _Turn(Generic[A, B]):
         """What raises is the group's own failure, or its reason to wait."""
         try:
             judge()
-        except NotNowError as passing:
+        except RetriableError as passing:
             self._coordinators.forget([group])
             self.waits[group] = passing.final
         except MmtoolError as error:

@@ -17,9 +17,9 @@ from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import is_passing, problem_of, unreachable
 from mmtool.kafka.groups.coordinators import Coordinators, Question
 from mmtool.kafka.groups.listing import all_groups
-from mmtool.kafka.patience import NotNowError, again, handfuls, seconds_for_each
+from mmtool.kafka.patience import RetriableError, again, handfuls, seconds_for_each
 from mmtool.kafka.ports import Answers, GroupListing, Problem
-from mmtool.kafka.wire.blocking import WireBeside
+from mmtool.kafka.wire.blocking import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.group_offsets import (
@@ -77,7 +77,7 @@ class KafkaGroups:
         """Say whose groups, and how long one request may take."""
         self._cluster = cluster
         self._seconds = timeout_seconds
-        self._wire = WireBeside(
+        self._wire = BlockingWireClient(
             wire_cluster(cluster, "groups", role="admin"), timeout_seconds + _SPARE_SECONDS
         )
         self._coordinators = Coordinators(cluster)
@@ -144,7 +144,7 @@ class KafkaGroups:
 
     def _refuse_commit(self, group: str, place: str, code: int) -> None:
         if code == Code.UNSTABLE_OFFSET_COMMIT:  # one that has just been committed is open for a moment more
-            raise NotNowError(self._unstable(group, place))
+            raise RetriableError(self._unstable(group, place))
         self._check(code, f"reading group {group}'s commit of {place}")
 
     def _unstable(self, group: str, place: str) -> UnstableOffsetError:
@@ -265,7 +265,7 @@ class KafkaGroups:
         """What was refused; the same commit again does no harm, so a passing answer is asked again."""
         problems = {place: _not_taken(code) for place, code in answer.items() if code != Code.NONE}
         if any(is_passing(KafkaError(code)) for code in answer.values()):
-            raise NotNowError(_RefusedError(problems))
+            raise RetriableError(_RefusedError(problems))
         return problems
 
     # --- asking -------------------------------------------------------------------------------------------
@@ -324,12 +324,12 @@ class KafkaGroups:
             try:
                 return await attempt()
             except ConnectionLostError as error:
-                raise NotNowError(unreachable(self._cluster.alias, what, str(error))) from error
+                raise RetriableError(unreachable(self._cluster.alias, what, str(error))) from error
 
         return await again(tried, self._seconds)
 
     def _check(self, code: int, what: str) -> None:
-        """Raises our error for a broker's; NotNowError for one that passes."""
+        """Raises our error for a broker's; RetriableError for one that passes."""
         self._coordinators.check(code, what)
 
 

@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.1
 _DESCRIBE_SECONDS = 10.0
 
 
-class Seat:
+class GroupLease:
     """A member of ``group``, kept alive by a thread of its own.
 
     Args:
@@ -185,9 +185,9 @@ def members_now(
         UnreachableError, NotAuthorisedError: as `described`, within ``seconds``.
     """
     from mmtool.kafka.clients import wire_cluster
-    from mmtool.kafka.wire.blocking import WireBeside
+    from mmtool.kafka.wire.blocking import BlockingWireClient
 
-    wire = WireBeside(wire_cluster(cluster, "members", role="admin"), seconds)
+    wire = BlockingWireClient(wire_cluster(cluster, "members", role="admin"), seconds)
     return wire.ask(lambda target: seat_members(target, group), f"describing group {group}")
 
 

@@ -32,7 +32,7 @@ async def all_groups(wire: WireCluster, check: Callable[[int], None]) -> list[Li
 
     Args:
         wire: The cluster.
-        check: Raises for an error code, `NotNowError` for one that passes.
+        check: Raises for an error code, `RetriableError` for one that passes.
 
     Raises:
         ConnectionLostError: A broker did not answer.

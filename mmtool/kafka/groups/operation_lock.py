@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.kafka.clients import CLIENT_ID
-from mmtool.kafka.groups.lease import Seat, holder_now, not_let_in
-from mmtool.plan.failover.lease_wait import SeatWait
+from mmtool.kafka.groups.lease import GroupLease, holder_now, not_let_in
+from mmtool.plan.failover.lease_wait import LeaseWait
 from mmtool.plan.records.identity import JOURNAL_TOPIC
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _SILENT_SECONDS = 3.0
 _LOOK_SECONDS = 1.0
 
 
-class KafkaOperatorSeat:
+class OperationLock:
     """An `OperatorSeat`: membership of a group on the target, as for the ownership of a flow.
 
     Joining takes some seconds (``group.initial.rebalance.delay.ms``), so it is begun early and waited for late.
@@ -41,7 +41,7 @@ class KafkaOperatorSeat:
         self._joined = False
         self._group = f"mmtool.failover.{source_alias}"
         self._held = threading.Event()
-        self._seat = Seat(target, self._group, JOURNAL_TOPIC, _client_id(), self._changed)
+        self._seat = GroupLease(target, self._group, JOURNAL_TOPIC, _client_id(), self._changed)
 
     def _changed(self, held: bool) -> None:
         (self._held.set if held else self._held.clear)()
@@ -56,7 +56,7 @@ class KafkaOperatorSeat:
         self.begin()
 
     def hold(self) -> None:
-        waiting = SeatWait(time.monotonic())
+        waiting = LeaseWait(time.monotonic())
         look_at = waiting.began + _SILENT_SECONDS
         while not self._held.wait(0.1):
             if self._seat.failure is not None:
@@ -66,7 +66,7 @@ class KafkaOperatorSeat:
                 look_at = time.monotonic() + _LOOK_SECONDS
         self._check()
 
-    def _look(self, waiting: SeatWait) -> None:
+    def _look(self, waiting: LeaseWait) -> None:
         """Who has it meanwhile.
 
         Raises:

@@ -8,7 +8,7 @@ from mmtool.errors import UnreachableError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.state.state_log import read_producers
 from mmtool.kafka.state.unrecorded import count_unbooked
-from mmtool.kafka.wire.blocking import WireBeside
+from mmtool.kafka.wire.blocking import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import read_range
 from mmtool.translation.known import UNKNOWN
@@ -38,7 +38,7 @@ class KafkaBatches:
 
     def __init__(self, cluster: ClusterSettings, seconds: float) -> None:
         self._settings = cluster
-        self._wire = WireBeside(wire_cluster(cluster, "batches", role="consumer"), seconds)
+        self._wire = BlockingWireClient(wire_cluster(cluster, "batches", role="consumer"), seconds)
 
     def batches(
         self, place: TopicPartition, topic_id: TopicId, offsets: range, *, committed: bool

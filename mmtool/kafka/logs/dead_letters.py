@@ -18,7 +18,7 @@ from mmtool.kafka.batches.records import body_of, fields_of, read_columns
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.logs.sequence_append import KafkaAppender
 from mmtool.kafka.state.own_log import known_everywhere
-from mmtool.kafka.wire.blocking import WireBeside
+from mmtool.kafka.wire.blocking import BlockingWireClient
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.scan import log_bounds, read_range
 from mmtool.plan.topics.facts import CreateTopic, GrowTopic
@@ -99,7 +99,7 @@ class KafkaDeadLetters:
         self._target = target
         self._factor = replication_factor
         self._appender = KafkaAppender(target, transactional_id, _SECONDS)
-        self._wire = WireBeside(wire_cluster(target, "dead-letters", role="consumer"), _SECONDS)
+        self._wire = BlockingWireClient(wire_cluster(target, "dead-letters", role="consumer"), _SECONDS)
         self._ready: set[TopicPartition] = set()
         self._unanswered: dict[TopicPartition, Letter] = {}
 

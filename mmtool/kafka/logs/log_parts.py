@@ -11,7 +11,7 @@ from mmtool.kafka.batches import raw_records
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.patience import AT_ONCE, handfuls
 from mmtool.kafka.ports import Answers
-from mmtool.kafka.wire.blocking import WireBeside
+from mmtool.kafka.wire.blocking import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError
 from mmtool.kafka.wire.offsets import EARLIEST
 from mmtool.kafka.wire.scan import AtMost, list_offsets, read_range
@@ -40,7 +40,7 @@ def read_parts(
     Raises:
         UnreachableError: The cluster does not answer.
     """
-    wire = WireBeside(wire_cluster(cluster, "records", role="consumer"), seconds + _SPARE_SECONDS)
+    wire = BlockingWireClient(wire_cluster(cluster, "records", role="consumer"), seconds + _SPARE_SECONDS)
     found: Answers[LogPart, list[Seen]] = Answers()
     for some in handfuls(list(dict.fromkeys(parts)), AT_ONCE):
 

@@ -14,7 +14,7 @@ from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.state.claims import claim, fence
 from mmtool.kafka.state.own_log import append
-from mmtool.kafka.wire.blocking import WireBeside
+from mmtool.kafka.wire.blocking import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, FENCED, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition
@@ -66,9 +66,11 @@ class KafkaAppender:
     def __init__(self, cluster: ClusterSettings, transactional_id: str, seconds: float) -> None:
         self._alias = cluster.alias
         self._id = transactional_id
-        self._wire = WireBeside(wire_cluster(cluster, "append", role="producer"), seconds)
+        self._wire = BlockingWireClient(wire_cluster(cluster, "append", role="producer"), seconds)
         # a look at what is there reads as much as was written
-        self._looks = WireBeside(wire_cluster(cluster, "append-look", role="consumer"), _SECONDS_OF_A_LOOK)
+        self._looks = BlockingWireClient(
+            wire_cluster(cluster, "append-look", role="consumer"), _SECONDS_OF_A_LOOK
+        )
         self._claimed: Claim | None = None
         self._fenced: set[TopicPartition] = set()
         self._next: dict[TopicPartition, int] = {}
@@ -151,7 +153,9 @@ class KafkaAppender:
         )
         self._fenced.add(place)
 
-    def _asked(self, wire: WireBeside, question: Callable[[WireCluster], Awaitable[T]], what: str) -> T:
+    def _asked(
+        self, wire: BlockingWireClient, question: Callable[[WireCluster], Awaitable[T]], what: str
+    ) -> T:
         try:
             return wire.ask(question, what)
         except ConnectionLostError as lost:

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.mm2.mirror_maker import syncs_place
-from mmtool.kafka.ports import Held, Synced, Told
+from mmtool.kafka.ports import Mm2State, StoredCheckpoint, StoredCheckpoints
 from mmtool.kafka.state.log_reader import read_log
 from mmtool.translation.mm2_records import Checkpoint, OffsetSync, decode_checkpoint, decode_offset_sync
 from mmtool.translation.sync_map import OffsetPair, SyncMap
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 
-class KafkaSynced:
+class Mm2Topics:
     """A `SyncedPort`.
 
     Args:
@@ -34,7 +34,7 @@ class KafkaSynced:
         self._flow = flow
         self._target_only = target_only
 
-    def synced(self) -> Synced:
+    def synced(self) -> Mm2State:
         unreadable: Counter[str] = Counter()
         pairs: dict[TopicPartition, list[OffsetPair]] = defaultdict(list)
         from_start: dict[TopicPartition, bool] = {}
@@ -52,19 +52,19 @@ class KafkaSynced:
             for at in {*pairs, *held}
         }
         newest = {at: of[-1] for at, of in pairs.items() if of}
-        return Synced(
+        return Mm2State(
             {at: known for at, known in found.items() if known is not None}, dict(unreadable), newest
         )
 
-    def checkpoints(self) -> Held:
-        found: dict[str, dict[TopicPartition, Told]] = defaultdict(dict)
+    def checkpoints(self) -> StoredCheckpoints:
+        found: dict[str, dict[TopicPartition, StoredCheckpoint]] = defaultdict(dict)
         unreadable: Counter[str] = Counter()
         records = read_log(self._flow.target, self._checkpoints_topic)
         for last, record in self._checkpoints(records, unreadable):
             pair = OffsetPair(last.upstream, last.downstream, record.timestamp_ms)
             at = self._on_source(last.topic_partition)
-            found[last.group][at] = Told(pair, last.metadata, record.is_ours)
-        return Held(dict(found), dict(unreadable))
+            found[last.group][at] = StoredCheckpoint(pair, last.metadata, record.is_ours)
+        return StoredCheckpoints(dict(found), dict(unreadable))
 
     @property
     def _checkpoints_topic(self) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from mmtool.config import ClusterSettings
-    from mmtool.kafka.wire.blocking import WireBeside
+    from mmtool.kafka.wire.blocking import BlockingWireClient
 
 NO_GUESS = "find the other program that wrote to this topic; `mmtool flow rebuild` derives offset runs from both logs"
 """The remedy where a stored record cannot be trusted."""
@@ -27,7 +27,7 @@ _STALL_SECONDS = 30.0
 _END_SECONDS = 2.0
 _seen: set[tuple[str, str]] = set()
 """Bootstrap servers and topics: where a topic was once, a consumer has been as well."""
-_wires: dict[tuple[int, float], tuple[ClusterSettings, WireBeside]] = {}
+_wires: dict[tuple[int, float], tuple[ClusterSettings, BlockingWireClient]] = {}
 """By the identity of the settings, which are kept so that it stays theirs."""
 _connecting = Lock()
 _MOST_WIRES = 8
@@ -138,17 +138,17 @@ def _is_there(cluster: ClusterSettings, topic: str, patience_seconds: float) -> 
     return True
 
 
-def _wire_to(cluster: ClusterSettings, patience_seconds: float) -> WireBeside:
+def _wire_to(cluster: ClusterSettings, patience_seconds: float) -> BlockingWireClient:
     """One connection for all topics that are asked about: a login takes several round trips."""
     from mmtool.kafka.clients import wire_cluster
-    from mmtool.kafka.wire.blocking import WireBeside
+    from mmtool.kafka.wire.blocking import BlockingWireClient
 
     key = (id(cluster), patience_seconds)
     with _connecting:
         if key not in _wires:
             if len(_wires) == _MOST_WIRES:
                 del _wires[next(iter(_wires))]
-            wire = WireBeside(wire_cluster(cluster, "reader", role="consumer"), patience_seconds)
+            wire = BlockingWireClient(wire_cluster(cluster, "reader", role="consumer"), patience_seconds)
             _wires[key] = cluster, wire
         return _wires[key][1]
 

@@ -8,7 +8,7 @@ from mmtool.errors import RefusedError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import unreachable
 from mmtool.kafka.state.own_log import append_records, make_missing
-from mmtool.kafka.wire.blocking import WireBeside
+from mmtool.kafka.wire.blocking import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def write_marks(
     """
     if not marks:
         return
-    wire = WireBeside(wire_cluster(target, "marks", role="producer"), seconds)
+    wire = BlockingWireClient(wire_cluster(target, "marks", role="producer"), seconds)
 
     async def write(cluster: WireCluster) -> None:
         _check(cluster, identity)

@@ -60,7 +60,7 @@ class _Errand:
             self._task.cancel()
 
 
-class WireBeside:
+class BlockingWireClient:
     """A cluster on that loop. Its connections are opened by the first question, and closed when this object is gone.
 
     A question that is not answered in time closes them as well, and the next one looks who is there by then.

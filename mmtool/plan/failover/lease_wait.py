@@ -17,7 +17,7 @@ _OUTLIVED_SECONDS = SESSION_SECONDS + 2.0
 
 
 @dataclass(slots=True)
-class SeatWait:
+class LeaseWait:
     """A newcomer's wait, from when it asked on.
 
     A. Only a holder that was seen for longer than a session ends it: the group may give the seat to a member that was

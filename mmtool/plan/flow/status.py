@@ -191,7 +191,7 @@ class FlowFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PartitionStatus:
     """Where one partition stands, before its lag in seconds is known.
 
     Attributes:
@@ -275,7 +275,7 @@ def has_unmirrored(facts: FlowFacts) -> bool:
     )
 
 
-def standings(facts: FlowFacts) -> list[Standing]:
+def standings(facts: FlowFacts) -> list[PartitionStatus]:
     """Every partition of the flow's topics, by topic and number."""
     return [
         _with_problem(facts, _with_slot(facts, _standing(facts, topic, partition)))
@@ -284,7 +284,7 @@ def standings(facts: FlowFacts) -> list[Standing]:
     ]
 
 
-def _with_slot(facts: FlowFacts, standing: Standing) -> Standing:
+def _with_slot(facts: FlowFacts, standing: PartitionStatus) -> PartitionStatus:
     """A partition whose task has no Spark slot waits, whatever its pump wrote last."""
     reason = facts.slot_reason(standing.topic_id, standing.place.partition)
     if not reason or standing.row.state not in _NEEDS_SLOT:
@@ -292,7 +292,7 @@ def _with_slot(facts: FlowFacts, standing: Standing) -> Standing:
     return replace(standing, row=standing.row._replace(state=State.WAITING, reason=reason))
 
 
-def _with_problem(facts: FlowFacts, standing: Standing) -> Standing:
+def _with_problem(facts: FlowFacts, standing: PartitionStatus) -> PartitionStatus:
     """Without a lag where the source does not tell its end, and with why not."""
     problem = facts.problems.get(standing.place, "")
     if not problem or standing.row.state in HELD:
@@ -303,7 +303,7 @@ def _with_problem(facts: FlowFacts, standing: Standing) -> Standing:
     return replace(standing, row=row)
 
 
-def _standing(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
+def _standing(facts: FlowFacts, topic: TopicFacts, partition: int) -> PartitionStatus:
     end = facts.ends.get(TopicPartition(topic.name, partition))
     position = facts.live(topic.topic_id, partition)
     if position is not None:
@@ -316,7 +316,7 @@ def _standing(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
     return _told_of_loss(facts, standing) if begun else standing
 
 
-def _told_of_loss(facts: FlowFacts, standing: Standing) -> Standing:
+def _told_of_loss(facts: FlowFacts, standing: PartitionStatus) -> PartitionStatus:
     """With what retention has taken before the mirror came: no pump may be there to halt for it.
 
     What has failed over stands where it was left, and the source's log goes on without it.
@@ -333,7 +333,7 @@ def _told_of_loss(facts: FlowFacts, standing: Standing) -> Standing:
     )
 
 
-def _by_mirror_maker(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
+def _by_mirror_maker(facts: FlowFacts, topic: TopicFacts, partition: int) -> PartitionStatus:
     """A partition that MM2 mirrors: nothing is there to be copied of one that is empty."""
     place = TopicPartition(topic.name, partition)
     end, progress = facts.ends.get(place), facts.mirror_maker
@@ -353,7 +353,7 @@ def _by_mirror_maker(facts: FlowFacts, topic: TopicFacts, partition: int) -> Sta
         state=_state_by_mirror_maker(progress, position, lag),
         reason=NOT_BY_MIRROR_MAKER if position is None else _reason_by_mirror_maker(progress),
     )
-    return Standing(row, topic.topic_id)
+    return PartitionStatus(row, topic.topic_id)
 
 
 def _state_by_mirror_maker(progress: MirrorMakerProgress, position: int | None, lag: int | None) -> State:
@@ -368,7 +368,7 @@ def _reason_by_mirror_maker(progress: MirrorMakerProgress) -> str:
     return f"{BY_MIRROR_MAKER}, whose workers have left" if progress.has_left else BY_MIRROR_MAKER
 
 
-def _live(facts: FlowFacts, position: PositionRecord, end: int | None, topic_id: TopicId) -> Standing:
+def _live(facts: FlowFacts, position: PositionRecord, end: int | None, topic_id: TopicId) -> PartitionStatus:
     end = position.source_end if end is None else end
     lag = max(end - position.upstream_position, 0)
     state = position.state
@@ -376,7 +376,7 @@ def _live(facts: FlowFacts, position: PositionRecord, end: int | None, topic_id:
         state = State.RUNNING if lag else State.CAUGHT_UP
     row = PartitionRow.of(facts.source, facts.target, position, facts.now_ms)
     row = row._replace(state=state, lag_records=lag, lag_seconds=None if lag else 0.0)
-    return Standing(row, topic_id, _settled(position), position.behind_since_ms or None)
+    return PartitionStatus(row, topic_id, _settled(position), position.behind_since_ms or None)
 
 
 def _settled(position: PositionRecord | None) -> int | None:
@@ -387,7 +387,7 @@ def _settled(position: PositionRecord | None) -> int | None:
     return (position.observed_ms if is_there else position.at_end_ms) or None
 
 
-def _booked(facts: FlowFacts, block: Block, end: int | None) -> Standing:
+def _booked(facts: FlowFacts, block: Block, end: int | None) -> PartitionStatus:
     """A partition of whose mirror only the books tell, and perhaps the last word of a pump."""
     about, tail = block.about, block.tail
     word = facts.positions.get((about.topic_id, about.partition))
@@ -410,7 +410,7 @@ def _booked(facts: FlowFacts, block: Block, end: int | None) -> Standing:
         state,
         reason,
     )
-    return Standing(row, about.topic_id, _settled(word))
+    return PartitionStatus(row, about.topic_id, _settled(word))
 
 
 def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tuple[State, str]:
@@ -440,7 +440,7 @@ def _gone(facts: FlowFacts, block: Block) -> str:
     return f"target topic {block.about.target_topic} {became}: {BEGIN_AGAIN}"
 
 
-def _unheard(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
+def _unheard(facts: FlowFacts, topic: TopicFacts, partition: int) -> PartitionStatus:
     """A partition of which nothing is stored; how much of it there is to mirror depends on ``mmtool.start``."""
     state, reason = State.NEVER_RAN, NOT_YET if facts.holder else NOT_YET_NOBODY
     hold = facts.holds.of(topic.topic_id, topic.name)
@@ -454,7 +454,7 @@ def _unheard(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
         return _told_of_loss(facts, _by_mirror_maker(facts, topic, partition))
     remote = facts.remote[topic.name]
     row = PartitionRow(facts.source, facts.target, topic.name, partition, remote, state=state, reason=reason)
-    return Standing(row, topic.topic_id)
+    return PartitionStatus(row, topic.topic_id)
 
 
 def _has_lost_runs(facts: FlowFacts, topic: TopicFacts, partition: int) -> bool:

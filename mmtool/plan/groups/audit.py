@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 
-class Standing(StrEnum):
+class AuditState(StrEnum):
     """What became of a group's position on the target. The value is what users and scripts see."""
 
     SYNCED = "synced"
@@ -55,7 +55,7 @@ class AuditRow:
     group: str
     topic: str | None
     partition: int | None
-    verdict: Standing
+    verdict: AuditState
     reason: str
     upstream_offset: int | None = None
     downstream_offset: int | None = None
@@ -108,7 +108,7 @@ def audit_group(
     rows = []
     for verdict in plan.verdicts:
         standing, reason = (
-            (Standing.EXCLUDED, excluded) if excluded else _judged(plan, verdict, there, unmirrored)
+            (AuditState.EXCLUDED, excluded) if excluded else _judged(plan, verdict, there, unmirrored)
         )
         place, committed = verdict.source, None if verdict.before is None else verdict.target
         rows.append(
@@ -131,16 +131,16 @@ def audit_group(
 
 
 _PLAIN = {
-    Reason.NO_COMMIT: Standing.NO_COMMIT,
-    Reason.NEVER_RAN: Standing.NEVER_RAN,
-    Reason.PARTITION_MISSING: Standing.NOT_MIRRORED,
-    Reason.BEYOND_MIRROR: Standing.STALE,
+    Reason.NO_COMMIT: AuditState.NO_COMMIT,
+    Reason.NEVER_RAN: AuditState.NEVER_RAN,
+    Reason.PARTITION_MISSING: AuditState.NOT_MIRRORED,
+    Reason.BEYOND_MIRROR: AuditState.STALE,
 }
 
 
 def _judged(
     plan: GroupPlan, verdict: Verdict, there: GroupStanding, unmirrored: Callable[[str], str]
-) -> tuple[Standing, str]:
+) -> tuple[AuditState, str]:
     match verdict.refusal:
         case None | Reason.WOULD_REWIND:
             answer = verdict.answer
@@ -149,29 +149,29 @@ def _judged(
             slack = answer.reread_max if isinstance(answer, Bounded) else 0
             return _compared(answer.offset, slack, verdict.before, (plan.sides or FORWARD).written)
         case Reason.ACTIVE_ON_TARGET:
-            return Standing.ACTIVE_ON_TARGET, there.sentence
+            return AuditState.ACTIVE_ON_TARGET, there.sentence
         case Reason.NOT_MIRRORED if verdict.target is None and verdict.source is not None:
-            return Standing.NOT_MIRRORED, unmirrored(verdict.source.topic)
+            return AuditState.NOT_MIRRORED, unmirrored(verdict.source.topic)
         case reason if verdict.is_unasked:
             was_never_there = reason is Reason.PARTITION_MISSING and verdict.knowledge is None
-            standing = Standing.NOT_MIRRORED if was_never_there else Standing.STALE
+            standing = AuditState.NOT_MIRRORED if was_never_there else AuditState.STALE
             return standing, f"{reason}: {plan.why(verdict)}"
         case reason:
-            return _PLAIN.get(reason, Standing.STALE), plan.why(verdict)
+            return _PLAIN.get(reason, AuditState.STALE), plan.why(verdict)
 
 
 def _compared(
     expected: int, slack: int, before: Commit | None, where: str = FORWARD.written
-) -> tuple[Standing, str]:
+) -> tuple[AuditState, str]:
     """Of what is committed on the target and what should be, known to within ``slack`` records."""
     if before is None:
-        return Standing.BEHIND, f"nothing is committed on {where}"
+        return AuditState.BEHIND, f"nothing is committed on {where}"
     more = before.offset - expected
     if more < 0:
-        return Standing.BEHIND, f"by {counted(-more, 'record')}" + (f", or {slack} more" if slack else "")
+        return AuditState.BEHIND, f"by {counted(-more, 'record')}" + (f", or {slack} more" if slack else "")
     if more > slack:
-        return Standing.AHEAD, f"by {counted(more - slack, 'record')}"
-    return Standing.SYNCED, f"within {counted(slack, 'record')}" if slack else ""
+        return AuditState.AHEAD, f"by {counted(more - slack, 'record')}"
+    return AuditState.SYNCED, f"within {counted(slack, 'record')}" if slack else ""
 
 
 def audit_by_checkpoints(
@@ -204,6 +204,6 @@ def audit_by_checkpoints(
 def audit_without_target(group: str, commits: Mapping[TopicPartition, Commit], target: str) -> list[AuditRow]:
     """The rows of one group while the target does not answer: what it has committed on the source."""
     return [
-        AuditRow(group, *place, Standing.STALE, f"{target} does not answer", commit.offset)
+        AuditRow(group, *place, AuditState.STALE, f"{target} does not answer", commit.offset)
         for place, commit in sorted(commits.items())
     ]

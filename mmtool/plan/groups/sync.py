@@ -40,7 +40,7 @@ class SyncState(StrEnum):
     UNKNOWN_GROUP = "unknown_group"
 
 
-class Led(NamedTuple):
+class TranslatedCommits(NamedTuple):
     """Where a group's commits lead on the target: commits to be made there, and why others are not.
 
     Attributes:
@@ -52,12 +52,12 @@ class Led(NamedTuple):
     problems: list[str]
 
 
-def lead(group: GroupFacts, partitions: Mapping[TopicPartition, PartitionFacts]) -> Led:
+def lead(group: GroupFacts, partitions: Mapping[TopicPartition, PartitionFacts]) -> TranslatedCommits:
     """Each commit of the flow's topics by itself: one partition that cannot be told keeps no other one back.
 
     A group that has read more than was mirrored stands at the mirror's end.
     """
-    led = Led({}, {}, [])
+    led = TranslatedCommits({}, {}, [])
     for place, commit in group.commits.items():
         facts = partitions.get(place)
         if facts is None:

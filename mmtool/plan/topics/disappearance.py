@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mmtool.translation.blocks import Block
 
 
-class Stored(NamedTuple):
+class StoredPartition(NamedTuple):
     """What is stored of a partition: its newest block of offset runs, its pump's last word, or both."""
 
     block: Block | None
@@ -64,9 +64,9 @@ class Stored(NamedTuple):
         return self.position.target_topic, self.position.downstream_position
 
 
-def last_of_each(stored: Iterable[Stored]) -> dict[TopicPartition, Stored]:
+def last_of_each(stored: Iterable[StoredPartition]) -> dict[TopicPartition, StoredPartition]:
     """By partition of the source; of several topics that had one name the one that was seen last."""
-    found: dict[TopicPartition, Stored] = {}
+    found: dict[TopicPartition, StoredPartition] = {}
     for one in stored:
         if one.place not in found or found[one.place].heard_ms < one.heard_ms:
             found[one.place] = one
@@ -79,11 +79,11 @@ def vanished_rows(facts: FlowFacts) -> list[PartitionRow]:
         *(place for place, block in facts.blocks.items() if block.about.source_topic in facts.unlisted),
         *((TopicId(p.topic_id), p.partition) for p in facts.positions.values() if p.topic in facts.unlisted),
     }
-    stored = last_of_each(Stored(facts.blocks.get(at), facts.positions.get(at)) for at in places)
+    stored = last_of_each(StoredPartition(facts.blocks.get(at), facts.positions.get(at)) for at in places)
     return [_row(facts, one) for _, one in sorted(stored.items())]
 
 
-def _row(facts: FlowFacts, stored: Stored) -> PartitionRow:
+def _row(facts: FlowFacts, stored: StoredPartition) -> PartitionRow:
     place, word = stored.place, stored.position
     (target, downstream), (state, reason) = stored.target, _state(facts, stored)
     mine = word if word is not None and facts.is_of_owner(word) else None
@@ -104,7 +104,7 @@ def _row(facts: FlowFacts, stored: Stored) -> PartitionRow:
     )
 
 
-def _state(facts: FlowFacts, stored: Stored) -> tuple[State, str]:
+def _state(facts: FlowFacts, stored: StoredPartition) -> tuple[State, str]:
     topic = stored.place.topic
     mark = facts.holds.failed_over.get(topic)
     if mark is not None:

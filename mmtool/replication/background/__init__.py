@@ -45,7 +45,7 @@ class Duty(Protocol):
         """
 
 
-class Rota:
+class Scheduler:
     """Performs a flow's duties until stopped."""
 
     def __init__(self, flow: str, duties: Sequence[Duty], say: Callable[[str], None]) -> None:

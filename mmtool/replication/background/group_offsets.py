@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
-from mmtool.failover.commits.syncer import Follower
+from mmtool.failover.commits.syncer import OffsetSyncer
 from mmtool.plan.groups.facts import Commit
 from mmtool.runtime.threads import in_thread
 
@@ -36,10 +36,10 @@ class GroupOffsets:
     moved: Callable[[], Container[str]] = frozenset
     name: str = "group offsets"
     closing: bool = True
-    follower: Follower = field(init=False)
+    follower: OffsetSyncer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.follower = Follower(self.target, moved=self.moved)
+        self.follower = OffsetSyncer(self.target, moved=self.moved)
 
     async def perform(self) -> None:
         """One turn.

@@ -51,7 +51,7 @@ _COUNTED = (
 )
 
 
-class PositionsWatch:
+class ControlFollower:
     """Follows the control topic, and keeps the last position of every partition that this owner's pumps wrote.
 
     Args:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
 
-class Aside:
+class BackgroundJob:
     """One piece of work at a time, asked for its outcome now and then."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.events import Event, Notice, flow_fields, flow_notice
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.records.documents import State
-from mmtool.replication.driver.notices import Sayings
+from mmtool.replication.driver.notices import NoticeDeduplicator
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
@@ -22,7 +22,7 @@ _TOGETHER_SECONDS = 5.0
 """Seats that one process leaves are had within that time of each other: their sessions end when they like."""
 
 
-class Latecomers:
+class DeferredFlows:
     """Tries each of them every two seconds, beside those that run.
 
     A. Whatever keeps one from beginning, the others are not disturbed: it is said once, and tried again.
@@ -39,7 +39,7 @@ class Latecomers:
     def __init__(self, begin: Callable[[FlowSettings], Awaitable[None]], say: Callable[[str], None]) -> None:
         self._begin = begin
         self._say = say
-        self._sayings = Sayings(say)
+        self._sayings = NoticeDeduplicator(say)
         self._tasks: set[asyncio.Task[None]] = set()
         self.flows: dict[str, FlowSettings] = {}
         self.failed_over: dict[str, tuple[FlowSettings, MmtoolError]] = {}

@@ -18,7 +18,7 @@ from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import not_the_same
 from mmtool.replication.driver.context import connect
 from mmtool.replication.driver.engine import Engine
-from mmtool.replication.driver.notices import Sayings
+from mmtool.replication.driver.notices import NoticeDeduplicator
 from mmtool.replication.driver.progress import FlowsShown
 from mmtool.replication.driver.run_options import RunOptions
 from mmtool.replication.mm2.guard import BY_MIRROR_MAKER, MirrorMakerGuard
@@ -65,7 +65,7 @@ def drain_flow(
         OwnedElsewhereError: MirrorMaker 2 runs the flow.
         MmtoolError: as the engine.
     """
-    run_loop(_drain(_Drain(flow, FlowsShown(show), Sayings(say)), until, timeout_seconds))
+    run_loop(_drain(_Drain(flow, FlowsShown(show), NoticeDeduplicator(say)), until, timeout_seconds))
 
 
 def await_mirror_maker(
@@ -90,11 +90,11 @@ def await_mirror_maker(
         GateError: time ran out; nothing was changed.
         UnreachableError, NotAuthorisedError: a cluster does not answer, or answers no.
     """
-    return run_loop(_await(flow, missing, timeout_seconds, Sayings(say)))
+    return run_loop(_await(flow, missing, timeout_seconds, NoticeDeduplicator(say)))
 
 
 async def _await(
-    flow: FlowSettings, missing: Callable[[], int], timeout_seconds: float | None, sayings: Sayings
+    flow: FlowSettings, missing: Callable[[], int], timeout_seconds: float | None, sayings: NoticeDeduplicator
 ) -> int:
     context, left = await connect(flow), 0
     guard = MirrorMakerGuard(context, [])
@@ -121,7 +121,7 @@ async def _await(
 class _Drain:
     flow: FlowSettings
     shown: FlowsShown
-    sayings: Sayings
+    sayings: NoticeDeduplicator
     names: dict[TopicId, str] = field(default_factory=dict)
     unspoken: dict[Place, float] = field(default_factory=dict)
 

@@ -15,18 +15,18 @@ from mmtool.events import Event, Notice, flow_notice
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.output import human
 from mmtool.plan.words import counted
-from mmtool.replication.background import Rota
+from mmtool.replication.background import Scheduler
 from mmtool.replication.background.flow_tasks import duties_of
 from mmtool.replication.driver.context import connect
-from mmtool.replication.driver.deferred_flows import Latecomers, has_gone_away, joined
+from mmtool.replication.driver.deferred_flows import DeferredFlows, has_gone_away, joined
 from mmtool.replication.driver.flow_run import FlowRun
-from mmtool.replication.driver.halt_retry import TryAgain
-from mmtool.replication.driver.reacquisition import Regaining, take_first
+from mmtool.replication.driver.halt_retry import HaltRetry
+from mmtool.replication.driver.reacquisition import Reacquirer, take_first
 from mmtool.replication.driver.round import Round, plan_round
 from mmtool.replication.driver.round_events import round_ended, round_started
 from mmtool.replication.driver.slot_watch import SlotWatch
 from mmtool.replication.driver.stop_signal import StopAskedError, unless_stopped
-from mmtool.replication.driver.topic_refresh import TopicsLook, refuse_idle
+from mmtool.replication.driver.topic_refresh import TopicRefresher, refuse_idle
 from mmtool.replication.ownership.limits import refuse_met_topics
 from mmtool.replication.pump.report import AWAY, FENCED
 from mmtool.replication.spark.errors import ended_by, reason_of, spark_is_gone
@@ -76,20 +76,20 @@ class Engine:
     runs: list[FlowRun] = field(default_factory=list)
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     goals: dict[str, dict[Place, int]] = field(default_factory=dict)
-    _rotas: dict[str, Rota] = field(default_factory=dict)
+    _rotas: dict[str, Scheduler] = field(default_factory=dict)
     _round: int = 0
     _spark: Rounds | None = None
     _slots: SlotWatch | None = None
     _replan: asyncio.Event = field(default_factory=asyncio.Event)
-    _again: TryAgain = field(default_factory=TryAgain)
-    _topics: TopicsLook = field(init=False)
-    _regaining: Regaining = field(init=False)
-    late: Latecomers = field(init=False)
+    _again: HaltRetry = field(default_factory=HaltRetry)
+    _topics: TopicRefresher = field(init=False)
+    _regaining: Reacquirer = field(init=False)
+    late: DeferredFlows = field(init=False)
 
     def __post_init__(self) -> None:
-        self._topics = TopicsLook(self.runs, self.say)
-        self._regaining = Regaining(self._rotas, self.say, self._replan)
-        self.late = Latecomers(self._begin_late, self.say)
+        self._topics = TopicRefresher(self.runs, self.say)
+        self._regaining = Reacquirer(self._rotas, self.say, self._replan)
+        self.late = DeferredFlows(self._begin_late, self.say)
 
     async def run(self) -> None:
         """Runs until stopped, or until the goal is reached.
@@ -230,7 +230,7 @@ class Engine:
             self._regaining.begin_untaken(run, error, self._taken_late)
 
     async def _own(self, run: FlowRun) -> None:
-        self._rotas[run.name] = Rota(run.name, self._duties(run), self.say)
+        self._rotas[run.name] = Scheduler(run.name, self._duties(run), self.say)
         await take_first(run, self.say)
         self._regaining.look_for_sources(run)
         self._tell_owner(run)

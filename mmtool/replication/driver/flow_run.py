@@ -17,12 +17,17 @@ from mmtool.plan.flow.slots import SlotsRecord
 from mmtool.plan.records.documents import Command, ControlRecord, PositionRecord, State
 from mmtool.plan.records.holds import Holds
 from mmtool.plan.records.identity import shard_of
-from mmtool.plan.topics.disappearance import Stored
-from mmtool.replication.control.control_follower import PositionsWatch, booked_position, tally_of_all, waiting
+from mmtool.plan.topics.disappearance import StoredPartition
+from mmtool.replication.control.control_follower import (
+    ControlFollower,
+    booked_position,
+    tally_of_all,
+    waiting,
+)
 from mmtool.replication.driver.config_notices import ConfigNotices
-from mmtool.replication.mm2.takeover import Predecessor
+from mmtool.replication.mm2.takeover import Mm2Takeover
 from mmtool.replication.ownership.checks import check_identity, check_stored
-from mmtool.replication.ownership.claim_and_recover import doubtful, establish, renew
+from mmtool.replication.ownership.claim_and_recover import claim_and_recover, doubtful, renew
 from mmtool.replication.ownership.internal_topics import (
     closed_records,
     flow_record,
@@ -30,7 +35,7 @@ from mmtool.replication.ownership.internal_topics import (
     owner_record,
     write_documents,
 )
-from mmtool.replication.ownership.owned_state import Place, Standing
+from mmtool.replication.ownership.owned_state import OwnedState, Place
 from mmtool.replication.ownership.ownership import Ownership
 from mmtool.replication.ownership.refusals import Refusals
 from mmtool.replication.recovery.lost_runs import refuse_lost_runs
@@ -38,7 +43,7 @@ from mmtool.replication.recovery.state_loss import OwnTopics, own_topic_id
 from mmtool.replication.spark.assignment import NOTHING_YET, FlowAssignment, PartitionAssignment
 from mmtool.replication.topics.deleted_topics import forget_deleted, refuse_recreated, refuse_unfinished
 from mmtool.replication.topics.mirror_topics import MirrorTopics, TopicsView, source_ends
-from mmtool.replication.topics.start_offsets import FirstSizes, Led, first_blocks
+from mmtool.replication.topics.start_offsets import FirstSizes, LeaderCheck, first_blocks
 from mmtool.replication.topics.timestamp_limits import refused_times
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.block_codec import decode_block
@@ -77,13 +82,13 @@ class FlowRun:
         self.beside = beside
         self.owner = uuid.uuid4().hex
         self.ownership = Ownership(flow)
-        self.standing = Standing({})
+        self.standing = OwnedState({})
         self.view = TopicsView()
         self.halted: dict[Place, str] = {}
-        self.watch = PositionsWatch(flow, self.owner, self.halted)
+        self.watch = ControlFollower(flow, self.owner, self.halted)
         self.warnings: list[str] = []
         self._positions: Mapping[tuple[str, int], PositionRecord] = {}
-        self._predecessor = Predecessor(flow, take_over, self.warnings)
+        self._predecessor = Mm2Takeover(flow, take_over, self.warnings)
         self._refusals = Refusals(flow, self.owner)
         self._own = OwnTopics()
         self.is_away = False
@@ -97,7 +102,7 @@ class FlowRun:
         self._tallies: dict[Place, Tally] = {}
         self._fresh: dict[Place, PartitionAssignment] = {}
         self._sizes = FirstSizes()
-        self._led = Led(self.watch.news)
+        self._led = LeaderCheck(self.watch.news)
         self._weights: dict[int, float] = {}
         self._planned = Holds()
         self._spared: Mapping[str, FailedOverRecord] = {}
@@ -157,7 +162,7 @@ class FlowRun:
         await self._announce(control)
         shards = range(self.shard_count)
         doubt = set(shards) if in_doubt else doubtful(control)
-        self.standing = await establish(self.flow, shards, doubt, self.shard_count, self.owner)
+        self.standing = await claim_and_recover(self.flow, shards, doubt, self.shard_count, self.owner)
         for place, told in self.standing.others.items():
             self._tallies[place] = tally_of_all(self._tallies.get(place, NOTHING_YET), told, self.owner)
         self._sequences, self._fresh, self._sizes = {}, {}, FirstSizes()
@@ -452,4 +457,4 @@ class FlowRun:
 
     def frontier(self, place: Place) -> int:
         """The last frontier known of a partition, 0 before its first."""
-        return Stored(self.standing.blocks.get(place), self.watch.positions.get(place)).frontier
+        return StoredPartition(self.standing.blocks.get(place), self.watch.positions.get(place)).frontier

@@ -18,7 +18,7 @@ RAISE = "mmtool.on.timestamp.refused = raise-limit"
 """What lets a target take every timestamp."""
 
 
-class TryAgain:
+class HaltRetry:
     """Tells when to begin the next round because of partitions that are halted in this one.
 
     A. A reason that was not there before is tried again after `FIRST_SECONDS`.

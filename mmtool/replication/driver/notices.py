@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Sayings:
+class NoticeDeduplicator:
     """Says what is the matter with something when it begins, and not at every look."""
 
     say: Callable[[str], None]

@@ -10,14 +10,14 @@ from mmtool.events import Event, flow_notice
 from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import ends_now
-from mmtool.replication.driver.notices import Sayings
+from mmtool.replication.driver.notices import NoticeDeduplicator
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.recovery.state_loss import check_led
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from mmtool.replication.background import Rota
+    from mmtool.replication.background import Scheduler
     from mmtool.replication.driver.flow_run import FlowRun
 
 _AGAIN_SECONDS = 2.0
@@ -48,7 +48,7 @@ async def take_first(run: FlowRun, say: Callable[[str], None]) -> None:
             return
 
 
-class Regaining:
+class Reacquirer:
     """Takes flows again beside the rounds of the others.
 
     A. A flow is away from `begin` until it is taken: then nothing of it is planned, and nothing closed on record.
@@ -60,13 +60,13 @@ class Regaining:
     """
 
     def __init__(
-        self, rotas: Mapping[str, Rota], say: Callable[[str], None], regained: asyncio.Event
+        self, rotas: Mapping[str, Scheduler], say: Callable[[str], None], regained: asyncio.Event
     ) -> None:
         self._rotas = rotas
         self._say = say
         self._regained = regained
         self._tasks: set[asyncio.Task[None]] = set()
-        self._sayings = Sayings(say)
+        self._sayings = NoticeDeduplicator(say)
         self._untaken: dict[str, Callable[[FlowRun], None]] = {}
         self._grace = 0.0
         self._looks: dict[str, asyncio.Task[None]] = {}

@@ -14,8 +14,8 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.flow.rounds import pack
 from mmtool.plan.flow.throttle import first_shares
 from mmtool.plan.records.documents import Command
-from mmtool.replication.driver.background_job import Aside
-from mmtool.replication.driver.notices import Sayings
+from mmtool.replication.driver.background_job import BackgroundJob
+from mmtool.replication.driver.notices import NoticeDeduplicator
 from mmtool.replication.driver.throttle import Throttling
 from mmtool.replication.spark.assignment import TaskAssignment
 from mmtool.replication.spark.errors import GivenUpError, HungError
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from mmtool.plan.flow.rounds import ShardLoad
     from mmtool.replication.driver.flow_run import FlowRun
-    from mmtool.replication.driver.halt_retry import TryAgain
+    from mmtool.replication.driver.halt_retry import HaltRetry
     from mmtool.replication.driver.slot_watch import SlotWatch
-    from mmtool.replication.driver.topic_refresh import TopicsLook
+    from mmtool.replication.driver.topic_refresh import TopicRefresher
     from mmtool.replication.pump.report import ReportRow
     from mmtool.replication.spark.assignment import FlowAssignment
     from mmtool.replication.spark.rounds import Rounds
@@ -95,18 +95,18 @@ class Round:
     number: int
     runs: Sequence[FlowRun]
     spark: Rounds
-    topics: TopicsLook
+    topics: TopicRefresher
     replan: asyncio.Event
     must_stop: Callable[[], bool]
     show: Callable[[], None]
     say: Callable[[str], None]
-    again: TryAgain
+    again: HaltRetry
     slots: SlotWatch
     _cancelling: asyncio.Future[None] | None = field(default=None, init=False)
-    _sayings: Sayings = field(init=False)
+    _sayings: NoticeDeduplicator = field(init=False)
 
     def __post_init__(self) -> None:
-        self._sayings = Sayings(self.say)
+        self._sayings = NoticeDeduplicator(self.say)
 
     async def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
         """What the tasks reported when time was up, or they were told to end.
@@ -119,7 +119,7 @@ class Round:
         job = asyncio.create_task(in_thread(self.spark.run, tasks))
         self.slots.begin(tasks, self.runs)
         self._ends_within(max(task.round_seconds for task in tasks) + _HUNG_SECONDS, job)
-        look, word, pace, slots = Aside(), Aside(), Aside(), Aside()
+        look, word, pace, slots = BackgroundJob(), BackgroundJob(), BackgroundJob(), BackgroundJob()
         throttling = Throttling(self.number, self.runs, tasks)
         wanted: Command | None = None
         saying: Command | None = None
@@ -191,7 +191,7 @@ class Round:
         with suppress(Exception):  # what becomes of it the job tells
             self.spark.cancel()
 
-    def _begin_slots(self, aside: Aside) -> None:
+    def _begin_slots(self, aside: BackgroundJob) -> None:
         if (aside.free or aside.succeeded()) and any(run.has_slot_news for run in self.runs):
             aside.begin(self._write_slots())
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.events import Event, Notice
 from mmtool.plan.flow.slots import Change, SlotFacts, SlotsRecord, decide_slots, slots_sentence
-from mmtool.replication.driver.notices import Sayings
+from mmtool.replication.driver.notices import NoticeDeduplicator
 from mmtool.runtime.threads import left_behind
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class SlotWatch:
         place: What the operator calls it.
         limit: No round has more tasks than that; None is without limit.
         say: Called with sentences for the operator.
-        clock: Seconds that only go forward; the one by which `PositionsWatch.heard` goes.
+        clock: Seconds that only go forward; the one by which `ControlFollower.heard` goes.
 
     Attributes:
         wanted: The tasks that the running round would have if Spark had a slot for each.
@@ -54,7 +54,7 @@ class SlotWatch:
         self._place = place
         self._limit = limit
         self._say = say
-        self._sayings = Sayings(say)
+        self._sayings = NoticeDeduplicator(say)
         self._free = FreeSlot(spark)
         self._capacity: int | None = None
         self._most_seen = 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import UsageError
 from mmtool.events import Event, Notice, flow_fields, flow_notice
 from mmtool.plan.words import few
-from mmtool.replication.driver.notices import Sayings
+from mmtool.replication.driver.notices import NoticeDeduplicator
 from mmtool.translation.names import RenamePolicy
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _AGAIN_SECONDS = 15.0
 
 
 @dataclass(slots=True)
-class TopicsLook:
+class TopicRefresher:
     """Looks for topics and partitions of every flow, as often as its settings want it.
 
     Attributes:
@@ -36,10 +36,10 @@ class TopicsLook:
     _at: float = 0.0
     _asked: bool = False
     _unplanned: set[str] = field(default_factory=set)
-    _sayings: Sayings = field(init=False)
+    _sayings: NoticeDeduplicator = field(init=False)
 
     def __post_init__(self) -> None:
-        self._sayings = Sayings(self.say)
+        self._sayings = NoticeDeduplicator(self.say)
 
     @property
     def is_due(self) -> bool:

@@ -12,7 +12,7 @@ from mmtool.kafka.wire.scan import log_bounds, read_range
 from mmtool.plan.flow.moves import Action, FlowRow
 from mmtool.replication.flow_state.record_prints import RecordPrints
 from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState
-from mmtool.translation.derive import AmbiguousError, Told, derive, gaps_between, next_record
+from mmtool.translation.derive import AmbiguousError, KnownOffsets, derive, gaps_between, next_record
 from mmtool.translation.recorder import OPEN_RUNS, MapRecorder
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
@@ -78,7 +78,7 @@ async def derive_partition(
     before: int | None,
     ours: Collection[int],
     origins: Origins | None,
-    told: Told,
+    told: KnownOffsets,
 ) -> Derived:
     """What both logs tell of one partition.
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class PausedTopics:
     """How the flow's topics stand after the word.
 
     Attributes:
@@ -43,7 +43,7 @@ class Held:
     words: tuple[PauseRecord, ...]
 
 
-def pause(flow: FlowNow, reason: str) -> Held:
+def pause(flow: FlowNow, reason: str) -> PausedTopics:
     """Holds the topics of ``flow``: those that it was narrowed to, else all of it, those of the future included.
 
     Raises:
@@ -63,7 +63,7 @@ def pause(flow: FlowNow, reason: str) -> Held:
     return _say(flow, control, words, Action.PAUSE)
 
 
-def resume(flow: FlowNow) -> Held:
+def resume(flow: FlowNow) -> PausedTopics:
     """Lets the topics of ``flow`` go on; all that is paused when it was not narrowed.
 
     Raises:
@@ -85,7 +85,7 @@ def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def _say(flow: FlowNow, control: ControlView, words: Sequence[PauseRecord], action: Action) -> Held:
+def _say(flow: FlowNow, control: ControlView, words: Sequence[PauseRecord], action: Action) -> PausedTopics:
     if words:
         run_loop(_write(flow, words))
     before = control.pauses
@@ -97,7 +97,7 @@ def _say(flow: FlowNow, control: ControlView, words: Sequence[PauseRecord], acti
         for _, topic in sorted(flow.topics.items())
         for number in range(topic.partitions)
     ]
-    return Held(rows, tuple(words))
+    return PausedTopics(rows, tuple(words))
 
 
 async def _write(flow: FlowNow, words: Sequence[PauseRecord]) -> None:

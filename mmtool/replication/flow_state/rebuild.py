@@ -41,7 +41,7 @@ from mmtool.runtime.operator_name import operator
 from mmtool.runtime.threads import in_thread, run_loop
 from mmtool.translation.block_codec import encode_block, encode_key
 from mmtool.translation.blocks import MirroredPartition, WriterState
-from mmtool.translation.derive import NOTHING_TOLD, Told
+from mmtool.translation.derive import NOTHING_TOLD, KnownOffsets
 from mmtool.translation.types import TopicId, TopicPartition
 
 if TYPE_CHECKING:
@@ -231,9 +231,11 @@ def _partitions(
     }
 
 
-def _told(position: PositionRecord | None) -> Told:
+def _told(position: PositionRecord | None) -> KnownOffsets:
     return (
-        NOTHING_TOLD if position is None else Told(position.upstream_position, position.downstream_position)
+        NOTHING_TOLD
+        if position is None
+        else KnownOffsets(position.upstream_position, position.downstream_position)
     )
 
 

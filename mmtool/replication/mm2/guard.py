@@ -21,7 +21,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.replication.driver.context import connect
-from mmtool.replication.driver.notices import Sayings
+from mmtool.replication.driver.notices import NoticeDeduplicator
 from mmtool.runtime.threads import run_loop
 from mmtool.translation.mm2_records import (
     Heartbeat,
@@ -112,7 +112,7 @@ class MirrorMakerGuard:
         """Waits for as long as MM2 runs the flow; ``say`` is told what shows that it does."""
         if not writes_same_topics(self.flow.settings):
             return
-        sayings, last_written, silent_since = Sayings(say), None, time.monotonic()
+        sayings, last_written, silent_since = NoticeDeduplicator(say), None, time.monotonic()
         seen = False
         while (sign := await self._look_again(sayings)) is not None:
             seen = True
@@ -138,7 +138,7 @@ class MirrorMakerGuard:
         left = any(group.state == "Empty" for group in groups)
         return Sign(f"it wrote to {' and '.join(where)} in the last {RECENT_SECONDS:g} s", offsets, left)
 
-    async def _look_again(self, sayings: Sayings) -> Sign | None:
+    async def _look_again(self, sayings: NoticeDeduplicator) -> Sign | None:
         """The same while waiting: a cluster that is away says nothing of MM2."""
         while True:
             try:

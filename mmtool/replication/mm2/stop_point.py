@@ -26,7 +26,9 @@ class ContradictionError(Exception):
     """The records that a sync says are the same are not; the message names both."""
 
 
-async def proven_end(flow: FlowContext, about: MirroredPartition, traces: Traces) -> UpstreamOffset | Unknown:
+async def mm2_stop_point(
+    flow: FlowContext, about: MirroredPartition, traces: Traces
+) -> UpstreamOffset | Unknown:
     """Behind the source record that is the target's last one; UNKNOWN where the records themselves do not tell.
 
     Compared is everything from the last sync on, its own record included; or, where that tells nothing, whether the

@@ -21,7 +21,7 @@ from mmtool.plan.flow.take_over import Cut, Traces, cut_of
 from mmtool.plan.records.identity import shard_of
 from mmtool.plan.words import counted, few
 from mmtool.replication.mm2.guard import MirrorMakerGuard
-from mmtool.replication.mm2.stop_point import ContradictionError, proven_end
+from mmtool.replication.mm2.stop_point import ContradictionError, mm2_stop_point
 from mmtool.replication.pump.state_writer import store_blocks
 from mmtool.replication.topics.start_offsets import partition_of
 from mmtool.runtime.threads import in_thread
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from mmtool.replication.driver.context import FlowContext
-    from mmtool.replication.ownership.owned_state import Standing
+    from mmtool.replication.ownership.owned_state import OwnedState
     from mmtool.replication.topics.mirror import MirroredTopic
     from mmtool.translation.blocks import Block, MirrorStart
     from mmtool.translation.mm2_records import OffsetSync
@@ -50,7 +50,7 @@ _NAMED = 10
 
 
 @dataclass(slots=True)
-class Predecessor:
+class Mm2Takeover:
     """What MM2 has to do with a flow when this process starts to run it.
 
     Attributes:
@@ -121,7 +121,7 @@ class Predecessor:
         self._say_what_follows(found, len(unknown) - len(found))
         return {up: cut.start for up, cut in found.items()}
 
-    async def record(self, standing: Standing, begun: Begun, shards: int) -> Begun:
+    async def record(self, standing: OwnedState, begun: Begun, shards: int) -> Begun:
         """Puts the cuts of a start on record at once, before the first round; what else begins is given back.
 
         Whatever happens to this process then, nothing that MM2 copied is copied again.
@@ -165,7 +165,9 @@ class Predecessor:
         async def one(up: TopicPartition, of: Traces) -> Cut | None:
             async with limit:
                 try:
-                    return cut_of(of, await proven_end(self.flow, partition_of(self.flow, *written[up]), of))
+                    return cut_of(
+                        of, await mm2_stop_point(self.flow, partition_of(self.flow, *written[up]), of)
+                    )
                 except ContradictionError as error:
                     wrong[up] = str(error)
                     return None

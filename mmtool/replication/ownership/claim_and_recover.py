@@ -22,7 +22,7 @@ from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.records.documents import ShardRecord
 from mmtool.plan.records.identity import PRODUCERS_TOPIC, runs_partition_of, shard_of
 from mmtool.replication.ownership.internal_topics import producer_record, write_documents
-from mmtool.replication.ownership.owned_state import Standing
+from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.pump.truncation import target_cut
 from mmtool.replication.recovery.recover_shards import ask_unbooked, resume_all
 from mmtool.replication.spark.assignment import ShardAssignment
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from mmtool.translation.blocks import Block
 
 
-async def establish(
+async def claim_and_recover(
     flow: FlowContext, shards: Collection[int], in_doubt: Collection[int], count: int, owner: str
-) -> Standing:
+) -> OwnedState:
     """Claims ``shards``, fencing and resuming those ``in_doubt``.
 
     Args:
@@ -71,7 +71,7 @@ async def establish(
             break
         fenced, claims = begun, await take_shards(flow.target, ids, begun)
     ours = await _register(flow, claims)
-    standing = Standing(_assignments(claims), blocks)
+    standing = OwnedState(_assignments(claims), blocks)
     if in_doubt:
         await resume_all(flow, standing, claims, ours, in_doubt, count, unbooked)
     closed = {place: block for place, block in blocks.items() if shard_of(*place, count) not in in_doubt}

@@ -17,7 +17,7 @@ Place = tuple["TopicId", int]
 
 
 @dataclass(slots=True)
-class Standing:
+class OwnedState:
     """What an owner holds of a flow: its claims, and where each partition that it ever mirrored stands.
 
     Attributes:

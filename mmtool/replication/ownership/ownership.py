@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, OwnedElsewhereError
 from mmtool.events import Event, Notice, flow_fields
 from mmtool.kafka.clients import CLIENT_ID
-from mmtool.kafka.groups.lease import Seat, not_let_in, seat_holder
+from mmtool.kafka.groups.lease import GroupLease, not_let_in, seat_holder
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan.failover.lease_wait import NOBODY_WAITS_SECONDS, SeatWait, waits
+from mmtool.plan.failover.lease_wait import NOBODY_WAITS_SECONDS, LeaseWait, waits
 from mmtool.plan.records.identity import owner_client
 from mmtool.runtime.threads import in_thread
 from mmtool.runtime.timeouts import came_within
@@ -48,7 +48,7 @@ class Ownership:
         self._identity = identity = flow.identity
         self._loop = asyncio.get_running_loop()
         self._client = _client_id()  # once: a host may get another name while its seat has this one
-        self._seat = Seat(
+        self._seat = GroupLease(
             flow.settings.target,
             identity.ownership_group,
             identity.control_topic,
@@ -61,7 +61,7 @@ class Ownership:
         self._is_left = False
 
     async def acquire(self, *, standby: bool, say: Callable[[str], None]) -> None:
-        """Joins, and waits until this process owns the flow, as long as `SeatWait` says, or for ever as a standby.
+        """Joins, and waits until this process owns the flow, as long as `LeaseWait` says, or for ever as a standby.
 
         ``say`` is told whom it waits for, once it has to wait.
 
@@ -69,7 +69,7 @@ class Ownership:
             OwnedElsewhereError: a live member holds it; the message names it.
             UnreachableError, NotAuthorisedError: the group cannot be joined.
         """
-        waiting = SeatWait(self._loop.time())
+        waiting = LeaseWait(self._loop.time())
         # before our own joining hides it for some seconds
         waiting.saw(await self._holder(), waiting.began)
         self._seat.start()
@@ -102,7 +102,7 @@ class Ownership:
             OwnedElsewhereError: it is somebody else's now.
             UnreachableError: the cluster does not say whose it is.
         """
-        waiting = SeatWait(self._loop.time())
+        waiting = LeaseWait(self._loop.time())
         self._seat.start()
         while not await self._held_by(waiting, self._other):
             if waiting.holder is not None:
@@ -128,7 +128,7 @@ class Ownership:
                 if await self._other() is not None:
                     return
 
-    async def _held_by(self, waiting: SeatWait, holder: Callable[[], Awaitable[FlowMember | None]]) -> bool:
+    async def _held_by(self, waiting: LeaseWait, holder: Callable[[], Awaitable[FlowMember | None]]) -> bool:
         """Whether the seat is ours before the wait is over, given who has it meanwhile."""
         while True:
             with suppress(TimeoutError):

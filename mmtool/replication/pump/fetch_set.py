@@ -19,7 +19,7 @@ LEAST_FETCH = 64 << 10
 _PARTITION_BYTES = 1 << 20
 
 
-class Followed:
+class FetchSet:
     """Mirrors that are read over one connection.
 
     Whoever changes a mirror's position or room says so with `touch`; nothing here looks at all of them for one.

@@ -31,7 +31,7 @@ had it.
 """
 
 
-def refusal(sent: Sent, answer: ProducedPartition, topic: str) -> str:
+def refusal(sent: InFlightBatch, answer: ProducedPartition, topic: str) -> str:
     """What is said of a batch that ``topic`` of the target does not take, and what helps where that is known."""
     if answer.error_code in DENIED:
         return f"WRITE on target topic {topic} {GRANT_IT}"
@@ -45,7 +45,7 @@ def refusal(sent: Sent, answer: ProducedPartition, topic: str) -> str:
     )
 
 
-class Fate(Enum):
+class BatchState(Enum):
     """What became of one produce request."""
 
     PENDING = auto()
@@ -54,7 +54,7 @@ class Fate(Enum):
     AGAIN = auto()  # missing, and every other answer is in: may be sent again
 
 
-class Sent:
+class InFlightBatch:
     """A batch with its sequence, from the first try until the target acknowledged it."""
 
     __slots__ = ("base_offset", "batch", "fate", "sequence", "unsure")
@@ -62,7 +62,7 @@ class Sent:
     def __init__(self, batch: ReadyBatch, sequence: int) -> None:
         self.batch = batch
         self.sequence = sequence
-        self.fate = Fate.PENDING
+        self.fate = BatchState.PENDING
         self.unsure = False  # whether it may be on the target without our knowing
         self.base_offset = DownstreamOffset(0)
 

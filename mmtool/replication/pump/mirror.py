@@ -12,7 +12,13 @@ from mmtool.plan.records.documents import State
 from mmtool.replication.pump.batch_prep import DeadLetter, Unsent, judge, prepared, shrunk, why
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.gaps import Gaps
-from mmtool.replication.pump.in_flight import NOBODY_KNOWS, PERHAPS_APPENDED, Fate, Sent, refusal
+from mmtool.replication.pump.in_flight import (
+    NOBODY_KNOWS,
+    PERHAPS_APPENDED,
+    BatchState,
+    InFlightBatch,
+    refusal,
+)
 from mmtool.replication.pump.leader_epochs import LeaderEpochs
 from mmtool.replication.pump.truncation import source_cut, target_cut
 from mmtool.translation.blocks import SeenOffset, WriterState
@@ -70,7 +76,7 @@ class PartitionMirror:
         self._round_trips = round_trips
         self.syncs, self.shard = syncs, shard
         self._unsent: Unsent = Unsent()
-        self._in_flight: deque[Sent] = deque()
+        self._in_flight: deque[InFlightBatch] = deque()
         self.open_block = assignment.block
         self.sequence = assignment.next_sequence
         self._recorder = MapRecorder(assignment.block, changed=not assignment.stored, max_runs=OPEN_RUNS)
@@ -88,7 +94,7 @@ class PartitionMirror:
         self.latencies = LatencyCounter(Latency(assignment.tally.latency, assignment.tally.latency_ms))
         self.source_end = self.log_start = self.high_watermark = 0
         self.behind_since_ms, self.at_end_ms = 0, assignment.at_end_ms
-        self._remembered, self._offered_ms, self._renumbered = False, 0, set[Sent]()
+        self._remembered, self._offered_ms, self._renumbered = False, 0, set[InFlightBatch]()
         self.then_halt = ""  # once all that came before it is on the target
         self._heard, self._read_committed = False, read_committed
 
@@ -198,10 +204,10 @@ class PartitionMirror:
     def sendable(self) -> bool:
         """Whether ``next_to_send`` has something to give."""
         fates = [sent.fate for sent in self._in_flight]
-        if self.state == State.HALTED or Fate.MISSING in fates:
+        if self.state == State.HALTED or BatchState.MISSING in fates:
             return False
         limit = IN_FLIGHT if self._remembered else 1
-        return Fate.AGAIN in fates or (self._unsent.goes and len(fates) < limit)
+        return BatchState.AGAIN in fates or (self._unsent.goes and len(fates) < limit)
 
     @property
     def letter(self) -> DeadLetter | None:
@@ -248,32 +254,32 @@ class PartitionMirror:
     @property
     def settled(self) -> bool:
         """What the target holds is known: it may have refused batches, or put them off, but none without an answer."""
-        unknown = (sent for sent in self._in_flight if sent.fate is Fate.PENDING or sent.unsure)
+        unknown = (sent for sent in self._in_flight if sent.fate is BatchState.PENDING or sent.unsure)
         return not self._renumbered and next(unknown, None) is None
 
-    def next_to_send(self) -> Sent:
+    def next_to_send(self) -> InFlightBatch:
         """The next batch, stamped. Only when ``sendable``."""
-        again = next((sent for sent in self._in_flight if sent.fate is Fate.AGAIN), None)
+        again = next((sent for sent in self._in_flight if sent.fate is BatchState.AGAIN), None)
         if again is not None:
-            again.fate = Fate.PENDING
+            again.fate = BatchState.PENDING
             return again
         batch = self._unsent.popleft()
-        sent = Sent(batch, self.sequence)
+        sent = InFlightBatch(batch, self.sequence)
         self.sequence = sent.next_sequence
         batch.stamp(self.shard.producer_id, self.shard.epoch, sent.sequence)
         self._in_flight.append(sent)
         return sent
 
-    def lost(self, sent: Sent) -> None:
+    def lost(self, sent: InFlightBatch) -> None:
         """No answer came: the batch may or may not be on the target. Raises InDoubtError: by its old number."""
         if sent in self._renumbered:
             raise InDoubtError(f"{self.name}: no answer for a sequence number that other records would reuse")
         if sent not in self._in_flight:
             return  # numbered anew meanwhile, because one before it was refused
-        sent.fate, sent.unsure = Fate.MISSING, True
+        sent.fate, sent.unsure = BatchState.MISSING, True
         self._settle()
 
-    def answered(self, sent: Sent, answer: ProducedPartition) -> None:
+    def answered(self, sent: InFlightBatch, answer: ProducedPartition) -> None:
         """The target's word on one batch.
 
         Raises:
@@ -292,24 +298,24 @@ class PartitionMirror:
             )
         sent.unsure |= code in PERHAPS_APPENDED
         if code == Code.NONE:
-            sent.fate, sent.unsure = Fate.APPENDED, False
+            sent.fate, sent.unsure = BatchState.APPENDED, False
             sent.base_offset = DownstreamOffset(answer.base_offset)
         elif code in FENCED:
             raise FencedError(f"shard {self.shard.shard}: {name_of(code)}")
         elif code in NOBODY_KNOWS or (code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER and is_oldest):
             raise InDoubtError(f"{self.name}: {name_of(code)}")
         elif code in RETRIABLE or code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            sent.fate = Fate.MISSING
+            sent.fate = BatchState.MISSING
         elif too_large:
             self._shrink(sent)
         else:
-            sent.fate = Fate.MISSING
+            sent.fate = BatchState.MISSING
             self.halt(refusal(sent, answer, self.assignment.target_topic))
         self._settle()
 
-    def _shrink(self, sent: Sent) -> None:
+    def _shrink(self, sent: InFlightBatch) -> None:
         """The target's limit is lower than it said: the batch goes again in pieces, under the same numbers."""
-        sent.fate = Fate.MISSING
+        sent.fate = BatchState.MISSING
         try:
             pieces = shrunk(sent.batch, self.assignment.max_batch_bytes, dead_letters=self._with_letters)
         except BatchError as error:
@@ -318,7 +324,7 @@ class PartitionMirror:
         # nothing behind a refused batch was appended, so the pieces and all behind them are numbered anew
         while (last := self._in_flight.pop()) is not sent:
             self._unsent.appendleft(last.batch)
-            if last.fate is Fate.PENDING:
+            if last.fate is BatchState.PENDING:
                 self._renumbered.add(last)  # a letter among the pieces takes no number: others get theirs
         self._unsent.extendleft(reversed(pieces))
         self.held_bytes += sum(piece.size for piece in pieces) - sent.batch.size
@@ -326,17 +332,17 @@ class PartitionMirror:
 
     def _settle(self) -> None:
         """Books what is acknowledged, in order; once every answer is in, what is missing may go again."""
-        while not self.for_good and self._in_flight and self._in_flight[0].fate is Fate.APPENDED:
+        while not self.for_good and self._in_flight and self._in_flight[0].fate is BatchState.APPENDED:
             self._book(self._in_flight[0])
         if self.then_halt and not self._unsent and not self._in_flight and self.state != State.HALTED:
             self.halt(self.then_halt)
         fates = [sent.fate for sent in self._in_flight]
-        if Fate.MISSING in fates and Fate.PENDING not in fates:
+        if BatchState.MISSING in fates and BatchState.PENDING not in fates:
             for sent in self._in_flight:
-                if sent.fate is Fate.MISSING:
-                    sent.fate = Fate.AGAIN
+                if sent.fate is BatchState.MISSING:
+                    sent.fate = BatchState.AGAIN
 
-    def _book(self, sent: Sent) -> None:
+    def _book(self, sent: InFlightBatch) -> None:
         batch, downstream = sent.batch, sent.base_offset
         writer = WriterState(self.shard.producer_id, self.shard.epoch, sent.next_sequence)
         try:

@@ -34,7 +34,7 @@ class _Held:
     said: bool = False
 
 
-class HeldBack:
+class OpenTransactionWatch:
     """Watches the committed ends of what one reader reads.
 
     A. What is said of a partition is taken back when its committed end moves.

@@ -13,7 +13,7 @@ SILENT_SECONDS = 10.0
 """Who owes an answer for that long is worth a word."""
 
 
-class Unanswered(Generic[W]):
+class PendingReplies(Generic[W]):
     """Of whoever was asked, the first of the questions that were asked in vain; times in seconds, by one clock."""
 
     def __init__(self) -> None:

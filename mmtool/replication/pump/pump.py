@@ -21,7 +21,7 @@ from mmtool.replication.pump.pending_replies import SILENT_SECONDS
 from mmtool.replication.pump.reader import SourceReader
 from mmtool.replication.pump.report import rows_of
 from mmtool.replication.pump.round_trips import RoundTrips
-from mmtool.replication.pump.state_writer import PositionsBook, RunsBook
+from mmtool.replication.pump.state_writer import OffsetRunWriter, PositionWriter
 from mmtool.replication.pump.syncs import SyncBook
 from mmtool.replication.pump.writer import TargetWriter
 from mmtool.replication.recovery.state_loss import until_gone
@@ -110,9 +110,9 @@ class FlowPump:
         self._woke_at = float("-inf")
         self._budget = budget
         self._patience = patience
-        self.runs = RunsBook(self.target, flow, self.mirrors)
+        self.runs = OffsetRunWriter(self.target, flow, self.mirrors)
         self.pace = Pace(flow, task)
-        self.positions = PositionsBook(self.target, flow, self.mirrors, self.pace)
+        self.positions = PositionWriter(self.target, flow, self.mirrors, self.pace)
         every = 0.0 if settings.keeps_names else _FOREIGN_SECONDS
         self.ends = TargetEnds(self.target, self.mirrors, every, self._freed)
         at_source = settings.offset_syncs_location == "source"

@@ -16,9 +16,9 @@ from mmtool.plan.records.documents import State
 from mmtool.plan.records.identity import PRODUCERS_TOPIC
 from mmtool.plan.topics.retention import deleted_unmirrored
 from mmtool.replication.driver.halt_retry import GRANT_IT
-from mmtool.replication.pump.fetch_set import FETCH_BYTES, LEAST_FETCH, Followed
-from mmtool.replication.pump.open_transactions import HeldBack
-from mmtool.replication.pump.pending_replies import Unanswered
+from mmtool.replication.pump.fetch_set import FETCH_BYTES, LEAST_FETCH, FetchSet
+from mmtool.replication.pump.open_transactions import OpenTransactionWatch
+from mmtool.replication.pump.pending_replies import PendingReplies
 from mmtool.replication.topics.presence import Presence, TopicWatch
 from mmtool.runtime.timeouts import came_within
 from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -83,10 +83,10 @@ class SourceReader:
         }
         self._hold_limit = max(1 << 20, min(FETCH_BYTES, budget.limit // max(len(self._mirrors), 1)))
         self._share = budget.limit // (4 * max(len(self._mirrors), 1))
-        self._followed: dict[Connection, Followed] = {}
+        self._followed: dict[Connection, FetchSet] = {}
         self._watch = TopicWatch()
-        self._held = HeldBack(cluster)
-        self._unanswered: Unanswered[Connection] = Unanswered()
+        self._held = OpenTransactionWatch(cluster)
+        self._unanswered: PendingReplies[Connection] = PendingReplies()
         self._room = asyncio.Event()
         self._stale = True
         self._unled: list[PartitionMirror] = []
@@ -168,7 +168,7 @@ class SourceReader:
                 of_node[node] += 1
         for connection, mirrors in by_connection.items():
             if connection not in self._followed:
-                self._followed[connection] = Followed(self._hold_limit, self._share)
+                self._followed[connection] = FetchSet(self._hold_limit, self._share)
             self._followed[connection].follow(mirrors)
 
     def _halt(self, mirror: PartitionMirror, reason: str) -> None:
@@ -200,7 +200,7 @@ class SourceReader:
                 continue
             await self._fetch(connection, followed)
 
-    async def _fetch(self, connection: Connection, followed: Followed) -> None:
+    async def _fetch(self, connection: Connection, followed: FetchSet) -> None:
         scarce = self._budget.becomes_scarce()
         room = min(self._budget.free, followed.least_wanted) if scarce else self._budget.plenty
         reserved = self._pace.at_most(max(min(FETCH_BYTES, room), LEAST_FETCH))
@@ -247,7 +247,7 @@ class SourceReader:
                 if place in self._by_place and not origins.knows(ids):
                     self._halt_behind(self._by_place[place], why)
 
-    async def _take(self, answer: FetchAnswer, followed: Followed) -> None:
+    async def _take(self, answer: FetchAnswer, followed: FetchSet) -> None:
         now_ms = int(time.time() * 1000)
         failed = False
         outside: list[PartitionMirror] = []

@@ -37,7 +37,7 @@ _PATIENCE_SECONDS = 45.0
 connection for minutes the next one is heard."""
 
 
-class RunsBook:
+class OffsetRunWriter:
     """Stores the blocks of one flow's partitions on its offset-runs topic.
 
     Each shard's blocks are written under the shard's own claim, so an owner that was replaced can no more
@@ -148,7 +148,7 @@ async def _append_runs(
     return shard
 
 
-class PositionsBook:
+class PositionWriter:
     """Writes where each partition stands into the control topic, for progress, status, lag and the throttle."""
 
     def __init__(

@@ -11,7 +11,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 from mmtool.plan.topics.facts import BEGIN_AGAIN
-from mmtool.replication.pump.pending_replies import Unanswered
+from mmtool.replication.pump.pending_replies import PendingReplies
 from mmtool.replication.topics.presence import TopicWatch
 from mmtool.translation.known import UNKNOWN
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.produce import ProducedPartition
-    from mmtool.replication.pump.in_flight import Sent
+    from mmtool.replication.pump.in_flight import InFlightBatch
     from mmtool.replication.pump.mirror import PartitionMirror
     from mmtool.replication.pump.quotas import Quotas
     from mmtool.replication.pump.round_trips import RoundTrips
@@ -60,7 +60,7 @@ class TargetWriter:
         self._quotas = quotas
         self._queues: dict[int, deque[PartitionMirror]] = defaultdict(deque)
         self._outstanding: dict[int, int] = defaultdict(int)
-        self._unanswered: Unanswered[int] = Unanswered()
+        self._unanswered: PendingReplies[int] = PendingReplies()
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: set[PartitionMirror] = set()
         self._refresh: asyncio.Task[None] | None = None
@@ -105,9 +105,9 @@ class TargetWriter:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def _load(self, node: int, queue: deque[PartitionMirror]) -> list[tuple[PartitionMirror, Sent]]:
+    def _load(self, node: int, queue: deque[PartitionMirror]) -> list[tuple[PartitionMirror, InFlightBatch]]:
         """One batch of each waiting mirror, up to the request's size; those with more go to the back."""
-        load: list[tuple[PartitionMirror, Sent]] = []
+        load: list[tuple[PartitionMirror, InFlightBatch]] = []
         size = 0
         for _ in range(len(queue)):
             if size >= _REQUEST_BYTES:
@@ -128,7 +128,7 @@ class TargetWriter:
                 queue.append(mirror)
         return load
 
-    async def _send(self, node: int, load: list[tuple[PartitionMirror, Sent]]) -> None:
+    async def _send(self, node: int, load: list[tuple[PartitionMirror, InFlightBatch]]) -> None:
         load.sort(key=lambda item: item[0].assignment.target_topic)
         request = ProduceRequest([_stamped(mirror, sent) for mirror, sent in load], _BROKER_TIMEOUT_MS)
         began = time.monotonic()
@@ -164,7 +164,7 @@ class TargetWriter:
             self._failed(error)
 
     def _settle(
-        self, load: list[tuple[PartitionMirror, Sent]], answers: list[ProducedPartition] | None
+        self, load: list[tuple[PartitionMirror, InFlightBatch]], answers: list[ProducedPartition] | None
     ) -> None:
         if answers is None:
             for mirror, sent in load:
@@ -248,6 +248,6 @@ class TargetWriter:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def _stamped(mirror: PartitionMirror, sent: Sent) -> ProducePartition:
+def _stamped(mirror: PartitionMirror, sent: InFlightBatch) -> ProducePartition:
     a = mirror.assignment
     return ProducePartition(a.target_topic, a.target_topic_id, a.partition, sent.batch.payload)

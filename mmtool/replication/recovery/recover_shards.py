@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from mmtool.kafka.state.claims import Claim
     from mmtool.replication.driver.context import FlowContext
-    from mmtool.replication.ownership.owned_state import Place, Standing
+    from mmtool.replication.ownership.owned_state import OwnedState, Place
     from mmtool.replication.recovery.recover_partition import Resumed
     from mmtool.translation.blocks import Block
     from mmtool.translation.known import Unknown
@@ -58,7 +58,7 @@ async def ask_unbooked(flow: FlowContext, blocks: Collection[Block]) -> dict[Top
 
 async def resume_all(
     flow: FlowContext,
-    standing: Standing,
+    standing: OwnedState,
     claims: Mapping[int, Claim],
     ours: Container[int],
     in_doubt: Collection[int],

@@ -17,7 +17,7 @@ from mmtool.kafka.state.state_log import read_control
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication.control.control_follower import tally_of_all
 from mmtool.replication.driver.context import connect
-from mmtool.replication.ownership.claim_and_recover import establish
+from mmtool.replication.ownership.claim_and_recover import claim_and_recover
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.pump import FlowPump, RoundEnd
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mmtool.plan.records.documents import PositionRecord
-    from mmtool.replication.ownership.owned_state import Standing
+    from mmtool.replication.ownership.owned_state import OwnedState
     from mmtool.replication.pump.report import ReportRow
     from mmtool.replication.spark.assignment import FlowAssignment, PartitionAssignment, TaskAssignment
 
@@ -138,7 +138,7 @@ async def _take_again(flow: FlowAssignment) -> FlowAssignment:
     context.shows_register = flow.shows_register
     try:
         shards = {shard.shard for shard in flow.shards}
-        standing = await establish(context, shards, shards, flow.shard_count, flow.owner)
+        standing = await claim_and_recover(context, shards, shards, flow.shard_count, flow.owner)
         if standing.later:  # who may take it up again is the driver
             raise UnreachableError("; ".join(sorted(standing.halted[place] for place in standing.later)))
     finally:
@@ -154,7 +154,7 @@ async def _take_again(flow: FlowAssignment) -> FlowAssignment:
 
 def _standing_now(
     partition: PartitionAssignment,
-    standing: Standing,
+    standing: OwnedState,
     positions: Mapping[tuple[str, int], PositionRecord],
     owner: str,
 ) -> PartitionAssignment:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.state.state_log import read_blocks
 from mmtool.plan.records.documents import position_key
 from mmtool.plan.records.identity import shard_of
-from mmtool.plan.topics.disappearance import Stored, last_of_each
+from mmtool.plan.topics.disappearance import StoredPartition, last_of_each
 from mmtool.plan.topics.facts import not_the_same, source_deleted
 from mmtool.replication.ownership.internal_topics import write_documents
 from mmtool.replication.pump.state_writer import store_blocks
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from mmtool.plan.records.documents import PositionRecord
     from mmtool.replication.driver.context import FlowContext
-    from mmtool.replication.ownership.owned_state import Place, Standing
+    from mmtool.replication.ownership.owned_state import OwnedState, Place
     from mmtool.replication.topics.mirror_topics import TopicsView
     from mmtool.translation.blocks import Block, BlockKey, MirroredPartition
 
@@ -68,7 +68,7 @@ def refuse_unfinished(
     """
     missing: Counter[str] = Counter()
     of_deleted = {place: block for place, block in blocks.items() if block.about.source_topic in view.deleted}
-    last = last_of_each(Stored(block, position(place)) for place, block in of_deleted.items())
+    last = last_of_each(StoredPartition(block, position(place)) for place, block in of_deleted.items())
     places = {block.about.upstream: place for place, block in of_deleted.items() if place in goal}
     for place, one in last.items():
         end = goal[places[place]] if place in places else 0
@@ -79,7 +79,7 @@ def refuse_unfinished(
 
 
 async def forget_deleted(
-    flow: FlowContext, standing: Standing, count: int, kept: Container[str]
+    flow: FlowContext, standing: OwnedState, count: int, kept: Container[str]
 ) -> list[str]:
     """Strikes out the books of every mirror whose target topic is gone.
 
@@ -105,7 +105,7 @@ async def forget_deleted(
     return sorted({about[place].target_topic for place in gone})
 
 
-async def _strike_out(flow: FlowContext, standing: Standing, places: Collection[Place], count: int) -> None:
+async def _strike_out(flow: FlowContext, standing: OwnedState, places: Collection[Place], count: int) -> None:
     keys: dict[int, list[BlockKey]] = defaultdict(list)
     for key in await in_thread(read_blocks, flow.settings.target, flow.identity):
         if (key.topic_id, key.partition) in places:

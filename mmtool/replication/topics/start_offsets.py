@@ -49,7 +49,7 @@ class FirstSizes:
         return {TopicPartition(t.name, p) for t, p in unknown if p >= self._sizes[t.topic_id]}
 
 
-class Led:
+class LeaderCheck:
     """Which partitions can begin now: nobody can tell where a log begins or ends that has no leader.
 
     Args:

@@ -19,10 +19,10 @@ from kit.lookups import groups_of
 from kit.processes import Answer
 from kit.replicating import Bench
 from kit.scenario_ends import differences, operation_of, standing_differences
-from kit.scenarios import SIDES, Scenario, Standing, read_scenario
+from kit.scenarios import SIDES, Scenario, SceneState, read_scenario
 from mmtool.config import load_settings
 from mmtool.failover.operation.records import recorded
-from mmtool.kafka.mm2.topics import KafkaSynced
+from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.kafka.state.journal import KafkaJournal
 from mmtool.kafka.state.state_log import read_control
 from mmtool.lab.load import Load, produce
@@ -91,7 +91,7 @@ class BrokerStage:
             said: end_offsets(self.bootstrap("target"), f"source.{said.place.topic}").get(0)
             for said in self.said.partitions
         }
-        held = KafkaSynced(self.bench.flow(self.properties()), target_only=True).checkpoints().checkpoints
+        held = Mm2Topics(self.bench.flow(self.properties()), target_only=True).checkpoints().checkpoints
         told = {
             g.name: {at: tuple(t.pair[:2]) for at, t in held.get(g.name, {}).items()}
             for g in self.said.groups
@@ -168,7 +168,7 @@ class BrokerStage:
         (flow,) = load_settings(self.properties(), os.environ).flows
         control = read_control(flow.target, flow_identity(*(self.bench.fleet[side] for side in SIDES)))
         known = recorded(KafkaJournal(flow.target, 1, SECONDS).entries())
-        return Standing(
+        return SceneState(
             {
                 side: {g: of for g, of in groups_of(self.bootstrap(side)).commits(self.groups).items() if of}
                 for side in SIDES

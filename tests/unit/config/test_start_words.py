@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mmtool.replication.mm2.takeover import Predecessor
+from mmtool.replication.mm2.takeover import Mm2Takeover
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from mmtool.replication.mm2.takeover import Predecessor
 def test_a_take_over_words_a_start_as_the_file_would(load, lines, worded):
     warnings = []
     flow = SimpleNamespace(settings=load(lines).flows[0])
-    predecessor = Predecessor(flow, take_over=True, warnings=warnings)
+    predecessor = Mm2Takeover(flow, take_over=True, warnings=warnings)
     predecessor._say_what_follows({}, 3)
     assert warnings == [f"A->B: MirrorMaker 2 stored no position of 3, which start at {worded}"]
     assert f"records from {worded} on are mirrored again" in predecessor._what_repeats()

@@ -8,15 +8,15 @@ from kit.clusters import FakeCluster
 from mmtool.doctor.flow_view import FlowView, Mm2Traces
 from mmtool.doctor.mirror_maker import check_checkpoints, check_filters, check_offset_lag
 from mmtool.errors import NotAuthorisedError
-from mmtool.kafka.ports import Held, Synced
+from mmtool.kafka.ports import Mm2State, StoredCheckpoints
 from mmtool.runtime.threads import Once
 from mmtool.translation.sync_map import OffsetPair, SyncMap
 from mmtool.translation.types import TopicPartition
 
 SYNC = OffsetPair(5, 5, 1_000)
 PLACE = TopicPartition("orders", 0)
-NOTHING = Mm2Traces(Synced({}, {}), Held({}, {}), {})
-TRACES = Mm2Traces(Synced({PLACE: SyncMap.of([SYNC])}, {}, {PLACE: SYNC}), Held({}, {}), {})
+NOTHING = Mm2Traces(Mm2State({}, {}), StoredCheckpoints({}, {}), {})
+TRACES = Mm2Traces(Mm2State({PLACE: SyncMap.of([SYNC])}, {}, {PLACE: SYNC}), StoredCheckpoints({}, {}), {})
 
 
 def denied():

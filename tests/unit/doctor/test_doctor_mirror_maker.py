@@ -20,7 +20,7 @@ from mmtool.doctor.mirror_maker import (
     late_groups,
     unreached,
 )
-from mmtool.kafka.ports import Held, Synced, Told
+from mmtool.kafka.ports import Mm2State, StoredCheckpoint, StoredCheckpoints
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.sync_map import OffsetPair, SyncMap
 from mmtool.translation.types import TopicPartition
@@ -36,14 +36,14 @@ def pair(upstream, downstream, ago_ms=HOUR_MS):
 
 
 def told(upstream, downstream, ago_ms=HOUR_MS, *, is_ours=False):
-    return Told(pair(upstream, downstream, ago_ms), "", is_ours)
+    return StoredCheckpoint(pair(upstream, downstream, ago_ms), "", is_ours)
 
 
 def traces(*syncs, **checkpoints):
     maps = {PLACE: known} if (known := SyncMap.of(syncs)) is not None else {}
     newest = {PLACE: syncs[-1]} if syncs else {}
     held = {group: {PLACE: one} for group, one in checkpoints.items()}
-    return Mm2Traces(Synced(maps, {}, newest), Held(held, {}), {})
+    return Mm2Traces(Mm2State(maps, {}, newest), StoredCheckpoints(held, {}), {})
 
 
 def severities(found):

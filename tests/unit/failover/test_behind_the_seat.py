@@ -16,7 +16,7 @@ from mmtool.failover.modes.release import rehearse_release, release
 from mmtool.failover.operation.journal import Both
 from mmtool.failover.operation.operation import Operation
 from mmtool.failover.operation.records import recorded
-from mmtool.failover.operation.recovery import finish_forward, rehearse_taking_back, take_back
+from mmtool.failover.operation.recovery import rehearse_taking_back, roll_forward, take_back
 from mmtool.failover.operation.states import Event, OperationState
 from mmtool.plan.failover.divergence import diverged_of
 from mmtool.plan.failover.steps import StepName
@@ -278,7 +278,7 @@ def resumed_and_gone_on(scene, name):
     rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)), operation_id=name)
     ways, log = scene.ways(rehearsal, since=since)
     if since.operation.point_of_no_return_passed:
-        assert finish_forward(since, ways, log)[0].error is None
+        assert roll_forward(since, ways, log)[0].error is None
     else:
         assert emergency.execute(rehearsal, ways, log, since=since.operation.standing).operation.error is None
     goes_on(scene)
@@ -332,7 +332,7 @@ def test_who_was_frozen_between_the_commits_of_two_groups_moves_the_second_one_n
         problems = alter(name, offsets)
         since = on_record(scene, rehearsal.plan.operation_id)
         others, log = scene.ways(rehearsal, since=since)
-        assert finish_forward(since, others, log)[0].error is None
+        assert roll_forward(since, others, log)[0].error is None
         scene.commits("zoo", "east.orders", 60, cluster=scene.target)
         journalist.clock = lambda: time.time() + 60.0
         return problems

@@ -45,7 +45,7 @@ def test_a_drill_goes_the_whole_path_beside_a_group_that_is_at_work(scene, ran):
     drilled = ran()
     assert drilled.operation.error is None
     assert [step.name for step in drilled.rehearsal.plan.steps] == list(ORDER[Mode.DRILL])
-    assert (drilled.landing.figures.rpo_records, drilled.landing.figures.reread_records) == (0, 0)
+    assert (drilled.cutover.figures.rpo_records, drilled.cutover.figures.reread_records) == (0, 0)
 
 
 def test_nothing_is_written_for_the_group_itself_and_its_shadow_is_gone_afterwards(scene, ran):

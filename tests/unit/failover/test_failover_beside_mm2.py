@@ -151,7 +151,7 @@ def test_a_drill_goes_the_same_way(scene):
     rehearsal = drill.rehearse(scene.look(), APP)
     drilled = drill.execute(rehearsal, scene, *scene.ways(rehearsal))
     assert (drilled.operation.error, drilled.lag_before) == (None, 180)
-    assert drilled.landing.figures.reread_records == 0
+    assert drilled.cutover.figures.reread_records == 0
 
 
 def test_commits_below_the_cut_of_a_take_over_are_placed_by_what_mm2_left(scene, ran):

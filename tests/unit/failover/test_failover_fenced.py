@@ -15,7 +15,7 @@ from mmtool.errors import GateError, RefusedError, UnreachableError
 from mmtool.failover.modes.planned_mode import execute, rehearse
 from mmtool.failover.modes.rehearsal import Rehearsal
 from mmtool.failover.operation.records import recorded
-from mmtool.failover.operation.recovery import finish_forward, rehearse_taking_back, take_back
+from mmtool.failover.operation.recovery import rehearse_taking_back, roll_forward, take_back
 from mmtool.failover.operation.states import Event
 from mmtool.failover.report.report import ended_row, next_steps, rehearsed_row, reverse_lines
 from mmtool.kafka.ports import Bounds
@@ -434,20 +434,20 @@ def killed_at_the_hand_over(scene):
 def finished(scene):
     one = found(scene)
     ways, log = scene.ways(on_record(scene, one), since=one)
-    return finish_forward(one, ways, log, scene.fence(since=one))
+    return roll_forward(one, ways, log, scene.fence(since=one))
 
 
 def test_finished_forward_the_fence_is_proven_where_the_source_answers(scene):
     killed_at_the_hand_over(scene)
-    operation, landing = finished(scene)
-    assert (operation.error.exit_code, landing.figures.diverged_records) == (7, 3)
+    operation, cutover = finished(scene)
+    assert (operation.error.exit_code, cutover.figures.diverged_records) == (7, 3)
 
 
 def test_who_has_been_told_what_came_behind_the_fence_can_end_the_operation(scene):
     killed_at_the_hand_over(scene)
     finished(scene)
-    operation, landing = finished(scene)
-    assert (operation.error, found(scene).state, landing.figures.diverged_records) == (None, "completed", 3)
+    operation, cutover = finished(scene)
+    assert (operation.error, found(scene).state, cutover.figures.diverged_records) == (None, "completed", 3)
 
 
 def test_finished_forward_with_the_source_away_the_groups_arrive(scene, capsys):

@@ -17,7 +17,7 @@ from mmtool.errors import UsageError
 from mmtool.failover.modes import emergency, planned_mode
 from mmtool.failover.operation.journal import Both, Journalist
 from mmtool.failover.operation.records import recorded
-from mmtool.failover.operation.recovery import finish_forward
+from mmtool.failover.operation.recovery import roll_forward
 from mmtool.failover.operation.step_hooks import after_step
 from mmtool.failover.report.report import ended_row
 from mmtool.plan.groups.facts import GroupSelection
@@ -136,7 +136,7 @@ def test_a_hook_that_fails_behind_it_is_seven_and_is_run_again_when_it_is_resume
     (tmp_path / "mended").touch()
     (found,) = recorded(done.scene.journal.entries())
     ways, journalist = done.scene.ways(done.rehearsal, since=found)
-    operation, _ = finish_forward(found, ways, journalist)
+    operation, _ = roll_forward(found, ways, journalist)
     assert (operation.error, operation.standing.state) == (None, "completed")
 
 
@@ -227,9 +227,9 @@ def test_a_list_that_no_environment_takes_is_left_to_the_row(ran, hook, tmp_path
         update={"hooks": {"drain": str(hook("env > {tmp}/env; cat > /dev/null"))}}
     )
     ways = done.scene.ways(done.rehearsal)[0]
-    landing = replace(done.ended.landing, groups=tuple(f"group-{n:040}" for n in range(5_000)))
+    cutover = replace(done.ended.cutover, groups=tuple(f"group-{n:040}" for n in range(5_000)))
     step = next(step for step in done.rehearsal.plan.steps if step.name == "drain")
-    after_step(ways.hooks, landing)(done.ended.operation, step)
+    after_step(ways.hooks, cutover)(done.ended.operation, step)
     assert "MMTOOL_GROUPS" not in (tmp_path / "env").read_text()
 
 
@@ -257,7 +257,7 @@ def test_a_crash_between_a_hook_and_its_record_runs_it_again(hook, tmp_path):
         planned_mode.execute(rehearsal, scene, replace(ways, journal=deaf), Both(deaf, Log(0)))
     (found,) = recorded(scene.journal.entries())
     ways, journalist = scene.ways(rehearsal, since=found)
-    finish_forward(found, ways, journalist)
+    roll_forward(found, ways, journalist)
     assert (tmp_path / "times").read_text().count("once more") == 2
 
 

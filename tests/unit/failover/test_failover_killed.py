@@ -17,7 +17,7 @@ from mmtool.failover.modes import emergency, failback, planned_mode
 from mmtool.failover.operation.journal import Both
 from mmtool.failover.operation.operation import Operation, StepState
 from mmtool.failover.operation.records import recorded
-from mmtool.failover.operation.recovery import finish_forward, rehearse_taking_back, take_back
+from mmtool.failover.operation.recovery import rehearse_taking_back, roll_forward, take_back
 from mmtool.failover.operation.states import Event, OperationState, can
 from mmtool.plan.failover.acl_fence import Binding
 from mmtool.plan.failover.divergence import diverged_of
@@ -169,7 +169,7 @@ def resumed(case, kill=None):
     ways, log = case.ways(rehearsal, since=one)
     log = log if kill is None else Both(log, Killing(kill))
     if one.operation.point_of_no_return_passed:
-        return finish_forward(one, ways, log, case.scene.fence(since=one))[0]
+        return roll_forward(one, ways, log, case.scene.fence(since=one))[0]
     return case.executed(rehearsal, ways, log, since=one.operation.standing).operation
 
 
@@ -470,9 +470,9 @@ def test_resumed_behind_the_point_of_no_return_it_still_tells_what_it_came_to(tm
     killed_while_writing(case)
     one = found(case)
     ways, log = case.ways(case.rehearsed(one), since=one)
-    _, landing = finish_forward(one, ways, log, case.scene.fence(since=one))
-    assert landing.figures.rpo_records == 0
-    assert landing.figures.reread_records == (10 if mode is Mode.EMERGENCY else 0)
+    _, cutover = roll_forward(one, ways, log, case.scene.fence(since=one))
+    assert cutover.figures.rpo_records == 0
+    assert cutover.figures.reread_records == (10 if mode is Mode.EMERGENCY else 0)
 
 
 def test_the_time_to_recover_counts_from_when_the_operation_began_and_not_from_the_resume(tmp_path, mode):
@@ -480,8 +480,8 @@ def test_the_time_to_recover_counts_from_when_the_operation_began_and_not_from_t
     killed_while_writing(case)
     one = replace(found(case), began_ms=int(time.time() * 1000) - 90_000)
     ways, log = case.ways(case.rehearsed(one), since=one)
-    _, landing = finish_forward(one, ways, log, case.scene.fence(since=one))
-    assert 90 <= landing.figures.rto_seconds < 95
+    _, cutover = roll_forward(one, ways, log, case.scene.fence(since=one))
+    assert 90 <= cutover.figures.rto_seconds < 95
 
 
 @pytest.fixture(params=[SALVAGED, REPLAYED])

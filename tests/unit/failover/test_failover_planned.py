@@ -178,7 +178,7 @@ def test_a_drain_that_takes_too_long_leaves_everything_as_it_was(scene, ran):
 
 def test_a_drain_that_ended_short_is_not_believed(scene, ran):
     ended = ran(lambda *_: None)
-    assert (ended.operation.error.exit_code, ended.landing.figures.rpo_records) == (4, 40)
+    assert (ended.operation.error.exit_code, ended.cutover.figures.rpo_records) == (4, 40)
 
 
 def test_no_group_is_moved_back(scene, ran):

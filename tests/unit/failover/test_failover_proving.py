@@ -45,7 +45,7 @@ def test_the_last_record_before_and_the_first_one_after_are_looked_up_over_holes
 
 def test_what_is_the_same_on_both_sides_is_moved(scene):
     ended = ran(scene)
-    assert (ended.operation.error, ended.landing.plans[0].group) == (None, "app")
+    assert (ended.operation.error, ended.cutover.plans[0].group) == (None, "app")
 
 
 @pytest.mark.parametrize("side", ["before", "after"])

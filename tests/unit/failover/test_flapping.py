@@ -8,7 +8,7 @@ from mmtool.errors import RefusedError
 from mmtool.failover.operation.flapping_check import check
 from mmtool.failover.operation.operation import Operation
 from mmtool.failover.operation.records import Recorded
-from mmtool.failover.operation.states import OperationState, Phase, Standing
+from mmtool.failover.operation.states import OperationState, OperationStatus, Phase
 from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.words import Names
@@ -20,7 +20,7 @@ NOW_MS = 10_000_000
 
 def done(mode, names, *groups, seconds_ago, state=OperationState.COMPLETED):
     plan = FailoverPlan("op-1", mode, names.flow, (), ())
-    operation = Operation(plan, Standing(state, Phase.AFTER))
+    operation = Operation(plan, OperationStatus(state, Phase.AFTER))
     at_ms = NOW_MS - 1000 * seconds_ago
     return Recorded(operation, names, ClusterId("a"), ClusterId("b"), groups, "", "ann@host-1", at_ms, at_ms)
 

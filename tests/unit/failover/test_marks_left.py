@@ -16,7 +16,7 @@ from mmtool.failover.modes.release import rehearse_release
 from mmtool.failover.operation.journal import Both
 from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.records import recorded
-from mmtool.failover.operation.recovery import finish_forward, rehearse_taking_back, take_back
+from mmtool.failover.operation.recovery import rehearse_taking_back, roll_forward, take_back
 from mmtool.failover.operation.states import Event, OperationState
 from mmtool.plan.failover.divergence import diverged_of
 from mmtool.plan.failover.steps import StepName
@@ -120,7 +120,7 @@ def taken_back(scene, one, event, give_up=None, *, home=False):
 
     def rehearse():
         return rehearse_taking_back(
-            one, event, ways.target, scene.state, IDENTITY, "bob@host-2", 0, others=operations(scene)
+            one, event, ways.destination, scene.state, IDENTITY, "bob@host-2", 0, others=operations(scene)
         )
 
     take_back(rehearse, ways, log, give_up=give_up)
@@ -437,7 +437,7 @@ def finished_forward(scene, one):
     """A failback that was killed behind the point of no return is resumed."""
     rehearsal = replace(emergency.rehearse(scene.side, GroupSelection(("app",))), plan=one.operation.plan)
     ways, log = scene.ways(rehearsal, since=one, home=True)
-    return _run(scene, lambda: finish_forward(one, ways, log)[0])
+    return _run(scene, lambda: roll_forward(one, ways, log)[0])
 
 
 def test_a_failback_that_was_taken_up_again_releases_what_it_planned_to_release_then(scenes):

@@ -8,7 +8,7 @@ from kit.lookups import groups_of
 from mmtool.config import ClusterSettings
 from mmtool.errors import ConfigError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.groups.groups import KafkaGroups
-from mmtool.kafka.patience import NotNowError
+from mmtool.kafka.patience import RetriableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.groups import Coordinator, DescribedGroup
@@ -34,7 +34,7 @@ def test_an_answer_about_a_group_is_an_error_of_its_kind(code, error):
 
 
 def test_a_coordinator_that_has_moved_is_asked_again():
-    with pytest.raises(NotNowError) as passing:
+    with pytest.raises(RetriableError) as passing:
         groups_of("nowhere:1")._check(Code.NOT_COORDINATOR, "describing group g")
     assert isinstance(passing.value.final, UnreachableError)
 

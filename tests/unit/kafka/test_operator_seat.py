@@ -7,16 +7,14 @@ import pytest
 from mmtool.config import ClusterSettings
 from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.kafka.groups import operation_lock as operator_seat
-from mmtool.kafka.groups.operation_lock import KafkaOperatorSeat, _client_id
+from mmtool.kafka.groups.operation_lock import OperationLock, _client_id
 from mmtool.plan.flow.status import FlowMember
 
 
 @pytest.fixture
 def seat():
     """It was given to us, and nothing else has been heard since."""
-    made = KafkaOperatorSeat(
-        ClusterSettings(alias="west", bootstrap_servers="nowhere:1"), "east", lambda: None
-    )
+    made = OperationLock(ClusterSettings(alias="west", bootstrap_servers="nowhere:1"), "east", lambda: None)
     made._changed(held=True)
     return made
 

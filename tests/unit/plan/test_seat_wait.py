@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.failover.lease_wait import NOBODY_WAITS_SECONDS, SESSION_SECONDS, SeatWait, waits
+from mmtool.plan.failover.lease_wait import NOBODY_WAITS_SECONDS, SESSION_SECONDS, LeaseWait, waits
 from mmtool.plan.flow.status import FlowMember
 
 
@@ -21,7 +21,7 @@ def is_over(waiting, holder, now):
 
 def over_at(holder_at, until=120):
     """The first second at which the wait is over."""
-    waiting = SeatWait(1000.0)
+    waiting = LeaseWait(1000.0)
     return next(now for now in range(until) if is_over(waiting, holder_at(now), 1000.0 + now))
 
 
@@ -46,7 +46,7 @@ def test_one_that_died_while_it_joined_and_is_given_the_seat_is_waited_for_as_we
 @given(st.lists(st.tuples(st.sampled_from(["", "a", "b", "c"]), st.integers(1, 10)), max_size=8))
 def test_a_whoever_holds_it_no_longer_than_a_session_ends_no_wait(turns):
     """Two turns of one member would be one that lives."""
-    waiting, now, had = SeatWait(0.0), 0.0, set()
+    waiting, now, had = LeaseWait(0.0), 0.0, set()
     for name, seconds in turns:
         if name in had or now + seconds > NOBODY_WAITS_SECONDS:
             break

@@ -5,14 +5,14 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.replication.driver.halt_retry import FIRST_SECONDS, GRANT_IT, TryAgain
+from mmtool.replication.driver.halt_retry import FIRST_SECONDS, GRANT_IT, HaltRetry
 
 DENIED, REFUSED = f"WRITE on target topic a {GRANT_IT}", "the target refuses the batch at upstream offset 7"
 
 
 def tries(reasons, seconds):
     """When it was tried in that time, by a clock that ticks each second."""
-    again = TryAgain()
+    again = HaltRetry()
     return [now for now in range(seconds) if again.due(frozenset(reasons), float(now))]
 
 
@@ -33,7 +33,7 @@ def test_nothing_is_tried_where_nothing_is_halted():
 
 
 def test_what_is_new_is_tried_soon_and_what_is_halted_again_is_not_new():
-    again = TryAgain()
+    again = HaltRetry()
     assert not again.due({REFUSED}, 0)
     assert again.due({REFUSED}, 15)
     assert not again.due(set(), 16)
@@ -43,7 +43,7 @@ def test_what_is_new_is_tried_soon_and_what_is_halted_again_is_not_new():
 
 
 def test_a_right_that_is_missing_again_is_tried_as_soon_as_the_first_time():
-    again = TryAgain()
+    again = HaltRetry()
     for now in range(700):
         again.due({REFUSED, DENIED} if now < 30 else {REFUSED}, now)
     due = [now for now in range(700, 800) if again.due({REFUSED, DENIED}, now)]
@@ -53,6 +53,6 @@ def test_a_right_that_is_missing_again_is_tried_as_soon_as_the_first_time():
 
 @given(st.lists(st.sets(st.sampled_from([DENIED, REFUSED, "gone"])), max_size=200))
 def test_tries_are_never_closer_than_fifteen_seconds(halted):
-    again = TryAgain()
+    again = HaltRetry()
     due = [now for now, reasons in enumerate(halted) if again.due(frozenset(reasons), float(now))]
     assert all(later - earlier >= FIRST_SECONDS for earlier, later in pairwise(due))

@@ -16,7 +16,7 @@ from mmtool.plan.records.identity import FlowIdentity
 from mmtool.replication.driver.background_job import to_its_end
 from mmtool.replication.pump import state_writer as books
 from mmtool.replication.pump.errors import InDoubtError
-from mmtool.replication.pump.state_writer import PositionsBook, RunsBook
+from mmtool.replication.pump.state_writer import OffsetRunWriter, PositionWriter
 from mmtool.replication.spark.executor import executor_name
 
 REQUEST_SECONDS = 30.0
@@ -44,7 +44,7 @@ class Target:
 def book_of(target):
     mirror = mirror_of(assigned(stored=False))
     flow = SimpleNamespace(shards=(mirror.shard,), identity=FlowIdentity("s", "t", "a", "b"))
-    return RunsBook(target, flow, [mirror])
+    return OffsetRunWriter(target, flow, [mirror])
 
 
 async def cut_off(work, target):
@@ -87,7 +87,7 @@ def test_a_source_that_is_not_heard_is_not_known_to_be_caught_up_with(monkeypatc
     mirror.offer(fetched(b"", end=0), now_ms=1000)
     identity = FlowIdentity("s", "t", "a", "b")
     flow = SimpleNamespace(owner="me", identity=identity, control_topic_id="id", round=3)
-    book = PositionsBook(None, flow, [mirror], SimpleNamespace(use=lambda: None))
+    book = PositionWriter(None, flow, [mirror], SimpleNamespace(use=lambda: None))
     asyncio.run(book.flush(heard_ms=2000, waiting={}))
     ((_, value),) = written
     position = PositionRecord.decode(value)
@@ -102,7 +102,7 @@ def test_a_gap_is_told_once_its_position_is_on_the_control_topic(code, told):
     mirror.gaps.met(4, 9)
     identity = FlowIdentity("s", "t", "a", "b")
     flow = SimpleNamespace(owner="me", identity=identity, control_topic_id="id", round=3)
-    book = PositionsBook(target, flow, [mirror], SimpleNamespace(use=lambda: None))
+    book = PositionWriter(target, flow, [mirror], SimpleNamespace(use=lambda: None))
     asyncio.run(book.flush(heard_ms=2000, waiting={}))
     assert (mirror.gaps.count, mirror.gaps.told) == (5, told)
 

@@ -17,7 +17,7 @@ from mmtool.plan.records.documents import OwnerRecord, RefusedRecord, State
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.topics.facts import source_deleted, source_made_again
 from mmtool.replication.driver import drain as draining
-from mmtool.replication.driver.notices import Sayings
+from mmtool.replication.driver.notices import NoticeDeduplicator
 from mmtool.replication.driver.progress import FlowsShown
 from mmtool.translation.types import TopicPartition
 
@@ -57,7 +57,9 @@ def drained(tmp_path, monkeypatch):
         (tmp_path / "mm2.properties").write_text(PROPERTIES)
         flow = load_settings(tmp_path / "mm2.properties", {}).flows[0]
         with suppress(GateError):
-            asyncio.run(draining._drain(draining._Drain(flow, FlowsShown(print), Sayings(print)), {}, 0.5))
+            asyncio.run(
+                draining._drain(draining._Drain(flow, FlowsShown(print), NoticeDeduplicator(print)), {}, 0.5)
+            )
         return tried
 
     return run
@@ -95,7 +97,9 @@ def watched(tmp_path, monkeypatch):
         monkeypatch.setattr(draining, "_POLL_SECONDS", 0.01)
         (tmp_path / "mm2.properties").write_text(PROPERTIES + extra)
         flow = load_settings(tmp_path / "mm2.properties", {}).flows[0]
-        drain = draining._Drain(flow, FlowsShown(lambda _: None), Sayings(print), {"new-id": "orders"})
+        drain = draining._Drain(
+            flow, FlowsShown(lambda _: None), NoticeDeduplicator(print), {"new-id": "orders"}
+        )
 
         async def until():
             async with asyncio.timeout(0.5):

@@ -18,7 +18,7 @@ from mmtool.replication.driver import deferred_flows, reacquisition
 from mmtool.replication.driver import engine as driver
 from mmtool.replication.driver.engine import Engine
 from mmtool.replication.driver.run_options import RunOptions
-from mmtool.replication.ownership.owned_state import Standing
+from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.spark.rounds import spark_up
 from mmtool.replication.topics.mirror_topics import TopicsView
@@ -53,7 +53,7 @@ class Run:
         self.ownership = SimpleNamespace(
             lost=asyncio.Event(), held=asyncio.Event(), is_given_up=False, again=self._again
         )
-        self.standing = Standing({})
+        self.standing = OwnedState({})
         self.watch = SimpleNamespace(news=[])
         self.view, self.warnings = TopicsView(matched=1), []
         self.is_away = self.wants_look = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kit.batches import PlainRecord, batch_of, data
 from kit.mirror import assigned, fetched, mirror_of
 from mmtool.plan.records.documents import State
-from mmtool.replication.pump.fetch_set import FETCH_BYTES, Followed
+from mmtool.replication.pump.fetch_set import FETCH_BYTES, FetchSet
 
 LIMIT = 100
 
@@ -16,7 +16,7 @@ def asked(followed):
 
 
 def followed_by(*mirrors):
-    followed = Followed(LIMIT)
+    followed = FetchSet(LIMIT)
     followed.follow(mirrors)
     return followed
 

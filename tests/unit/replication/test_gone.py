@@ -10,7 +10,7 @@ import pytest
 from kit.mirror import SOURCE_ID, TARGET_ID, assigned
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
-from mmtool.replication.ownership.owned_state import Standing
+from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.topics import deleted_topics as gone
 from mmtool.replication.topics import presence
 from mmtool.replication.topics.deleted_topics import forget_deleted
@@ -43,7 +43,7 @@ def forgotten(monkeypatch):
     monkeypatch.setattr(gone, "_strike_out", strike_out)
 
     def forget(*ids):
-        standing = Standing({}, {PLACE: assigned().block})
+        standing = OwnedState({}, {PLACE: assigned().block})
         topics = asyncio.run(forget_deleted(SimpleNamespace(target=Target(*ids)), standing, 1, ()))
         return topics, struck
 

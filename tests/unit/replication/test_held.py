@@ -11,7 +11,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.transactions import DescribedProducers, ProducerState
-from mmtool.replication.pump.open_transactions import LONG_MS, HeldBack
+from mmtool.replication.pump.open_transactions import LONG_MS, OpenTransactionWatch
 from mmtool.translation.types import TopicPartition
 
 NOW_MS = 1_790_000_000_000
@@ -37,7 +37,7 @@ def producer(number, open_from, wrote_ms):
 
 def told(source, *steps):
     """The reason after each step: an answer's (end, high watermark) or None for a look, and the seconds passed."""
-    held, mirror, said = HeldBack(source), mirror_of(), []
+    held, mirror, said = OpenTransactionWatch(source), mirror_of(), []
 
     async def play():
         now_ms = NOW_MS
@@ -103,7 +103,7 @@ def test_committed_to_the_end_is_held_by_nobody():
 
 
 def test_the_reason_of_a_halt_outlives_what_was_held():
-    held, mirror = HeldBack(Source(producer(77, 4, 0))), mirror_of()
+    held, mirror = OpenTransactionWatch(Source(producer(77, 4, 0))), mirror_of()
     held.saw(mirror, fetched(end=4, high_watermark=9), NOW_MS)
     asyncio.run(held.look(NOW_MS + 6_000))
     mirror.halt("denied")

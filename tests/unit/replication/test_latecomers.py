@@ -11,7 +11,7 @@ from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.replication.driver import deferred_flows as latecomers
-from mmtool.replication.driver.deferred_flows import Latecomers
+from mmtool.replication.driver.deferred_flows import DeferredFlows
 
 AWAY = UnreachableError("cluster east does not answer")
 
@@ -32,7 +32,7 @@ def played(outcomes):
             raise outcome
 
     async def scene():
-        late = Latecomers(begin, said.append)
+        late = DeferredFlows(begin, said.append)
         flows = [SimpleNamespace(name="a->b"), SimpleNamespace(name="c->d")]
         late.sort(flows, [AWAY, SimpleNamespace()], has_goal=False)
         for _ in range(400):
@@ -72,7 +72,7 @@ def sorted_out(found, *, has_goal=False):
 
     async def scene():
         said = []
-        late = Latecomers(lambda _: asyncio.sleep(9), said.append)
+        late = DeferredFlows(lambda _: asyncio.sleep(9), said.append)
         late.sort(FLOWS, found, has_goal=has_goal)
         await late.stop()
         return said, set(late.flows), set(late.failed_over)

@@ -14,7 +14,7 @@ from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.offsets import EARLIEST
 from mmtool.replication.driver import flow_run
 from mmtool.replication.driver import topic_refresh as looking
-from mmtool.replication.driver.topic_refresh import TopicsLook
+from mmtool.replication.driver.topic_refresh import TopicRefresher
 from mmtool.replication.topics import start_offsets
 from mmtool.replication.topics.mirror import MirroredTopic
 from mmtool.replication.topics.mirror_topics import TopicsView
@@ -70,7 +70,7 @@ async def listed(cluster, timestamps, **_):
 def late(run, monkeypatch):
     """The same for a flow that begins at ``mmtool.start = latest``, with a source and a target."""
     monkeypatch.setattr(start_offsets, "list_offsets", listed)
-    run._led = start_offsets.Led(run.watch.news, settle_seconds=0)
+    run._led = start_offsets.LeaderCheck(run.watch.news, settle_seconds=0)
     run.flow.settings.start = "latest"
     run.flow.identity = SimpleNamespace(source_id="source", target_id="target")
     run.flow.source = Cluster({TopicPartition(TOPIC.name, p): 7 for p in range(2)})
@@ -142,7 +142,7 @@ def test_changed_settings_are_looked_at_at_once_even_where_nothing_is_looked_for
     async def scene():
         flow = Flow(refresh_topics=refresh_topics)
         flow.gate.set()
-        topics = TopicsLook([flow], lambda _: None)
+        topics = TopicRefresher([flow], lambda _: None)
         await topics.look()
         found = [topics.is_due, flow.looks]
         topics.soon()
@@ -163,7 +163,7 @@ def test_a_look_that_failed_is_made_again_soon_and_what_it_may_have_found_is_pla
         flow, said = Flow(refresh_topics=refresh_topics), []
         flow.gate.set()
         flow.fails = [True, True, False, False]
-        topics = TopicsLook([flow], said.append)
+        topics = TopicRefresher([flow], said.append)
         topics.soon()
         found = []
         for _ in flow.fails[:]:
@@ -184,7 +184,7 @@ def test_a_flow_that_is_away_is_not_looked_at():
     async def scene():
         flow = Flow(refresh_topics=True)
         flow.is_away = True
-        return await TopicsLook([flow], lambda _: None).look(), flow.looks
+        return await TopicRefresher([flow], lambda _: None).look(), flow.looks
 
     assert asyncio.run(scene()) == (False, 0)
 
@@ -194,7 +194,7 @@ def test_a_look_that_was_cut_off_is_due_again():
 
     async def scene():
         flow = Flow(refresh_topics=False)
-        topics = TopicsLook([flow], lambda _: None)
+        topics = TopicRefresher([flow], lambda _: None)
         topics.soon()
         look = asyncio.create_task(topics.look())
         await asyncio.sleep(0)
@@ -212,7 +212,7 @@ def test_a_topic_that_is_refused_later_is_told_once_although_nothing_is_planned_
     async def scene():
         flow, said = Flow(refresh_topics=True), []
         flow.gate.set()
-        topics = TopicsLook([flow], said.append)
+        topics = TopicRefresher([flow], said.append)
         for refused in ({}, {"late": "its name is taken"}, {"late": "its name is taken"}):
             flow.found = TopicsView(matched=1, refused=refused)
             await topics.look()

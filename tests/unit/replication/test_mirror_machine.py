@@ -17,7 +17,7 @@ from kit.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import State
 from mmtool.replication.pump.errors import InDoubtError
-from mmtool.replication.pump.in_flight import Fate
+from mmtool.replication.pump.in_flight import BatchState
 from mmtool.replication.pump.mirror import IN_FLIGHT
 
 pytestmark = pytest.mark.long
@@ -152,7 +152,7 @@ class MirrorMachine(RuleBasedStateMachine):
     @rule()
     def send(self):
         open_before = {id(s): bytes(s.batch.payload) for s in self.mirror._in_flight}
-        all_clear = all(s.fate in (Fate.PENDING, Fate.APPENDED) for s in self.mirror._in_flight)
+        all_clear = all(s.fate in (BatchState.PENDING, BatchState.APPENDED) for s in self.mirror._in_flight)
         sent = self.mirror.next_to_send()
         payload = bytes(sent.batch.payload)
         assert all_clear or open_before[id(sent)] == payload, "B: what is missing goes first, unchanged"
@@ -225,7 +225,7 @@ class MirrorMachine(RuleBasedStateMachine):
     @invariant()
     def at_most_five_are_unanswered_and_numbered_without_gaps(self):
         in_flight = list(self.mirror._in_flight)
-        assert sum(sent.fate is Fate.PENDING for sent in in_flight) <= IN_FLIGHT
+        assert sum(sent.fate is BatchState.PENDING for sent in in_flight) <= IN_FLIGHT
         numbers = [(sent.sequence, sent.sequence + sent.batch.record_count) for sent in in_flight]
         assert all(one[1] == two[0] for one, two in pairwise(numbers))
 

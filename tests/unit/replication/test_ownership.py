@@ -11,7 +11,7 @@ import confluent_kafka
 import pytest
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
-from mmtool.kafka.groups.lease import Seat
+from mmtool.kafka.groups.lease import GroupLease
 from mmtool.kafka.state.claims import all_or_none
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.flow.status import FlowMember
@@ -37,7 +37,7 @@ class QuietSeat:
 
 
 def test_an_owner_whose_right_was_taken_away_and_given_back_owns_again(monkeypatch):
-    monkeypatch.setattr(ownership, "Seat", QuietSeat)
+    monkeypatch.setattr(ownership, "GroupLease", QuietSeat)
 
     async def scene():
         mine = Ownership(FLOW)
@@ -59,7 +59,7 @@ def test_an_owner_whose_host_has_another_name_by_now_knows_its_own_seat(monkeypa
     async def seat_holder(*_):
         return holders[-1]
 
-    monkeypatch.setattr(ownership, "Seat", QuietSeat)
+    monkeypatch.setattr(ownership, "GroupLease", QuietSeat)
     monkeypatch.setattr(ownership, "seat_holder", seat_holder)
     monkeypatch.setattr(ownership, "_LOOK_AT_HOLDER_SECONDS", 0.05)
 
@@ -99,7 +99,7 @@ def given_up(monkeypatch, answers, back_after=None):
         await asyncio.sleep(0)
         return had, len(asyncio.all_tasks()) - 1
 
-    monkeypatch.setattr(ownership, "Seat", QuietSeat)
+    monkeypatch.setattr(ownership, "GroupLease", QuietSeat)
     monkeypatch.setattr(ownership, "seat_holder", seat_holder)
     monkeypatch.setattr(ownership, "_LOOK_AT_HOLDER_SECONDS", 0.02)
     monkeypatch.setattr(ownership, "NOBODY_WAITS_SECONDS", 0.3)
@@ -138,7 +138,7 @@ def newcomer(monkeypatch, holders):
         pass
 
     said = []
-    monkeypatch.setattr(ownership, "Seat", QuietSeat)
+    monkeypatch.setattr(ownership, "GroupLease", QuietSeat)
     monkeypatch.setattr(ownership, "seat_holder", seat_holder)
     for name in ("_SILENT_SECONDS", "_LOOK_AT_HOLDER_SECONDS"):
         monkeypatch.setattr(ownership, name, 0.0)
@@ -169,7 +169,7 @@ def test_one_that_nobody_lets_in_does_not_say_that_somebody_runs_the_flow(monkey
 def test_a_seat_that_is_had_has_nothing_the_matter_with_it():
     consumer = SimpleNamespace(incremental_assign=lambda _: None, pause=lambda _: None)
     told = []
-    seat = Seat(None, "g", "c", "me", told.append)
+    seat = GroupLease(None, "g", "c", "me", told.append)
     seat.failure = DENIED
     seat._assigned(consumer, ["c-0"])
     assert (seat.failure, told) == (None, [True])
@@ -204,7 +204,7 @@ def test_an_owner_whose_membership_broke_down_does_not_think_that_it_has_the_sea
 ):
     """Somebody else is given the seat then: two that think they have it would fence each other for ever."""
     monkeypatch.setattr(confluent_kafka, "Consumer", Member)
-    monkeypatch.setattr(Seat, "_config", lambda _: {})
+    monkeypatch.setattr(GroupLease, "_config", lambda _: {})
 
     async def scene():
         mine = Ownership(FLOW)

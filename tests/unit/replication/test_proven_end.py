@@ -13,7 +13,7 @@ from kit.pairs import HERE
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.flow.take_over import Traces
-from mmtool.replication.mm2.stop_point import proven_end
+from mmtool.replication.mm2.stop_point import mm2_stop_point
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.mm2_records import OffsetSync
@@ -41,7 +41,7 @@ def end(logs):
         SourceLog(UpstreamOffset(0), UpstreamOffset(source.end)),
         TargetLog(DownstreamOffset(0), DownstreamOffset(target.end)),
     )
-    return asyncio.run(proven_end(flow, assigned().block.about, traces))
+    return asyncio.run(mm2_stop_point(flow, assigned().block.about, traces))
 
 
 def test_behind_the_last_record_that_both_logs_have_it_stopped(logs):

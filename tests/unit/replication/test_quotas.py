@@ -10,7 +10,7 @@ import pytest
 from kit.maps import position_of
 from mmtool.plan.flow.partition_rows import PartitionRow
 from mmtool.plan.records.documents import State
-from mmtool.replication.control.control_follower import PositionsWatch
+from mmtool.replication.control.control_follower import ControlFollower
 from mmtool.replication.pump import quotas
 from mmtool.replication.pump.quotas import Quotas
 from mmtool.translation.types import TopicPartition
@@ -52,7 +52,7 @@ def slowed(partition, by):
 
 
 def test_it_is_said_of_the_flow_and_not_of_each_partition():
-    watch = PositionsWatch(None, "pump-1", {})
+    watch = ControlFollower(None, "pump-1", {})
     for place, position in (slowed(0, "east"), slowed(1, "east"), slowed(0, ""), slowed(0, "east")):
         watch._note(place, position)
     assert watch.news == ["throttled by a quota of east"]

@@ -14,8 +14,8 @@ from mmtool.events import is_for_people
 from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication.driver import reacquisition as regaining
-from mmtool.replication.driver.reacquisition import Regaining
-from mmtool.replication.ownership.owned_state import Standing
+from mmtool.replication.driver.reacquisition import Reacquirer
+from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 
 AWAY = UnreachableError("cluster east does not answer")
@@ -37,7 +37,7 @@ class Run:
         self.ownership = SimpleNamespace(again=self._nothing)
         self.flow = None
         self.source_away = []
-        self.standing = Standing({})
+        self.standing = OwnedState({})
 
     async def _nothing(self):
         pass
@@ -54,13 +54,13 @@ class Run:
             raise outcome
 
 
-def scene(run, play, begin=Regaining.begin):
+def scene(run, play, begin=Reacquirer.begin):
     """What ``play`` made of it, and what was said."""
 
     async def played():
         said, regained = [], asyncio.Event()
         rota = SimpleNamespace(stop=run._nothing, start=lambda: None)
-        taking = Regaining({run.name: rota}, said.append, regained)
+        taking = Reacquirer({run.name: rota}, said.append, regained)
         begin(taking, run)
         try:
             return await play(taking, regained), said
@@ -150,7 +150,7 @@ class PutOff(Run):
         source = SimpleNamespace(refresh=self._refresh, topic_id=lambda _: self.block.about.topic_id)
         self.flow = SimpleNamespace(source=source)
         place = self.block.about.topic_id, self.block.about.partition
-        self.standing = Standing({}, {place: self.block})
+        self.standing = OwnedState({}, {place: self.block})
         self.standing.put_off(place, "orders-0 of source has no leader")
         monkeypatch.setattr(regaining, "_LOOK_SECONDS", 0.001)
         monkeypatch.setattr(regaining, "ends_now", self._ends_now)
@@ -166,12 +166,12 @@ class PutOff(Run):
 
     async def take_to_mirror(self, *, in_doubt):
         await super().take_to_mirror(in_doubt=in_doubt)
-        self.standing = Standing({})
+        self.standing = OwnedState({})
 
 
 def looked_for(run, play):
     """What ``play`` made of a flow with a partition that was put off."""
-    return scene(run, play, Regaining.look_for_sources)
+    return scene(run, play, Reacquirer.look_for_sources)
 
 
 def test_what_was_put_off_is_taken_up_once_its_source_answers_and_the_round_ends_for_it(monkeypatch):

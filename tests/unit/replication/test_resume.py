@@ -20,7 +20,7 @@ from mmtool.kafka.wire import scan
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
-from mmtool.replication.ownership.owned_state import Standing
+from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.recovery import recover_shards
 from mmtool.translation.types import TopicId
 
@@ -398,7 +398,7 @@ class Scene:
             source=source, target=target, settings=settings, identity=None, shows_register=False
         )
         self.block, self.ours = flow.newest, {flow.producer_id}
-        self.standing = Standing({SHARD.shard: SHARD}, {(SOURCE_ID, 0): self.block})
+        self.standing = OwnedState({SHARD.shard: SHARD}, {(SOURCE_ID, 0): self.block})
         self.order = []
         monkeypatch.setattr(recover_shards, "store_blocks", self.stored)
         monkeypatch.setattr(recover_shards, "told_of_others", self.told)
@@ -496,7 +496,7 @@ def test_a_partition_whose_source_leader_stays_away_is_put_off_and_the_others_do
     assert scene.standing.way_on(place) == "run the same command again once its leader is back"
 
     flow.source.fetch = read
-    scene.standing = Standing({SHARD.shard: SHARD}, {place: scene.block})
+    scene.standing = OwnedState({SHARD.shard: SHARD}, {place: scene.block})
     assert scene.resume() == ({}, 6)
     assert scene.standing.awaited == []
 

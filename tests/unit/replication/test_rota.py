@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from mmtool.replication.background import Rota
+from mmtool.replication.background import Scheduler
 
 
 @dataclass
@@ -38,7 +38,7 @@ async def until(log, entry):
 def test_a_successor_waits_for_the_turn_under_way_and_others_do_not():
     async def scene():
         log = []
-        rota = Rota("a->b", [Duty("slow", log, label="old")], log.append)
+        rota = Scheduler("a->b", [Duty("slow", log, label="old")], log.append)
         rota.start()
         await until(log, "old begins")
         (old,) = rota._duties
@@ -56,7 +56,7 @@ def test_a_successor_waits_for_the_turn_under_way_and_others_do_not():
 def test_a_retired_duty_has_no_further_turn_and_nothing_outlives_a_stop():
     async def scene():
         log = []
-        rota = Rota("a->b", [opened("one", log, "old")], log.append)
+        rota = Scheduler("a->b", [opened("one", log, "old")], log.append)
         rota.start()
         await until(log, "old ends")
         rota.adopt([])
@@ -75,7 +75,7 @@ def test_a_retired_duty_has_no_further_turn_and_nothing_outlives_a_stop():
 def test_duties_that_are_changed_while_it_stands_still_begin_with_it():
     async def scene():
         log = []
-        rota = Rota("a->b", [opened("one", log, "old")], log.append)
+        rota = Scheduler("a->b", [opened("one", log, "old")], log.append)
         rota.adopt([opened("one", log, "new")])
         rota.start()
         await until(log, "new ends")
@@ -100,7 +100,7 @@ def test_what_goes_wrong_without_a_word_is_said_all_the_same():
     async def scene():
         log = []
         duty = Silent("heartbeats", log)
-        rota = Rota("a->b", [duty], log.append)
+        rota = Scheduler("a->b", [duty], log.append)
         rota.start()
         await until(log, "a->b: heartbeats: TimeoutError; retrying every 0.01 s")
         duty.gate.set()

@@ -7,22 +7,22 @@ from dataclasses import replace
 from kit.maps import position_of
 from mmtool.plan.flow.partition_rows import PartitionRow
 from mmtool.plan.records.documents import State
-from mmtool.replication.control.control_follower import PositionsWatch
-from mmtool.replication.pump.pending_replies import Unanswered
+from mmtool.replication.control.control_follower import ControlFollower
+from mmtool.replication.pump.pending_replies import PendingReplies
 from mmtool.translation.types import TopicPartition
 
 BROKER, OTHER = "broker 2 of west", "broker 1 of east"
 
 
 def test_who_is_asked_again_and_again_owes_an_answer_since_the_first_question():
-    unanswered = Unanswered()
+    unanswered = PendingReplies()
     for now in (10.0, 20.0, 30.0):
         unanswered.asked(2, now)
     assert (unanswered.seconds([2], 31.0), unanswered.seconds([1], 31.0)) == (21.0, 0.0)
 
 
 def test_who_answers_owes_no_more_than_what_is_under_way_since_then():
-    unanswered = Unanswered()
+    unanswered = PendingReplies()
     unanswered.asked(2, 10.0)
     unanswered.answered(2, 20.0, owes_more=True)
     assert unanswered.seconds([2], 25.0) == 5.0
@@ -31,7 +31,7 @@ def test_who_answers_owes_no_more_than_what_is_under_way_since_then():
 
 
 def test_the_longest_silence_counts():
-    unanswered = Unanswered()
+    unanswered = PendingReplies()
     unanswered.asked(1, 10.0)
     unanswered.asked(2, 12.0)
     assert unanswered.seconds(unanswered.whom, 20.0) == 10.0
@@ -53,7 +53,7 @@ def noted(watch, *positions):
 
 
 def test_it_is_said_of_the_broker_and_not_of_each_partition():
-    watch = PositionsWatch(None, "pump-1", {})
+    watch = ControlFollower(None, "pump-1", {})
     said = noted(watch, waiting(0, BROKER), waiting(1, BROKER), waiting(0, BROKER))
     assert said == [f"{BROKER} does not answer: the partitions that it leads wait"]
     assert noted(watch, waiting(0, "")) == []
@@ -61,7 +61,7 @@ def test_it_is_said_of_the_broker_and_not_of_each_partition():
 
 
 def test_a_partition_that_waits_for_another_broker_now_is_no_longer_waiting_for_the_first():
-    watch = PositionsWatch(None, "pump-1", {})
+    watch = ControlFollower(None, "pump-1", {})
     noted(watch, waiting(0, BROKER))
     said = noted(watch, waiting(0, OTHER))
     assert said == [

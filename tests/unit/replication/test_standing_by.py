@@ -11,7 +11,7 @@ from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication.driver import flow_run
 from mmtool.replication.driver.flow_run import FlowRun
-from mmtool.replication.mm2.takeover import Predecessor
+from mmtool.replication.mm2.takeover import Mm2Takeover
 
 AWAY = ConnectionLostError("no broker of the source answers")
 RUNS = OwnedElsewhereError("MirrorMaker 2 runs flow a->b")
@@ -26,7 +26,7 @@ def standby(monkeypatch):
     """A flow whose questions for MM2 end one after the other as ``answers`` say; what it did is in ``did``."""
     monkeypatch.setattr(flow_run, "make_internal_topics", nothing)
     monkeypatch.setattr(flow_run, "refuse_lost_runs", nothing)
-    predecessor = Predecessor.__new__(Predecessor)
+    predecessor = Mm2Takeover.__new__(Mm2Takeover)
     predecessor.take_over, predecessor._again = False, None
     run = FlowRun.__new__(FlowRun)
     run.did, run.answers = [], []

@@ -14,7 +14,7 @@ from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.flow.slots import SlotsRecord
 from mmtool.plan.records.documents import OwnerRecord
 from mmtool.replication.control.control_follower import booked_position
-from mmtool.replication.ownership.owned_state import Standing
+from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.pump.errors import InDoubtError
 from mmtool.replication.pump.report import FENCED, tally_of
 from mmtool.replication.spark import task
@@ -28,11 +28,11 @@ class Target:
     """The control topic, and whatever a task needs to take its shards again."""
 
     def __init__(self, monkeypatch):
-        self.standing = Standing({SHARD.shard: SHARD})
+        self.standing = OwnedState({SHARD.shard: SHARD})
         self.control = ControlView(owner=OwnerRecord(OWNER, "host", 1, 0))
         monkeypatch.setattr(task, "read_control", lambda *_: self.control)
         monkeypatch.setattr(task, "connect", self.connected)
-        monkeypatch.setattr(task, "establish", self.established)
+        monkeypatch.setattr(task, "claim_and_recover", self.established)
 
     def write(self, partition):
         """What a pump's position says of it."""
@@ -109,7 +109,7 @@ def test_a_worker_that_comes_back_after_its_round_claims_nothing_of_the_rounds_t
         claimed.append(latest)
         return target.standing
 
-    monkeypatch.setattr(task, "establish", established)
+    monkeypatch.setattr(task, "claim_and_recover", established)
     monkeypatch.setattr(Flows, "_pump", lambda _, flow: Pump(flow, target, None))
     rows = asyncio.run(Flows(TaskAssignment(0, 60.0, 1 << 20, (flow_of(),))).run(in_doubt=True))
     assert (bool(claimed), any(getattr(row, "told", "") == FENCED for row in rows)) == (claims, not claims)

@@ -13,8 +13,8 @@ from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import source_deleted
 from mmtool.replication.driver.progress import rows_of_run
 from mmtool.replication.driver.service import Outcome
-from mmtool.replication.driver.topic_refresh import TopicsLook
-from mmtool.replication.ownership.owned_state import Standing
+from mmtool.replication.driver.topic_refresh import TopicRefresher
+from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.topics.mirror import MirroredTopic
 from mmtool.replication.topics.mirror_topics import TopicsView
 from mmtool.replication.topics.target_limits import TargetLimits
@@ -43,14 +43,14 @@ def run():
     made = run_of(refresh)
     made.found = THERE
     block = blocks_of(assigned().block.about, [(0, 0, 15)], 15, source_end=21)[-1]
-    made.standing = Standing({}, {PLACE: block})
+    made.standing = OwnedState({}, {PLACE: block})
     made.said = []
     return made
 
 
 def look(run, *views):
     """One look after the other, as a running engine makes them."""
-    topics = TopicsLook([run], run.said.append)
+    topics = TopicRefresher([run], run.said.append)
     for run.found in views:
         assert asyncio.run(topics._refreshed(run))
         topics.warn()

@@ -14,7 +14,7 @@ from mmtool.events import Event
 from mmtool.kafka.state.own_records import own_batches
 from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord, State
 from mmtool.replication.control import control_follower as watching
-from mmtool.replication.control.control_follower import PositionsWatch, booked_position
+from mmtool.replication.control.control_follower import ControlFollower, booked_position
 from mmtool.replication.control.feed import ControlFeed
 
 PAUSE = PauseRecord(WHOLE_FLOW, "", paused=True, by="ops@host", since_ms=1, reason="night")
@@ -45,7 +45,7 @@ def test_a_pause_is_heard_after_a_question_that_was_refused(monkeypatch, trouble
     (batch,) = own_batches([(PAUSE.key, PAUSE.encode())], 1, ())
 
     async def scene():
-        watch = PositionsWatch(None, "me", {})
+        watch = ControlFollower(None, "me", {})
         leader = Leader(trouble, trouble, fetched(bytes(batch.payload), end=1))
         following = asyncio.create_task(watch._follow(ControlFeed(leader, "control", "id", 0)))
         await asyncio.wait({following}, timeout=0.2)
@@ -70,7 +70,7 @@ def test_a_pause_is_heard_after_a_question_that_was_refused(monkeypatch, trouble
 def test_what_goes_on_is_not_halted_any_more_though_the_last_round_s_word_came_late(states, left):
     """It came after the next round had let the partition go: whoever waits for it would take it for given up."""
     halted = {}
-    watch = PositionsWatch(None, "me", halted)
+    watch = ControlFollower(None, "me", halted)
     for state in states:
         reason = "denied" if state is State.HALTED else ""
         watch._note((SOURCE_ID, 0), replace(booked_position(assigned(), "me"), state=state, reason=reason))
@@ -79,7 +79,7 @@ def test_what_goes_on_is_not_halted_any_more_though_the_last_round_s_word_came_l
 
 def told_of(*positions):
     """What the driver's log has of positions that came one after the other."""
-    watch = PositionsWatch(None, "me", {})
+    watch = ControlFollower(None, "me", {})
     for fields in positions:
         position = replace(booked_position(assigned(), "me"), executor="w1/3", round=2, **fields)
         watch._note((SOURCE_ID, 0), position)

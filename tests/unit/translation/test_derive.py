@@ -14,8 +14,8 @@ from mmtool.translation.blocks import MirrorStart
 from mmtool.translation.derive import (
     NOTHING_TOLD,
     AmbiguousError,
+    KnownOffsets,
     Logged,
-    Told,
     derive,
     gaps_between,
     next_record,
@@ -29,7 +29,7 @@ def logged(records: dict[int, int]) -> Logged:
 
 
 def runs(
-    source: dict[int, int], target: dict[int, int], told: Told = NOTHING_TOLD
+    source: dict[int, int], target: dict[int, int], told: KnownOffsets = NOTHING_TOLD
 ) -> list[tuple[int, int, int]]:
     found = derive(logged(source), logged(target), told)
     return [(r.upstream_start, r.downstream_start, r.count) for r in found]
@@ -110,14 +110,14 @@ def test_a_record_that_the_source_has_compacted_away_is_left_out():
 def test_a_record_that_was_not_mirrored_yet_is_not_taken_for_its_like_that_is_gone():
     """Compaction took 0 from the source, as 3 is of the same key and has the same value: 1 and 2 would be lost."""
     source, target = {1: 11, 2: 12, 3: 7}, {0: 7}
-    assert runs(source, target, Told(1, 1)) == []
-    assert runs({**source, 4: 13}, {**target, 1: 11}, Told(1, 1)) == [(1, 1, 1)]
+    assert runs(source, target, KnownOffsets(1, 1)) == []
+    assert runs({**source, 4: 13}, {**target, 1: 11}, KnownOffsets(1, 1)) == [(1, 1, 1)]
 
 
 def test_of_records_alike_those_that_were_mirrored_by_then_are_placed():
     source = dict.fromkeys(range(8), 7) | {3: 1}
     target = {n: source[n] for n in range(4)}
-    assert runs(source, target, Told(4, 4)) == [(0, 0, 4)]
+    assert runs(source, target, KnownOffsets(4, 4)) == [(0, 0, 4)]
 
 
 @given(mirrors(), st.lists(st.integers(0, 9), min_size=60, max_size=60), st.sets(st.integers(0, 59)))
@@ -127,7 +127,7 @@ def test_nothing_is_found_that_the_mirror_had_not_reached(
     source, target = truth(mirror, [*values, *range(100, 140)])
     left = {at: value for at, value in source.items() if at not in compacted}
     try:
-        found = runs(left, target, Told(mirror.frontier, mirror.target_end))
+        found = runs(left, target, KnownOffsets(mirror.frontier, mirror.target_end))
     except AmbiguousError:
         return
     assert all(up + count <= mirror.frontier for up, _, count in found)
@@ -136,7 +136,7 @@ def test_nothing_is_found_that_the_mirror_had_not_reached(
 @given(mirrors(), st.integers(0, 60))
 def test_what_was_told_at_any_time_hides_nothing(mirror: ModelMirror, at: int):
     below = [down for up, down in mirror.went.items() if up < at]
-    told = Told(at, max(below) + 1) if below else NOTHING_TOLD
+    told = KnownOffsets(at, max(below) + 1) if below else NOTHING_TOLD
     known = [(r.upstream_start, r.downstream_start, r.count) for r in mirror.partition_map().runs]
     assert runs(*truth(mirror, list(range(100))), told) == known
 

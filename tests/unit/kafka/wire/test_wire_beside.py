@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from mmtool.errors import UnreachableError
-from mmtool.kafka.wire.blocking import WireBeside, _Errand
+from mmtool.kafka.wire.blocking import BlockingWireClient, _Errand
 
 
 class HungOnce:
@@ -34,7 +34,7 @@ class HungOnce:
 
 def test_a_question_that_a_broker_leaves_unanswered_does_not_keep_the_next_one_from_another_broker():
     """The connection to one that hangs stays open, and who leads by now is told by the others only."""
-    wire = WireBeside(HungOnce(), 0.1)
+    wire = BlockingWireClient(HungOnce(), 0.1)
     with pytest.raises(UnreachableError, match=r"east failed at asking: no answer within 0\.1 s"):
         wire.ask(HungOnce.answer, "asking")
     assert [wire.ask(HungOnce.answer, "asking") for _ in range(2)] == [2, 2]
@@ -42,7 +42,7 @@ def test_a_question_that_a_broker_leaves_unanswered_does_not_keep_the_next_one_f
 
 def test_who_is_interrupted_does_not_go_on_asking_behind_what_takes_it_back():
     """A rule that a hung controller has not made yet was made behind its removal, and a mark set behind its lifting."""
-    wire, asked = WireBeside(HungOnce(), 10.0), []
+    wire, asked = BlockingWireClient(HungOnce(), 10.0), []
 
     async def again_and_again(_):
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
