@@ -1,5 +1,6 @@
 """Pages that cannot go stale, links that lead somewhere, and words that are the contract's."""
 
+import ast
 import re
 import runpy
 
@@ -67,10 +68,34 @@ def test_every_check_of_doctor_has_its_line(root):
     assert sorted(re.findall(r"^\| `(\w+)` \| [A-Z]", page, re.MULTILINE)) == sorted(Check)
 
 
-def test_the_file_map_names_every_room(root):
+def test_the_map_names_every_package(root):
     text = (root / "docs" / "DESIGN.md").read_text(encoding="utf-8")
-    rooms = {path.parent.name for path in (root / "mmtool").glob("*/__init__.py")}
-    assert {room for room in rooms if f"`{room}/`" not in text and f"`mmtool/{room}/`" not in text} == set()
+    packages = {
+        str(path.parent.relative_to(root / "mmtool")) for path in (root / "mmtool").rglob("__init__.py")
+    }
+    named = {name for name in packages if f"`{name}/`" in text or f"`mmtool/{name}/`" in text}
+    assert packages - named == {"."}
+
+
+def test_every_module_that_a_page_names_is_there(root, tracked):
+    files = [str(path.relative_to(root)) for path in tracked]
+    pages = [path for path in tracked if path.suffix == ".md" and path.name != "CHANGELOG.md"]
+    named = {
+        name
+        for page in pages
+        for name in re.findall(r"`([a-z0-9_/]+\.py)`", page.read_text(encoding="utf-8"))
+    }
+    assert {name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in files)} == set()
+
+
+def test_every_function_of_a_walk_through_the_code_is_there(root, modules):
+    text = (root / "docs" / "DESIGN.md").read_text(encoding="utf-8")
+    walks = text[text.index("## A record, from fetch") : text.index("## Facts that are not obvious")]
+    named = {name.split(".")[-1] for name in re.findall(r"`([\w.]+)`", walks)}
+    defined = {module.name.split(".")[-1] for module in modules}
+    for module in modules:
+        defined |= {node.name for node in ast.walk(module.tree) if hasattr(node, "name")}
+    assert named - defined == set()
 
 
 def test_every_test_that_the_page_on_translation_names_for_an_edge_is_there(root):

@@ -139,7 +139,7 @@ class Reacquirer:
     # --- partitions whose source is away ------------------------------------------------------------------
 
     def look_for_sources(self, run: FlowRun) -> None:
-        """Of partitions of a flow that was just taken, and that were put off (`Standing.later`)."""
+        """Of partitions of a flow that was just taken, and that were put off (`OwnedState.later`)."""
         if run.standing.later:
             self._looks[run.name] = asyncio.create_task(self._look(run))
 
