@@ -376,7 +376,7 @@ def test_behind_an_emergency_a_replay_that_is_half_way_is_cancelled_and_its_topi
     stands(one_name)
     one_name.told("app", "orders", (10, 10))
     assert began(one_name, "app").error is None
-    assert f"`mmtool failover cancel {replay.operation_id}`" in capsys.readouterr().err
+    assert f"`mmtool failover cancel {replay.operation_id} --execute`" in capsys.readouterr().err
     error = went_home(one_name, "replay", since=operations(one_name)[0]).error
     assert error.remedy == (
         f"`mmtool failover resume {replay.operation_id} --execute` completes it;"
