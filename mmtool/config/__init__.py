@@ -1,4 +1,9 @@
-"""MirrorMaker 2's properties file as typed settings."""
+"""MirrorMaker 2's properties file as typed settings.
+
+`properties` (lines) -> `placeholders` -> `scopes` (which scope wins) -> `keys` (the table) -> `flows` (one flow's
+values) -> `settings` (the result). `load` runs them, `advice` comments on keys; ``java*`` and `codepoints` are Java's
+regular expressions.
+"""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ LIVE: Mapping[str, str] = {
 }
 """Settings that a running flow takes over, and their keys in the file."""
 
-OF_PUMPS = frozenset(
+OF_WORKERS = frozenset(
     {
         "emit_offset_syncs",
         "offset_lag_max",
@@ -89,7 +89,7 @@ AT_NEXT_START: Mapping[str, str] = {
 FIXED: Mapping[str, str] = {"shards": "mmtool.shards"}
 """Settings of the flow's very first start."""
 
-NOT_OURS = frozenset(
+NOT_READ_BY_REPLICATE = frozenset(
     {
         "enabled",
         "alias_keys",

@@ -1,6 +1,7 @@
 """The table of keys of a flow: name, type, default, meaning.
 
-Settings, messages, `config show` and the reference page (docs/reference/config.md) all come from it.
+Messages, `config show` and docs/reference/config.md come from it. A key has an effect only when `flows.py` reads it
+into a field of `settings.py`; `changes.py` says what a running flow does when it changes.
 """
 
 from __future__ import annotations

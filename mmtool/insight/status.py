@@ -1,13 +1,12 @@
-"""Where flows stand, asked of Kafka alone: from any host, whether anybody runs them or not.
+"""Where flows stand, read from Kafka alone, from any host, with or without an owner.
 
-The order of the questions matters, because everything moves while it is asked:
+The order of the questions matters, because everything moves meanwhile:
 
-1. the source's ends, and who is in the ownership group
-2. the pumps' positions, after the ends: a position from before them would look behind a source that has only gone on
-   meanwhile. Where one of a running flow still does, its pump has not written since: it is given the second in which
-   pumps write, and only who is behind the same end then is behind
-3. the books, of partitions whose pumps are silent
-4. the first record that is missing on the target, wherever one is
+1. the source's ends, and the members of the ownership group
+2. the workers' positions, after the ends: an older position would seem to lag behind records that were only just
+   produced. A partition of a running flow that still lags is read again after the second in which workers write
+3. the stored offset runs, of partitions whose worker is silent
+4. the first record that is missing on the target
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from mmtool.insight.mirror_maker_progress import mirror_maker_progress
 from mmtool.insight.per_cluster import FlowFailures, ask_each, worst
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import FirstMissing
+from mmtool.plan.flow.activity import activity_of
 from mmtool.plan.flow.status import FlowFacts, flow_row, has_silent, has_unmirrored, standings
-from mmtool.plan.groups.activity import activity_of
 from mmtool.plan.topics.disappearance import vanished_rows
 from mmtool.plan.topics.retention import Retention
 from mmtool.runtime.threads import Unawaited
@@ -34,9 +33,9 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowClusters, FlowNow
     from mmtool.kafka.ports import FlowWatchPort, SyncedPort
     from mmtool.kafka.state.control_view import ControlView
+    from mmtool.plan.flow.activity import Activity
     from mmtool.plan.flow.partition_rows import PartitionRow
     from mmtool.plan.flow.status import FlowMember, PartitionStatus
-    from mmtool.plan.groups.activity import Activity
     from mmtool.translation.types import TopicPartition
 
 _PUMPS_WRITE_SECONDS = 1.2

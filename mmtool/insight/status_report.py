@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from mmtool.insight.status import FlowStatus, Status
+    from mmtool.plan.flow.activity import Activity
     from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
     from mmtool.plan.flow.partition_rows import PartitionRow
     from mmtool.plan.flow.status import FlowFacts
-    from mmtool.plan.groups.activity import Activity
 
 _URGENCY = (
     State.HALTED,

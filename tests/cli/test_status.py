@@ -16,8 +16,8 @@ from mmtool.errors import RefusedError, UnreachableError
 from mmtool.insight.status import WatchedFlow
 from mmtool.kafka.ports import Bounds
 from mmtool.kafka.state.control_view import ControlView
+from mmtool.plan.flow.position_trails import PositionTrails
 from mmtool.plan.flow.status import NOT_YET, FlowMember
-from mmtool.plan.groups.position_trails import PositionTrails
 from mmtool.plan.records.documents import FlowRecord, OwnerRecord, PositionRecord, RefusedRecord, State
 from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.plan.topics.facts import source_deleted

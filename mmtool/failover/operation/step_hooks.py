@@ -1,4 +1,4 @@
-"""The hooks of an operation, run with its steps."""
+"""When a step's hook is called: `hooks` runs it, this gives it the operation's row."""
 
 from __future__ import annotations
 

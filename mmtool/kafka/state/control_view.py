@@ -34,7 +34,7 @@ from mmtool.translation.known import UNKNOWN, Unknown
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
-    from mmtool.plan.groups.position_trails import PositionTrails
+    from mmtool.plan.flow.position_trails import PositionTrails
     from mmtool.plan.records.documents import Document
     from mmtool.plan.records.pauses import Pauses
     from mmtool.translation.types import TopicId

@@ -16,7 +16,7 @@ from mmtool.kafka.state.flow_state import FollowedFlowState
 from mmtool.kafka.state.log_reader import read_log
 from mmtool.kafka.state.state_log import read_control, read_newest_blocks
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
-from mmtool.plan.groups.position_trails import PositionTrails
+from mmtool.plan.flow.position_trails import PositionTrails
 from mmtool.plan.topics.configs import cleanup_policies
 from mmtool.plan.topics.retention import Retention
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint

@@ -1,7 +1,7 @@
-"""Where a flow stands: what its owner, its books and the source say, in; one row for each partition, out.
+"""Where a flow stands: what its owner, its stored state and the source say, in; one row for each partition, out.
 
 A  every partition of every topic that the flow matches has exactly one row
-B  a row says that a partition moves (``running``, ``caught_up``) only on the fresh word of the pumps of the owner that
+B  a row says that a partition moves (``running``, ``caught_up``) only on a fresh position of the workers of the owner that
    holds the flow now; what an earlier owner wrote, or a silent one, is never shown as live
 C  where lag is known it is against the source's end as it was asked for, whoever runs the flow: 0 exactly where the
    frontier has passed that end
@@ -26,8 +26,8 @@ from mmtool.translation.types import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mmtool.plan.flow.position_trails import PositionTrails
     from mmtool.plan.flow.slots import SlotsRecord
-    from mmtool.plan.groups.position_trails import PositionTrails
     from mmtool.plan.records.documents import OwnerRecord, PositionRecord
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.plan.topics.retention import Retention

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.config.changes import OF_PUMPS, OF_THE_DRIVER, compare
+from mmtool.config.changes import OF_THE_DRIVER, OF_WORKERS, compare
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.events import Event, Notice, flow_notice
 from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -279,9 +279,9 @@ class Engine:
         except (MmtoolError, ConnectionLostError) as error:
             self.say(flow_notice(run.name, str(error)))
         self._drop_goals(run)
-        if beats_else or changes.fields - OF_PUMPS - OF_THE_DRIVER:
+        if beats_else or changes.fields - OF_WORKERS - OF_THE_DRIVER:
             self._rotas[run.name].adopt(self._duties(run))
-        if changes.fields & OF_PUMPS:
+        if changes.fields & OF_WORKERS:
             self._replan.set()
         if "throttle_bytes_per_second" in changes.fields:
             self._tell_throttle(run)

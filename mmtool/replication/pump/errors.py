@@ -1,4 +1,7 @@
-"""What ends a pump: its records are somebody else's by now, or it cannot tell where they are."""
+"""The two signals that stop a worker's copier: fenced by another owner, or in doubt about the target.
+
+They end a task, and not a command as those of `mmtool.errors` do.
+"""
 
 from __future__ import annotations
 

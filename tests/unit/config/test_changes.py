@@ -14,9 +14,9 @@ from mmtool.config.changes import (
     AT_NEXT_START,
     FIXED,
     LIVE,
-    NOT_OURS,
-    OF_PUMPS,
+    NOT_READ_BY_REPLICATE,
     OF_THE_DRIVER,
+    OF_WORKERS,
     compare,
 )
 from mmtool.config.live import FileWatch
@@ -47,10 +47,12 @@ def settings(tmp_path_factory):
 
 
 def test_every_setting_of_a_flow_has_its_place():
-    tables = [*LIVE, *AT_NEXT_START, *FIXED, *NOT_OURS, "source", "target"]
-    assert sorted(tables) == sorted(FlowSettings.model_fields)
-    assert set(LIVE) >= OF_PUMPS | OF_THE_DRIVER
-    assert not OF_PUMPS & OF_THE_DRIVER
+    tables = [*LIVE, *AT_NEXT_START, *FIXED, *NOT_READ_BY_REPLICATE, "source", "target"]
+    assert set(FlowSettings.model_fields) - set(tables) == set(), "put it into one table of config/changes.py"
+    assert set(tables) - set(FlowSettings.model_fields) == set()
+    assert len(tables) == len(set(tables))
+    assert set(LIVE) >= OF_WORKERS | OF_THE_DRIVER
+    assert not OF_WORKERS & OF_THE_DRIVER
 
 
 @given(st.sets(st.sampled_from(sorted({*LIVE, *AT_NEXT_START, *FIXED} - {"policy", "spark_conf"}))))
