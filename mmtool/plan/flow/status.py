@@ -1,8 +1,8 @@
 """Where a flow stands: what its owner, its stored state and the source say, in; one row for each partition, out.
 
 A  every partition of every topic that the flow matches has exactly one row
-B  a row says that a partition moves (``running``, ``caught_up``) only on a fresh position of the workers of the owner that
-   holds the flow now; what an earlier owner wrote, or a silent one, is never shown as live
+B  a row says that a partition moves (``running``, ``caught_up``) only on a fresh position of the workers of
+   the owner that holds the flow now; what an earlier owner wrote, or a silent one, is never shown as live
 C  where lag is known it is against the source's end as it was asked for, whoever runs the flow: 0 exactly where the
    frontier has passed that end
 """
