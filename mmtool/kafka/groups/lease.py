@@ -69,6 +69,10 @@ class GroupLease:
         if self._thread is not None:
             self._thread.join()
 
+    def other(self, holder: FlowMember | None) -> FlowMember | None:
+        """The holder, unless that is us: by the name we joined with, until our last session ends."""
+        return None if holder is None or holder.client_id == self._client_id else holder
+
     def _run(self) -> None:
         """A member until told to leave; one that fails has no seat any more, whatever it was told last."""
         from confluent_kafka import Consumer, KafkaException

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.kafka.clients import CLIENT_ID
 from mmtool.kafka.groups.lease import GroupLease, holder_now, not_let_in
-from mmtool.plan.failover.lease_wait import LeaseWait
+from mmtool.plan.failover.lease_wait import LOOK_SECONDS, LeaseWait
 from mmtool.plan.records.identity import JOURNAL_TOPIC
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from mmtool.plan.flow.status import FlowMember
 
 _SILENT_SECONDS = 3.0
-_LOOK_SECONDS = 1.0
 
 
 class OperationLock:
@@ -63,7 +62,7 @@ class OperationLock:
                 raise self._seat.failure
             if time.monotonic() >= look_at:
                 self._look(waiting)
-                look_at = time.monotonic() + _LOOK_SECONDS
+                look_at = time.monotonic() + LOOK_SECONDS
         self._check()
 
     def _look(self, waiting: LeaseWait) -> None:
@@ -72,9 +71,8 @@ class OperationLock:
         Raises:
             OwnedElsewhereError, UnreachableError: somebody who lives, or nobody for long: the wait is over.
         """
-        holder, now = holder_now(self._target, self._group), time.monotonic()
-        waiting.saw(holder, now)
-        if not waiting.is_over(now):
+        holder = holder_now(self._target, self._group)
+        if not waiting.ends(holder, time.monotonic()):
             return
         if holder is None:
             raise not_let_in(self._target.alias, self._group)
@@ -85,8 +83,7 @@ class OperationLock:
 
     def _other(self) -> FlowMember | None:
         """Somebody else who has the seat."""
-        holder = holder_now(self._target, self._group)
-        return None if holder is None or holder.client_id == _client_id() else holder
+        return self._seat.other(holder_now(self._target, self._group))
 
     def _check(self) -> None:
         """Who was frozen for longer than a session has not heard yet that somebody else has the seat since."""

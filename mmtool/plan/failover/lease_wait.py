@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 SESSION_SECONDS = 10.0
 NEWCOMER_WAITS_SECONDS = 15.0
 """For somebody who lives."""
+LOOK_SECONDS = 1.0
+"""Between two looks at who holds the seat."""
 NOBODY_WAITS_SECONDS = 60.0
 """For members that died: before a session ends nobody can tell, and the seat may be given to one dead after another."""
 _OUTLIVED_SECONDS = SESSION_SECONDS + 2.0
@@ -39,10 +41,11 @@ class LeaseWait:
         if holder is not None and holder.client_id != self._lasting:
             self._lasting, self._since = holder.client_id, now
 
-    def is_over(self, now: float) -> bool:
-        """Whether it makes no sense to wait on, since the seat is somebody else's, or nobody's still."""
+    def ends(self, holder: FlowMember | None, now: float) -> bool:
+        """Whether it makes no sense to wait on, given who has the seat now: somebody else, or nobody still."""
+        self.saw(holder, now)
         waited = now - self.began
-        if self.holder is None:
+        if holder is None:
             return waited >= NOBODY_WAITS_SECONDS
         return waited >= NEWCOMER_WAITS_SECONDS and now - self._since >= _OUTLIVED_SECONDS
 

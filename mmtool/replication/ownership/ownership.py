@@ -16,7 +16,7 @@ from mmtool.events import Event, Notice, flow_fields
 from mmtool.kafka.clients import CLIENT_ID
 from mmtool.kafka.groups.lease import GroupLease, not_let_in, seat_holder
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan.failover.lease_wait import NOBODY_WAITS_SECONDS, LeaseWait, waits
+from mmtool.plan.failover.lease_wait import LOOK_SECONDS, NOBODY_WAITS_SECONDS, LeaseWait, waits
 from mmtool.plan.records.identity import owner_client
 from mmtool.runtime.threads import in_thread
 from mmtool.runtime.timeouts import came_within
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from mmtool.replication.driver.context import FlowContext
 
 _SILENT_SECONDS = 2.0
-_LOOK_SECONDS = 0.2
-_LOOK_AT_HOLDER_SECONDS = 1.0
+_FAILURE_LOOK_SECONDS = 0.2
 
 
 class Ownership:
@@ -47,12 +46,11 @@ class Ownership:
         self._target = flow.target
         self._identity = identity = flow.identity
         self._loop = asyncio.get_running_loop()
-        self._client = _client_id()  # once: a host may get another name while its seat has this one
         self._seat = GroupLease(
             flow.settings.target,
             identity.ownership_group,
             identity.control_topic,
-            self._client,
+            _client_id(),
             self._changed,
         )
         self.held = asyncio.Event()
@@ -122,7 +120,7 @@ class Ownership:
         until = self._loop.time() + NOBODY_WAITS_SECONDS
         while self._loop.time() < until:
             self._seat.start()
-            if await came_within(_LOOK_AT_HOLDER_SECONDS, self.held.wait()):
+            if await came_within(LOOK_SECONDS, self.held.wait()):
                 return
             with suppress(MmtoolError, ConnectionLostError):  # who cannot be asked has told of nobody else
                 if await self._other() is not None:
@@ -132,11 +130,9 @@ class Ownership:
         """Whether the seat is ours before the wait is over, given who has it meanwhile."""
         while True:
             with suppress(TimeoutError):
-                await self._wait(_LOOK_AT_HOLDER_SECONDS)
+                await self._wait(LOOK_SECONDS)
                 return True
-            has_it, now = await holder(), self._loop.time()
-            waiting.saw(has_it, now)
-            if waiting.is_over(now):
+            if waiting.ends(await holder(), self._loop.time()):
                 return False
 
     async def _wait(self, seconds: float | None) -> None:
@@ -144,7 +140,7 @@ class Ownership:
         try:
             async with asyncio.timeout(seconds):
                 while not waiting.done():
-                    await asyncio.wait({waiting}, timeout=_LOOK_SECONDS)
+                    await asyncio.wait({waiting}, timeout=_FAILURE_LOOK_SECONDS)
                     if self._seat.failure is not None and not waiting.done():
                         raise self._seat.failure
         finally:
@@ -154,9 +150,7 @@ class Ownership:
         return await seat_holder(self._target, self._identity.ownership_group)
 
     async def _other(self) -> FlowMember | None:
-        """For who had it before: until our last session ends the seat is ours by name."""
-        holder = await self._holder()
-        return None if holder is None or holder.client_id == self._client else holder
+        return self._seat.other(await self._holder())
 
     async def release(self) -> None:
         """Leaves the group."""

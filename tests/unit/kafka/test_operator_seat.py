@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from mmtool.config import ClusterSettings
@@ -47,3 +49,32 @@ def test_a_seat_that_somebody_else_has_by_now_is_not_ours(seat, monkeypatch):
 def test_a_seat_of_which_nothing_else_is_told_is_ours(seat, monkeypatch, holder):
     says(monkeypatch, holder)
     seat.hold()
+
+
+class Waits:
+    """A seat that never comes; each look for it takes the seconds that it may."""
+
+    now = 1000.0
+
+    def wait(self, seconds):
+        self.now += seconds
+        return False
+
+
+@pytest.mark.parametrize(
+    ("holder", "seconds", "said"),
+    [
+        (FlowMember("host-2-pid-7", "10.0.0.8", holds=True), 15, "is under way: host-2-pid-7 on 10.0.0.8"),
+        (None, 60, "cluster west did not admit mmtool to group mmtool.failover.east within 60 s"),
+    ],
+    ids=["of somebody", "of nobody"],
+)
+def test_an_operation_waits_for_its_seat_as_long_as_a_newcomer_to_a_flow_does(
+    seat, monkeypatch, holder, seconds, said
+):
+    says(monkeypatch, holder)
+    seat._held = waits = Waits()
+    monkeypatch.setattr(operator_seat, "time", SimpleNamespace(monotonic=lambda: waits.now))
+    with pytest.raises((OwnedElsewhereError, UnreachableError), match=said):
+        seat.hold()
+    assert seconds <= waits.now - Waits.now < seconds + 2

@@ -14,15 +14,10 @@ def member(name):
     return FlowMember(name, "10.0.0.7", holds=True)
 
 
-def is_over(waiting, holder, now):
-    waiting.saw(holder, now)
-    return waiting.is_over(now)
-
-
 def over_at(holder_at, until=120):
     """The first second at which the wait is over."""
     waiting = LeaseWait(1000.0)
-    return next(now for now in range(until) if is_over(waiting, holder_at(now), 1000.0 + now))
+    return next(now for now in range(until) if waiting.ends(holder_at(now), 1000.0 + now))
 
 
 @pytest.mark.parametrize("first_seen", [0, 3])
@@ -52,7 +47,7 @@ def test_a_whoever_holds_it_no_longer_than_a_session_ends_no_wait(turns):
             break
         had |= {name} - {""}
         for _ in range(seconds):
-            assert not is_over(waiting, member(name) if name else None, now)
+            assert not waiting.ends(member(name) if name else None, now)
             now += 1.0
     assert SESSION_SECONDS == 10.0
 

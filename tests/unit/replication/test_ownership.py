@@ -26,11 +26,8 @@ FLOW = SimpleNamespace(
 )
 
 
-class QuietSeat:
+class QuietSeat(GroupLease):
     """Nobody tells it anything."""
-
-    def __init__(self, *_):
-        self.failure = None
 
     def start(self):
         pass
@@ -61,7 +58,7 @@ def test_an_owner_whose_host_has_another_name_by_now_knows_its_own_seat(monkeypa
 
     monkeypatch.setattr(ownership, "GroupLease", QuietSeat)
     monkeypatch.setattr(ownership, "seat_holder", seat_holder)
-    monkeypatch.setattr(ownership, "_LOOK_AT_HOLDER_SECONDS", 0.05)
+    monkeypatch.setattr(ownership, "LOOK_SECONDS", 0.05)
 
     async def scene():
         mine = Ownership(FLOW)
@@ -101,7 +98,7 @@ def given_up(monkeypatch, answers, back_after=None):
 
     monkeypatch.setattr(ownership, "GroupLease", QuietSeat)
     monkeypatch.setattr(ownership, "seat_holder", seat_holder)
-    monkeypatch.setattr(ownership, "_LOOK_AT_HOLDER_SECONDS", 0.02)
+    monkeypatch.setattr(ownership, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(ownership, "NOBODY_WAITS_SECONDS", 0.3)
     return asyncio.run(scene())
 
@@ -140,7 +137,7 @@ def newcomer(monkeypatch, holders):
     said = []
     monkeypatch.setattr(ownership, "GroupLease", QuietSeat)
     monkeypatch.setattr(ownership, "seat_holder", seat_holder)
-    for name in ("_SILENT_SECONDS", "_LOOK_AT_HOLDER_SECONDS"):
+    for name in ("_SILENT_SECONDS", "LOOK_SECONDS"):
         monkeypatch.setattr(ownership, name, 0.0)
     with pytest.raises(MmtoolError) as caught:
         asyncio.run(scene())
