@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -32,6 +31,7 @@ from mmtool.plan.topics.facts import (
 )
 from mmtool.plan.words import counted
 from mmtool.replication.driver.config_notices import ConfigNotices
+from mmtool.replication.topics.absence import AbsenceCheck
 from mmtool.replication.topics.mirror import MirroredTopic
 from mmtool.replication.topics.presence import presence_of
 from mmtool.replication.topics.target_limits import TIME_BOUNDS, TargetLimits, short_of_replicas
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from mmtool.translation.blocks import MirroredPartition
     from mmtool.translation.types import TopicId
 
-_LOOK_SECONDS = 0.2
 _LEARNED_AGAIN = 100
 _UNKNOWN = Code.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -122,8 +121,8 @@ class MirrorTopics:
         self._adjusted = ConfigNotices() if adjusted is None else adjusted
         self._limits: dict[str, TargetLimits] = {}
         self._hidden: set[str] = set()
-        self._known_gone: frozenset[str] = frozenset()
-        self._known_deleted: frozenset[str] | None = None
+        self._gone_check = AbsenceCheck[str]()
+        self._deleted_check = AbsenceCheck[str]()
 
     async def matched(self) -> list[str]:
         """The source's topics that the flow's filter means; changes nothing.
@@ -181,7 +180,7 @@ class MirrorTopics:
         view.notices += await in_thread(short_of_replicas, self._target, made, configs, alias)
         view.matched = sum(map(self._flow.settings.names_topic, source))
         view.refused |= gone | {n: source_denied(n) for n, t in unlisted.items() if t.error_code in DENIED}
-        view.gone = self._known_deleted or frozenset()
+        view.gone = self._deleted_check.missing
         view.deleted = {name: source_deleted(name, 0) for name in sorted(view.gone)}
         view.left_out = sorted(filter(self._flow.settings.may_be_born_here, found))
         return view
@@ -201,36 +200,33 @@ class MirrorTopics:
         """
         mirrored = {about.source_topic for about in on_record.values()} - found.keys()
         names = set(filter(self._flow.settings.mirrors_topic, mirrored))
-        deadline = time.monotonic() + (0.0 if self._known_deleted is None else self._settle_seconds)
-        while True:
+
+        async def look() -> tuple[dict[str, TopicMetadata], set[str]]:
             again = await self._flow.source.refresh(names) if names else {}
-            there = {name: topic for name, topic in again.items() if topic.error_code != _UNKNOWN}
-            deleted = frozenset(names - there.keys())
-            if deleted <= (self._known_deleted or frozenset()) or time.monotonic() >= deadline:
-                self._known_deleted = deleted
-                return {name: there[name] for name in names & there.keys()}
-            await asyncio.sleep(_LOOK_SECONDS)
+            there = {n: t for n, t in again.items() if n in names and t.error_code != _UNKNOWN}
+            return there, names - there.keys()
+
+        seconds = 0.0 if self._deleted_check.is_first else self._settle_seconds
+        return await self._deleted_check.of(look, seconds)
 
     async def _settled(
         self, source: Mapping[str, TopicMetadata], on_record: Mapping[TopicId, MirroredPartition]
     ) -> tuple[dict[str, TopicMetadata], dict[str, str]]:
         """The counterparts, and what became of those that are on record and are not there, or may not be looked at.
 
-        A broker that has not heard of a young topic yet does not know it either: what is newly missing is looked
-        for again, for a while.
+        What is newly missing is looked for again, for a while.
         """
-        deadline = time.monotonic() + self._settle_seconds
-        while True:
+
+        async def look() -> tuple[tuple[dict[str, TopicMetadata], dict[str, str]], Collection[str]]:
             target = await self._counterparts(source)
             gone = {
                 name: reason
                 for name, topic in source.items()
                 if (reason := self._denied(name) or self._gone(on_record.get(topic.topic_id), target))
             }
-            if gone.keys() <= self._known_gone or time.monotonic() >= deadline:
-                self._known_gone = frozenset(gone)
-                return target, gone
-            await asyncio.sleep(_LOOK_SECONDS)
+            return (target, gone), gone
+
+        return await self._gone_check.of(look, self._settle_seconds)
 
     def _denied(self, name: str) -> str:
         """Why nobody can tell whether the counterpart is there; empty when one can."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -12,6 +11,7 @@ from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.words import few
+from mmtool.replication.topics.absence import AbsenceCheck
 from mmtool.translation.blocks import MirroredPartition, MirrorStart
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId
 
-_LOOK_SECONDS = 0.2
 _NOWHERE_ELSE: Mapping[TopicPartition, MirrorStart] = MappingProxyType({})
 
 
@@ -61,22 +60,23 @@ class LeaderCheck:
     def __init__(self, news: list[str], settle_seconds: float = 3.0) -> None:
         self._news = news
         self._settle_seconds = settle_seconds
-        self._lone: frozenset[TopicPartition] = frozenset()
+        self._check = AbsenceCheck[TopicPartition]()
 
     async def of(
         self, flow: FlowContext, unknown: Collection[tuple[MirroredTopic, int]]
     ) -> list[tuple[MirroredTopic, int]]:
         """Those of ``unknown`` that have a leader on both sides; the next look asks for the others again."""
-        deadline, lone = time.monotonic() + self._settle_seconds, frozenset[TopicPartition]()
-        while unknown:
-            await flow.source.refresh({topic.name for topic, _ in unknown})
-            await flow.target.refresh({topic.target_name for topic, _ in unknown})
-            lone = frozenset(TopicPartition(t.name, p) for t, p in unknown if not _is_led(flow, t, p))
-            if lone <= self._lone or time.monotonic() >= deadline:
-                break
-            await asyncio.sleep(_LOOK_SECONDS)
-        new, self._lone = lone - self._lone, lone
-        self._news += [_no_leader(new)] if new else []
+
+        async def look() -> tuple[set[TopicPartition], set[TopicPartition]]:
+            if unknown:
+                await flow.source.refresh({topic.name for topic, _ in unknown})
+                await flow.target.refresh({topic.target_name for topic, _ in unknown})
+            lone = {TopicPartition(t.name, p) for t, p in unknown if not _is_led(flow, t, p)}
+            return lone, lone
+
+        before = self._check.missing
+        lone = await self._check.of(look, self._settle_seconds)
+        self._news += [_no_leader(new)] if (new := lone - before) else []
         return [(t, p) for t, p in unknown if TopicPartition(t.name, p) not in lone]
 
     def refuse_missing(self) -> None:
@@ -85,9 +85,9 @@ class LeaderCheck:
         Raises:
             UnreachableError: some had no leader at the last look.
         """
-        if self._lone:
+        if self._check.missing:
             raise UnreachableError(
-                _no_leader(self._lone), remedy="check the clusters' health, then run again"
+                _no_leader(self._check.missing), remedy="check the clusters' health, then run again"
             )
 
 

@@ -1,0 +1,46 @@
+"""What metadata does not show any more: looked for again, for a while, before it counts as missing.
+
+A broker hears of a young topic, or of a partition's new leader, a moment later than others do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+_LOOK_SECONDS = 0.2
+
+
+class AbsenceCheck(Generic[K]):
+    """Looks again while something is newly missing; what was missing at the last check costs no time.
+
+    Attributes:
+        missing: What was missing at the last check.
+        is_first: Whether there was none yet.
+    """
+
+    def __init__(self) -> None:
+        self.missing: frozenset[K] = frozenset()
+        self.is_first = True
+
+    async def of(self, look: Callable[[], Awaitable[tuple[T, Collection[K]]]], seconds: float) -> T:
+        """What the last look found; there is no further one when ``seconds`` are over.
+
+        Args:
+            look: What it finds, and what is missing.
+            seconds: For how long to look again.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            found, missing = await look()
+            if self.missing.issuperset(missing) or time.monotonic() >= deadline:
+                self.missing, self.is_first = frozenset(missing), False
+                return found
+            await asyncio.sleep(_LOOK_SECONDS)
