@@ -19,11 +19,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, UnreachableError, UsageError
+from mmtool.errors import MmtoolError, RefusedError, UnreachableError, UsageError
 from mmtool.insight.partitions import partition_facts
-from mmtool.kafka.groups.lease import holder_now
 from mmtool.kafka.state.state_log import read_blocks, read_control
-from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.flow.moves import Action, Move, changes, plan_forget, plan_seek, refused, sentences
@@ -34,9 +32,9 @@ from mmtool.plan.words import counted
 from mmtool.replication.control.control_follower import booked_position
 from mmtool.replication.driver.context import connect
 from mmtool.replication.driver.flow_run import FlowRun
+from mmtool.replication.flow_state.borrowed_flow import borrowed, joined, owned, owner_now
 from mmtool.replication.ownership.checks import check_identity
 from mmtool.replication.ownership.internal_topics import write_documents
-from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.state_writer import store_blocks
 from mmtool.replication.topics.start_offsets import partition_of, starts_at
 from mmtool.runtime.threads import in_thread, run_loop
@@ -104,7 +102,7 @@ class Rehearsal:
         if no := refusal_of(self.moves.values()):
             return no
         if self.owner is not None and self.is_needed:
-            return _owned(self.flow, str(self.owner))
+            return owned(self.flow.identity.name, self.owner)
         return None
 
 
@@ -119,13 +117,6 @@ def refusal_of(moves: Collection[Move]) -> RefusedError | None:
         f"refused: {said}",
         remedy="name a position inside the source's log, and only topics that exist on both clusters",
         code=code,
-    )
-
-
-def _owned(flow: FlowNow, owner: str) -> OwnedElsewhereError:
-    return OwnedElsewhereError(
-        f"flow {flow.identity.name} is run by {owner}",
-        remedy="stop that replicate, run this command again, then start replicate again",
     )
 
 
@@ -158,7 +149,7 @@ def rehearse_seek(flow: FlowNow, to: Start | int | Mapping[TopicPartition, Upstr
         return {place: plan_seek(of, wanted[of.source]) for place, of in chosen.items()}
 
     by_time = isinstance(to, datetime)
-    return Rehearsal(flow, judged(facts), lambda: judged(_facts(flow, topics)), _owner(flow), by_time)
+    return Rehearsal(flow, judged(facts), lambda: judged(_facts(flow, topics)), owner_now(flow), by_time)
 
 
 def rehearse_forget(flow: FlowNow, topics: Collection[str]) -> Rehearsal:
@@ -185,11 +176,7 @@ def rehearse_forget(flow: FlowNow, topics: Collection[str]) -> Rehearsal:
             if not topics or of.source.topic in topics
         }
 
-    return Rehearsal(flow, judged(), judged, _owner(flow))
-
-
-def _owner(flow: FlowNow) -> FlowMember | None:
-    return holder_now(flow.clusters.settings.target, flow.identity.ownership_group)
+    return Rehearsal(flow, judged(), judged, owner_now(flow))
 
 
 def _facts(flow: FlowNow, topics: Collection[str] | None) -> dict[Place, PartitionFacts]:
@@ -269,13 +256,10 @@ def execute(rehearsal: Rehearsal, say: Callable[[str], None], *, is_held: bool =
 
 async def _execute(rehearsal: Rehearsal, say: Callable[[str], None], *, is_held: bool) -> list[FlowRow]:
     run = FlowRun(await connect(rehearsal.flow.clusters.settings))
-    clean = False
-    try:
+    clean, again = False, "run the same command again: it completes the remaining partitions"
+    async with borrowed(run.name, lambda: run.close(clean=clean), again):
         await (check_identity(run.flow, run.warnings) if is_held else run.check(say))
-        try:
-            await run.join(standby=False, say=say)
-        except OwnedElsewhereError as error:
-            raise OwnedElsewhereError(error.message, remedy=_owned(rehearsal.flow, "").remedy) from error
+        await joined(run.join(standby=False, say=say))
         await run.take()
         clean = True
         moves = await in_thread(rehearsal.again)
@@ -285,15 +269,6 @@ async def _execute(rehearsal: Rehearsal, say: Callable[[str], None], *, is_held:
         clean = False
         await _Mover(run).move(moves)
         clean = True
-    except FencedError as error:
-        raise OwnedElsewhereError(f"another process took ownership of flow {run.name}: {error}") from error
-    except (InDoubtError, ConnectionLostError) as error:
-        raise UnreachableError(
-            f"flow {run.name}: {error}",
-            remedy="run the same command again: it completes the remaining partitions",
-        ) from error
-    finally:
-        await run.close(clean=clean)
     return _rows(rehearsal.flow, moves)
 
 

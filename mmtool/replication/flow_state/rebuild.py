@@ -13,8 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, UnreachableError
-from mmtool.kafka.groups.lease import holder_now
+from mmtool.errors import MmtoolError, RefusedError, UnreachableError
 from mmtool.kafka.state.own_log import append_records
 from mmtool.kafka.state.runs_log import read_runs_log
 from mmtool.kafka.state.state_log import read_control, read_control_of_run, read_producers
@@ -23,6 +22,7 @@ from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord
 from mmtool.plan.records.identity import runs_partition_of, shard_of
 from mmtool.plan.words import counted
 from mmtool.replication.driver.context import connect
+from mmtool.replication.flow_state.borrowed_flow import borrowed, joined, owned, owner_now
 from mmtool.replication.flow_state.derivation import derive_partition
 from mmtool.replication.ownership.claim_and_recover import claim_blindly, doubtful
 from mmtool.replication.ownership.internal_topics import (
@@ -33,7 +33,6 @@ from mmtool.replication.ownership.internal_topics import (
     write_documents,
 )
 from mmtool.replication.ownership.ownership import Ownership
-from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.state_writer import store_records
 from mmtool.replication.recovery.lost_runs import lost_runs, was_mirrored
 from mmtool.replication.topics.origins import Origins
@@ -131,14 +130,8 @@ class Rebuilt:
                 code=refused[0].refusal,
             )
         if self.owner is not None and self.is_needed:
-            return _owned(f"flow {self.flow.identity.name} is run by {self.owner}")
+            return owned(self.flow.identity.name, self.owner)
         return None
-
-
-def _owned(message: str) -> OwnedElsewhereError:
-    return OwnedElsewhereError(
-        message, remedy="stop that replicate, run this command again, then start replicate again"
-    )
 
 
 def rehearse_rebuild(flow: FlowNow, topics: Collection[str]) -> Rebuilt:
@@ -152,7 +145,7 @@ def rehearse_rebuild(flow: FlowNow, topics: Collection[str]) -> Rebuilt:
     """
     control = _control(flow)
     rebuilt = run_loop(_rehearse(flow, topics, control))
-    rebuilt.owner = holder_now(flow.clusters.settings.target, flow.identity.ownership_group)
+    rebuilt.owner = owner_now(flow)
     return rebuilt
 
 
@@ -251,22 +244,15 @@ async def _execute(rebuilt: Rebuilt, say: Callable[[str], None]) -> list[FlowRow
     flow = rebuilt.flow
     context = await connect(flow.clusters.settings)
     ownership = Ownership(context)
-    try:
-        await make_internal_topics(context)  # the runs topic itself may be what was lost
-        try:
-            await ownership.acquire(standby=False, say=say)
-        except OwnedElsewhereError as error:
-            raise _owned(error.message) from error
-        return await _rebuild(context, rebuilt)
-    except FencedError as error:
-        raise _owned(f"another process took ownership of flow {flow.identity.name}: {error}") from error
-    except (InDoubtError, ConnectionLostError) as error:
-        raise UnreachableError(
-            f"flow {flow.identity.name}: {error}", remedy="run the same command again"
-        ) from error
-    finally:
+
+    async def close() -> None:
         await ownership.release()
         await context.close()
+
+    async with borrowed(flow.identity.name, close, "run the same command again"):
+        await make_internal_topics(context)  # the runs topic itself may be what was lost
+        await joined(ownership.acquire(standby=False, say=say))
+        return await _rebuild(context, rebuilt)
 
 
 async def _rebuild(context: FlowContext, rebuilt: Rebuilt) -> list[FlowRow]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.errors import OwnedElsewhereError, RefusedError
+from mmtool.errors import RefusedError
 from mmtool.insight.partitions import partition_facts
-from mmtool.kafka.groups.lease import holder_now
 from mmtool.plan.flow.moves import Action
 from mmtool.plan.groups.offsets import Direction
+from mmtool.replication.flow_state.borrowed_flow import owned, owner_now
 from mmtool.replication.flow_state.flow_moves import execute, rehearse_seek
 
 if TYPE_CHECKING:
@@ -29,12 +29,8 @@ class FlowPassing:
         self._say = say
 
     def check(self, flow: FlowNow) -> None:
-        holder = holder_now(flow.clusters.settings.target, flow.identity.ownership_group)
-        if holder is not None:
-            raise OwnedElsewhereError(
-                f"flow {flow.identity.name} is run by {holder}; it must be stopped to skip the replayed records",
-                remedy="stop that replicate, run this command again, then start replicate again",
-            )
+        if (owner := owner_now(flow)) is not None:
+            raise owned(flow.identity.name, owner, "; it must be stopped to skip the replayed records")
 
     def pass_over(self, flow: FlowNow, to: Mapping[TopicPartition, UpstreamOffset]) -> None:
         left = _left(flow, to)

@@ -24,7 +24,7 @@ def scene(tmp_path, monkeypatch):
     made.has("orders", 10)
     made.has("orders-other", 5)
     made.source.unanswered[TopicPartition("orders-other", 0)] = BAD
-    monkeypatch.setattr(flow_moves, "holder_now", lambda *_: None)
+    monkeypatch.setattr(flow_moves, "owner_now", lambda *_: None)
     return made
 
 
