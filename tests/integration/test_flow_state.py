@@ -345,7 +345,7 @@ class CutOff:
 
     def __init__(self, monkeypatch, module, at):
         self.left = at
-        for name in ("store_blocks", "store_records", "write_documents"):
+        for name in ("store_owned", "store_records", "write_documents"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, self._counting(getattr(module, name)))
 

@@ -35,7 +35,7 @@ from mmtool.replication.driver.flow_run import FlowRun
 from mmtool.replication.flow_state.borrowed_flow import borrowed, joined, owned, owner_now
 from mmtool.replication.ownership.checks import check_identity
 from mmtool.replication.ownership.internal_topics import write_documents
-from mmtool.replication.pump.state_writer import store_blocks
+from mmtool.replication.pump.state_writer import store_owned
 from mmtool.replication.topics.start_offsets import partition_of, starts_at
 from mmtool.runtime.threads import in_thread, run_loop
 from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState
@@ -338,29 +338,22 @@ class _Mover:
 
     async def _forget(self, place: Place) -> None:
         await self._strike_out(place, self._keys[place])
-        self._run.standing.blocks.pop(place, None)
-        self._run.standing.halted.pop(place, None)
+        self._run.standing.forget(place)
 
     async def _store(
         self, place: Place, recorder: MapRecorder, struck_out: Collection[BlockKey] = ()
     ) -> None:
-        shard = self._shard(place)
-        owner = self._run.standing.shards[shard]
+        standing, shard = self._run.standing, self._shard(place)
+        owner = standing.shards[shard]
         recorder.claimed(WriterState(owner.producer_id, owner.epoch, 0))
         blocks = recorder.take()
         replaced = [key for key in struck_out if key != blocks[0].key]
-        flow = self._run.flow
-        self._run.standing.shards[shard] = await store_blocks(
-            flow.target, flow.identity, owner, blocks, struck_out=replaced
-        )
-        self._run.standing.blocks[place] = blocks[-1]
-        self._run.standing.halted.pop(place, None)
+        await store_owned(self._run.flow, standing, shard, blocks, struck_out=replaced)
+        standing.blocks[place] = blocks[-1]
+        standing.halted.pop(place, None)
 
     async def _strike_out(self, place: Place, keys: Collection[BlockKey]) -> None:
-        flow, shard = self._run.flow, self._shard(place)
-        self._run.standing.shards[shard] = await store_blocks(
-            flow.target, flow.identity, self._run.standing.shards[shard], (), struck_out=keys
-        )
+        await store_owned(self._run.flow, self._run.standing, self._shard(place), struck_out=keys)
 
     def _shard(self, place: Place) -> int:
         return shard_of(*place, self._run.shard_count)

@@ -22,7 +22,7 @@ from mmtool.plan.records.identity import shard_of
 from mmtool.plan.words import counted, few
 from mmtool.replication.mm2.guard import MirrorMakerGuard
 from mmtool.replication.mm2.stop_point import ContradictionError, mm2_stop_point
-from mmtool.replication.pump.state_writer import store_blocks
+from mmtool.replication.pump.state_writer import store_owned
 from mmtool.replication.topics.start_offsets import partition_of
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.answers import SourceLog, TargetLog
@@ -137,8 +137,7 @@ class Mm2Takeover:
             recorder.claimed(WriterState(shard.producer_id, shard.epoch, 0))
             by_shard[shard.shard] += recorder.take()
         for number, blocks in by_shard.items():
-            identity, shard = self.flow.identity, standing.shards[number]
-            standing.shards[number] = await store_blocks(self.flow.target, identity, shard, blocks)
+            await store_owned(self.flow, standing, number, blocks)
             standing.blocks |= {(block.about.topic_id, block.about.partition): block for block in blocks}
         return [(t, p, block) for t, p, block in begun if (t.topic_id, p) not in cuts]
 

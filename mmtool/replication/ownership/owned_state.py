@@ -40,6 +40,11 @@ class OwnedState:
             self.unclear.add(place)
         self.halted[place] = reason
 
+    def forget(self, place: Place) -> None:
+        """Nothing is stored of it any more."""
+        self.blocks.pop(place, None)
+        self.halted.pop(place, None)
+
     def put_off(self, place: Place, reason: str) -> None:
         """Until its source can be read: what the last owner left unbooked is compared then."""
         self.halt(place, reason)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches import ReadyBatch
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.replication.driver.context import FlowContext
+    from mmtool.replication.ownership.owned_state import OwnedState
     from mmtool.replication.pump.gaps import Gaps
     from mmtool.replication.pump.mirror import PartitionMirror
     from mmtool.replication.pump.pace import Pace
@@ -113,6 +115,20 @@ async def store_blocks(
     records: list[tuple[bytes, bytes | None]] = [(encode_key(key), None) for key in struck_out]
     records += [(encode_key(block.key), encode_block(block)) for block in blocks]
     return await store_records(cluster, identity, shard, records)
+
+
+async def store_owned(
+    flow: FlowContext,
+    standing: OwnedState,
+    shard: int,
+    blocks: Iterable[Block] = (),
+    *,
+    struck_out: Iterable[BlockKey] = (),
+) -> None:
+    """As `store_blocks`, for a shard of the owner's: its next number is in ``standing`` then."""
+    standing.shards[shard] = await store_blocks(
+        flow.target, flow.identity, standing.shards[shard], blocks, struck_out=struck_out
+    )
 
 
 async def store_records(

@@ -15,7 +15,7 @@ from mmtool.kafka.wire.offsets import EARLIEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds
 from mmtool.plan.records.identity import shard_of
 from mmtool.plan.topics.facts import BEGIN_AGAIN
-from mmtool.replication.pump.state_writer import store_blocks
+from mmtool.replication.pump.state_writer import store_owned
 from mmtool.replication.recovery.foreign_records import told_of_others
 from mmtool.replication.recovery.mirror_log import DivergedError
 from mmtool.replication.recovery.recover_partition import GoneError, SourceAwayError, Upstream, resume
@@ -97,9 +97,7 @@ async def resume_all(
             standing.blocks[block.about.topic_id, block.about.partition] = block
     standing.others = await told_of_others(flow, standing.blocks, others)
     for shard, blocks in changed.items():
-        standing.shards[shard] = await store_blocks(
-            flow.target, flow.identity, standing.shards[shard], blocks
-        )
+        await store_owned(flow, standing, shard, blocks)
 
 
 class _PutOffError(Exception):

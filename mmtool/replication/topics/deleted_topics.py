@@ -17,7 +17,7 @@ from mmtool.plan.records.identity import shard_of
 from mmtool.plan.topics.disappearance import StoredPartition, last_of_each
 from mmtool.plan.topics.facts import not_the_same, source_deleted
 from mmtool.replication.ownership.internal_topics import write_documents
-from mmtool.replication.pump.state_writer import store_blocks
+from mmtool.replication.pump.state_writer import store_owned
 from mmtool.replication.topics.presence import gone_for_good
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.types import TopicId
@@ -114,9 +114,6 @@ async def _strike_out(flow: FlowContext, standing: OwnedState, places: Collectio
     strikes = [position_key(*place) for place in places]
     await write_documents(flow, flow.identity.control_topic, (), tombstones=strikes)
     for shard, of_shard in keys.items():
-        standing.shards[shard] = await store_blocks(
-            flow.target, flow.identity, standing.shards[shard], (), struck_out=of_shard
-        )
+        await store_owned(flow, standing, shard, struck_out=of_shard)
     for place in places:
-        standing.blocks.pop(place, None)
-        standing.halted.pop(place, None)
+        standing.forget(place)

@@ -14,9 +14,10 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import PositionRecord
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.replication.driver.background_job import to_its_end
+from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.pump import state_writer as books
 from mmtool.replication.pump.errors import InDoubtError
-from mmtool.replication.pump.state_writer import OffsetRunWriter, PositionWriter
+from mmtool.replication.pump.state_writer import OffsetRunWriter, PositionWriter, store_owned
 from mmtool.replication.spark.executor import executor_name
 
 REQUEST_SECONDS = 30.0
@@ -138,3 +139,19 @@ def test_a_leader_that_hangs_or_a_quota_that_mutes_a_connection_for_minutes_ends
         return book.sequences
 
     assert asyncio.run(scene()) == {0: 1}
+
+
+def test_what_an_owner_stores_after_another_write_has_the_number_that_follows():
+    """Numbered alike, the second write would pass for a repetition of the first one."""
+    start, target = assigned(), Target()
+    target.may_answer.set()
+    shard = mirror_of(start).shard
+    standing = OwnedState({shard.shard: shard}, {(start.topic_id, start.partition): start.block})
+    flow = SimpleNamespace(target=target, identity=FlowIdentity("s", "t", "a", "b"))
+
+    async def scene():
+        await store_owned(flow, standing, shard.shard, [start.block])
+        await store_owned(flow, standing, shard.shard, struck_out=[start.block.key])
+
+    asyncio.run(scene())
+    assert standing.shards[shard.shard].runs_sequence == shard.runs_sequence + 2

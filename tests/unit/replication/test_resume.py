@@ -400,16 +400,15 @@ class Scene:
         self.block, self.ours = flow.newest, {flow.producer_id}
         self.standing = OwnedState({SHARD.shard: SHARD}, {(SOURCE_ID, 0): self.block})
         self.order = []
-        monkeypatch.setattr(recover_shards, "store_blocks", self.stored)
+        monkeypatch.setattr(recover_shards, "store_owned", self.stored)
         monkeypatch.setattr(recover_shards, "told_of_others", self.told)
 
     async def told(self, _flow, _blocks, others):
         self.order.append(others)
         return {}
 
-    async def stored(self, _cluster, _identity, shard, blocks):
+    async def stored(self, _flow, _standing, _shard, blocks):
         self.order.append([block.tail.known_to for block in blocks])
-        return shard
 
     @property
     def closes(self):
