@@ -437,12 +437,12 @@ def _after(patched, appended):
     """The n-th batch of state is the last one."""
     left, append = [appended], state_writer.append
 
-    async def counted(cluster, entry):
+    async def counted(cluster, entry, *more):
         if entry.topic.startswith("mmtool-offset-runs."):
             left[0] -= 1
             if left[0] < 0:
                 raise RuntimeError("cut off")
-        return await append(cluster, entry)
+        return await append(cluster, entry, *more)
 
     patched.setattr(state_writer, "append", counted)
 
