@@ -107,6 +107,7 @@ def show(
     """Show one operation: steps, groups, written offsets, and the possible next commands."""
     from mmtool.failover.operation.recovery import as_it_stands
     from mmtool.failover.report.report import fence_left, recorded_row, tail_left, ways_on
+    from mmtool.failover.service import connections
 
     page = evidence.asked_for(html, sign)
     known = _one(config, source, target, timeout, operation_id)
@@ -114,13 +115,13 @@ def show(
     for step in found.operation.plan.steps:
         talk(f"{found.operation.state_of(step):8} {step.name}: {step.sentence}")
     try:
-        found = as_it_stands(found, operations.written_at(found, known.flow, timeout).groups)
+        found = as_it_stands(found, connections.written_at(found, known.flow, timeout).groups)
     except UnreachableError as error:
         warnings = (f"the written offsets are unknown: {error.message}",)
     row = recorded_row(found)
     if page is not None:
         page.claim()
-    entries = operations.journal(known.flow, timeout).entries() if page is not None else ()
+    entries = connections.journal(known.flow, timeout).entries() if page is not None else ()
     unwritten = operations.write_page(page, found, entries, row, known.flow, warnings)
     finish(operations.result("failover show", row, warnings), output, unwritten)
     talk(f"{found.mode} {found.operation_id} of {found.names.flow} by {found.by} is {found.state}")
@@ -178,22 +179,24 @@ def _finish_forward(known: Known, asked: operations.Asked) -> None:
     from mmtool.failover.modes.outcome import Ended
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.recovery import roll_forward
+    from mmtool.failover.service import connections
 
     found = known.found
     rehearsal = Rehearsal(known.flow, found.source_id, found.target_id, found.operation.plan)
-    cluster = operations.written_at(found, known.flow, asked.timeout)
+    cluster = connections.written_at(found, known.flow, asked.timeout)
 
     def execute(ways: OperationContext, log: StepLog) -> Ended:
         fence = fences.standing(known.flow, found, asked.timeout)
         return Ended(rehearsal, *roll_forward(found, ways, log, fence))
 
-    operations.run(asked, rehearsal, cluster, operations.identity_of(found), execute)
+    operations.run(asked, rehearsal, cluster, connections.identity_of(found), execute)
 
 
 def _again_in_emergency(known: Known, asked: operations.Asked) -> None:
     from mmtool.failover.modes import emergency
+    from mmtool.failover.service import connections
 
-    side = operations.target_side(known.flow, asked.timeout)
+    side = connections.target_side(known.flow, asked.timeout)
     found = known.found
     rehearsal = emergency.rehearse(
         side,
@@ -322,11 +325,12 @@ def _take_back(
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.recovery import rehearse_taking_back, take_back
     from mmtool.failover.report.report import recorded_row
+    from mmtool.failover.service import connections
     from mmtool.runtime.operator_name import operator
 
-    found, side = known.found, operations.target_side(known.flow, timeout)
-    identity = operations.identity_of(found)
-    written = operations.written_at(found, known.flow, timeout)
+    found, side = known.found, connections.target_side(known.flow, timeout)
+    identity = connections.identity_of(found)
+    written = connections.written_at(found, known.flow, timeout)
 
     def rehearse() -> RollbackPlan:
         at_ms, others = int(time.time() * 1000), _of_flow(known.flow, timeout)
@@ -386,8 +390,9 @@ def _known(
 
 def _of_flow(flow: FlowSettings, timeout: timedelta) -> list[Recorded]:
     from mmtool.failover.operation.records import in_journal_order
+    from mmtool.failover.service import connections
 
-    entries = operations.journal(flow, timeout).entries()
+    entries = connections.journal(flow, timeout).entries()
     return [
         one
         for one in in_journal_order(entries)

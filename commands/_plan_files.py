@@ -168,8 +168,9 @@ def was_executed(
     from mmtool.failover.operation.recovery import find
     from mmtool.failover.report.plan_file import is_spent
     from mmtool.failover.report.report import recorded_row
+    from mmtool.failover.service import connections
 
-    found = find(operations.journal(flow, timeout), saved.plan.operation_id)
+    found = find(connections.journal(flow, timeout), saved.plan.operation_id)
     if found is None or not is_spent(saved, found):
         return False
     finish(operations.result(command, recorded_row(found), ()), output, None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 
-from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
 from mmtool.commands._connections import one_flow
 from mmtool.commands._consent import consent
@@ -26,11 +25,12 @@ def release(
 ) -> None:
     """Let topics that have failed over be mirrored again; without --topic, all of the flow's."""
     from mmtool.failover.modes.release import rehearse_release, release
+    from mmtool.failover.service import connections
     from mmtool.runtime.operator_name import operator
 
     flow = one_flow(config, source, target)
-    side = operations.target_side(flow, timeout)
-    found = rehearse_release(side, operations.journal(flow, timeout), tuple(topic or ()))
+    side = connections.target_side(flow, timeout)
+    found = rehearse_release(side, connections.journal(flow, timeout), tuple(topic or ()))
 
     def shown() -> Result:
         return Result("failover release", found.rows(released=False), RELEASED, found.warnings)
@@ -40,7 +40,7 @@ def release(
         talk("nothing was changed; add --execute to do it" if found.marks else "no topic has failed over")
         return
     consent(found.question, yes=yes, about=shown)
-    kept = operations.tools(flow, found.identity, timeout)
+    kept = connections.tools(flow, found.identity, timeout)
     release(found, kept.journal, kept.marks, kept.seat, operator(), int(time.time() * 1000))
     finish(Result("failover release", found.rows(released=True), RELEASED, applied=True), output, None)
     talk("a running `mmtool replicate` mirrors them again within seconds")

@@ -118,6 +118,8 @@ def planned(
     timeout: options.DrainTimeout = None,
 ) -> None:
     """Move groups whose consumers are stopped: drain the mirror, translate, write, read back."""
+    from mmtool.failover.service import connections
+
     saved = plans.opened(ctx, plan, "planned")
     patience = timeout or options.DEFAULT_TIMEOUT
     settings = one_flow(config, *plans.aliases_of(saved, source, target))
@@ -125,7 +127,7 @@ def planned(
     chosen = plans.groups_of(saved, "failover planned", group, groups, all_groups=all_groups, unit=meant)
     if plans.was_executed("failover planned", saved, settings, output, patience):
         return
-    with operations.seat_begun(settings, patience, execute=execute, yes=yes) as seat:
+    with connections.seat_begun(settings, patience, execute=execute, yes=yes) as seat:
         from mmtool.failover.modes import planned_mode as service  # takes a while, as the lock does
         from mmtool.insight.translation import look
 
@@ -177,17 +179,19 @@ def emergency(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Move groups whose source is lost, by the checkpoints on the target; the source is not contacted."""
+    from mmtool.failover.service import connections
+
     saved = plans.opened(ctx, plan, "emergency")
     settings = one_flow(config, *plans.aliases_of(saved, source, target))
     meant = unit_of(settings, unit)
     chosen = plans.groups_of(saved, "failover emergency", group, groups, all_groups=all_groups, unit=meant)
     if plans.was_executed("failover emergency", saved, settings, output, timeout):
         return
-    with operations.seat_begun(settings, timeout, execute=execute, yes=yes) as seat:
+    with connections.seat_begun(settings, timeout, execute=execute, yes=yes) as seat:
         from mmtool.failover.modes import emergency as service  # takes a while, as the lock does
         from mmtool.plan.failover.emergency import Unknowns
 
-        side = operations.target_side(settings, timeout)
+        side = connections.target_side(settings, timeout)
         unknowns = Unknowns(unknown if saved is None else saved.options["unknown"])
         plans.check(saved, side.target)
         said = {"unknown": unknowns.value} | plans.state_said(saved, without=without_state)
@@ -310,6 +314,7 @@ def drill(
 ) -> None:
     """Fail over shadow copies of the groups, measure it and clean up; production is not touched."""
     from mmtool.failover.modes import drill as service
+    from mmtool.failover.service import connections
     from mmtool.insight.translation import look
     from mmtool.plan.failover.drill_gate import Limits
 
@@ -326,7 +331,7 @@ def drill(
         return
     if page is not None:
         page.claim()
-    costs = service.emergency_now(operations.target_side(settings, patience), chosen)
+    costs = service.emergency_now(connections.target_side(settings, patience), chosen)
     seconds = None if timeout is None else timeout.total_seconds()
     with operations.at_work(
         rehearsal, flow.clusters.target, flow.identity, reason, patience, alone=False

@@ -18,7 +18,7 @@ def scene(tmp_path, monkeypatch):
     made = Scene(tmp_path)
     made.has("orders", 20)
     made.mirrored("orders", 0, [(0, 0, 20)], 20)
-    monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)
+    monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
     for command in ("failover", "groups", "translate_offsets"):
         monkeypatch.setattr(f"mmtool.commands.{command}.connect", lambda flow, timeout, **_: made.clusters)
     return made
@@ -49,7 +49,7 @@ def test_a_failback_says_where_its_consumers_have_to_stop(mmtool, tmp_path, monk
     """Groups go from west back to east: the flow's target is where they are read."""
     made = ThereAndBack(tmp_path)
     monkeypatch.setattr("mmtool.commands.failover.both_ways", lambda flow, back, timeout: made.both)
-    monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)
+    monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
     cluster = {"east": made.source, "west": made.target}[is_active_on]
     cluster.groups.members["app"] = MEMBER
     answer = mmtool("failover", "failback", "-g", "app", "-c", made.config, "-o", "json")

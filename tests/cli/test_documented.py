@@ -28,7 +28,7 @@ def console(tmp_path, monkeypatch):
 @pytest.mark.parametrize("case", cases(ROOT, "scene", "shell"), ids=lambda case: case.name)
 def test_its_blocks_show_what_their_commands_print(case, console, monkeypatch, request):
     if case.label.kind == "scene":
-        console.begin(case.label.name, lambda at, value: monkeypatch.setattr(f"mmtool.commands.{at}", value))
+        console.begin(case.label.name, lambda at, value: monkeypatch.setattr(f"mmtool.{at}", value))
     update = request.config.getoption("--update-docs")
     wrong = [found for block in case.blocks for found in type_block(block, console, update=update)]
     if wrong:

@@ -40,11 +40,11 @@ def scene(tmp_path, monkeypatch):
     made.holds(made.target, "east.orders", enumerate(CONTENTS))
     monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout, **_: made.clusters)
     monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
-    monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
-    monkeypatch.setattr("mmtool.commands._operations.target_side", lambda flow, timeout: made.side)
-    monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)
-    monkeypatch.setattr("mmtool.commands._operations.operator_seat", lambda flow, timeout: made.seat)
-    monkeypatch.setattr("mmtool.commands._operations.written_at", lambda *_: made.target)
+    monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
+    monkeypatch.setattr("mmtool.failover.service.connections.target_side", lambda flow, timeout: made.side)
+    monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
+    monkeypatch.setattr("mmtool.failover.service.connections.operator_seat", lambda flow, timeout: made.seat)
+    monkeypatch.setattr("mmtool.failover.service.connections.written_at", lambda *_: made.target)
     return made
 
 

@@ -22,8 +22,8 @@ def drill(mmtool, tmp_path, monkeypatch):
     scene.holds(scene.target, "east.orders", enumerate(CONTENTS))
     monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout, **_: scene.clusters)
     monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: scene)
-    monkeypatch.setattr("mmtool.commands._operations.tools", scene.tools)
-    monkeypatch.setattr("mmtool.commands._operations.target_side", lambda flow, timeout: scene.side)
+    monkeypatch.setattr("mmtool.failover.service.connections.tools", scene.tools)
+    monkeypatch.setattr("mmtool.failover.service.connections.target_side", lambda flow, timeout: scene.side)
 
     def run(*arguments):
         return mmtool("failover", "drill", "-c", scene.config, "-g", "app", "-o", "json", *arguments)

@@ -22,11 +22,11 @@ def scene(tmp_path, monkeypatch):
     made.mirrored("orders", 0, [(0, 0, 60)], 60, source_end=100)
     made.told("app", "orders", (50, 50), at_ms=int(time.time() * 1000))
     made.source.go_away(UnreachableError("the region is gone"))
-    monkeypatch.setattr("mmtool.commands._operations.target_side", lambda flow, timeout: made.side)
-    monkeypatch.setattr("mmtool.commands._operations.written_at", lambda *_: made.target)
-    monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
-    monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)
-    monkeypatch.setattr("mmtool.commands._operations.operator_seat", lambda flow, timeout: made.seat)
+    monkeypatch.setattr("mmtool.failover.service.connections.target_side", lambda flow, timeout: made.side)
+    monkeypatch.setattr("mmtool.failover.service.connections.written_at", lambda *_: made.target)
+    monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
+    monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
+    monkeypatch.setattr("mmtool.failover.service.connections.operator_seat", lambda flow, timeout: made.seat)
     return made
 
 

@@ -50,9 +50,9 @@ def scene(tmp_path, monkeypatch):
     made.commits("app", "orders", 80)
     monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout, **_: made.clusters)
     monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
-    monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
-    monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)
-    monkeypatch.setattr("mmtool.commands._operations.operator_seat", lambda flow, timeout: made.seat)
+    monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
+    monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
+    monkeypatch.setattr("mmtool.failover.service.connections.operator_seat", lambda flow, timeout: made.seat)
     return made
 
 

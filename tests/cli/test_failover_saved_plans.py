@@ -28,11 +28,11 @@ def scene(tmp_path, monkeypatch):
     made.told("app", "orders", (50, 50), at_ms=int(time.time() * 1000))
     monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout, **_: made.clusters)
     monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
-    monkeypatch.setattr("mmtool.commands._operations.target_side", lambda flow, timeout: made.side)
-    monkeypatch.setattr("mmtool.commands._operations.written_at", lambda *_: made.target)
-    monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
-    monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)
-    monkeypatch.setattr("mmtool.commands._operations.operator_seat", lambda flow, timeout: made.seat)
+    monkeypatch.setattr("mmtool.failover.service.connections.target_side", lambda flow, timeout: made.side)
+    monkeypatch.setattr("mmtool.failover.service.connections.written_at", lambda *_: made.target)
+    monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
+    monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
+    monkeypatch.setattr("mmtool.failover.service.connections.operator_seat", lambda flow, timeout: made.seat)
     return made
 
 
@@ -273,8 +273,8 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout, **_: made.clusters)
     monkeypatch.setattr("mmtool.commands.failover.both_ways", lambda flow, back, timeout: made.both)
     monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
-    monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
-    monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)
+    monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
+    monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
     return made
 
 
@@ -294,7 +294,7 @@ def test_a_failback_can_be_kept_and_executed_as_well(failback, home, path, tmp_p
 @pytest.fixture
 def stopped(monkeypatch, home, failback, tmp_path):
     """A failback whose folder was not there, as `failover resume` finds it."""
-    monkeypatch.setattr("mmtool.commands._operations.operator_seat", lambda flow, timeout: home.seat)
+    monkeypatch.setattr("mmtool.failover.service.connections.operator_seat", lambda flow, timeout: home.seat)
     monkeypatch.setattr("mmtool.commands._failover_ways.both_ways", lambda flow, back, timeout: home.both)
     monkeypatch.setattr("mmtool.commands._failover_ways.engine_drain", lambda: home)
     ended = failback("-g", "app", "-g", "late", "--diverged-dir", tmp_path / "away", *EXECUTE)
@@ -338,8 +338,8 @@ def one_name(tmp_path, monkeypatch, home):
     monkeypatch.setattr(
         "mmtool.commands._divergence.writer_into", lambda both, diverged, *_: made.writers[diverged.kind]
     )
-    monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
-    monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)
+    monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
+    monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
     return made
 
 

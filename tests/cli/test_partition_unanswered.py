@@ -35,9 +35,9 @@ def scene(tmp_path, monkeypatch):
     for command in ("failover", "groups", "translate_offsets"):
         monkeypatch.setattr(f"mmtool.commands.{command}.connect", lambda flow, timeout, **_: made.clusters)
     monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
-    monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
-    monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)
-    monkeypatch.setattr("mmtool.commands._operations.operator_seat", lambda flow, timeout: made.seat)
+    monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
+    monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
+    monkeypatch.setattr("mmtool.failover.service.connections.operator_seat", lambda flow, timeout: made.seat)
     return made
 
 
@@ -141,7 +141,7 @@ def test_a_rehearsal_names_a_topic_that_cannot_be_on_the_target(run):
 
 
 def test_an_emergency_moves_who_does_not_read_it(run, scene, monkeypatch):
-    monkeypatch.setattr("mmtool.commands._operations.target_side", lambda flow, timeout: scene.side)
+    monkeypatch.setattr("mmtool.failover.service.connections.target_side", lambda flow, timeout: scene.side)
     for group, topics in {"a": ["orders-a"], "b": ["orders-b"]}.items():
         scene.told(group, topics[0], (7, 7))
     scene.mm2.held["c"] = {TopicPartition(LONG, 0): StoredCheckpoint(OffsetPair(7, 7, 0))}

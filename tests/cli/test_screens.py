@@ -102,7 +102,7 @@ def settled(text):
 @pytest.mark.parametrize("name", SCREENS)
 def test_a_command_shows_it_so(name, color, width, console, screen, monkeypatch):
     scene, line = SCREENS[name]
-    console.begin(scene, lambda at, value: monkeypatch.setattr(f"mmtool.commands.{at}", value))
+    console.begin(scene, lambda at, value: monkeypatch.setattr(f"mmtool.{at}", value))
     console.color = color
     console.run(console.meant(line), width)
     assert settled(console.printed) == screen

@@ -31,8 +31,8 @@ def scene(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "mmtool.commands.translate_offsets.connect", lambda flow, timeout, beside_mm2: made.clusters
     )
-    monkeypatch.setattr("mmtool.commands._operations.target_side", lambda flow, timeout: made.side)
-    monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)
+    monkeypatch.setattr("mmtool.failover.service.connections.target_side", lambda flow, timeout: made.side)
+    monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
     return made
 
 

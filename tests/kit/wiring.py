@@ -26,20 +26,20 @@ def wire_failovers(scene: Scene, patch: Patch) -> None:
 
     Args:
         scene: The clusters.
-        patch: Sets an attribute of ``mmtool.commands``, by its dotted name, for as long as the test runs.
+        patch: Sets an attribute of ``mmtool``, by its dotted name, for as long as the test runs.
     """
     for module in _DRAINING:
-        patch(f"{module}.connect", lambda *_, **__: scene.clusters)
-        patch(f"{module}.engine_drain", lambda: scene)
-    patch("_fences.fenced_cluster", lambda *_: (scene.source, scene.fences))
-    patch("_operations.target_side", lambda *_: scene.side)
+        patch(f"commands.{module}.connect", lambda *_, **__: scene.clusters)
+        patch(f"commands.{module}.engine_drain", lambda: scene)
+    patch("commands._fences.fenced_cluster", lambda *_: (scene.source, scene.fences))
+    patch("failover.service.connections.target_side", lambda *_: scene.side)
     patch(
-        "_operations.written_at",
+        "failover.service.connections.written_at",
         lambda found, *_: scene.source if found.mode == "failback" else scene.target,
     )
-    patch("_operations.operator_seat", lambda *_: scene.seat)
-    patch("_operations.tools", scene.tools)
-    patch("_operations.journal", lambda *_, **__: scene.journal)
+    patch("failover.service.connections.operator_seat", lambda *_: scene.seat)
+    patch("failover.service.connections.tools", scene.tools)
+    patch("failover.service.connections.journal", lambda *_, **__: scene.journal)
     if isinstance(scene, ThereAndBack):
         _wire_failbacks(scene, patch)
 
@@ -48,11 +48,11 @@ def wire(scene: Scene, patch: Patch) -> None:
     """Every command for operators works on the scene; arguments as for `wire_failovers`."""
     wire_failovers(scene, patch)
     for module in ("groups", "translate_offsets"):
-        patch(f"{module}.connect", lambda *_, **__: scene.clusters)
-    patch("_connections.watched_flows", lambda *_: [watched(scene)])
+        patch(f"commands.{module}.connect", lambda *_, **__: scene.clusters)
+    patch("commands._connections.watched_flows", lambda *_: [watched(scene)])
     if isinstance(scene, SmokeScene):
         patch(
-            "_connections.smoke_flow",
+            "commands._connections.smoke_flow",
             lambda _, timeout, command: scene.smoke_flow(timeout.total_seconds(), command),
         )
 
@@ -66,7 +66,7 @@ def watched(scene: Scene) -> WatchedFlow:
 
 def _wire_failbacks(scene: ThereAndBack, patch: Patch) -> None:
     for module in (*_DRAINING, "_divergence"):
-        patch(f"{module}.both_ways", lambda *_: scene.both)
+        patch(f"commands.{module}.both_ways", lambda *_: scene.both)
     if isinstance(scene, OneName):
-        patch("_divergence.passing", lambda: scene.passing)
-        patch("_divergence.writer_into", lambda _, diverged, *__: scene.writers[diverged.kind])
+        patch("commands._divergence.passing", lambda: scene.passing)
+        patch("commands._divergence.writer_into", lambda _, diverged, *__: scene.writers[diverged.kind])

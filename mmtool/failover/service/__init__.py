@@ -1,0 +1,1 @@
+"""What the commands call: connections to the clusters of an operation, and all that is done with one."""
