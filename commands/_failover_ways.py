@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,23 +15,19 @@ from mmtool.commands import _options as options
 from mmtool.commands._connections import both_ways, connect, engine_drain, loaded
 from mmtool.commands._consent import consent
 from mmtool.commands._next import given, say_ways_on
-from mmtool.errors import RefusedError, UnreachableError
-from mmtool.events import flow_fields
-from mmtool.output import Column, OutputFormat, Result, bind, finish, talk
+from mmtool.errors import UnreachableError
+from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 if TYPE_CHECKING:
     from datetime import timedelta
     from pathlib import Path
 
-    from mmtool.config import FlowSettings
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.outcome import Ended
     from mmtool.failover.operation.operation import StepLog
-    from mmtool.failover.operation.records import Recorded
     from mmtool.failover.operation.recovery import RollbackPlan
     from mmtool.failover.operation.states import Event
-    from mmtool.insight.per_cluster import FlowFailures
-    from mmtool.plan.groups.facts import GroupSelection
+    from mmtool.failover.service.lookup import FlowOperation
 
 OperationId = Annotated[
     str, typer.Argument(metavar="OPERATION_ID", help="Operation id, as `mmtool failover list` shows it.")
@@ -52,21 +47,6 @@ LISTED = (
 STEPS = (Column("name", title="STEP"), Column("state"), Column("sentence"))
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """An operation, and the flow that it is about, with its way back."""
-
-    flow: FlowSettings
-    back: FlowSettings
-    found: Recorded
-
-    @property
-    def groups(self) -> GroupSelection:
-        from mmtool.plan.groups.facts import GroupSelection
-
-        return GroupSelection(self.found.group_names)
-
-
 def list_(
     *,
     config: options.Config = None,
@@ -77,18 +57,19 @@ def list_(
 ) -> None:
     """Every operation that the journals know, the oldest first."""
     from mmtool.failover.report.report import recorded_row
+    from mmtool.failover.service.lookup import find_operations
     from mmtool.insight.per_cluster import worst
     from mmtool.plan.words import few
 
-    known, told = _known(config, source, target, timeout)
+    known, failures = find_operations(loaded(config), source, target, timeout)
     rows = [recorded_row(one.found) for one in known]
     shown = [
         {column.key: row[column.key] for column in LISTED} | {"group_names": few(one.found.group_names, 3)}
         for row, one in zip(rows, known, strict=True)
     ]
-    error = worst(told.errors)
-    others = tuple(other for other in told.errors if other is not error)
-    finish(Result("failover list", shown, LISTED, told.warnings, others, data=rows), output, error)
+    error = worst(failures.errors)
+    others = tuple(other for other in failures.errors if other is not error)
+    finish(Result("failover list", shown, LISTED, failures.warnings, others, data=rows), output, error)
     if not rows and error is None:
         talk("no operation is recorded")
 
@@ -108,9 +89,10 @@ def show(
     from mmtool.failover.operation.recovery import as_it_stands
     from mmtool.failover.report.report import fence_left, recorded_row, tail_left, ways_on
     from mmtool.failover.service import connections
+    from mmtool.failover.service.lookup import find_operation
 
     page = evidence.asked_for(html, sign)
-    known = _one(config, source, target, timeout, operation_id)
+    known = find_operation(loaded(config), source, target, timeout, operation_id)
     found, warnings = known.found, tuple[str, ...]()
     for step in found.operation.plan.steps:
         talk(f"{found.operation.state_of(step):8} {step.name}: {step.sentence}")
@@ -149,10 +131,11 @@ def resume(
     from mmtool.failover.operation.recovery import is_finished, require
     from mmtool.failover.operation.states import Event
     from mmtool.failover.report.report import recorded_row
+    from mmtool.failover.service.lookup import find_operation
     from mmtool.plan.failover.steps import Mode
 
     patience = timeout or options.DEFAULT_TIMEOUT
-    known = _one(config, source, target, patience, operation_id)
+    known = find_operation(loaded(config), source, target, patience, operation_id)
     if is_finished(known.found):
         finish(operations.result("failover resume", recorded_row(known.found), ()), output, None)
         talk(f"operation {operation_id} is completed: there is nothing to resume")
@@ -175,7 +158,7 @@ def resume(
         _again_as_planned(known, asked, seconds)
 
 
-def _finish_forward(known: Known, asked: operations.Asked) -> None:
+def _finish_forward(known: FlowOperation, asked: operations.Asked) -> None:
     from mmtool.failover.modes.outcome import Ended
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.recovery import roll_forward
@@ -192,7 +175,7 @@ def _finish_forward(known: Known, asked: operations.Asked) -> None:
     operations.run(asked, rehearsal, cluster, connections.identity_of(found), execute)
 
 
-def _again_in_emergency(known: Known, asked: operations.Asked) -> None:
+def _again_in_emergency(known: FlowOperation, asked: operations.Asked) -> None:
     from mmtool.failover.modes import emergency
     from mmtool.failover.service import connections
 
@@ -215,7 +198,7 @@ def _again_in_emergency(known: Known, asked: operations.Asked) -> None:
     )
 
 
-def _again_as_planned(known: Known, asked: operations.Asked, drain_seconds: float | None) -> None:
+def _again_as_planned(known: FlowOperation, asked: operations.Asked, drain_seconds: float | None) -> None:
     from mmtool.failover.modes import planned_mode as planned
     from mmtool.insight.translation import look
 
@@ -241,7 +224,7 @@ def _again_as_planned(known: Known, asked: operations.Asked, drain_seconds: floa
 
 
 def _again_back_home(
-    known: Known, asked: operations.Asked, folder: Path, drain_seconds: float | None
+    known: FlowOperation, asked: operations.Asked, folder: Path, drain_seconds: float | None
 ) -> None:
     from mmtool.failover.modes import failback
 
@@ -286,8 +269,9 @@ def cancel(
 ) -> None:
     """End an operation before its point of no return, and undo its preparations."""
     from mmtool.failover.operation.states import Event
+    from mmtool.failover.service.lookup import find_operation
 
-    known = _one(config, source, target, timeout, operation_id)
+    known = find_operation(loaded(config), source, target, timeout, operation_id)
     _take_back("failover cancel", known, Event.CANCEL, output, timeout, execute=execute, yes=yes)
 
 
@@ -307,14 +291,15 @@ def rollback(
     Refused if one of the groups has started since.
     """
     from mmtool.failover.operation.states import Event
+    from mmtool.failover.service.lookup import find_operation
 
-    known = _one(config, source, target, timeout, operation_id)
+    known = find_operation(loaded(config), source, target, timeout, operation_id)
     _take_back("failover rollback", known, Event.ROLL_BACK, output, timeout, execute=execute, yes=yes)
 
 
 def _take_back(
     command: str,
-    known: Known,
+    known: FlowOperation,
     event: Event,
     output: OutputFormat,
     timeout: timedelta,
@@ -326,6 +311,7 @@ def _take_back(
     from mmtool.failover.operation.recovery import rehearse_taking_back, take_back
     from mmtool.failover.report.report import recorded_row
     from mmtool.failover.service import connections
+    from mmtool.failover.service.lookup import operation_of, operations_of
     from mmtool.runtime.operator_name import operator
 
     found, side = known.found, connections.target_side(known.flow, timeout)
@@ -333,7 +319,7 @@ def _take_back(
     written = connections.written_at(found, known.flow, timeout)
 
     def rehearse() -> RollbackPlan:
-        at_ms, others = int(time.time() * 1000), _of_flow(known.flow, timeout)
+        at_ms, others = int(time.time() * 1000), operations_of(known.flow, timeout)
         return rehearse_taking_back(
             found, event, written, side.state, identity, operator(), at_ms, others=others
         )
@@ -356,7 +342,7 @@ def _take_back(
     ):
         given_up = tails.giving_up(known.flow, known.back, found, timeout)
         taking = take_back(rehearse, ways, log, fences.standing(known.flow, found, timeout), given_up)
-    again = _one_of(known.flow, timeout, found.operation_id)
+    again = operation_of(known.flow, timeout, found.operation_id)
     finish(operations.result(command, recorded_row(again), _left_over(taking), applied=True), output, None)
     talk(f"operation {found.operation_id} is {again.state}")
 
@@ -370,61 +356,3 @@ def _left_over(taking: RollbackPlan) -> tuple[str, ...]:
     topics = [mark.topic for mark in marks if not mark.failed_over]
     said = (f"mirrored again: {few(topics)}",) if topics else ()
     return (*said, *tail_left(taking.found))
-
-
-def _known(
-    config: Path | None, source: str | None, target: str | None, timeout: timedelta
-) -> tuple[list[Known], FlowFailures]:
-    """Every operation on the flows that are meant."""
-    from mmtool.insight.per_cluster import ask_each
-
-    settings = loaded(config)
-
-    def ask(flow: FlowSettings) -> list[Known]:
-        back = settings.one(flow.target.alias, flow.source.alias)
-        return [Known(flow, back, found) for found in _of_flow(flow, timeout)]
-
-    found, told = ask_each(settings.select(source, target), ask)
-    return sorted((one for of in found for one in of), key=lambda one: one.found.began_ms), told
-
-
-def _of_flow(flow: FlowSettings, timeout: timedelta) -> list[Recorded]:
-    from mmtool.failover.operation.records import in_journal_order
-    from mmtool.failover.service import connections
-
-    entries = connections.journal(flow, timeout).entries()
-    return [
-        one
-        for one in in_journal_order(entries)
-        if (one.names.source, one.names.target) == (flow.source.alias, flow.target.alias)
-    ]
-
-
-def _one(
-    config: Path | None, source: str | None, target: str | None, timeout: timedelta, operation_id: str
-) -> Known:
-    """The operation that is meant.
-
-    Raises:
-        RefusedError: No journal knows it.
-        MmtoolError: A journal cannot be read, and no other knows it.
-    """
-    from mmtool.insight.per_cluster import worst
-
-    known, told = _known(config, source, target, timeout)
-    for one in known:
-        if one.found.operation_id == operation_id:
-            bind(operation=operation_id, **flow_fields(one.found.names.flow))
-            return one
-    error = worst(told.errors)
-    if error is not None:
-        raise error
-    raise RefusedError(
-        f"no journal has an operation {operation_id}",
-        remedy="see `mmtool failover list`",
-        code="unknown_operation",
-    )
-
-
-def _one_of(flow: FlowSettings, timeout: timedelta, operation_id: str) -> Recorded:
-    return next(one for one in _of_flow(flow, timeout) if one.operation_id == operation_id)

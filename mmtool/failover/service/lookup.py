@@ -1,0 +1,83 @@
+"""Recorded operations: looked up in the journals of the flows' targets, all of them or one by its id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.errors import RefusedError
+from mmtool.events import flow_fields
+from mmtool.failover.operation.records import in_journal_order
+from mmtool.failover.service import connections
+from mmtool.insight.per_cluster import ask_each, worst
+from mmtool.output import bind
+from mmtool.plan.groups.facts import GroupSelection
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from mmtool.config import FlowSettings, Settings
+    from mmtool.failover.operation.records import Recorded
+    from mmtool.insight.per_cluster import FlowFailures
+
+
+@dataclass(frozen=True, slots=True)
+class FlowOperation:
+    """An operation, and the flow that it is about, with its way back."""
+
+    flow: FlowSettings
+    back: FlowSettings
+    found: Recorded
+
+    @property
+    def groups(self) -> GroupSelection:
+        return GroupSelection(self.found.group_names)
+
+
+def find_operations(
+    settings: Settings, source: str | None, target: str | None, timeout: timedelta
+) -> tuple[list[FlowOperation], FlowFailures]:
+    """Every operation on the flows that ``-s`` and ``-t`` mean, the oldest first, and what kept others from view."""
+
+    def ask(flow: FlowSettings) -> list[FlowOperation]:
+        back = settings.one(flow.target.alias, flow.source.alias)
+        return [FlowOperation(flow, back, found) for found in operations_of(flow, timeout)]
+
+    found, failures = ask_each(settings.select(source, target), ask)
+    return sorted((one for of in found for one in of), key=lambda one: one.found.began_ms), failures
+
+
+def find_operation(
+    settings: Settings, source: str | None, target: str | None, timeout: timedelta, operation_id: str
+) -> FlowOperation:
+    """The operation of that id, on one of the flows that ``-s`` and ``-t`` mean.
+
+    Raises:
+        RefusedError: No journal knows it.
+        MmtoolError: A journal cannot be read, and no other knows it.
+    """
+    known, failures = find_operations(settings, source, target, timeout)
+    for one in known:
+        if one.found.operation_id == operation_id:
+            bind(operation=operation_id, **flow_fields(one.found.names.flow))
+            return one
+    error = worst(failures.errors)
+    if error is not None:
+        raise error
+    raise RefusedError(
+        f"no journal has an operation {operation_id}",
+        remedy="see `mmtool failover list`",
+        code="unknown_operation",
+    )
+
+
+def operations_of(flow: FlowSettings, timeout: timedelta) -> list[Recorded]:
+    """The operations on a flow, in the order of its target's journal."""
+    aliases = flow.source.alias, flow.target.alias
+    found = in_journal_order(connections.journal(flow, timeout).entries())
+    return [one for one in found if (one.names.source, one.names.target) == aliases]
+
+
+def operation_of(flow: FlowSettings, timeout: timedelta, operation_id: str) -> Recorded:
+    """An operation that the journal has, as the journal has it now."""
+    return next(one for one in operations_of(flow, timeout) if one.operation_id == operation_id)
