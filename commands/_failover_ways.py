@@ -143,43 +143,43 @@ def resume(
     require(known.found, Event.RESUME)
     found = known.found
     folder = tails.folder_again(found, diverged_dir)
-    words = given(config, source, target)
-    asked = operations.Asked(
-        "failover resume", execute, yes, output, patience, found.reason, found, given=words
-    )
+    asked = operations.Asked("failover resume", execute, yes, output, given(config, source, target))
     seconds = None if timeout is None else timeout.total_seconds()
     if found.operation.point_of_no_return_passed:
-        _finish_forward(known, asked)
+        _finish_forward(known, asked, patience)
     elif found.mode == Mode.FAILBACK:
-        _again_back_home(known, asked, folder, seconds)
+        _again_back_home(known, asked, patience, folder, seconds)
     elif found.mode == Mode.EMERGENCY:
-        _again_in_emergency(known, asked)
+        _again_in_emergency(known, asked, patience)
     else:
-        _again_as_planned(known, asked, seconds)
+        _again_as_planned(known, asked, patience, seconds)
 
 
-def _finish_forward(known: FlowOperation, asked: operations.Asked) -> None:
+def _finish_forward(known: FlowOperation, asked: operations.Asked, timeout: timedelta) -> None:
     from mmtool.failover.modes.outcome import Ended
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.recovery import roll_forward
     from mmtool.failover.service import connections
+    from mmtool.failover.service.execution import Execution
 
     found = known.found
     rehearsal = Rehearsal(known.flow, found.source_id, found.target_id, found.operation.plan)
-    cluster = connections.written_at(found, known.flow, asked.timeout)
+    cluster = connections.written_at(found, known.flow, timeout)
 
     def execute(ways: OperationContext, log: StepLog) -> Ended:
-        fence = fences.standing(known.flow, found, asked.timeout)
+        fence = fences.standing(known.flow, found, timeout)
         return Ended(rehearsal, *roll_forward(found, ways, log, fence))
 
-    operations.run(asked, rehearsal, cluster, connections.identity_of(found), execute)
+    identity = connections.identity_of(found)
+    operations.run(asked, Execution(rehearsal, cluster, identity, timeout, found.reason, found), execute)
 
 
-def _again_in_emergency(known: FlowOperation, asked: operations.Asked) -> None:
+def _again_in_emergency(known: FlowOperation, asked: operations.Asked, timeout: timedelta) -> None:
     from mmtool.failover.modes import emergency
     from mmtool.failover.service import connections
+    from mmtool.failover.service.execution import Execution
 
-    side = connections.target_side(known.flow, asked.timeout)
+    side = connections.target_side(known.flow, timeout)
     found = known.found
     rehearsal = emergency.rehearse(
         side,
@@ -191,19 +191,20 @@ def _again_in_emergency(known: FlowOperation, asked: operations.Asked) -> None:
     since = known.found.operation.standing
     operations.run(
         asked,
-        rehearsal,
-        side.target,
-        rehearsal.identity,
+        Execution(rehearsal, side.target, rehearsal.identity, timeout, found.reason, found),
         lambda ways, log: emergency.execute(rehearsal, ways, log, since=since),
     )
 
 
-def _again_as_planned(known: FlowOperation, asked: operations.Asked, drain_seconds: float | None) -> None:
+def _again_as_planned(
+    known: FlowOperation, asked: operations.Asked, timeout: timedelta, drain_seconds: float | None
+) -> None:
     from mmtool.failover.modes import planned_mode as planned
+    from mmtool.failover.service.execution import Execution
     from mmtool.insight.translation import look
 
-    flow = look(connect(known.flow, asked.timeout, beside_mm2=True))
-    fence = fences.again(known.flow, known.found, asked.timeout)
+    flow = look(connect(known.flow, timeout, beside_mm2=True))
+    fence = fences.again(known.flow, known.found, timeout)
     rehearsal = planned.rehearse(
         flow,
         known.groups,
@@ -214,9 +215,7 @@ def _again_as_planned(known: FlowOperation, asked: operations.Asked, drain_secon
     since = known.found.operation.standing
     operations.run(
         asked,
-        rehearsal,
-        flow.clusters.target,
-        flow.identity,
+        Execution(rehearsal, flow.clusters.target, flow.identity, timeout, known.found.reason, known.found),
         lambda ways, log: planned.execute(
             rehearsal, engine_drain(), ways, log, timeout_seconds=drain_seconds, since=since
         ),
@@ -224,11 +223,16 @@ def _again_as_planned(known: FlowOperation, asked: operations.Asked, drain_secon
 
 
 def _again_back_home(
-    known: FlowOperation, asked: operations.Asked, folder: Path, drain_seconds: float | None
+    known: FlowOperation,
+    asked: operations.Asked,
+    timeout: timedelta,
+    folder: Path,
+    drain_seconds: float | None,
 ) -> None:
     from mmtool.failover.modes import failback
+    from mmtool.failover.service.execution import Execution
 
-    both = both_ways(known.flow, known.back, asked.timeout)
+    both = both_ways(known.flow, known.back, timeout)
     found = known.found
     plan = found.head.plan
     rehearsal = failback.rehearse(
@@ -240,9 +244,7 @@ def _again_back_home(
     )
     operations.run(
         asked,
-        rehearsal,
-        both.flow.clusters.source,
-        both.flow.identity,
+        Execution(rehearsal, both.flow.clusters.source, both.flow.identity, timeout, found.reason, found),
         lambda ways, log: failback.execute(
             rehearsal,
             engine_drain(),
@@ -251,7 +253,7 @@ def _again_back_home(
             folder=folder,
             timeout_seconds=drain_seconds,
             since=found.operation.standing,
-            tools=tails.tools(both, rehearsal, asked.timeout, found),
+            tools=tails.tools(both, rehearsal, timeout, found),
         ),
     )
 
@@ -311,6 +313,7 @@ def _take_back(
     from mmtool.failover.operation.recovery import rehearse_taking_back, take_back
     from mmtool.failover.report.report import recorded_row
     from mmtool.failover.service import connections
+    from mmtool.failover.service.execution import Execution, at_work
     from mmtool.failover.service.lookup import operation_of, operations_of
     from mmtool.runtime.operator_name import operator
 
@@ -336,10 +339,7 @@ def _take_back(
         return
     consent(taking.question, yes=yes, about=shown)
     rehearsal = Rehearsal(known.flow, found.source_id, found.target_id, found.operation.plan)
-    with operations.at_work(rehearsal, written, identity, found.reason, timeout, since=found) as (
-        ways,
-        log,
-    ):
+    with at_work(Execution(rehearsal, written, identity, timeout, found.reason, found)) as (ways, log):
         given_up = tails.giving_up(known.flow, known.back, found, timeout)
         taking = take_back(rehearse, ways, log, fences.standing(known.flow, found, timeout), given_up)
     again = operation_of(known.flow, timeout, found.operation_id)

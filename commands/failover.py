@@ -129,6 +129,7 @@ def planned(
         return
     with connections.seat_begun(settings, patience, execute=execute, yes=yes) as seat:
         from mmtool.failover.modes import planned_mode as service  # takes a while, as the lock does
+        from mmtool.failover.service.execution import Execution
         from mmtool.insight.translation import look
 
         clusters = connect(settings, patience, beside_mm2=True)
@@ -140,15 +141,13 @@ def planned(
         rehearsal = service.rehearse(flow, chosen, operation_id=name, fence=keep_off, without_state=without)
         plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
         seconds = None if timeout is None else timeout.total_seconds()
-        asked = operations.Asked(
-            "failover planned", execute, yes, output, patience, reason,
-            is_named_before=is_saved, seat=seat, given=given(config, source, target),
-        )  # fmt: skip
+        asked = operations.Asked("failover planned", execute, yes, output, given(config, source, target))
+        execution = Execution(
+            rehearsal, clusters.target, flow.identity, patience, reason, is_named_before=is_saved, seat=seat
+        )
         operations.run(
             asked,
-            rehearsal,
-            clusters.target,
-            flow.identity,
+            execution,
             lambda tools, log: service.execute(
                 rehearsal, engine_drain(), tools, log, timeout_seconds=seconds
             ),
@@ -189,6 +188,7 @@ def emergency(
         return
     with connections.seat_begun(settings, timeout, execute=execute, yes=yes) as seat:
         from mmtool.failover.modes import emergency as service  # takes a while, as the lock does
+        from mmtool.failover.service.execution import Execution
         from mmtool.plan.failover.emergency import Unknowns
 
         side = connections.target_side(settings, timeout)
@@ -200,22 +200,13 @@ def emergency(
         plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
         if execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
             operations.refuse_loss("failover emergency", rehearsal, output)
-        asked = operations.Asked(
-            "failover emergency",
-            execute,
-            yes,
-            output,
-            timeout,
-            reason,
-            is_named_before=is_saved,
-            seat=seat,
-            given=given(config, source, target),
+        asked = operations.Asked("failover emergency", execute, yes, output, given(config, source, target))
+        execution = Execution(
+            rehearsal, side.target, rehearsal.identity, timeout, reason, is_named_before=is_saved, seat=seat
         )
         operations.run(
             asked,
-            rehearsal,
-            side.target,
-            rehearsal.identity,
+            execution,
             lambda tools, log: service.execute(rehearsal, tools, log),
         )
 
@@ -246,6 +237,7 @@ def failback(
 ) -> None:
     """Move groups back to their source: save its diverged records, then continue after them."""
     from mmtool.failover.modes import failback as service
+    from mmtool.failover.service.execution import Execution
 
     saved = plans.opened(ctx, plan, "failback")
     meant_for = tails.chosen(saved, diverged, name, diverged_dir)
@@ -262,15 +254,14 @@ def failback(
     rehearse = partial(service.rehearse, operation_id=operation_id, diverged=meant_for, without_state=without)
     rehearsal = tails.told(both, rehearse(both, chosen))
     plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
-    asked = operations.Asked(
-        "failover failback", execute, yes, output, patience, reason,
-        is_named_before=saved is not None, given=given(config, source, target),
-    )  # fmt: skip
+    asked = operations.Asked("failover failback", execute, yes, output, given(config, source, target))
+    flow_now, is_saved = both.flow, saved is not None
+    execution = Execution(
+        rehearsal, flow_now.clusters.source, flow_now.identity, patience, reason, is_named_before=is_saved
+    )
     operations.run(
         asked,
-        rehearsal,
-        both.flow.clusters.source,
-        both.flow.identity,
+        execution,
         lambda tools, log: service.execute(
             rehearsal,
             engine_drain(),
@@ -314,7 +305,7 @@ def drill(
 ) -> None:
     """Fail over shadow copies of the groups, measure it and clean up; production is not touched."""
     from mmtool.failover.modes import drill as service
-    from mmtool.failover.service import connections
+    from mmtool.failover.service import connections, execution
     from mmtool.insight.translation import look
     from mmtool.plan.failover.drill_gate import Limits
 
@@ -326,20 +317,17 @@ def drill(
     require_selector(chosen, "failover drill")
     flow = look(connect(settings, patience, beside_mm2=True))
     rehearsal = service.rehearse(flow, chosen, without_state=without_state)
-    asked = operations.Asked("failover drill", execute, yes, output, patience, reason)
-    if not operations.to_be_executed(asked.command, rehearsal, output, execute=execute, yes=yes, gate=gate):
+    asked = operations.Asked("failover drill", execute, yes, output, given(config, source, target))
+    if not asked.agreed(rehearsal, gate):
         return
     if page is not None:
         page.claim()
     costs = service.emergency_now(connections.target_side(settings, patience), chosen)
     seconds = None if timeout is None else timeout.total_seconds()
-    with operations.at_work(
-        rehearsal, flow.clusters.target, flow.identity, reason, patience, alone=False
-    ) as (
-        tools,
-        log,
-    ):
-        ended = service.execute(rehearsal, engine_drain(), tools, log, timeout_seconds=seconds)
+    ended = execution.execute(
+        execution.Execution(rehearsal, flow.clusters.target, flow.identity, patience, reason, is_alone=False),
+        lambda tools, log: service.execute(rehearsal, engine_drain(), tools, log, timeout_seconds=seconds),
+    )
     row = service.drilled_row(ended, costs)
     if report is not None:
         service.write_report(report, row)
@@ -347,8 +335,7 @@ def drill(
     missed = gate(row)
     if unwritten is not None and (missed or ended.operation.error) is not None:
         warn(unwritten.message)
-    words = given(config, source, target)
-    operations.show_end(asked.command, ended, output, row=row, gate=missed or unwritten, given=words)
+    operations.show_end(asked, ended, row, missed or unwritten)
 
 
 app.command("list")(ways.list_)

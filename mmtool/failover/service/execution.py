@@ -1,0 +1,214 @@
+"""An operation while it runs: judged by what came before, alone on its flow, with a journal and a log."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from mmtool.errors import OwnedElsewhereError
+from mmtool.events import Event, Notice, flow_fields
+from mmtool.failover.modes.cutover import OperationContext
+from mmtool.failover.modes.drill import NoSeat
+from mmtool.failover.modes.emergency import EmergencyRehearsal
+from mmtool.failover.operation.flapping_check import judged
+from mmtool.failover.operation.hooks import hooks_of
+from mmtool.failover.operation.journal import About, Both, Journalist
+from mmtool.failover.operation.recovery import find
+from mmtool.failover.service import connections
+from mmtool.output import bind, detail, talk
+from mmtool.plan.failover.emergency import Unknowns
+from mmtool.plan.failover.steps import Mode
+from mmtool.runtime import operator_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import timedelta
+
+    from mmtool.errors import MmtoolError
+    from mmtool.failover.modes.cutover import OperatorSeat
+    from mmtool.failover.modes.outcome import Ended
+    from mmtool.failover.modes.rehearsal import Rehearsal
+    from mmtool.failover.operation.journal import JournalPort
+    from mmtool.failover.operation.operation import Operation, StepLog
+    from mmtool.failover.operation.records import Recorded
+    from mmtool.kafka.ports import ClusterPort
+    from mmtool.plan.failover.steps import Step
+    from mmtool.plan.records.identity import FlowIdentity
+
+E = TypeVar("E", bound="Ended")
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A rehearsed operation, and how it is executed.
+
+    Attributes:
+        rehearsal: The plan.
+        destination: Where groups are going to be.
+        identity: Of the flow.
+        timeout: For one request.
+        reason: Why, in the operator's words.
+        since: What the journal has of it already, when it is resumed.
+        is_alone: Other operations on the flow are kept out; a drill keeps nobody out.
+        is_named_before: Its name is known to others, as that of a saved plan is: they may begin it as well.
+        seat: Where it has been asked for already.
+    """
+
+    rehearsal: Rehearsal
+    destination: ClusterPort
+    identity: FlowIdentity
+    timeout: timedelta
+    reason: str = ""
+    since: Recorded | None = None
+    is_alone: bool = True
+    is_named_before: bool = False
+    seat: OperatorSeat | None = None
+
+    @property
+    def operation_id(self) -> str:
+        return self.rehearsal.plan.operation_id
+
+    @property
+    def recorded_entries(self) -> int:
+        """How many entries the journal has of it, as far as we looked."""
+        return 0 if self.since is None else self.since.entries
+
+
+def run(
+    execution: Execution,
+    work: Callable[[OperationContext, StepLog], Ended],
+    agreed: Callable[[Rehearsal], bool],
+) -> Ended | None:
+    """Judge, ask, execute.
+
+    Args:
+        execution: What, where and how.
+        work: Does it.
+        agreed: Shows the plan, and tells whether it is to be executed.
+
+    Returns:
+        The end; None where it was not to be executed.
+    """
+    judged_now = _judged(execution)
+    bind(operation=execution.operation_id, **flow_fields(judged_now.names.flow))
+    if not agreed(judged_now):
+        return None
+    return execute(replace(execution, rehearsal=judged_now), work)
+
+
+def execute(execution: Execution, work: Callable[[OperationContext, StepLog], E]) -> E:
+    """Execute what is agreed to."""
+    with at_work(execution) as (context, log):
+        return work(context, log)
+
+
+def _judged(execution: Execution) -> Rehearsal:
+    """As `mmtool.failover.operation.flapping_check.judged`, by the journals of the clusters that have one."""
+    rehearsal, timeout = execution.rehearsal, execution.timeout
+    settings = rehearsal.settings
+    journals = [connections.journal(settings, timeout)]
+    if rehearsal.plan.mode is Mode.PLANNED:
+        journals.append(connections.journal(settings, timeout, at_source=True))
+    seat = execution.seat or connections.operator_seat(settings, timeout)
+    return judged(rehearsal, journals, seat, time.time() * 1000, is_resumed=execution.since is not None)
+
+
+@contextmanager
+def at_work(execution: Execution) -> Iterator[tuple[OperationContext, StepLog]]:
+    """What the operation works with, and who is told of its steps; it holds its seat meanwhile.
+
+    Raises:
+        OwnedElsewhereError: Another process resumed it.
+    """
+    kept = connections.tools(execution.rehearsal.settings, execution.identity, execution.timeout)
+    bind(operation=execution.operation_id, **flow_fields(execution.rehearsal.names.flow))
+    seat: OperatorSeat = execution.seat or (kept.seat if execution.is_alone else NoSeat())
+    context, log = _context(execution, kept, seat)
+    seat.join()
+    try:
+        if execution.is_named_before or execution.since is not None:
+            seat.hold()
+            _refuse_if_resumed(kept.journal, execution.operation_id, execution.recorded_entries)
+        yield context, log
+    finally:
+        seat.leave()
+
+
+def _context(
+    execution: Execution, kept: connections.Tools, seat: OperatorSeat
+) -> tuple[OperationContext, StepLog]:
+    settings, since, about = execution.rehearsal.settings, execution.since, _about(execution)
+    journalist = Journalist(kept.journal, about, execution.recorded_entries)
+    journalist.operation = None if since is None else since.operation
+    context = OperationContext(
+        execution.destination,
+        journalist,
+        kept.marks,
+        seat,
+        execution.operation_id,
+        about.by,
+        synced=settings.sync_group_offsets,
+        hooks=hooks_of(settings, about.reason),
+        began_before=0.0 if since is None else max(0.0, time.time() - since.began_ms / 1000),
+    )
+    return context, Both(journalist, Teller())
+
+
+def _about(execution: Execution) -> About:
+    rehearsal, since = execution.rehearsal, execution.since
+    groups = tuple(plan.group for plan in rehearsal.plan.groups) if since is None else since.group_names
+    said = rehearsal.unknowns if isinstance(rehearsal, EmergencyRehearsal) else Unknowns.LEAVE
+    ids, reason = (rehearsal.source_id, rehearsal.target_id), " ".join(execution.reason.split())
+    return About(rehearsal.names, *ids, groups, reason, operator_name.operator(), said)
+
+
+def _refuse_if_resumed(journal: JournalPort, operation_id: str, entries: int) -> None:
+    """Two that write one operation's entries would write over each other's.
+
+    Raises:
+        OwnedElsewhereError: Another process resumed the same operation since we looked.
+    """
+    found = find(journal, operation_id)
+    if (0 if found is None else found.entries) != entries:
+        raise OwnedElsewhereError(
+            f"another process resumed operation {operation_id} just now",
+            remedy=f"mmtool failover show {operation_id}",
+        )
+
+
+_ENDS = {
+    "completed": Event.OPERATION_COMPLETED,
+    "cancelled": Event.OPERATION_CANCELLED,
+    "rolled_back": Event.OPERATION_ROLLED_BACK,
+}
+
+
+class Teller:
+    """The person watching; the journal is told first."""
+
+    def began(self, operation: Operation) -> None:
+        plan = operation.plan
+        said = f"operation {plan.operation_id}"
+        talk(Notice(said, Event.OPERATION_STARTED, operation=plan.operation_id, mode=plan.mode))
+
+    def intended(self, _: Operation, step: Step) -> None:
+        said = f"{step.name}: {step.sentence}"  # the plan with its sentences stands above
+        detail(Notice(said, Event.STEP_STARTED, step=step.name))
+
+    def done(self, _: Operation, step: Step) -> None:
+        talk(Notice(f"{step.name}: done", Event.STEP_DONE, step=step.name))
+
+    def failed(self, operation: Operation, step: Step, error: MmtoolError) -> None:
+        said = f"{step.name}: failed; {operation.sentence}"
+        talk(Notice(said, Event.STEP_FAILED, step=step.name, code=error.code, reason=error.message))
+
+    def undone(self, _: Operation, step: Step) -> None:
+        talk(Notice(f"{step.name}: undone", Event.STEP_UNDONE, step=step.name))
+
+    def ended(self, operation: Operation) -> None:
+        """For the log: a person reads it in the summary."""
+        state, is_past = operation.standing.state, operation.point_of_no_return_passed
+        event = _ENDS.get(state, Event.OPERATION_FAILED)
+        talk(Notice(operation.sentence, event, state=state, point_of_no_return_passed=is_past))
