@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
 from mmtool.events import flow_fields
-from mmtool.output import bind, hide, talk, warn
+from mmtool.output import bind, hide, warn
 from mmtool.output.console import switches
 
 if TYPE_CHECKING:
@@ -21,13 +21,10 @@ if TYPE_CHECKING:
     from mmtool.config.live import LiveFile
     from mmtool.config.values import Start
     from mmtool.doctor.examination import ExaminedCluster, ExaminedFlow
-    from mmtool.failover.modes.both_ways import BothWays
-    from mmtool.failover.modes.drain import DrainPort
     from mmtool.insight.flow_now import FlowClusters
     from mmtool.insight.smoke_flow import SmokeFlow
     from mmtool.insight.status import WatchedFlow
     from mmtool.kafka.admin.details import ClusterDetailsPort
-    from mmtool.kafka.ports import ClusterPort, FencePort
     from mmtool.metrics.level import Level
     from mmtool.plan.groups.facts import GroupSelection
     from mmtool.plan.groups.units import ChosenUnit
@@ -94,30 +91,6 @@ def chain(config: Path | None, source: str | None, target: str | None) -> tuple[
     return loaded(config).chain(source, target)
 
 
-def connect(flow: FlowSettings, timeout: timedelta, *, beside_mm2: bool = False) -> FlowClusters:
-    """The ways to a flow's clusters; nothing is asked yet. No request takes longer than ``timeout``.
-
-    Args:
-        flow: Which flow.
-        timeout: For one request.
-        beside_mm2: Answer from what MM2 has told as well, where mmtool has not mirrored.
-    """
-    from mmtool.insight.flow_now import FlowClusters
-    from mmtool.kafka.admin.cluster_facts import KafkaCluster
-    from mmtool.kafka.mm2.topics import Mm2Topics
-    from mmtool.kafka.state.flow_state import KafkaFlowState, way_back_state
-
-    seconds = timeout.total_seconds()
-    return FlowClusters(
-        flow,
-        KafkaCluster(flow.source, seconds),
-        KafkaCluster(flow.target, seconds),
-        KafkaFlowState(flow.target),
-        way_back_state(flow),
-        Mm2Topics(flow) if beside_mm2 else None,
-    )
-
-
 def connected_flows(
     config: Path | None, source: str | None, target: str | None, timeout: timedelta
 ) -> list[FlowClusters]:
@@ -126,6 +99,8 @@ def connected_flows(
     Raises:
         UsageError: The file cannot be used, or no flow is meant.
     """
+    from mmtool.insight.connection import connect
+
     return [connect(flow, timeout, beside_mm2=True) for flow in loaded(config).select(source, target)]
 
 
@@ -142,24 +117,6 @@ def with_way_back(
     return flow, settings.one(flow.target.alias, flow.source.alias)
 
 
-def both_ways(flow: FlowSettings, back: FlowSettings, timeout: timedelta) -> BothWays:
-    """A flow and its way back, once their clusters have answered.
-
-    Raises:
-        As `mmtool.insight.translation.look`.
-    """
-    from mmtool.failover.modes.failback import look_both_ways
-    from mmtool.kafka.logs.batches_on_disk import KafkaBatches
-
-    seconds = timeout.total_seconds()
-    return look_both_ways(
-        connect(flow, timeout, beside_mm2=True),
-        connect(back, timeout, beside_mm2=True),
-        KafkaBatches(flow.source, seconds),
-        KafkaBatches(flow.target, seconds),
-    )
-
-
 def watched_flows(
     config: Path | None,
     source: str | None,
@@ -172,6 +129,7 @@ def watched_flows(
     Raises:
         UsageError: The file cannot be used, or no flow is meant.
     """
+    from mmtool.insight.connection import connect
     from mmtool.insight.status import WatchedFlow
     from mmtool.kafka.mm2.topics import Mm2Topics
     from mmtool.kafka.state.flow_watch import KafkaFlowWatch
@@ -193,6 +151,7 @@ def examined(
         UsageError: The file cannot be used, or no flow is meant.
     """
     from mmtool.doctor.examination import ExaminedCluster, ExaminedFlow
+    from mmtool.insight.connection import connect
     from mmtool.kafka.admin.cluster_facts import KafkaCluster
     from mmtool.kafka.state.flow_watch import KafkaFlowWatch
 
@@ -228,6 +187,7 @@ def smoke_flow(flow: FlowSettings, timeout: timedelta, start_command: str) -> Sm
         timeout: For the whole test.
         start_command: How an operator starts mmtool on the flow.
     """
+    from mmtool.insight.connection import connect
     from mmtool.insight.smoke_flow import Deadline, SmokeFlow
     from mmtool.kafka.logs.canary import KafkaCanary
     from mmtool.kafka.state.flow_state import FollowedFlowState
@@ -264,18 +224,6 @@ def _shared_details(
     return lambda cluster: next(details for settings, details in known if settings == cluster)
 
 
-def fenced_cluster(cluster: ClusterSettings, timeout: timedelta) -> tuple[ClusterPort, FencePort]:
-    """The ways to a cluster, and to its rules and producers; nothing is asked yet.
-
-    A change that a hung controller keeps waiting takes a minute to be settled, whatever ``--timeout`` says.
-    """
-    from mmtool.kafka.admin.cluster_facts import KafkaCluster
-    from mmtool.kafka.admin.fences import KafkaFences
-
-    seconds = timeout.total_seconds()
-    return KafkaCluster(cluster, seconds), KafkaFences(cluster, max(60.0, seconds))
-
-
 @contextmanager
 def served_beside(address: str, port: int | None, level: Level) -> Iterator[Observe]:
     """What serves the metrics of an engine while it runs; nothing where no port is asked for.
@@ -295,32 +243,6 @@ def served_beside(address: str, port: int | None, level: Level) -> Iterator[Obse
         yield lambda engine: exported_beside(
             lambda: engine.settings, engine.unowned, server, level, say=engine.say
         )
-
-
-def engine_drain() -> DrainPort:
-    """The engine as the one who brings a mirror up; Spark is loaded when that is asked for."""
-    return _EngineDrain()
-
-
-class _EngineDrain:
-    def drain(
-        self,
-        flow: FlowSettings,
-        until: Mapping[TopicPartition, UpstreamOffset],
-        timeout_seconds: float | None,
-    ) -> None:
-        from mmtool.output.progress import Progress
-        from mmtool.replication.driver.drain import drain_flow
-
-        with Progress() as progress:
-            drain_flow(flow, until, timeout_seconds, show=progress.show, say=talk)
-
-    def await_mirror_maker(
-        self, flow: FlowSettings, missing: Callable[[], int], timeout_seconds: float | None
-    ) -> int:
-        from mmtool.replication.driver.drain import await_mirror_maker
-
-        return await_mirror_maker(flow, missing, timeout_seconds, say=talk)
 
 
 def unit_of(settings: FlowSettings, name: str | None) -> ChosenUnit | None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands import _options as options
-from mmtool.commands._connections import both_ways
 from mmtool.errors import OwnedElsewhereError, UsageError
 from mmtool.output import detail
 from mmtool.plan.failover.divergence import Kind
@@ -147,6 +146,7 @@ def giving_up(
     def give_up(ways: OperationContext) -> None:
         from mmtool.failover.diverged.tail_writer import TailTools
         from mmtool.failover.modes import failback
+        from mmtool.failover.service.connections import both_ways
 
         both = both_ways(flow, back, timeout)
         writer = writer_into(both, found.head.plan.diverged, found.operation_id, timeout)

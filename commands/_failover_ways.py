@@ -12,7 +12,7 @@ from mmtool.commands import _evidence as evidence
 from mmtool.commands import _fences as fences
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
-from mmtool.commands._connections import both_ways, connect, engine_drain, loaded
+from mmtool.commands._connections import loaded
 from mmtool.commands._consent import consent
 from mmtool.commands._next import given, say_ways_on
 from mmtool.errors import UnreachableError
@@ -200,7 +200,9 @@ def _again_as_planned(
     known: FlowOperation, asked: operations.Asked, timeout: timedelta, drain_seconds: float | None
 ) -> None:
     from mmtool.failover.modes import planned_mode as planned
+    from mmtool.failover.service import connections
     from mmtool.failover.service.execution import Execution
+    from mmtool.insight.connection import connect
     from mmtool.insight.translation import look
 
     flow = look(connect(known.flow, timeout, beside_mm2=True))
@@ -217,7 +219,7 @@ def _again_as_planned(
         asked,
         Execution(rehearsal, flow.clusters.target, flow.identity, timeout, known.found.reason, known.found),
         lambda ways, log: planned.execute(
-            rehearsal, engine_drain(), ways, log, timeout_seconds=drain_seconds, since=since
+            rehearsal, connections.engine_drain(), ways, log, timeout_seconds=drain_seconds, since=since
         ),
     )
 
@@ -230,9 +232,10 @@ def _again_back_home(
     drain_seconds: float | None,
 ) -> None:
     from mmtool.failover.modes import failback
+    from mmtool.failover.service import connections
     from mmtool.failover.service.execution import Execution
 
-    both = both_ways(known.flow, known.back, timeout)
+    both = connections.both_ways(known.flow, known.back, timeout)
     found = known.found
     plan = found.head.plan
     rehearsal = failback.rehearse(
@@ -247,7 +250,7 @@ def _again_back_home(
         Execution(rehearsal, both.flow.clusters.source, both.flow.identity, timeout, found.reason, found),
         lambda ways, log: failback.execute(
             rehearsal,
-            engine_drain(),
+            connections.engine_drain(),
             ways,
             log,
             folder=folder,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands import _options as options
-from mmtool.commands._connections import fenced_cluster
 from mmtool.errors import UsageError
 
 if TYPE_CHECKING:
@@ -94,6 +93,7 @@ def _asked(
     flow: FlowSettings, kind: FenceKind, watch: float, timeout: timedelta | None, standing: Planned | None
 ) -> FenceAsked | None:
     from mmtool.failover.fence.steps import FenceAsked
+    from mmtool.failover.service.connections import fenced_cluster
     from mmtool.plan.failover.fence_plan import FenceKind
 
     if kind is FenceKind.NONE:

@@ -19,9 +19,6 @@ from mmtool.commands import _options as options
 from mmtool.commands import _plan_files as plans
 from mmtool.commands import _release as releases
 from mmtool.commands._connections import (
-    both_ways,
-    connect,
-    engine_drain,
     one_flow,
     require_selector,
     selection,
@@ -130,6 +127,7 @@ def planned(
     with connections.seat_begun(settings, patience, execute=execute, yes=yes) as seat:
         from mmtool.failover.modes import planned_mode as service  # takes a while, as the lock does
         from mmtool.failover.service.execution import Execution
+        from mmtool.insight.connection import connect
         from mmtool.insight.translation import look
 
         clusters = connect(settings, patience, beside_mm2=True)
@@ -149,7 +147,7 @@ def planned(
             asked,
             execution,
             lambda tools, log: service.execute(
-                rehearsal, engine_drain(), tools, log, timeout_seconds=seconds
+                rehearsal, connections.engine_drain(), tools, log, timeout_seconds=seconds
             ),
         )
 
@@ -237,7 +235,7 @@ def failback(
 ) -> None:
     """Move groups back to their source: save its diverged records, then continue after them."""
     from mmtool.failover.modes import failback as service
-    from mmtool.failover.service.execution import Execution
+    from mmtool.failover.service import connections, execution
 
     saved = plans.opened(ctx, plan, "failback")
     meant_for = tails.chosen(saved, diverged, name, diverged_dir)
@@ -248,23 +246,23 @@ def failback(
     if plans.was_executed("failover failback", saved, flow, output, patience):
         return
     _check_clusters(saved, flow, patience)
-    both = both_ways(flow, back, patience)
+    both = connections.both_ways(flow, back, patience)
     said = tails.said(meant_for) | plans.state_said(saved, without=without_state)
     operation_id, without = plans.operation_of(saved), plans.WITHOUT_STATE in said
     rehearse = partial(service.rehearse, operation_id=operation_id, diverged=meant_for, without_state=without)
     rehearsal = tails.told(both, rehearse(both, chosen))
     plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
     asked = operations.Asked("failover failback", execute, yes, output, given(config, source, target))
-    flow_now, is_saved = both.flow, saved is not None
-    execution = Execution(
-        rehearsal, flow_now.clusters.source, flow_now.identity, patience, reason, is_named_before=is_saved
+    now, is_saved = both.flow, saved is not None
+    moving = execution.Execution(
+        rehearsal, now.clusters.source, now.identity, patience, reason, is_named_before=is_saved
     )
     operations.run(
         asked,
-        execution,
+        moving,
         lambda tools, log: service.execute(
             rehearsal,
-            engine_drain(),
+            connections.engine_drain(),
             tools,
             log,
             folder=diverged_dir or Path(),
@@ -276,6 +274,8 @@ def failback(
 
 def _check_clusters(saved: SavedPlan | None, flow: FlowSettings, patience: timedelta) -> None:
     """The plan that was read is about the clusters of this flow; raises as `plans.check`."""
+    from mmtool.insight.connection import connect
+
     if saved is not None:
         clusters = connect(flow, patience)
         plans.check(saved, clusters.source, clusters.target)
@@ -306,6 +306,7 @@ def drill(
     """Fail over shadow copies of the groups, measure it and clean up; production is not touched."""
     from mmtool.failover.modes import drill as service
     from mmtool.failover.service import connections, execution
+    from mmtool.insight.connection import connect
     from mmtool.insight.translation import look
     from mmtool.plan.failover.drill_gate import Limits
 
@@ -326,7 +327,9 @@ def drill(
     seconds = None if timeout is None else timeout.total_seconds()
     ended = execution.execute(
         execution.Execution(rehearsal, flow.clusters.target, flow.identity, patience, reason, is_alone=False),
-        lambda tools, log: service.execute(rehearsal, engine_drain(), tools, log, timeout_seconds=seconds),
+        lambda tools, log: service.execute(
+            rehearsal, connections.engine_drain(), tools, log, timeout_seconds=seconds
+        ),
     )
     row = service.drilled_row(ended, costs)
     if report is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands import _options as options
-from mmtool.commands._connections import connect, destination, one_flow
+from mmtool.commands._connections import destination, one_flow
 from mmtool.commands._consent import consent
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
@@ -198,6 +198,7 @@ def _seen(
     past: bool = False,
 ) -> FlowNow:
     """The flow that is meant, once its clusters have answered."""
+    from mmtool.insight.connection import connect
     from mmtool.insight.translation import look
 
     return look(connect(one_flow(config, source, target), timeout), tuple(topics or ()), past=past)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands import _options as options
-from mmtool.commands._connections import chain, connect, one_flow, require_selector, selection, unit_of
+from mmtool.commands._connections import chain, one_flow, require_selector, selection, unit_of
 from mmtool.commands._consent import consent
 from mmtool.commands._undo import say_undo
 from mmtool.errors import UsageError
@@ -106,6 +106,7 @@ def translate_offsets(
 ) -> None:
     """Say where committed offsets are on the target, exactly; write them there with --execute."""
     from mmtool.failover.commits.move import moved, question, refusal, rehearsed, write_csv
+    from mmtool.insight.connection import connect
     from mmtool.insight.translation import look_along, translate_groups
     from mmtool.plan.groups.offsets import Direction, Rules
 

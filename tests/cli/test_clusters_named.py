@@ -19,8 +19,7 @@ def scene(tmp_path, monkeypatch):
     made.has("orders", 20)
     made.mirrored("orders", 0, [(0, 0, 20)], 20)
     monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
-    for command in ("failover", "groups", "translate_offsets"):
-        monkeypatch.setattr(f"mmtool.commands.{command}.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: made.clusters)
     return made
 
 
@@ -48,7 +47,9 @@ def error(answer):
 def test_a_failback_says_where_its_consumers_have_to_stop(mmtool, tmp_path, monkeypatch, is_active_on, code):
     """Groups go from west back to east: the flow's target is where they are read."""
     made = ThereAndBack(tmp_path)
-    monkeypatch.setattr("mmtool.commands.failover.both_ways", lambda flow, back, timeout: made.both)
+    monkeypatch.setattr(
+        "mmtool.failover.service.connections.both_ways", lambda flow, back, timeout: made.both
+    )
     monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
     cluster = {"east": made.source, "west": made.target}[is_active_on]
     cluster.groups.members["app"] = MEMBER

@@ -24,10 +24,11 @@ def scene(tmp_path, monkeypatch):
     made.mirrored("orders", 0, [(0, 0, 60)], 60)
     made.commits("app", "orders", 80)
     made.may_write("alice", "orders")
-    for module in ("failover", "_failover_ways"):
-        monkeypatch.setattr(f"mmtool.commands.{module}.connect", lambda flow, timeout, **_: made.clusters)
-        monkeypatch.setattr(f"mmtool.commands.{module}.engine_drain", lambda: made)
-    monkeypatch.setattr("mmtool.commands._fences.fenced_cluster", lambda *_: (made.source, made.fences))
+    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr("mmtool.failover.service.connections.engine_drain", lambda: made)
+    monkeypatch.setattr(
+        "mmtool.failover.service.connections.fenced_cluster", lambda *_: (made.source, made.fences)
+    )
     monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
     monkeypatch.setattr("mmtool.failover.service.connections.operator_seat", lambda flow, timeout: made.seat)
     monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)

@@ -26,8 +26,8 @@ def scene(tmp_path, monkeypatch):
     made.mirrored("orders", 0, [(0, 0, 60)], 60, source_end=60)
     made.commits("app", "orders", 50)
     made.told("app", "orders", (50, 50), at_ms=int(time.time() * 1000))
-    monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout, **_: made.clusters)
-    monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
+    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr("mmtool.failover.service.connections.engine_drain", lambda: made)
     monkeypatch.setattr("mmtool.failover.service.connections.target_side", lambda flow, timeout: made.side)
     monkeypatch.setattr("mmtool.failover.service.connections.written_at", lambda *_: made.target)
     monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
@@ -270,9 +270,11 @@ def test_a_runbook_that_cannot_be_written_is_two(failover, tmp_path):
 def home(tmp_path, monkeypatch):
     """Groups went away, and the source is back."""
     made = ThereAndBack(tmp_path)
-    monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout, **_: made.clusters)
-    monkeypatch.setattr("mmtool.commands.failover.both_ways", lambda flow, back, timeout: made.both)
-    monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
+    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr(
+        "mmtool.failover.service.connections.both_ways", lambda flow, back, timeout: made.both
+    )
+    monkeypatch.setattr("mmtool.failover.service.connections.engine_drain", lambda: made)
     monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
     monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
     return made
@@ -295,8 +297,10 @@ def test_a_failback_can_be_kept_and_executed_as_well(failback, home, path, tmp_p
 def stopped(monkeypatch, home, failback, tmp_path):
     """A failback whose folder was not there, as `failover resume` finds it."""
     monkeypatch.setattr("mmtool.failover.service.connections.operator_seat", lambda flow, timeout: home.seat)
-    monkeypatch.setattr("mmtool.commands._failover_ways.both_ways", lambda flow, back, timeout: home.both)
-    monkeypatch.setattr("mmtool.commands._failover_ways.engine_drain", lambda: home)
+    monkeypatch.setattr(
+        "mmtool.failover.service.connections.both_ways", lambda flow, back, timeout: home.both
+    )
+    monkeypatch.setattr("mmtool.failover.service.connections.engine_drain", lambda: home)
     ended = failback("-g", "app", "-g", "late", "--diverged-dir", tmp_path / "away", *EXECUTE)
     assert ended.code != 0
     return row_of(ended)["operation_id"]
@@ -331,9 +335,11 @@ def test_a_failback_that_is_resumed_drains_no_longer_than_it_is_told(
 def one_name(tmp_path, monkeypatch, home):
     """The same, where topics have one name."""
     made = OneName(tmp_path)
-    monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout, **_: made.clusters)
-    monkeypatch.setattr("mmtool.commands.failover.both_ways", lambda flow, back, timeout: made.both)
-    monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
+    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr(
+        "mmtool.failover.service.connections.both_ways", lambda flow, back, timeout: made.both
+    )
+    monkeypatch.setattr("mmtool.failover.service.connections.engine_drain", lambda: made)
     monkeypatch.setattr("mmtool.commands._divergence.passing", lambda: made.passing)
     monkeypatch.setattr(
         "mmtool.commands._divergence.writer_into", lambda both, diverged, *_: made.writers[diverged.kind]
@@ -406,8 +412,8 @@ def test_without_state_belongs_to_a_saved_plan_and_to_its_runbook(failover, appl
 
 
 def test_a_resumed_operation_remembers_that_it_goes_without_state(failover, application, monkeypatch):
-    monkeypatch.setattr("mmtool.commands._failover_ways.connect", lambda *_, **__: application.clusters)
-    monkeypatch.setattr("mmtool.commands._failover_ways.engine_drain", lambda: application)
+    monkeypatch.setattr("mmtool.insight.connection.connect", lambda *_, **__: application.clusters)
+    monkeypatch.setattr("mmtool.failover.service.connections.engine_drain", lambda: application)
     application.target.groups.rights_missing = ["READ on group app"]
     failed = failover("planned", "-g", "app", "--without-state", *EXECUTE)
     application.target.groups.rights_missing = []

@@ -32,9 +32,8 @@ def scene(tmp_path, monkeypatch):
             made.commits(group, topic, 7)
     made.commits("c", LONG, 7)
     made.commits("c", "orders-a", 7)
-    for command in ("failover", "groups", "translate_offsets"):
-        monkeypatch.setattr(f"mmtool.commands.{command}.connect", lambda flow, timeout, **_: made.clusters)
-    monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
+    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr("mmtool.failover.service.connections.engine_drain", lambda: made)
     monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
     monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
     monkeypatch.setattr("mmtool.failover.service.connections.operator_seat", lambda flow, timeout: made.seat)

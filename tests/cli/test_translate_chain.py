@@ -63,8 +63,7 @@ class Chain:
 @pytest.fixture
 def along(tmp_path, monkeypatch):
     made = Chain(tmp_path)
-    for command in ("translate_offsets", "groups"):
-        monkeypatch.setattr(f"mmtool.commands.{command}.connect", made.connect)
+    monkeypatch.setattr("mmtool.insight.connection.connect", made.connect)
     return made
 
 

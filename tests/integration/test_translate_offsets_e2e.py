@@ -15,8 +15,8 @@ from confluent_kafka import TopicPartition as Assigned
 
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
-from mmtool.commands._connections import connect
 from mmtool.failover.commits.group_sync import GroupSync
+from mmtool.insight.connection import connect
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.lab.wait import patience

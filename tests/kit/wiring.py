@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     Patch = Callable[[str, object], None]
 
-_DRAINING = ("failover", "_failover_ways")
+_CONNECT = "insight.connection.connect"
+_CONNECTIONS = "failover.service.connections"
 
 
 def wire_failovers(scene: Scene, patch: Patch) -> None:
@@ -28,18 +29,17 @@ def wire_failovers(scene: Scene, patch: Patch) -> None:
         scene: The clusters.
         patch: Sets an attribute of ``mmtool``, by its dotted name, for as long as the test runs.
     """
-    for module in _DRAINING:
-        patch(f"commands.{module}.connect", lambda *_, **__: scene.clusters)
-        patch(f"commands.{module}.engine_drain", lambda: scene)
-    patch("commands._fences.fenced_cluster", lambda *_: (scene.source, scene.fences))
-    patch("failover.service.connections.target_side", lambda *_: scene.side)
+    patch(_CONNECT, lambda *_, **__: scene.clusters)
+    patch(f"{_CONNECTIONS}.engine_drain", lambda: scene)
+    patch(f"{_CONNECTIONS}.fenced_cluster", lambda *_: (scene.source, scene.fences))
+    patch(f"{_CONNECTIONS}.target_side", lambda *_: scene.side)
     patch(
-        "failover.service.connections.written_at",
+        f"{_CONNECTIONS}.written_at",
         lambda found, *_: scene.source if found.mode == "failback" else scene.target,
     )
-    patch("failover.service.connections.operator_seat", lambda *_: scene.seat)
-    patch("failover.service.connections.tools", scene.tools)
-    patch("failover.service.connections.journal", lambda *_, **__: scene.journal)
+    patch(f"{_CONNECTIONS}.operator_seat", lambda *_: scene.seat)
+    patch(f"{_CONNECTIONS}.tools", scene.tools)
+    patch(f"{_CONNECTIONS}.journal", lambda *_, **__: scene.journal)
     if isinstance(scene, ThereAndBack):
         _wire_failbacks(scene, patch)
 
@@ -47,8 +47,6 @@ def wire_failovers(scene: Scene, patch: Patch) -> None:
 def wire(scene: Scene, patch: Patch) -> None:
     """Every command for operators works on the scene; arguments as for `wire_failovers`."""
     wire_failovers(scene, patch)
-    for module in ("groups", "translate_offsets"):
-        patch(f"commands.{module}.connect", lambda *_, **__: scene.clusters)
     patch("commands._connections.watched_flows", lambda *_: [watched(scene)])
     if isinstance(scene, SmokeScene):
         patch(
@@ -65,8 +63,7 @@ def watched(scene: Scene) -> WatchedFlow:
 
 
 def _wire_failbacks(scene: ThereAndBack, patch: Patch) -> None:
-    for module in (*_DRAINING, "_divergence"):
-        patch(f"commands.{module}.both_ways", lambda *_: scene.both)
+    patch(f"{_CONNECTIONS}.both_ways", lambda *_: scene.both)
     if isinstance(scene, OneName):
         patch("commands._divergence.passing", lambda: scene.passing)
         patch("commands._divergence.writer_into", lambda _, diverged, *__: scene.writers[diverged.kind])

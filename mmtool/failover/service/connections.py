@@ -7,18 +7,23 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from mmtool.output import talk
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from datetime import timedelta
 
-    from mmtool.config import FlowSettings
+    from mmtool.config import ClusterSettings, FlowSettings
+    from mmtool.failover.modes.both_ways import BothWays
     from mmtool.failover.modes.cutover import MarksPort, OperatorSeat
+    from mmtool.failover.modes.drain import DrainPort
     from mmtool.failover.operation.journal import JournalPort
     from mmtool.failover.operation.records import Recorded
     from mmtool.insight.target_only import TargetSide
-    from mmtool.kafka.ports import ClusterPort
+    from mmtool.kafka.ports import ClusterPort, FencePort
     from mmtool.kafka.state.journal import KafkaJournal
     from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +119,60 @@ def target_side(flow: FlowSettings, timeout: timedelta) -> TargetSide:
         KafkaFlowState(flow.target),
         Mm2Topics(flow, target_only=True),
     )
+
+
+def both_ways(flow: FlowSettings, back: FlowSettings, timeout: timedelta) -> BothWays:
+    """A flow and its way back, once their clusters have answered.
+
+    Raises:
+        As `mmtool.insight.translation.look`.
+    """
+    from mmtool.failover.modes.failback import look_both_ways
+    from mmtool.insight.connection import connect
+    from mmtool.kafka.logs.batches_on_disk import KafkaBatches
+
+    seconds = timeout.total_seconds()
+    return look_both_ways(
+        connect(flow, timeout, beside_mm2=True),
+        connect(back, timeout, beside_mm2=True),
+        KafkaBatches(flow.source, seconds),
+        KafkaBatches(flow.target, seconds),
+    )
+
+
+def fenced_cluster(cluster: ClusterSettings, timeout: timedelta) -> tuple[ClusterPort, FencePort]:
+    """The ways to a cluster, and to its rules and producers; nothing is asked yet.
+
+    A change that a hung controller keeps waiting takes a minute to be settled, whatever ``--timeout`` says.
+    """
+    from mmtool.kafka.admin.cluster_facts import KafkaCluster
+    from mmtool.kafka.admin.fences import KafkaFences
+
+    seconds = timeout.total_seconds()
+    return KafkaCluster(cluster, seconds), KafkaFences(cluster, max(60.0, seconds))
+
+
+def engine_drain() -> DrainPort:
+    """The engine as the one who brings a mirror up; Spark is loaded when that is asked for."""
+    return _EngineDrain()
+
+
+class _EngineDrain:
+    def drain(
+        self,
+        flow: FlowSettings,
+        until: Mapping[TopicPartition, UpstreamOffset],
+        timeout_seconds: float | None,
+    ) -> None:
+        from mmtool.output.progress import Progress
+        from mmtool.replication.driver.drain import drain_flow
+
+        with Progress() as progress:
+            drain_flow(flow, until, timeout_seconds, show=progress.show, say=talk)
+
+    def await_mirror_maker(
+        self, flow: FlowSettings, missing: Callable[[], int], timeout_seconds: float | None
+    ) -> int:
+        from mmtool.replication.driver.drain import await_mirror_maker
+
+        return await_mirror_maker(flow, missing, timeout_seconds, say=talk)
