@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mmtool.commands import _divergence as tails
+from mmtool.commands import _divergence as divergence
 from mmtool.commands import _evidence as evidence
-from mmtool.commands import _fences as fences
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
 from mmtool.commands._connections import loaded
@@ -121,7 +120,7 @@ def resume(
     config: options.Config = None,
     source: options.OnlySource = None,
     target: options.OnlyTarget = None,
-    diverged_dir: tails.Folder = None,
+    diverged_dir: divergence.Folder = None,
     execute: options.Execute = False,
     yes: options.Yes = False,
     output: options.Output = OutputFormat.TABLE,
@@ -131,6 +130,7 @@ def resume(
     from mmtool.failover.operation.recovery import is_finished, require
     from mmtool.failover.operation.states import Event
     from mmtool.failover.report.report import recorded_row
+    from mmtool.failover.service import tails
     from mmtool.failover.service.lookup import find_operation
     from mmtool.plan.failover.steps import Mode
 
@@ -159,7 +159,7 @@ def _finish_forward(known: FlowOperation, asked: operations.Asked, timeout: time
     from mmtool.failover.modes.outcome import Ended
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.recovery import roll_forward
-    from mmtool.failover.service import connections
+    from mmtool.failover.service import connections, fence
     from mmtool.failover.service.execution import Execution
 
     found = known.found
@@ -167,8 +167,8 @@ def _finish_forward(known: FlowOperation, asked: operations.Asked, timeout: time
     cluster = connections.written_at(found, known.flow, timeout)
 
     def execute(ways: OperationContext, log: StepLog) -> Ended:
-        fence = fences.standing(known.flow, found, timeout)
-        return Ended(rehearsal, *roll_forward(found, ways, log, fence))
+        standing = fence.standing(known.flow, found, timeout)
+        return Ended(rehearsal, *roll_forward(found, ways, log, standing))
 
     identity = connections.identity_of(found)
     operations.run(asked, Execution(rehearsal, cluster, identity, timeout, found.reason, found), execute)
@@ -200,18 +200,18 @@ def _again_as_planned(
     known: FlowOperation, asked: operations.Asked, timeout: timedelta, drain_seconds: float | None
 ) -> None:
     from mmtool.failover.modes import planned_mode as planned
-    from mmtool.failover.service import connections
+    from mmtool.failover.service import connections, fence
     from mmtool.failover.service.execution import Execution
     from mmtool.insight.connection import connect
     from mmtool.insight.translation import look
 
     flow = look(connect(known.flow, timeout, beside_mm2=True))
-    fence = fences.again(known.flow, known.found, timeout)
+    keep_off = fence.again(known.flow, known.found, timeout)
     rehearsal = planned.rehearse(
         flow,
         known.groups,
         operation_id=known.found.operation_id,
-        fence=fence,
+        fence=keep_off,
         without_state=known.found.head.plan.without_state,
     )
     since = known.found.operation.standing
@@ -232,7 +232,7 @@ def _again_back_home(
     drain_seconds: float | None,
 ) -> None:
     from mmtool.failover.modes import failback
-    from mmtool.failover.service import connections
+    from mmtool.failover.service import connections, tails
     from mmtool.failover.service.execution import Execution
 
     both = connections.both_ways(known.flow, known.back, timeout)
@@ -315,7 +315,7 @@ def _take_back(
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.recovery import rehearse_taking_back, take_back
     from mmtool.failover.report.report import recorded_row
-    from mmtool.failover.service import connections
+    from mmtool.failover.service import connections, fence, tails
     from mmtool.failover.service.execution import Execution, at_work
     from mmtool.failover.service.lookup import operation_of, operations_of
     from mmtool.runtime.operator_name import operator
@@ -344,7 +344,7 @@ def _take_back(
     rehearsal = Rehearsal(known.flow, found.source_id, found.target_id, found.operation.plan)
     with at_work(Execution(rehearsal, written, identity, timeout, found.reason, found)) as (ways, log):
         given_up = tails.giving_up(known.flow, known.back, found, timeout)
-        taking = take_back(rehearse, ways, log, fences.standing(known.flow, found, timeout), given_up)
+        taking = take_back(rehearse, ways, log, fence.standing(known.flow, found, timeout), given_up)
     again = operation_of(known.flow, timeout, found.operation_id)
     finish(operations.result(command, recorded_row(again), _left_over(taking), applied=True), output, None)
     talk(f"operation {found.operation_id} is {again.state}")

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.failover.fence.steps import FenceAsked
-    from mmtool.failover.operation.records import Recorded
-    from mmtool.plan.failover.fence_plan import Fence as Planned
-    from mmtool.plan.failover.fence_plan import FenceKind
     from mmtool.plan.runbook.plan_file import SavedPlan
 
 
@@ -66,6 +63,7 @@ def asked(flow: FlowSettings, said: Mapping[str, str], timeout: timedelta | None
     Raises:
         UsageError: A hook is asked for, and none is configured.
     """
+    from mmtool.failover.service.fence import fence_asked
     from mmtool.plan.failover.fence_plan import FenceKind
 
     kind, watch = FenceKind(said["fence"]), options.duration(said.get("fence_watch", WATCH))
@@ -74,30 +72,4 @@ def asked(flow: FlowSettings, said: Mapping[str, str], timeout: timedelta | None
             "mmtool.hook.fence is not set: --fence hook has nothing to run",
             remedy="set it to an executable, or use --fence acl or watch",
         )
-    return _asked(flow, kind, watch.total_seconds(), timeout, None)
-
-
-def again(flow: FlowSettings, found: Recorded, timeout: timedelta) -> FenceAsked | None:
-    """The fence of an operation that is begun again; None where it has none."""
-    fence = found.head.plan.fence
-    standing = fence if found.fence_stands else None
-    return _asked(flow, fence.kind, fence.watch_seconds, timeout, standing)
-
-
-def standing(flow: FlowSettings, found: Recorded, timeout: timedelta) -> FenceAsked | None:
-    """The way to the fence that an operation has left standing; None where it has left none."""
-    return again(flow, found, timeout) if found.fence_stands else None
-
-
-def _asked(
-    flow: FlowSettings, kind: FenceKind, watch: float, timeout: timedelta | None, standing: Planned | None
-) -> FenceAsked | None:
-    from mmtool.failover.fence.steps import FenceAsked
-    from mmtool.failover.service.connections import fenced_cluster
-    from mmtool.plan.failover.fence_plan import FenceKind
-
-    if kind is FenceKind.NONE:
-        return None
-    patience = timeout or options.DEFAULT_TIMEOUT
-    source, port = fenced_cluster(flow.source, patience)
-    return FenceAsked(kind, source, port, watch, standing)
+    return fence_asked(flow, kind, watch.total_seconds(), timeout or options.DEFAULT_TIMEOUT)

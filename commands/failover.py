@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mmtool.commands import _divergence as tails
+from mmtool.commands import _divergence as divergence
 from mmtool.commands import _evidence as evidence
 from mmtool.commands import _failover_ways as ways
 from mmtool.commands import _fences as fences
@@ -220,9 +220,9 @@ def failback(
     groups: options.Groups = None,
     all_groups: options.AllGroups = False,
     unit: options.Unit = None,
-    diverged: tails.Option = Kind.FILE,
-    name: tails.Name = None,
-    diverged_dir: tails.Folder = None,
+    diverged: divergence.Option = Kind.FILE,
+    name: divergence.Name = None,
+    diverged_dir: divergence.Folder = None,
     without_state: options.WithoutState = False,
     out: plans.Out = None,
     plan: plans.Plan = None,
@@ -235,10 +235,10 @@ def failback(
 ) -> None:
     """Move groups back to their source: save its diverged records, then continue after them."""
     from mmtool.failover.modes import failback as service
-    from mmtool.failover.service import connections, execution
+    from mmtool.failover.service import connections, execution, tails
 
     saved = plans.opened(ctx, plan, "failback")
-    meant_for = tails.chosen(saved, diverged, name, diverged_dir)
+    meant_for = divergence.chosen(saved, diverged, name, diverged_dir)
     patience = timeout or options.DEFAULT_TIMEOUT
     flow, back = with_way_back(config, *plans.aliases_of(saved, source, target))
     meant = unit_of(flow, unit)
@@ -247,19 +247,19 @@ def failback(
         return
     _check_clusters(saved, flow, patience)
     both = connections.both_ways(flow, back, patience)
-    said = tails.said(meant_for) | plans.state_said(saved, without=without_state)
+    said = divergence.said(meant_for) | plans.state_said(saved, without=without_state)
     operation_id, without = plans.operation_of(saved), plans.WITHOUT_STATE in said
     rehearse = partial(service.rehearse, operation_id=operation_id, diverged=meant_for, without_state=without)
     rehearsal = tails.told(both, rehearse(both, chosen))
     plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
     asked = operations.Asked("failover failback", execute, yes, output, given(config, source, target))
     now, is_saved = both.flow, saved is not None
-    moving = execution.Execution(
+    move = execution.Execution(
         rehearsal, now.clusters.source, now.identity, patience, reason, is_named_before=is_saved
     )
     operations.run(
         asked,
-        moving,
+        move,
         lambda tools, log: service.execute(
             rehearsal,
             connections.engine_drain(),

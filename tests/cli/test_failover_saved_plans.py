@@ -340,9 +340,9 @@ def one_name(tmp_path, monkeypatch, home):
         "mmtool.failover.service.connections.both_ways", lambda flow, back, timeout: made.both
     )
     monkeypatch.setattr("mmtool.failover.service.connections.engine_drain", lambda: made)
-    monkeypatch.setattr("mmtool.commands._divergence.passing", lambda: made.passing)
+    monkeypatch.setattr("mmtool.failover.service.tails.passing", lambda: made.passing)
     monkeypatch.setattr(
-        "mmtool.commands._divergence.writer_into", lambda both, diverged, *_: made.writers[diverged.kind]
+        "mmtool.failover.service.tails.writer_into", lambda both, diverged, *_: made.writers[diverged.kind]
     )
     monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
     monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)

@@ -1,0 +1,50 @@
+"""The way to an operation's fence: one that is asked for, or one that the journal says is standing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.failover.fence.steps import FenceAsked
+from mmtool.failover.service import connections
+from mmtool.plan.failover.fence_plan import FenceKind
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from mmtool.config import FlowSettings
+    from mmtool.failover.operation.records import Recorded
+    from mmtool.plan.failover.fence_plan import Fence
+
+
+def fence_asked(
+    flow: FlowSettings,
+    kind: FenceKind,
+    watch_seconds: float,
+    timeout: timedelta,
+    standing: Fence | None = None,
+) -> FenceAsked | None:
+    """The way to a fence; None without one.
+
+    Args:
+        flow: Whose source is fenced.
+        kind: Of the fence.
+        watch_seconds: How long the source's log ends must not move behind it.
+        timeout: For one request.
+        standing: The fence that is there already.
+    """
+    if kind is FenceKind.NONE:
+        return None
+    source, port = connections.fenced_cluster(flow.source, timeout)
+    return FenceAsked(kind, source, port, watch_seconds, standing)
+
+
+def again(flow: FlowSettings, found: Recorded, timeout: timedelta) -> FenceAsked | None:
+    """The fence of an operation that is begun again; None where it has none."""
+    fence = found.head.plan.fence
+    standing = fence if found.fence_stands else None
+    return fence_asked(flow, fence.kind, fence.watch_seconds, timeout, standing)
+
+
+def standing(flow: FlowSettings, found: Recorded, timeout: timedelta) -> FenceAsked | None:
+    """The way to the fence that an operation has left standing; None where it has left none."""
+    return again(flow, found, timeout) if found.fence_stands else None
