@@ -99,7 +99,7 @@ def connected_flows(
     Raises:
         UsageError: The file cannot be used, or no flow is meant.
     """
-    from mmtool.insight.connection import connect
+    from mmtool.insight.flow_now import connect
 
     return [connect(flow, timeout, beside_mm2=True) for flow in loaded(config).select(source, target)]
 
@@ -129,7 +129,7 @@ def watched_flows(
     Raises:
         UsageError: The file cannot be used, or no flow is meant.
     """
-    from mmtool.insight.connection import connect
+    from mmtool.insight.flow_now import connect
     from mmtool.insight.status import WatchedFlow
     from mmtool.kafka.mm2.topics import Mm2Topics
     from mmtool.kafka.state.flow_watch import KafkaFlowWatch
@@ -151,7 +151,7 @@ def examined(
         UsageError: The file cannot be used, or no flow is meant.
     """
     from mmtool.doctor.examination import ExaminedCluster, ExaminedFlow
-    from mmtool.insight.connection import connect
+    from mmtool.insight.flow_now import connect
     from mmtool.kafka.admin.cluster_facts import KafkaCluster
     from mmtool.kafka.state.flow_watch import KafkaFlowWatch
 
@@ -187,7 +187,7 @@ def smoke_flow(flow: FlowSettings, timeout: timedelta, start_command: str) -> Sm
         timeout: For the whole test.
         start_command: How an operator starts mmtool on the flow.
     """
-    from mmtool.insight.connection import connect
+    from mmtool.insight.flow_now import connect
     from mmtool.insight.smoke_flow import Deadline, SmokeFlow
     from mmtool.kafka.logs.canary import KafkaCanary
     from mmtool.kafka.state.flow_state import FollowedFlowState

@@ -202,7 +202,7 @@ def _again_as_planned(
     from mmtool.failover.modes import planned_mode as planned
     from mmtool.failover.service import connections, fence
     from mmtool.failover.service.execution import Execution
-    from mmtool.insight.connection import connect
+    from mmtool.insight.flow_now import connect
     from mmtool.insight.translation import look
 
     flow = look(connect(known.flow, timeout, beside_mm2=True))

@@ -127,7 +127,7 @@ def planned(
     with connections.seat_begun(settings, patience, execute=execute, yes=yes) as seat:
         from mmtool.failover.modes import planned_mode as service  # takes a while, as the lock does
         from mmtool.failover.service.execution import Execution
-        from mmtool.insight.connection import connect
+        from mmtool.insight.flow_now import connect
         from mmtool.insight.translation import look
 
         clusters = connect(settings, patience, beside_mm2=True)
@@ -274,7 +274,7 @@ def failback(
 
 def _check_clusters(saved: SavedPlan | None, flow: FlowSettings, patience: timedelta) -> None:
     """The plan that was read is about the clusters of this flow; raises as `plans.check`."""
-    from mmtool.insight.connection import connect
+    from mmtool.insight.flow_now import connect
 
     if saved is not None:
         clusters = connect(flow, patience)
@@ -306,7 +306,7 @@ def drill(
     """Fail over shadow copies of the groups, measure it and clean up; production is not touched."""
     from mmtool.failover.modes import drill as service
     from mmtool.failover.service import connections, execution
-    from mmtool.insight.connection import connect
+    from mmtool.insight.flow_now import connect
     from mmtool.insight.translation import look
     from mmtool.plan.failover.drill_gate import Limits
 

@@ -198,7 +198,7 @@ def _seen(
     past: bool = False,
 ) -> FlowNow:
     """The flow that is meant, once its clusters have answered."""
-    from mmtool.insight.connection import connect
+    from mmtool.insight.flow_now import connect
     from mmtool.insight.translation import look
 
     return look(connect(one_flow(config, source, target), timeout), tuple(topics or ()), past=past)

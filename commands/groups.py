@@ -150,7 +150,7 @@ def audit(
     from time import time
 
     from mmtool.insight.audit import audit as run
-    from mmtool.insight.connection import connect
+    from mmtool.insight.flow_now import connect
     from mmtool.insight.per_cluster import ask_each, worst
 
     chosen, now_ms = selection(group, groups, all_groups=all_groups), int(time() * 1000)
@@ -190,7 +190,7 @@ def sync(
     flows that MirrorMaker 2 runs as well.
     """
     from mmtool.failover.commits.group_sync import GroupSync
-    from mmtool.insight.connection import connect
+    from mmtool.insight.flow_now import connect
 
     chosen, flow = selection(group, groups, all_groups=all_groups), one_flow(config, source, target)
     synced = GroupSync(connect(flow, timeout, beside_mm2=True), chosen, topic or ())
@@ -255,7 +255,7 @@ def export(
     """
     from mmtool.failover.commits.move import left_out, refusal
     from mmtool.failover.report.rows import reset_lines
-    from mmtool.insight.connection import connect
+    from mmtool.insight.flow_now import connect
     from mmtool.insight.translation import look_along
     from mmtool.plan.groups.reset_csv import write_reset_csv
 
@@ -324,7 +324,7 @@ def import_(
     """
     from mmtool.failover.commits.exchange import check_import, content_of, import_rows, read_reset_file
     from mmtool.failover.commits.undo_files import is_undo, read_undo
-    from mmtool.insight.connection import connect
+    from mmtool.insight.flow_now import connect
 
     if group == "":
         raise UsageError("-g/--group is empty", remedy="name the group of these offsets: -g NAME")

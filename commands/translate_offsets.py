@@ -106,7 +106,7 @@ def translate_offsets(
 ) -> None:
     """Say where committed offsets are on the target, exactly; write them there with --execute."""
     from mmtool.failover.commits.move import moved, question, refusal, rehearsed, write_csv
-    from mmtool.insight.connection import connect
+    from mmtool.insight.flow_now import connect
     from mmtool.insight.translation import look_along, translate_groups
     from mmtool.plan.groups.offsets import Direction, Rules
 

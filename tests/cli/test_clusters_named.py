@@ -19,7 +19,7 @@ def scene(tmp_path, monkeypatch):
     made.has("orders", 20)
     made.mirrored("orders", 0, [(0, 0, 20)], 20)
     monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
-    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: made.clusters)
     return made
 
 

@@ -38,7 +38,7 @@ def scene(tmp_path, monkeypatch):
     made.told("app", "orders", (12, 12))
     made.holds(made.source, "orders", enumerate(CONTENTS))
     made.holds(made.target, "east.orders", enumerate(CONTENTS))
-    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: made.clusters)
     monkeypatch.setattr("mmtool.failover.service.connections.engine_drain", lambda: made)
     monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
     monkeypatch.setattr("mmtool.failover.service.connections.target_side", lambda flow, timeout: made.side)

@@ -20,7 +20,7 @@ def drill(mmtool, tmp_path, monkeypatch):
     scene.told("app", "orders", (12, 12))
     scene.holds(scene.source, "orders", enumerate(CONTENTS))
     scene.holds(scene.target, "east.orders", enumerate(CONTENTS))
-    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: scene.clusters)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: scene.clusters)
     monkeypatch.setattr("mmtool.failover.service.connections.engine_drain", lambda: scene)
     monkeypatch.setattr("mmtool.failover.service.connections.tools", scene.tools)
     monkeypatch.setattr("mmtool.failover.service.connections.target_side", lambda flow, timeout: scene.side)

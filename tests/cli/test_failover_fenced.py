@@ -24,7 +24,7 @@ def scene(tmp_path, monkeypatch):
     made.mirrored("orders", 0, [(0, 0, 60)], 60)
     made.commits("app", "orders", 80)
     made.may_write("alice", "orders")
-    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: made.clusters)
     monkeypatch.setattr("mmtool.failover.service.connections.engine_drain", lambda: made)
     monkeypatch.setattr(
         "mmtool.failover.service.connections.fenced_cluster", lambda *_: (made.source, made.fences)

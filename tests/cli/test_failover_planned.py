@@ -48,7 +48,7 @@ def scene(tmp_path, monkeypatch):
     made.has("orders", 100)
     made.mirrored("orders", 0, [(0, 0, 60)], 60)
     made.commits("app", "orders", 80)
-    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: made.clusters)
     monkeypatch.setattr("mmtool.failover.service.connections.engine_drain", lambda: made)
     monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
     monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)

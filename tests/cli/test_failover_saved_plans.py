@@ -26,7 +26,7 @@ def scene(tmp_path, monkeypatch):
     made.mirrored("orders", 0, [(0, 0, 60)], 60, source_end=60)
     made.commits("app", "orders", 50)
     made.told("app", "orders", (50, 50), at_ms=int(time.time() * 1000))
-    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: made.clusters)
     monkeypatch.setattr("mmtool.failover.service.connections.engine_drain", lambda: made)
     monkeypatch.setattr("mmtool.failover.service.connections.target_side", lambda flow, timeout: made.side)
     monkeypatch.setattr("mmtool.failover.service.connections.written_at", lambda *_: made.target)
@@ -270,7 +270,7 @@ def test_a_runbook_that_cannot_be_written_is_two(failover, tmp_path):
 def home(tmp_path, monkeypatch):
     """Groups went away, and the source is back."""
     made = ThereAndBack(tmp_path)
-    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: made.clusters)
     monkeypatch.setattr(
         "mmtool.failover.service.connections.both_ways", lambda flow, back, timeout: made.both
     )
@@ -335,7 +335,7 @@ def test_a_failback_that_is_resumed_drains_no_longer_than_it_is_told(
 def one_name(tmp_path, monkeypatch, home):
     """The same, where topics have one name."""
     made = OneName(tmp_path)
-    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: made.clusters)
     monkeypatch.setattr(
         "mmtool.failover.service.connections.both_ways", lambda flow, back, timeout: made.both
     )
@@ -412,7 +412,7 @@ def test_without_state_belongs_to_a_saved_plan_and_to_its_runbook(failover, appl
 
 
 def test_a_resumed_operation_remembers_that_it_goes_without_state(failover, application, monkeypatch):
-    monkeypatch.setattr("mmtool.insight.connection.connect", lambda *_, **__: application.clusters)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda *_, **__: application.clusters)
     monkeypatch.setattr("mmtool.failover.service.connections.engine_drain", lambda: application)
     application.target.groups.rights_missing = ["READ on group app"]
     failed = failover("planned", "-g", "app", "--without-state", *EXECUTE)

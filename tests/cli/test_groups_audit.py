@@ -18,7 +18,7 @@ from mmtool.translation.types import TopicPartition
 @pytest.fixture
 def scene(tmp_path, monkeypatch):
     made = half_read(tmp_path)
-    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: made.clusters)
     return made
 
 
@@ -160,7 +160,7 @@ def test_a_flow_that_cannot_be_told_hides_no_other(mmtool, scene, monkeypatch):
         back = FlowClusters(flow, scene.target, scene.source, FakeFlowState())
         return scene.clusters if flow.source.alias == "east" else back
 
-    monkeypatch.setattr("mmtool.insight.connection.connect", connect)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", connect)
     ended = mmtool("groups", "audit", "-c", scene.config, "-o", "json")
     assert (ended.code, len(ended.rows)) == (0, 2)
     assert "warning: west->east matches no topic of west" in ended.stderr

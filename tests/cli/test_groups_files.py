@@ -15,7 +15,7 @@ REMOTE = [TopicPartition("east.orders", n) for n in range(2)]
 @pytest.fixture
 def scene(tmp_path, monkeypatch):
     made = half_read(tmp_path)
-    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: made.clusters)
     return made
 
 

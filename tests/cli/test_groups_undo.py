@@ -23,7 +23,7 @@ def scene(tmp_path, monkeypatch):
     """``app`` has a commit in one of the two partitions on the target."""
     made = half_read(tmp_path)
     made.commits("app", "east.orders", 4, cluster=made.target)
-    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: made.clusters)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return made
 

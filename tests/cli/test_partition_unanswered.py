@@ -32,7 +32,7 @@ def scene(tmp_path, monkeypatch):
             made.commits(group, topic, 7)
     made.commits("c", LONG, 7)
     made.commits("c", "orders-a", 7)
-    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: made.clusters)
     monkeypatch.setattr("mmtool.failover.service.connections.engine_drain", lambda: made)
     monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
     monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)

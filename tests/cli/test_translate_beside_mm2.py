@@ -20,7 +20,7 @@ def scene(tmp_path, monkeypatch):
     made.mirrored("orders", 1, [(0, 0, 300)], 300)
     made.mirrored("orders", 2, [(100, 100, 200)], 300, start=(100, 100))
     made.mirrored_by_mm2("orders", 2, 300, (0, 0), (99, 99))
-    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: made.clusters)
     return made
 
 

@@ -63,7 +63,7 @@ class Chain:
 @pytest.fixture
 def along(tmp_path, monkeypatch):
     made = Chain(tmp_path)
-    monkeypatch.setattr("mmtool.insight.connection.connect", made.connect)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", made.connect)
     return made
 
 

@@ -38,7 +38,7 @@ REMOTE = [TopicPartition("east.orders", n) for n in range(2)]
 @pytest.fixture
 def scene(tmp_path, monkeypatch):
     made = half_read(tmp_path)
-    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: made.clusters)
     return made
 
 
@@ -69,7 +69,7 @@ def offsets(data):
 def test_a_flow_whose_only_topic_is_the_canary_matches_none(mmtool, tmp_path, monkeypatch):
     scene = Scene(tmp_path)
     scene.has("mmtool-canary", 4)
-    monkeypatch.setattr("mmtool.insight.connection.connect", lambda *_, **__: scene.clusters)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda *_, **__: scene.clusters)
     ended = mmtool("translate-offsets", "-c", scene.config)
     assert (ended.code, "east->west matches no topic of east" in ended.stderr) == (2, True)
 
@@ -320,7 +320,7 @@ def test_the_reverse_of_a_one_way_flow_leads_to_the_option_for_it(mmtool, scene,
     back = FlowClusters(
         load_settings(scene.config, {}).select("west", "east")[0], scene.target, scene.source, scene.state
     )
-    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: back)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: back)
     ended = mmtool("translate-offsets", "-c", scene.config, "-s", "west", "-t", "east")
     assert (ended.code, ended.stderr.splitlines()) == (
         2,

@@ -27,7 +27,7 @@ def scene(tmp_path, monkeypatch):
         for topic in ("orders", "payments")[:topics]:
             made.commits(group, topic, 5)
             made.told(group, topic, (5, 5), at_ms=int(time.time() * 1000))
-    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: made.clusters)
     monkeypatch.setattr("mmtool.failover.service.connections.target_side", lambda flow, timeout: made.side)
     monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
     return made

@@ -16,7 +16,7 @@ from confluent_kafka import TopicPartition as Assigned
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
 from mmtool.failover.commits.group_sync import GroupSync
-from mmtool.insight.connection import connect
+from mmtool.insight.flow_now import connect
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.lab.wait import patience

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Patch = Callable[[str, object], None]
 
-_CONNECT = "insight.connection.connect"
+_CONNECT = "insight.flow_now.connect"
 _CONNECTIONS = "failover.service.connections"
 
 

@@ -128,7 +128,7 @@ def both_ways(flow: FlowSettings, back: FlowSettings, timeout: timedelta) -> Bot
         As `mmtool.insight.translation.look`.
     """
     from mmtool.failover.modes.failback import look_both_ways
-    from mmtool.insight.connection import connect
+    from mmtool.insight.flow_now import connect
     from mmtool.kafka.logs.batches_on_disk import KafkaBatches
 
     seconds = timeout.total_seconds()

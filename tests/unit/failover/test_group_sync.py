@@ -188,7 +188,7 @@ def test_percentiles_are_values_that_were_seen():
 @pytest.fixture
 def once(mmtool, turns, monkeypatch):
     scene = turns.scene
-    monkeypatch.setattr("mmtool.insight.connection.connect", lambda flow, timeout, **_: scene.clusters)
+    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: scene.clusters)
 
     def run(*arguments):
         return mmtool("groups", "sync", "-c", scene.config, "--once", *arguments)
