@@ -19,11 +19,7 @@ from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 if TYPE_CHECKING:
     from datetime import timedelta
-    from pathlib import Path
 
-    from mmtool.failover.modes.cutover import OperationContext
-    from mmtool.failover.modes.outcome import Ended
-    from mmtool.failover.operation.operation import StepLog
     from mmtool.failover.operation.recovery import RollbackPlan
     from mmtool.failover.operation.states import Event
     from mmtool.failover.service.lookup import FlowOperation
@@ -127,12 +123,10 @@ def resume(
     timeout: options.DrainTimeout = None,
 ) -> None:
     """Resume an interrupted operation, from any host; every check runs again."""
-    from mmtool.failover.operation.recovery import is_finished, require
-    from mmtool.failover.operation.states import Event
+    from mmtool.failover.operation.recovery import is_finished
     from mmtool.failover.report.report import recorded_row
-    from mmtool.failover.service import tails
+    from mmtool.failover.service import resumption
     from mmtool.failover.service.lookup import find_operation
-    from mmtool.plan.failover.steps import Mode
 
     patience = timeout or options.DEFAULT_TIMEOUT
     known = find_operation(loaded(config), source, target, patience, operation_id)
@@ -140,125 +134,11 @@ def resume(
         finish(operations.result("failover resume", recorded_row(known.found), ()), output, None)
         talk(f"operation {operation_id} is completed: there is nothing to resume")
         return
-    require(known.found, Event.RESUME)
-    found = known.found
-    folder = tails.folder_again(found, diverged_dir)
     asked = operations.Asked("failover resume", execute, yes, output, given(config, source, target))
     seconds = None if timeout is None else timeout.total_seconds()
-    if found.operation.point_of_no_return_passed:
-        _finish_forward(known, asked, patience)
-    elif found.mode == Mode.FAILBACK:
-        _again_back_home(known, asked, patience, folder, seconds)
-    elif found.mode == Mode.EMERGENCY:
-        _again_in_emergency(known, asked, patience)
-    else:
-        _again_as_planned(known, asked, patience, seconds)
-
-
-def _finish_forward(known: FlowOperation, asked: operations.Asked, timeout: timedelta) -> None:
-    from mmtool.failover.modes.outcome import Ended
-    from mmtool.failover.modes.rehearsal import Rehearsal
-    from mmtool.failover.operation.recovery import roll_forward
-    from mmtool.failover.service import connections, fence
-    from mmtool.failover.service.execution import Execution
-
-    found = known.found
-    rehearsal = Rehearsal(known.flow, found.source_id, found.target_id, found.operation.plan)
-    cluster = connections.written_at(found, known.flow, timeout)
-
-    def execute(ways: OperationContext, log: StepLog) -> Ended:
-        standing = fence.standing(known.flow, found, timeout)
-        return Ended(rehearsal, *roll_forward(found, ways, log, standing))
-
-    identity = connections.identity_of(found)
-    operations.run(asked, Execution(rehearsal, cluster, identity, timeout, found.reason, found), execute)
-
-
-def _again_in_emergency(known: FlowOperation, asked: operations.Asked, timeout: timedelta) -> None:
-    from mmtool.failover.modes import emergency
-    from mmtool.failover.service import connections
-    from mmtool.failover.service.execution import Execution
-
-    side = connections.target_side(known.flow, timeout)
-    found = known.found
-    rehearsal = emergency.rehearse(
-        side,
-        known.groups,
-        found.unknowns,
-        operation_id=found.operation_id,
-        without_state=found.head.plan.without_state,
-    )
-    since = known.found.operation.standing
-    operations.run(
-        asked,
-        Execution(rehearsal, side.target, rehearsal.identity, timeout, found.reason, found),
-        lambda ways, log: emergency.execute(rehearsal, ways, log, since=since),
-    )
-
-
-def _again_as_planned(
-    known: FlowOperation, asked: operations.Asked, timeout: timedelta, drain_seconds: float | None
-) -> None:
-    from mmtool.failover.modes import planned_mode as planned
-    from mmtool.failover.service import connections, fence
-    from mmtool.failover.service.execution import Execution
-    from mmtool.insight.flow_now import connect
-    from mmtool.insight.translation import look
-
-    flow = look(connect(known.flow, timeout, beside_mm2=True))
-    keep_off = fence.again(known.flow, known.found, timeout)
-    rehearsal = planned.rehearse(
-        flow,
-        known.groups,
-        operation_id=known.found.operation_id,
-        fence=keep_off,
-        without_state=known.found.head.plan.without_state,
-    )
-    since = known.found.operation.standing
-    operations.run(
-        asked,
-        Execution(rehearsal, flow.clusters.target, flow.identity, timeout, known.found.reason, known.found),
-        lambda ways, log: planned.execute(
-            rehearsal, connections.engine_drain(), ways, log, timeout_seconds=drain_seconds, since=since
-        ),
-    )
-
-
-def _again_back_home(
-    known: FlowOperation,
-    asked: operations.Asked,
-    timeout: timedelta,
-    folder: Path,
-    drain_seconds: float | None,
-) -> None:
-    from mmtool.failover.modes import failback
-    from mmtool.failover.service import connections, tails
-    from mmtool.failover.service.execution import Execution
-
-    both = connections.both_ways(known.flow, known.back, timeout)
-    found = known.found
-    plan = found.head.plan
-    rehearsal = failback.rehearse(
-        both,
-        known.groups,
-        operation_id=found.operation_id,
-        diverged=plan.diverged,
-        without_state=plan.without_state,
-    )
-    operations.run(
-        asked,
-        Execution(rehearsal, both.flow.clusters.source, both.flow.identity, timeout, found.reason, found),
-        lambda ways, log: failback.execute(
-            rehearsal,
-            connections.engine_drain(),
-            ways,
-            log,
-            folder=folder,
-            timeout_seconds=drain_seconds,
-            since=found.operation.standing,
-            tools=tails.tools(both, rehearsal, timeout, found),
-        ),
-    )
+    ended = resumption.resume(resumption.Resumption(known, patience, seconds, diverged_dir, asked.agreed))
+    if ended is not None:
+        operations.show_end(asked, ended)
 
 
 def cancel(

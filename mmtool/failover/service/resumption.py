@@ -1,0 +1,166 @@
+"""An interrupted operation, resumed: every check runs again, by its mode, or its recorded offsets are written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.failover.modes import emergency, failback, planned_mode
+from mmtool.failover.modes.outcome import Ended
+from mmtool.failover.modes.rehearsal import Rehearsal
+from mmtool.failover.operation.recovery import require, roll_forward
+from mmtool.failover.operation.states import Event
+from mmtool.failover.service import connections, fence, tails
+from mmtool.failover.service.execution import Execution, run
+from mmtool.insight import flow_now
+from mmtool.insight.translation import look
+from mmtool.plan.failover.steps import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+    from pathlib import Path
+
+    from mmtool.failover.modes.cutover import OperationContext
+    from mmtool.failover.operation.operation import StepLog
+    from mmtool.failover.operation.records import Recorded
+    from mmtool.failover.service.lookup import FlowOperation
+    from mmtool.kafka.ports import ClusterPort
+    from mmtool.plan.records.identity import FlowIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """An operation, and how it is resumed.
+
+    Attributes:
+        known: The operation.
+        timeout: For one request.
+        drain_seconds: For the mirror to catch up; None waits as long as it takes.
+        folder: For the file of diverged records, where one is named.
+        agreed: Shows the plan, and tells whether it is to be executed.
+    """
+
+    known: FlowOperation
+    timeout: timedelta
+    drain_seconds: float | None
+    folder: Path | None
+    agreed: Callable[[Rehearsal], bool]
+
+    @property
+    def found(self) -> Recorded:
+        return self.known.found
+
+    def run(
+        self,
+        rehearsal: Rehearsal,
+        destination: ClusterPort,
+        identity: FlowIdentity,
+        work: Callable[[OperationContext, StepLog], Ended],
+    ) -> Ended | None:
+        """As `mmtool.failover.service.execution.run`, with the reason that the journal has."""
+        found = self.found
+        execution = Execution(rehearsal, destination, identity, self.timeout, found.reason, found)
+        return run(execution, work, self.agreed)
+
+
+def resume(resumption: Resumption) -> Ended | None:
+    """Rehearse the operation anew, ask, execute.
+
+    Returns:
+        The end; None where it was not to be executed.
+
+    Raises:
+        RefusedError: The operation cannot be resumed.
+        UsageError: A folder for an operation that writes no file.
+    """
+    found = resumption.found
+    require(found, Event.RESUME)
+    folder = tails.folder_again(found, resumption.folder)
+    if found.operation.point_of_no_return_passed:
+        return _roll_forward(resumption)
+    if found.mode == Mode.FAILBACK:
+        return _resume_failback(resumption, folder)
+    return _resume_emergency(resumption) if found.mode == Mode.EMERGENCY else _resume_planned(resumption)
+
+
+def _roll_forward(resumption: Resumption) -> Ended | None:
+    flow, found, timeout = resumption.known.flow, resumption.found, resumption.timeout
+    rehearsal = Rehearsal(flow, found.source_id, found.target_id, found.operation.plan)
+
+    def work(context: OperationContext, log: StepLog) -> Ended:
+        standing = fence.standing(flow, found, timeout)
+        return Ended(rehearsal, *roll_forward(found, context, log, standing))
+
+    destination = connections.written_at(found, flow, timeout)
+    return resumption.run(rehearsal, destination, connections.identity_of(found), work)
+
+
+def _resume_emergency(resumption: Resumption) -> Ended | None:
+    known, found = resumption.known, resumption.found
+    side = connections.target_side(known.flow, resumption.timeout)
+    rehearsal = emergency.rehearse(
+        side,
+        known.groups,
+        found.unknowns,
+        operation_id=found.operation_id,
+        without_state=found.head.plan.without_state,
+    )
+    return resumption.run(
+        rehearsal,
+        side.target,
+        rehearsal.identity,
+        lambda context, log: emergency.execute(rehearsal, context, log, since=found.operation.standing),
+    )
+
+
+def _resume_planned(resumption: Resumption) -> Ended | None:
+    known, found = resumption.known, resumption.found
+    flow = look(flow_now.connect(known.flow, resumption.timeout, beside_mm2=True))
+    rehearsal = planned_mode.rehearse(
+        flow,
+        known.groups,
+        operation_id=found.operation_id,
+        fence=fence.again(known.flow, found, resumption.timeout),
+        without_state=found.head.plan.without_state,
+    )
+    return resumption.run(
+        rehearsal,
+        flow.clusters.target,
+        flow.identity,
+        lambda context, log: planned_mode.execute(
+            rehearsal,
+            connections.engine_drain(),
+            context,
+            log,
+            timeout_seconds=resumption.drain_seconds,
+            since=found.operation.standing,
+        ),
+    )
+
+
+def _resume_failback(resumption: Resumption, folder: Path) -> Ended | None:
+    known, found, plan = resumption.known, resumption.found, resumption.found.head.plan
+    both = connections.both_ways(known.flow, known.back, resumption.timeout)
+    rehearsal = failback.rehearse(
+        both,
+        known.groups,
+        operation_id=found.operation_id,
+        diverged=plan.diverged,
+        without_state=plan.without_state,
+    )
+    return resumption.run(
+        rehearsal,
+        both.flow.clusters.source,
+        both.flow.identity,
+        lambda context, log: failback.execute(
+            rehearsal,
+            connections.engine_drain(),
+            context,
+            log,
+            folder=folder,
+            timeout_seconds=resumption.drain_seconds,
+            since=found.operation.standing,
+            tools=tails.tools(both, rehearsal, resumption.timeout, found),
+        ),
+    )
