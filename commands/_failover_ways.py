@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,6 +20,7 @@ from mmtool.output import Column, OutputFormat, Result, finish, talk
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from mmtool.failover.operation.records import Recorded
     from mmtool.failover.operation.recovery import RollbackPlan
     from mmtool.failover.operation.states import Event
     from mmtool.failover.service.lookup import FlowOperation
@@ -157,7 +158,7 @@ def cancel(
     from mmtool.failover.service.lookup import find_operation
 
     known = find_operation(loaded(config), source, target, timeout, operation_id)
-    _take_back("failover cancel", known, Event.CANCEL, output, timeout, execute=execute, yes=yes)
+    _undo(operations.Asked("failover cancel", execute, yes, output), known, Event.CANCEL, timeout)
 
 
 def rollback(
@@ -179,55 +180,35 @@ def rollback(
     from mmtool.failover.service.lookup import find_operation
 
     known = find_operation(loaded(config), source, target, timeout, operation_id)
-    _take_back("failover rollback", known, Event.ROLL_BACK, output, timeout, execute=execute, yes=yes)
+    _undo(operations.Asked("failover rollback", execute, yes, output), known, Event.ROLL_BACK, timeout)
 
 
-def _take_back(
-    command: str,
-    known: FlowOperation,
-    event: Event,
-    output: OutputFormat,
-    timeout: timedelta,
-    *,
-    execute: bool,
-    yes: bool,
-) -> None:
-    from mmtool.failover.modes.rehearsal import Rehearsal
-    from mmtool.failover.operation.recovery import rehearse_taking_back, take_back
+def _undo(asked: operations.Asked, known: FlowOperation, event: Event, timeout: timedelta) -> None:
     from mmtool.failover.report.report import recorded_row
-    from mmtool.failover.service import connections, fence, tails
-    from mmtool.failover.service.execution import Execution, at_work
-    from mmtool.failover.service.lookup import operation_of, operations_of
-    from mmtool.runtime.operator_name import operator
+    from mmtool.failover.service import rollback as service
 
-    found, side = known.found, connections.target_side(known.flow, timeout)
-    identity = connections.identity_of(found)
-    written = connections.written_at(found, known.flow, timeout)
+    undone = service.undo(known, event, timeout, partial(_agreed, asked, known.found))
+    if undone is None:
+        return
+    row, left = recorded_row(undone.found), _left_over(undone.plan)
+    finish(operations.result(asked.command, row, left, applied=True), asked.output, None)
+    talk(f"operation {undone.found.operation_id} is {undone.found.state}")
 
-    def rehearse() -> RollbackPlan:
-        at_ms, others = int(time.time() * 1000), operations_of(known.flow, timeout)
-        return rehearse_taking_back(
-            found, event, written, side.state, identity, operator(), at_ms, others=others
-        )
 
-    taking = rehearse()
+def _agreed(asked: operations.Asked, found: Recorded, plan: RollbackPlan) -> bool:
+    """Show what would be undone; whether it is to be executed, is possible, and is agreed to."""
+    from mmtool.failover.report.report import recorded_row
 
     def shown() -> Result:
-        return operations.result(command, recorded_row(found), _left_over(taking))
+        return operations.result(asked.command, recorded_row(found), _left_over(plan))
 
-    if not execute or taking.refusal is not None:
-        finish(shown(), output, taking.refusal)
-        if taking.refusal is None:
-            talk(f"would {taking.question}; nothing was changed; add --execute to do it")
-        return
-    consent(taking.question, yes=yes, about=shown)
-    rehearsal = Rehearsal(known.flow, found.source_id, found.target_id, found.operation.plan)
-    with at_work(Execution(rehearsal, written, identity, timeout, found.reason, found)) as (ways, log):
-        given_up = tails.giving_up(known.flow, known.back, found, timeout)
-        taking = take_back(rehearse, ways, log, fence.standing(known.flow, found, timeout), given_up)
-    again = operation_of(known.flow, timeout, found.operation_id)
-    finish(operations.result(command, recorded_row(again), _left_over(taking), applied=True), output, None)
-    talk(f"operation {found.operation_id} is {again.state}")
+    if not asked.execute or plan.refusal is not None:
+        finish(shown(), asked.output, plan.refusal)
+        if plan.refusal is None:
+            talk(f"would {plan.question}; nothing was changed; add --execute to do it")
+        return False
+    consent(plan.question, yes=asked.yes, about=shown)
+    return True
 
 
 def _left_over(taking: RollbackPlan) -> tuple[str, ...]:

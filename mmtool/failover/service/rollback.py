@@ -1,0 +1,89 @@
+"""An operation undone: cancelled before its point of no return, rolled back after it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.failover.modes.rehearsal import Rehearsal
+from mmtool.failover.operation.recovery import rehearse_taking_back, take_back
+from mmtool.failover.service import connections, fence, tails
+from mmtool.failover.service.execution import Execution, at_work
+from mmtool.failover.service.lookup import operation_of, operations_of
+from mmtool.runtime import operator_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from mmtool.failover.operation.records import Recorded
+    from mmtool.failover.operation.recovery import RollbackPlan
+    from mmtool.failover.operation.states import Event
+    from mmtool.failover.service.lookup import FlowOperation
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """An operation that was cancelled or rolled back.
+
+    Attributes:
+        found: The operation, as the journal has it now.
+        plan: What was undone.
+    """
+
+    found: Recorded
+    plan: RollbackPlan
+
+
+def undo(
+    known: FlowOperation, event: Event, timeout: timedelta, agreed: Callable[[RollbackPlan], bool]
+) -> Undone | None:
+    """Rehearse, ask, undo.
+
+    Args:
+        known: The operation.
+        event: ``CANCEL`` or ``ROLL_BACK``.
+        timeout: For one request.
+        agreed: Shows the plan, and tells whether it is to be executed.
+
+    Returns:
+        What was undone; None where it was not to be executed.
+
+    Raises:
+        RefusedError: That cannot happen to the operation where it is.
+    """
+    found, execution = known.found, _execution(known, timeout)
+    rehearse = _rehearsal(known, event, timeout, execution)
+    plan = rehearse()
+    if not agreed(plan):
+        return None
+    with at_work(execution) as (context, log):
+        given_up = tails.giving_up(known.flow, known.back, found, timeout)
+        plan = take_back(rehearse, context, log, fence.standing(known.flow, found, timeout), given_up)
+    return Undone(operation_of(known.flow, timeout, found.operation_id), plan)
+
+
+def _execution(known: FlowOperation, timeout: timedelta) -> Execution:
+    flow, found = known.flow, known.found
+    rehearsal = Rehearsal(flow, found.source_id, found.target_id, found.operation.plan)
+    written, identity = connections.written_at(found, flow, timeout), connections.identity_of(found)
+    return Execution(rehearsal, written, identity, timeout, found.reason, found)
+
+
+def _rehearsal(
+    known: FlowOperation, event: Event, timeout: timedelta, execution: Execution
+) -> Callable[[], RollbackPlan]:
+    """What plans the undoing by what the clusters say then; it is asked again once the operation has its lock."""
+    state, found = connections.target_side(known.flow, timeout).state, known.found
+    written, identity = execution.destination, execution.identity
+
+    def rehearse() -> RollbackPlan:
+        at_ms, others, by = (
+            int(time.time() * 1000),
+            operations_of(known.flow, timeout),
+            operator_name.operator(),
+        )
+        return rehearse_taking_back(found, event, written, state, identity, by, at_ms, others=others)
+
+    return rehearse
