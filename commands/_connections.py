@@ -1,4 +1,4 @@
-"""From options to services: the one place where commands meet the real clusters."""
+"""From options to services: the flows that a command means, and the clusters of those that look at many."""
 
 from __future__ import annotations
 

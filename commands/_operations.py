@@ -1,4 +1,4 @@
-"""What the commands about operations share: showing a plan, asking, running it with a journal, showing its end."""
+"""What the commands about operations share: showing a plan, asking, showing its end."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class OneName(ThereAndBack):
         return FlowClusters(self.settings, self.source, self.target, self.state, self.back_state, self.mm2)
 
     def tools_for(self, words: str, since: Recorded | None = None) -> TailTools | None:
-        """As `mmtool.commands` makes them, for the words of ``--diverged``."""
+        """As `mmtool.failover.service.tails` makes them, for the words of ``--diverged``."""
         if words == "file":
             return None
         writer = self.writers[words.split(maxsplit=1)[0]]

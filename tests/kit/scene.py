@@ -76,7 +76,7 @@ class Scene:
         return TargetSide(self.settings, self.target, self.state, self.mm2)
 
     def tools(self, *_: object) -> Scene:
-        """What `mmtool.commands` keeps an operation by: this scene's journal, marks and seat."""
+        """What `mmtool.failover.service` keeps an operation by: this scene's journal, marks and seat."""
         return self
 
     def ways(
