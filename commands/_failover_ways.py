@@ -138,8 +138,7 @@ def resume(
     asked = operations.Asked("failover resume", execute, yes, output, given(config, source, target))
     seconds = None if timeout is None else timeout.total_seconds()
     ended = resumption.resume(resumption.Resumption(known, patience, seconds, diverged_dir, asked.agreed))
-    if ended is not None:
-        operations.show_end(asked, ended)
+    operations.show_end(asked, ended)
 
 
 def cancel(

@@ -18,13 +18,10 @@ if TYPE_CHECKING:
 
     from mmtool.commands._evidence import Page
     from mmtool.config import FlowSettings
-    from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.outcome import Ended
     from mmtool.failover.modes.rehearsal import Rehearsal
-    from mmtool.failover.operation.operation import StepLog
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.report.rows import Row
-    from mmtool.failover.service.execution import Execution
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.records.journal import Entry
 
@@ -98,16 +95,7 @@ class Asked:
         return True
 
 
-def run(asked: Asked, execution: Execution, work: Callable[[OperationContext, StepLog], Ended]) -> None:
-    """Show, ask, execute, show the end; arguments as for `mmtool.failover.service.execution.run`."""
-    from mmtool.failover.service import execution as service
-
-    ended = service.run(execution, work, asked.agreed)
-    if ended is not None:
-        show_end(asked, ended)
-
-
-def refuse_loss(command: str, rehearsal: Rehearsal, output: OutputFormat) -> None:
+def refuse_loss(asked: Asked, rehearsal: Rehearsal) -> None:
     """Ends the command: nobody has accepted what may be lost.
 
     Raises:
@@ -120,13 +108,20 @@ def refuse_loss(command: str, rehearsal: Rehearsal, output: OutputFormat) -> Non
         remedy="add --accept-data-loss, or wait until the source is back and the mirror has caught up",
         code="data_loss",
     )
-    finish(result(command, rehearsed_row(rehearsal), rehearsal.warnings), output, error)
+    finish(result(asked.command, rehearsed_row(rehearsal), rehearsal.warnings), asked.output, error)
 
 
-def show_end(asked: Asked, ended: Ended, row: Row | None = None, gate: MmtoolError | None = None) -> None:
-    """The row of what was done, and what a human does next; or the error that it ended with, or its ``gate``'s."""
+def show_end(
+    asked: Asked, ended: Ended | None, row: Row | None = None, gate: MmtoolError | None = None
+) -> None:
+    """The row of what was done, and what a human does next; or the error that it ended with, or its ``gate``'s.
+
+    Nothing where nothing was to be executed.
+    """
     from mmtool.failover.report.report import ended_row, next_steps, reverse_lines, summary, ways_on
 
+    if ended is None:
+        return
     error = ended.operation.error
     done = result(asked.command, row or ended_row(ended), ended.rehearsal.warnings, applied=True)
     try:

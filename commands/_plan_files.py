@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.failover.modes.rehearsal import SavableRehearsal
-    from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.groups.facts import GroupSelection
     from mmtool.plan.groups.units import ChosenUnit
     from mmtool.plan.runbook.plan_file import SavedPlan
@@ -150,11 +149,6 @@ def state_said(saved: SavedPlan | None, *, without: bool) -> dict[str, str]:
     return {WITHOUT_STATE: ""} if given else {}
 
 
-def operation_of(saved: SavedPlan | None) -> str | None:
-    """The operation's name that a saved plan keeps."""
-    return None if saved is None else saved.plan.operation_id
-
-
 def was_executed(
     command: str, saved: SavedPlan | None, flow: FlowSettings, output: OutputFormat, timeout: timedelta
 ) -> bool:
@@ -176,18 +170,6 @@ def was_executed(
     finish(operations.result(command, recorded_row(found), ()), output, None)
     talk(f"operation {found.operation_id} is completed: the plan was executed and nothing is left to do")
     return True
-
-
-def check(saved: SavedPlan | None, *clusters: ClusterPort) -> None:
-    """The plan that was read is about these clusters.
-
-    Raises:
-        StalePlanError: It is about others.
-    """
-    from mmtool.failover.report.plan_file import check_clusters
-
-    if saved is not None:
-        check_clusters(saved, *clusters)
 
 
 def settle(

@@ -30,8 +30,7 @@ from mmtool.output import OutputFormat, warn
 from mmtool.plan.failover.divergence import Kind
 
 if TYPE_CHECKING:
-    from mmtool.config import FlowSettings
-    from mmtool.plan.runbook.plan_file import SavedPlan
+    from mmtool.failover.modes.emergency import EmergencyRehearsal
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -124,32 +123,19 @@ def planned(
     chosen = plans.groups_of(saved, "failover planned", group, groups, all_groups=all_groups, unit=meant)
     if plans.was_executed("failover planned", saved, settings, output, patience):
         return
+    said = fences.said(saved, fence, fence_watch) | plans.state_said(saved, without=without_state)
+    settle = partial(plans.settle, saved, said=said, out=out, page=runbook, config=config, kept=plan)
+    seconds = None if timeout is None else timeout.total_seconds()
+    asked = operations.Asked("failover planned", execute, yes, output, given(config, source, target))
     with connections.seat_begun(settings, patience, execute=execute, yes=yes) as seat:
-        from mmtool.failover.modes import planned_mode as service  # takes a while, as the lock does
-        from mmtool.failover.service.execution import Execution
-        from mmtool.insight.flow_now import connect
-        from mmtool.insight.translation import look
+        from mmtool.failover.service import group_move  # takes a while, as the lock does
 
-        clusters = connect(settings, patience, beside_mm2=True)
-        plans.check(saved, clusters.target, clusters.source)
-        flow = look(clusters)
-        said = fences.said(saved, fence, fence_watch) | plans.state_said(saved, without=without_state)
-        name, without, is_saved = plans.operation_of(saved), plans.WITHOUT_STATE in said, saved is not None
-        keep_off = fences.asked(settings, said, timeout)
-        rehearsal = service.rehearse(flow, chosen, operation_id=name, fence=keep_off, without_state=without)
-        plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
-        seconds = None if timeout is None else timeout.total_seconds()
-        asked = operations.Asked("failover planned", execute, yes, output, given(config, source, target))
-        execution = Execution(
-            rehearsal, clusters.target, flow.identity, patience, reason, is_named_before=is_saved, seat=seat
+        without = plans.WITHOUT_STATE in said
+        move = group_move.GroupMove(
+            settings, chosen, saved, without, patience, seconds, reason, asked.agreed, seat
         )
-        operations.run(
-            asked,
-            execution,
-            lambda tools, log: service.execute(
-                rehearsal, connections.engine_drain(), tools, log, timeout_seconds=seconds
-            ),
-        )
+        ended = group_move.move_planned(move, partial(fences.asked, settings, said, timeout), settle)
+        operations.show_end(asked, ended)
 
 
 @app.command()
@@ -184,29 +170,24 @@ def emergency(
     chosen = plans.groups_of(saved, "failover emergency", group, groups, all_groups=all_groups, unit=meant)
     if plans.was_executed("failover emergency", saved, settings, output, timeout):
         return
+    asked = operations.Asked("failover emergency", execute, yes, output, given(config, source, target))
     with connections.seat_begun(settings, timeout, execute=execute, yes=yes) as seat:
-        from mmtool.failover.modes import emergency as service  # takes a while, as the lock does
-        from mmtool.failover.service.execution import Execution
+        from mmtool.failover.service import group_move  # takes a while, as the lock does
         from mmtool.plan.failover.emergency import Unknowns
 
-        side = connections.target_side(settings, timeout)
         unknowns = Unknowns(unknown if saved is None else saved.options["unknown"])
-        plans.check(saved, side.target)
         said = {"unknown": unknowns.value} | plans.state_said(saved, without=without_state)
-        name, without, is_saved = plans.operation_of(saved), plans.WITHOUT_STATE in said, saved is not None
-        rehearsal = service.rehearse(side, chosen, unknowns, operation_id=name, without_state=without)
-        plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
-        if execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
-            operations.refuse_loss("failover emergency", rehearsal, output)
-        asked = operations.Asked("failover emergency", execute, yes, output, given(config, source, target))
-        execution = Execution(
-            rehearsal, side.target, rehearsal.identity, timeout, reason, is_named_before=is_saved, seat=seat
+
+        def settle(rehearsal: EmergencyRehearsal) -> None:
+            plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
+            if execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
+                operations.refuse_loss(asked, rehearsal)
+
+        without = plans.WITHOUT_STATE in said
+        move = group_move.GroupMove(
+            settings, chosen, saved, without, timeout, None, reason, asked.agreed, seat
         )
-        operations.run(
-            asked,
-            execution,
-            lambda tools, log: service.execute(rehearsal, tools, log),
-        )
+        operations.show_end(asked, group_move.move_in_emergency(move, unknowns, settle))
 
 
 @app.command()
@@ -234,8 +215,7 @@ def failback(
     timeout: options.DrainTimeout = None,
 ) -> None:
     """Move groups back to their source: save its diverged records, then continue after them."""
-    from mmtool.failover.modes import failback as service
-    from mmtool.failover.service import connections, execution, tails
+    from mmtool.failover.service import group_move
 
     saved = plans.opened(ctx, plan, "failback")
     meant_for = divergence.chosen(saved, diverged, name, diverged_dir)
@@ -245,40 +225,14 @@ def failback(
     chosen = plans.groups_of(saved, "failover failback", group, groups, all_groups=all_groups, unit=meant)
     if plans.was_executed("failover failback", saved, flow, output, patience):
         return
-    _check_clusters(saved, flow, patience)
-    both = connections.both_ways(flow, back, patience)
     said = divergence.said(meant_for) | plans.state_said(saved, without=without_state)
-    operation_id, without = plans.operation_of(saved), plans.WITHOUT_STATE in said
-    rehearse = partial(service.rehearse, operation_id=operation_id, diverged=meant_for, without_state=without)
-    rehearsal = tails.told(both, rehearse(both, chosen))
-    plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
+    settle = partial(plans.settle, saved, said=said, out=out, page=runbook, config=config, kept=plan)
+    seconds = None if timeout is None else timeout.total_seconds()
     asked = operations.Asked("failover failback", execute, yes, output, given(config, source, target))
-    now, is_saved = both.flow, saved is not None
-    move = execution.Execution(
-        rehearsal, now.clusters.source, now.identity, patience, reason, is_named_before=is_saved
-    )
-    operations.run(
-        asked,
-        move,
-        lambda tools, log: service.execute(
-            rehearsal,
-            connections.engine_drain(),
-            tools,
-            log,
-            folder=diverged_dir or Path(),
-            timeout_seconds=None if timeout is None else timeout.total_seconds(),
-            tools=tails.tools(both, rehearsal, patience),
-        ),
-    )
-
-
-def _check_clusters(saved: SavedPlan | None, flow: FlowSettings, patience: timedelta) -> None:
-    """The plan that was read is about the clusters of this flow; raises as `plans.check`."""
-    from mmtool.insight.flow_now import connect
-
-    if saved is not None:
-        clusters = connect(flow, patience)
-        plans.check(saved, clusters.source, clusters.target)
+    without = plans.WITHOUT_STATE in said
+    move = group_move.GroupMove(flow, chosen, saved, without, patience, seconds, reason, asked.agreed)
+    ended = group_move.move_back(move, back, meant_for, diverged_dir or Path(), settle)
+    operations.show_end(asked, ended)
 
 
 @app.command()

@@ -1,0 +1,198 @@
+"""Groups moved to another cluster by one of the modes, from the look at the clusters to the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.failover.modes import emergency, failback, planned_mode
+from mmtool.failover.report.plan_file import check_clusters
+from mmtool.failover.service import connections, tails
+from mmtool.failover.service.execution import Execution, run
+from mmtool.insight import flow_now
+from mmtool.insight.translation import look
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+    from pathlib import Path
+
+    from mmtool.config import FlowSettings
+    from mmtool.failover.fence.steps import FenceAsked
+    from mmtool.failover.modes.cutover import OperationContext, OperatorSeat
+    from mmtool.failover.modes.emergency import EmergencyRehearsal
+    from mmtool.failover.modes.outcome import Ended
+    from mmtool.failover.modes.rehearsal import Rehearsal, SavableRehearsal
+    from mmtool.failover.operation.operation import StepLog
+    from mmtool.kafka.ports import ClusterPort
+    from mmtool.plan.failover.divergence import Diverged
+    from mmtool.plan.failover.emergency import Unknowns
+    from mmtool.plan.groups.facts import GroupSelection
+    from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.plan.runbook.plan_file import SavedPlan
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMove:
+    """What is asked of a mode, by options or by a saved plan.
+
+    Attributes:
+        settings: The flow.
+        groups: Which of them move.
+        saved: The plan that was read; None without one.
+        without_state: Kafka Streams applications move although their state does not.
+        timeout: For one request.
+        drain_seconds: For the mirror to catch up; None waits as long as it takes.
+        reason: Why, in the operator's words.
+        agreed: Shows the plan, and tells whether it is to be executed.
+        seat: The operation lock, where it has been asked for already.
+    """
+
+    settings: FlowSettings
+    groups: GroupSelection
+    saved: SavedPlan | None
+    without_state: bool
+    timeout: timedelta
+    drain_seconds: float | None
+    reason: str
+    agreed: Callable[[Rehearsal], bool]
+    seat: OperatorSeat | None = None
+
+    @property
+    def operation_id(self) -> str | None:
+        """The operation's name that the saved plan keeps."""
+        return None if self.saved is None else self.saved.plan.operation_id
+
+    def check(self, *clusters: ClusterPort) -> None:
+        """The plan that was read is about these clusters.
+
+        Raises:
+            StalePlanError: It is about others.
+        """
+        if self.saved is not None:
+            check_clusters(self.saved, *clusters)
+
+    def run(
+        self,
+        rehearsal: Rehearsal,
+        destination: ClusterPort,
+        identity: FlowIdentity,
+        work: Callable[[OperationContext, StepLog], Ended],
+    ) -> Ended | None:
+        """As `mmtool.failover.service.execution.run`."""
+        is_named = self.saved is not None
+        execution = Execution(
+            rehearsal,
+            destination,
+            identity,
+            self.timeout,
+            self.reason,
+            is_named_before=is_named,
+            seat=self.seat,
+        )
+        return run(execution, work, self.agreed)
+
+
+def move_planned(
+    move: GroupMove, fence: Callable[[], FenceAsked | None], settle: Callable[[SavableRehearsal], None]
+) -> Ended | None:
+    """Move groups whose consumers are stopped.
+
+    Args:
+        move: Which, and how.
+        fence: The way to the fence that is asked for.
+        settle: Checks the plan that was read against the one made now, and writes files.
+
+    Returns:
+        The end; None where it was not to be executed.
+    """
+    clusters = flow_now.connect(move.settings, move.timeout, beside_mm2=True)
+    move.check(clusters.target, clusters.source)
+    flow = look(clusters)
+    rehearsal = planned_mode.rehearse(
+        flow,
+        move.groups,
+        operation_id=move.operation_id,
+        fence=fence(),
+        without_state=move.without_state,
+    )
+    settle(rehearsal)
+
+    def work(context: OperationContext, log: StepLog) -> Ended:
+        drain = connections.engine_drain()
+        return planned_mode.execute(rehearsal, drain, context, log, timeout_seconds=move.drain_seconds)
+
+    return move.run(rehearsal, clusters.target, flow.identity, work)
+
+
+def move_in_emergency(
+    move: GroupMove, unknowns: Unknowns, settle: Callable[[EmergencyRehearsal], None]
+) -> Ended | None:
+    """Move groups whose source is lost; arguments and result as for `move_planned`.
+
+    Args:
+        move: Which, and how.
+        unknowns: Where a group goes on whose offset is unknown.
+        settle: As there; it refuses a loss that nobody has accepted as well.
+    """
+    side = connections.target_side(move.settings, move.timeout)
+    move.check(side.target)
+    rehearsal = emergency.rehearse(
+        side,
+        move.groups,
+        unknowns,
+        operation_id=move.operation_id,
+        without_state=move.without_state,
+    )
+    settle(rehearsal)
+    return move.run(
+        rehearsal,
+        side.target,
+        rehearsal.identity,
+        lambda context, log: emergency.execute(rehearsal, context, log),
+    )
+
+
+def move_back(
+    move: GroupMove,
+    back: FlowSettings,
+    diverged: Diverged,
+    folder: Path,
+    settle: Callable[[SavableRehearsal], None],
+) -> Ended | None:
+    """Move groups back to their source; result as for `move_planned`.
+
+    Args:
+        move: Which, and how.
+        back: The flow between the same clusters the other way.
+        diverged: What becomes of the diverged tail.
+        folder: For its file.
+        settle: As there.
+    """
+    if move.saved is not None:
+        clusters = flow_now.connect(move.settings, move.timeout)
+        move.check(clusters.source, clusters.target)
+    both = connections.both_ways(move.settings, back, move.timeout)
+    rehearsed = failback.rehearse(
+        both,
+        move.groups,
+        operation_id=move.operation_id,
+        diverged=diverged,
+        without_state=move.without_state,
+    )
+    rehearsal = tails.told(both, rehearsed)
+    settle(rehearsal)
+    return move.run(
+        rehearsal,
+        both.flow.clusters.source,
+        both.flow.identity,
+        lambda context, log: failback.execute(
+            rehearsal,
+            connections.engine_drain(),
+            context,
+            log,
+            folder=folder,
+            timeout_seconds=move.drain_seconds,
+            tools=tails.tools(both, rehearsal, move.timeout),
+        ),
+    )
