@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import time
+from typing import TYPE_CHECKING
 
 from mmtool.commands import _options as options
 from mmtool.commands._connections import one_flow
 from mmtool.commands._consent import consent
 from mmtool.output import Column, OutputFormat, Result, finish, talk
+
+if TYPE_CHECKING:
+    from mmtool.failover.modes.release import Release
 
 RELEASED = (Column("topic"), Column("operation_id"), Column("state"), Column("reason"))
 
@@ -24,23 +27,21 @@ def release(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Let topics that have failed over be mirrored again; without --topic, all of the flow's."""
-    from mmtool.failover.modes.release import rehearse_release, release
-    from mmtool.failover.service import connections
-    from mmtool.runtime.operator_name import operator
+    from mmtool.failover.service.release import release_topics
 
-    flow = one_flow(config, source, target)
-    side = connections.target_side(flow, timeout)
-    found = rehearse_release(side, connections.journal(flow, timeout), tuple(topic or ()))
+    def agreed(found: Release) -> bool:
+        def shown() -> Result:
+            return Result("failover release", found.rows(released=False), RELEASED, found.warnings)
 
-    def shown() -> Result:
-        return Result("failover release", found.rows(released=False), RELEASED, found.warnings)
+        if not execute or not found.marks:
+            finish(shown(), output, None)
+            talk("nothing was changed; add --execute to do it" if found.marks else "no topic has failed over")
+            return False
+        consent(found.question, yes=yes, about=shown)
+        return True
 
-    if not execute or not found.marks:
-        finish(shown(), output, None)
-        talk("nothing was changed; add --execute to do it" if found.marks else "no topic has failed over")
+    done = release_topics(one_flow(config, source, target), tuple(topic or ()), timeout, agreed)
+    if done is None:
         return
-    consent(found.question, yes=yes, about=shown)
-    kept = connections.tools(flow, found.identity, timeout)
-    release(found, kept.journal, kept.marks, kept.seat, operator(), int(time.time() * 1000))
-    finish(Result("failover release", found.rows(released=True), RELEASED, applied=True), output, None)
+    finish(Result("failover release", done.rows(released=True), RELEASED, applied=True), output, None)
     talk("a running `mmtool replicate` mirrors them again within seconds")

@@ -1,0 +1,43 @@
+"""Topics that have failed over, released: looked up, agreed to, and mirrored again."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from mmtool.failover.modes.release import rehearse_release, release
+from mmtool.failover.service import connections
+from mmtool.runtime import operator_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from datetime import timedelta
+
+    from mmtool.config import FlowSettings
+    from mmtool.failover.modes.release import Release
+
+
+def release_topics(
+    flow: FlowSettings, topics: Collection[str], timeout: timedelta, agreed: Callable[[Release], bool]
+) -> Release | None:
+    """Rehearse, ask, release.
+
+    Args:
+        flow: Whose topics.
+        topics: Which; none: all that have failed over.
+        timeout: For one request.
+        agreed: Shows what would be released, and tells whether it is to be done.
+
+    Returns:
+        What was released; None where nothing was to be.
+
+    Raises:
+        As `rehearse_release` and `release`.
+    """
+    side = connections.target_side(flow, timeout)
+    found = rehearse_release(side, connections.journal(flow, timeout), topics)
+    if not agreed(found):
+        return None
+    kept = connections.tools(flow, found.identity, timeout)
+    release(found, kept.journal, kept.marks, kept.seat, operator_name.operator(), int(time.time() * 1000))
+    return found
