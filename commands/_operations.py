@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.report.rows import Row
-    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.records.journal import Entry
 
 Why = Annotated[
@@ -168,9 +167,7 @@ def write_page(
     return page.write(operation_evidence(found, of_this[: found.entries], row, environment([flow]), warnings))
 
 
-def write_drill_page(
-    page: Page | None, ended: Ended, row: Row, identity: FlowIdentity, timeout: timedelta
-) -> MmtoolError | None:
+def write_drill_page(page: Page | None, ended: Ended, row: Row, timeout: timedelta) -> MmtoolError | None:
     """Write a drill's evidence page from its journal, where one is asked for; returns why that failed."""
     from mmtool.failover.operation.recovery import find
     from mmtool.failover.service import connections
@@ -179,7 +176,7 @@ def write_drill_page(
         return None
     rehearsal = ended.rehearsal
     operation_id = rehearsal.plan.operation_id
-    kept = connections.tools(rehearsal.settings, identity, timeout).journal
+    kept = connections.journal(rehearsal.settings, timeout)
     try:
         entries, found = kept.entries(), find(kept, operation_id)
     except MmtoolError as error:

@@ -31,6 +31,7 @@ from mmtool.plan.failover.divergence import Kind
 
 if TYPE_CHECKING:
     from mmtool.failover.modes.emergency import EmergencyRehearsal
+    from mmtool.failover.modes.rehearsal import Rehearsal
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -259,9 +260,8 @@ def drill(
 ) -> None:
     """Fail over shadow copies of the groups, measure it and clean up; production is not touched."""
     from mmtool.failover.modes import drill as service
-    from mmtool.failover.service import connections, execution
-    from mmtool.insight.flow_now import connect
-    from mmtool.insight.translation import look
+    from mmtool.failover.service.drill_run import run_drill
+    from mmtool.failover.service.group_move import GroupMove
     from mmtool.plan.failover.drill_gate import Limits
 
     page = evidence.asked_for(html, sign)
@@ -270,25 +270,22 @@ def drill(
     patience, settings = timeout or options.DEFAULT_TIMEOUT, one_flow(config, source, target)
     chosen = selection(group, groups, all_groups=all_groups, unit=unit_of(settings, unit))
     require_selector(chosen, "failover drill")
-    flow = look(connect(settings, patience, beside_mm2=True))
-    rehearsal = service.rehearse(flow, chosen, without_state=without_state)
     asked = operations.Asked("failover drill", execute, yes, output, given(config, source, target))
-    if not asked.agreed(rehearsal, gate):
-        return
-    if page is not None:
-        page.claim()
-    costs = service.emergency_now(connections.target_side(settings, patience), chosen)
+
+    def agreed(rehearsal: Rehearsal) -> bool:
+        is_agreed = asked.agreed(rehearsal, gate)
+        if is_agreed and page is not None:
+            page.claim()
+        return is_agreed
+
     seconds = None if timeout is None else timeout.total_seconds()
-    ended = execution.execute(
-        execution.Execution(rehearsal, flow.clusters.target, flow.identity, patience, reason, is_alone=False),
-        lambda tools, log: service.execute(
-            rehearsal, connections.engine_drain(), tools, log, timeout_seconds=seconds
-        ),
-    )
-    row = service.drilled_row(ended, costs)
+    drilled = run_drill(GroupMove(settings, chosen, None, without_state, patience, seconds, reason, agreed))
+    if drilled is None:
+        return
+    ended, row = drilled
     if report is not None:
         service.write_report(report, row)
-    unwritten = operations.write_drill_page(page, ended, row, flow.identity, patience)
+    unwritten = operations.write_drill_page(page, ended, row, patience)
     missed = gate(row)
     if unwritten is not None and (missed or ended.operation.error) is not None:
         warn(unwritten.message)
