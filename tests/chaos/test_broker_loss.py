@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kit.replicating import Bench, Stage
+from kit.bench import Bench, Stage
 from mmtool.lab.topics import end_offsets, leaders_of
 from mmtool.lab.wait import wait_until
 

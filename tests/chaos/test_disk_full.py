@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from kit.replicating import Bench, Stage
+from kit.bench import Bench, Stage
 from kit.small_disk import fill
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from kit.replicating import Bench, Stage
+from kit.bench import Bench, Stage
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kit.bench import Bench
 from kit.exactness import flow_identity
 from kit.lookups import groups_of
 from kit.processes import Answer, MmtoolProcess, run_mmtool
-from kit.replicating import Bench
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.lab.applications import consume
 from mmtool.lab.fleet import Fleet

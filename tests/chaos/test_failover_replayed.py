@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kit.bench import Bench
 from kit.black_hole import BlackHole
 from kit.chaos.journey import commit
 from kit.processes import run_mmtool
-from kit.replicating import Bench
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, read_topic

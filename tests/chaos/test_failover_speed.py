@@ -11,8 +11,8 @@ import time
 
 import pytest
 
+from kit.bench import Bench
 from kit.processes import MmtoolProcess
-from kit.replicating import Bench
 from mmtool.lab.applications import consume
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from kit.bench import Bench
 from kit.lookups import groups_of
-from kit.replicating import Bench
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce

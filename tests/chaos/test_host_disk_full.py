@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from kit.replicating import Bench, Stage
+from kit.bench import Bench, Stage
 from kit.small_disk import fill
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]

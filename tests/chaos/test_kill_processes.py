@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from kit.replicating import Bench, Stage
+from kit.bench import Bench, Stage
 from mmtool.lab.wait import patience
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(3600)]

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from kit.bench import Bench, Stage
 from kit.leader_moves import LeaderMoves
-from kit.replicating import Bench, Stage
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1800)]
 

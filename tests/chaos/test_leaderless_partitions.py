@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from kit.bench import Bench
 from kit.lookups import groups_of
-from kit.replicating import Bench
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, leaders_of
 from mmtool.lab.wait import patience, wait_until

@@ -6,10 +6,10 @@ import os
 
 import pytest
 
+from kit.bench import Bench
 from kit.beside_mm2 import offset_syncs
 from kit.mm2_model import mm2_answer, mm2_store
 from kit.mm2_truth import Sighted, copied_partitions
-from kit.replicating import Bench
 from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker

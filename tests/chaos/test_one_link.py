@@ -7,10 +7,10 @@ import time
 
 import pytest
 
+from kit.bench import Bench, Stage
 from kit.chaos.place import Place
 from kit.chaos.schedule import Side
 from kit.link import LinkShape, Way
-from kit.replicating import Bench, Stage
 from mmtool.lab.topics import leaders_of
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1800)]

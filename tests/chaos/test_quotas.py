@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from kit.bench import Bench, Stage
 from kit.quotas import quota
-from kit.replicating import Bench, Stage
 from mmtool.lab.topics import end_offsets
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]

@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from kit.bench import Bench
 from kit.exactness import stored_maps, wrong_translations
-from kit.replicating import Bench
 from kit.writers import RunningWriter
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.topics import create_topic, end_offsets, leaders_of

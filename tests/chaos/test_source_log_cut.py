@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
+from kit.bench import Bench
 from kit.processes import run_mmtool
-from kit.replicating import Bench
 from mmtool.lab.load import Load, produce
 from mmtool.lab.log_cut import LogCut
 from mmtool.lab.topics import create_topic, read_topic

@@ -9,8 +9,8 @@ import sys
 import pytest
 from pyspark.sql import SparkSession
 
+from kit.bench import Bench
 from kit.mirror_flow import Owner
-from kit.replicating import Bench
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.replication.driver.round import plan_round

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from kit.bench import Bench, Stage
 from kit.processes import run_mmtool
-from kit.replicating import Bench, Stage
 from mmtool.lab.wait import wait_until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
+from kit.bench import Bench
 from kit.lookups import groups_of
 from kit.processes import MmtoolProcess, run_mmtool
-from kit.replicating import Bench
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import Commit

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from kit.replicating import Bench, Stage
+from kit.bench import Bench, Stage
 from mmtool.lab.wait import wait_until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]

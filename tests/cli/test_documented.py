@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kit.consoles import PASSWORD_VARIABLE, InProcess, type_block
-from kit.documented import cases
+from kit.doc_blocks import cases
 from mmtool.commands.app import main
 
 ROOT = Path(__file__).parents[2]

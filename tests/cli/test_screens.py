@@ -7,7 +7,7 @@ import pytest
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from kit.consoles import InProcess
-from kit.documented import OPERATION
+from kit.doc_blocks import OPERATION
 from mmtool.commands.app import main
 from mmtool.commands.doctor import _COLUMNS as DOCTOR
 from mmtool.commands.verify import _COLUMNS as VERIFY

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kit.batches import ABORT, data, marker
-from kit.stored import FakeAppender, FakeBatches
+from kit.memory_logs import FakeAppender, FakeBatches
 from mmtool.config import ClusterSettings
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.batches import coalesce, decode, iter_batches

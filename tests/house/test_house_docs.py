@@ -6,8 +6,8 @@ import runpy
 
 import pytest
 
-from kit.documented import LABS, blocks_of, pages
-from kit.documented_scenes import SCENES
+from kit.doc_blocks import LABS, blocks_of, pages
+from kit.doc_scenes import SCENES
 from mmtool import errors
 from mmtool.doctor.finding import Check
 

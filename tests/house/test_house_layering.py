@@ -1,6 +1,7 @@
 """Who may import what. Imports point one way: commands, services, plan, translation."""
 
 import ast
+import re
 import sys
 
 import pytest
@@ -147,3 +148,9 @@ def _module_of(imported, names):
     while imported and imported not in names:
         imported = imported.rpartition(".")[0]
     return imported
+
+
+def test_no_module_is_named_by_a_participle(modules):
+    names = {module.name.rpartition(".")[2] for module in modules}
+    nouns = {"feed", "finding", "listing", "seed", "wiring"}
+    assert {name for name in names if re.fullmatch(r"_?[a-z]+(?:ing|ed)", name)} - nouns == set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit.replicating import Bench
+from kit.bench import Bench
 from mmtool.lab.fleet import Fleet
 
 

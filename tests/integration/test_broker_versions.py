@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kit.bench import Bench
 from kit.exactness import wrong_translations
-from kit.replicating import Bench
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet

@@ -17,8 +17,8 @@ from kit.mirror_flow import Owner
 from kit.wire import signed
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError
-from mmtool.failover.diverged.tail_file import export_tail, exported_records, read_export
-from mmtool.failover.diverged.tail_replay import (
+from mmtool.failover.diverged_tail.tail_file import export_tail, exported_records, read_export
+from mmtool.failover.diverged_tail.tail_replay import (
     before_replay,
     into_counterpart,
     into_topic,
@@ -26,7 +26,7 @@ from mmtool.failover.diverged.tail_replay import (
     transactional_id,
     written_to,
 )
-from mmtool.failover.diverged.tails import TailKind, find_tail
+from mmtool.failover.diverged_tail.tails import TailKind, find_tail
 from mmtool.insight.partitions import partition_facts
 from mmtool.kafka.logs.sequence_append import KafkaAppender
 from mmtool.kafka.state.marks import KafkaMarks

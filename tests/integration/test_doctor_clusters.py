@@ -9,8 +9,8 @@ from contextlib import suppress
 import pytest
 from confluent_kafka import Producer
 
+from kit.bench import Bench
 from kit.black_hole import BlackHole
-from kit.replicating import Bench
 from kit.small_disk import small_disk
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet

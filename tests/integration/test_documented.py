@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kit.consoles import Shell, type_block
-from kit.documented import cases, difference
+from kit.doc_blocks import cases, difference
 from kit.log_edit import edit_log
 from kit.processes import run_mmtool
 from mmtool.lab.applications import consume

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kit.bench import Stage
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
-from kit.replicating import Stage
-from mmtool.failover.diverged.tail_file import exported_records
+from mmtool.failover.diverged_tail.tail_file import exported_records
 from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, produce

@@ -30,7 +30,7 @@ from mmtool.translation.types import TopicPartition
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kit.replicating import Bench
+    from kit.bench import Bench
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 

@@ -14,7 +14,7 @@ import pytest
 
 from kit.black_hole import BlackHole
 from kit.processes import run_mmtool
-from mmtool.failover.diverged.tail_file import exported_records
+from mmtool.failover.diverged_tail.tail_file import exported_records
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, read_topic

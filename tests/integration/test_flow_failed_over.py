@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kit.bench import Stage
 from kit.exactness import flow_identity
 from kit.lookups import groups_of
 from kit.mirror_flow import Owner, flow_of
-from kit.replicating import Stage
 from kit.wire import on_loop
 from mmtool.config import load_settings
 from mmtool.kafka.state.marks import write_marks

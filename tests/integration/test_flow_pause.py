@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from kit.bench import Stage
 from kit.mirror_flow import Owner
-from kit.replicating import Stage
 from mmtool.lab.topics import end_offsets
 from mmtool.lab.wait import wait_until
 from mmtool.lab.watch import wait_for_new_records

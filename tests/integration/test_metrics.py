@@ -10,10 +10,10 @@ import time
 
 import pytest
 
+from kit.bench import Bench
 from kit.lookups import groups_of
 from kit.processes import MmtoolProcess, run_mmtool
-from kit.replicating import Bench
-from kit.scraping import fetch, scrape, values
+from kit.scrape import fetch, scrape, values
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer
 
+from kit.bench import Bench
 from kit.lookups import groups_of
 from kit.mirror_client import ask_mirror_client
 from kit.processes import run_mmtool
-from kit.replicating import Bench
 from mmtool.errors import MmtoolError
 from mmtool.kafka.admin.acls import AclAdmin
 from mmtool.kafka.admin.topics import TopicAdmin

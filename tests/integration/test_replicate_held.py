@@ -8,8 +8,8 @@ import time
 import pytest
 from confluent_kafka import Producer
 
+from kit.bench import Bench
 from kit.processes import run_mmtool
-from kit.replicating import Bench
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.wait import wait_until
 

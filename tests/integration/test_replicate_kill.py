@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from kit.replicating import Stage
+from kit.bench import Stage
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 

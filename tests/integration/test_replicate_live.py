@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from kit.replicating import Stage
+from kit.bench import Stage
 from kit.segments import stored_bytes
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets

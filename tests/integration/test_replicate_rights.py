@@ -16,9 +16,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from kit.bench import Bench
 from kit.black_hole import BlackHole
 from kit.lookups import groups_of
-from kit.replicating import Bench
 from mmtool.config import ClusterSettings
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.lab.cluster import Cluster, Shape

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from kit.batches import CONTROL
-from kit.replicating import Stage
+from kit.bench import Stage
 from kit.segments import stored_batches
 from mmtool.lab.load import Load, produce
 from mmtool.lab.operations import delete_topic, grow_topic

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from kit.batches import PlainRecord, batch_of
-from kit.compacted import CompactedTopic, compact
+from kit.log_cleaner import CompactedTopic, compact
 from kit.mirror_flow import Owner, flow_of
 from kit.wire import Wire, on_loop
 from mmtool.kafka.batches import decode

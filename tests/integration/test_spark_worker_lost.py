@@ -7,8 +7,8 @@ import os
 
 import pytest
 
+from kit.bench import Bench, Stage
 from kit.exactness import flow_identity
-from kit.replicating import Bench, Stage
 from kit.spark_cluster import SparkCluster
 from mmtool.kafka.state.state_log import read_control
 from mmtool.lab.wait import wait_until

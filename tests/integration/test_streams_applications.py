@@ -9,10 +9,10 @@ from collections import Counter
 
 import pytest
 
+from kit.bench import Bench
 from kit.lookups import groups_of
 from kit.mirror_flow import Owner
 from kit.processes import run_mmtool
-from kit.replicating import Bench
 from kit.streams_app import counting_by_key
 from mmtool.config import load_settings
 from mmtool.lab.cluster import Cluster

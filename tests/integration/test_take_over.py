@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kit.documented import cases, difference
+from kit.bench import Stage
+from kit.doc_blocks import cases, difference
 from kit.exactness import stored_maps
-from kit.replicating import Stage
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import end_offsets, topics_of
 

@@ -6,10 +6,10 @@ from contextlib import ExitStack
 
 import pytest
 
+from kit.bench import Bench
 from kit.keytool import STORE_PASSWORD, Keytool
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
-from kit.replicating import Bench
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 import pytest
 from confluent_kafka import Producer
 
+from kit.bench import Bench
 from kit.log_edit import edit_log
 from kit.processes import run_mmtool
-from kit.replicating import Bench
 from mmtool.errors import MmtoolError
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet

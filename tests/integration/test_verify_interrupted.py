@@ -14,9 +14,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from kit.bench import Bench
 from kit.exactness import flow_identity
 from kit.processes import MmtoolProcess
-from kit.replicating import Bench
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce

@@ -14,8 +14,8 @@ from confluent_kafka import Producer
 
 from kit.batches import PlainRecord, batch_of
 from kit.both_ways import Pair
-from kit.compacted import CONFIGS, CompactedTopic, compact
 from kit.exactness import flow_identity
+from kit.log_cleaner import CONFIGS, CompactedTopic, compact
 from kit.processes import run_mmtool
 from kit.raw_producer import append_batches
 from mmtool.commands._connections import connected_flows

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kit.batches import PlainRecord, batch_of
-from kit.compacted import CompactedTopic, compact
+from kit.log_cleaner import CompactedTopic, compact
 from kit.lookups import groups_of
 from kit.mm2_model import mm2_answer, mm2_store
 from kit.mm2_truth import CopiedPartition, Sighted, copied_partitions, surviving_partitions

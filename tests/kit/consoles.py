@@ -1,4 +1,4 @@
-"""Who types the console blocks of `kit.documented`: a shell, or ``mmtool`` in this process."""
+"""Who types the console blocks of `kit.doc_blocks`: a shell, or ``mmtool`` in this process."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kit.documented import OPERATION, difference, updated, write_back
-from kit.documented_scenes import SCENES
+from kit.doc_blocks import OPERATION, difference, updated, write_back
+from kit.doc_scenes import SCENES
 from kit.operations import KilledError
 from kit.wiring import wire
 from mmtool.lab.wait import patience
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from kit.documented import Block, Typed
+    from kit.doc_blocks import Block, Typed
     from kit.scene import Scene
     from kit.wiring import Patch
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kit.batches import data
 from kit.maps import about_of, map_of
 from kit.there_and_back import ThereAndBack
-from mmtool.failover.diverged.tail_writer import TailTools
+from mmtool.failover.diverged_tail.tail_writer import TailTools
 from mmtool.insight.flow_now import FlowClusters
 from mmtool.kafka.batches import decode, view_of
 from mmtool.kafka.ports import Bounds

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from kit.batches import data
 from kit.clusters import FakeFlowState
 from kit.maps import about_of, map_of
+from kit.memory_logs import FakeBatches
 from kit.scene import Scene
-from kit.stored import FakeBatches
 from mmtool.config import load_settings
 from mmtool.failover.modes.failback import look_both_ways
 from mmtool.insight.flow_now import FlowClusters

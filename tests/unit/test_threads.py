@@ -49,7 +49,7 @@ import socket, time
 from mmtool.config import ClusterSettings
 from mmtool.errors import UnreachableError
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.wire.blocking import BlockingWireClient
+from mmtool.kafka.wire.blocking_client import BlockingWireClient
 socket.getaddrinfo = lambda *_, **__: time.sleep(20)
 wire = BlockingWireClient(wire_cluster(ClusterSettings(alias="a", bootstrap_servers="a.example:1")), 0.2)
 try:

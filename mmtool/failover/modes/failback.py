@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError, UsageError
-from mmtool.failover.diverged.tail_file import default_name, export_tail, read_export
-from mmtool.failover.diverged.tail_writer import DivergedTailWriter, refuse_topic
-from mmtool.failover.diverged.tails import find_tail
+from mmtool.failover.diverged_tail.tail_file import default_name, export_tail, read_export
+from mmtool.failover.diverged_tail.tail_writer import DivergedTailWriter, refuse_topic
+from mmtool.failover.diverged_tail.tails import find_tail
 from mmtool.failover.modes.both_ways import BothWays
 from mmtool.failover.modes.cutover import Cutover, ways_on
 from mmtool.failover.modes.drain import bring_up
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.diverged.tail_writer import TailTools
-    from mmtool.failover.diverged.tails import FoundTails
+    from mmtool.failover.diverged_tail.tail_writer import TailTools
+    from mmtool.failover.diverged_tail.tails import FoundTails
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.drain import DrainPort
     from mmtool.failover.operation.operation import StepLog

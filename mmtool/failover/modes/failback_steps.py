@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.failover.diverged.tail_file import default_name
-from mmtool.failover.diverged.tails import TailKind, find_tail
+from mmtool.failover.diverged_tail.tail_file import default_name
+from mmtool.failover.diverged_tail.tails import TailKind, find_tail
 from mmtool.insight.partitions import partition_facts
 from mmtool.plan.failover.divergence import Replay, ToFile, ToTopic
 from mmtool.plan.failover.failback_facts import HomeFacts
@@ -16,7 +16,7 @@ from mmtool.translation.answers import Refused
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from mmtool.failover.diverged.tails import FoundTail, FoundTails
+    from mmtool.failover.diverged_tail.tails import FoundTail, FoundTails
     from mmtool.failover.modes.both_ways import BothWays
     from mmtool.plan.failover.failback import Homecoming
     from mmtool.plan.failover.failover_plan import FailoverPlan

@@ -133,7 +133,7 @@ def _written_before(found: Iterable[Recorded], rehearsal: Rehearsal) -> tuple[st
     """Of a failback alone."""
     if rehearsal.plan.mode is not Mode.FAILBACK:
         return ()
-    from mmtool.failover.diverged.tail_writer import written_before
+    from mmtool.failover.diverged_tail.tail_writer import written_before
     from mmtool.failover.modes.failback import FailbackRehearsal  # that of others is a light one
 
     tails = rehearsal.tails if isinstance(rehearsal, FailbackRehearsal) else None

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError, UsageError
-from mmtool.failover.diverged.tail_replay import transactional_id
-from mmtool.failover.diverged.tail_writer import TailTools
+from mmtool.failover.diverged_tail.tail_replay import transactional_id
+from mmtool.failover.diverged_tail.tail_writer import TailTools
 from mmtool.failover.modes import failback
 from mmtool.failover.service import connections
 from mmtool.output import detail
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.diverged.tail_writer import PassingPort
+    from mmtool.failover.diverged_tail.tail_writer import PassingPort
     from mmtool.failover.modes.both_ways import BothWays
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.failback import FailbackRehearsal

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import UnreachableError
 from mmtool.kafka.batches.aborts import is_abort_marker
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.wire.blocking import BlockingWireClient
+from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import AtMost, list_offsets, read_range

@@ -20,7 +20,7 @@ from mmtool.kafka.wire.acls import (
     DescribeBrokerConfigRequest,
     DescribeClusterRequest,
 )
-from mmtool.kafka.wire.blocking import BlockingWireClient
+from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import MetadataRequest

@@ -19,7 +19,7 @@ from mmtool.kafka.groups.coordinators import Coordinators, Question
 from mmtool.kafka.groups.listing import all_groups
 from mmtool.kafka.patience import RetriableError, again, handfuls, seconds_for_each
 from mmtool.kafka.ports import Answers, GroupListing, Problem
-from mmtool.kafka.wire.blocking import BlockingWireClient
+from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.group_offsets import (

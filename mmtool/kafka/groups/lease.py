@@ -189,7 +189,7 @@ def members_now(
         UnreachableError, NotAuthorisedError: as `described`, within ``seconds``.
     """
     from mmtool.kafka.clients import wire_cluster
-    from mmtool.kafka.wire.blocking import BlockingWireClient
+    from mmtool.kafka.wire.blocking_client import BlockingWireClient
 
     wire = BlockingWireClient(wire_cluster(cluster, "members", role="admin"), seconds)
     return wire.ask(lambda target: seat_members(target, group), f"describing group {group}")

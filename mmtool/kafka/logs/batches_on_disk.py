@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.state.append_count import count_unbooked
 from mmtool.kafka.state.state_log import read_producers
-from mmtool.kafka.state.unrecorded import count_unbooked
-from mmtool.kafka.wire.blocking import BlockingWireClient
+from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import read_range
 from mmtool.translation.known import UNKNOWN

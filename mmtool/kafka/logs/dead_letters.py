@@ -18,7 +18,7 @@ from mmtool.kafka.batches.records import body_of, fields_of, read_columns
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.logs.sequence_append import KafkaAppender
 from mmtool.kafka.state.own_log import known_everywhere
-from mmtool.kafka.wire.blocking import BlockingWireClient
+from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.scan import log_bounds, read_range
 from mmtool.plan.topics.facts import CreateTopic, GrowTopic

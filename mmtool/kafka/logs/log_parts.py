@@ -11,7 +11,7 @@ from mmtool.kafka.batches import raw_records
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.patience import AT_ONCE, handfuls
 from mmtool.kafka.ports import Answers
-from mmtool.kafka.wire.blocking import BlockingWireClient
+from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError
 from mmtool.kafka.wire.offsets import EARLIEST
 from mmtool.kafka.wire.scan import AtMost, list_offsets, read_range

@@ -14,7 +14,7 @@ from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.state.claims import claim, fence
 from mmtool.kafka.state.own_log import append
-from mmtool.kafka.wire.blocking import BlockingWireClient
+from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, FENCED, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition

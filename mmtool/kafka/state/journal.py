@@ -9,7 +9,7 @@ from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import unreachable
 from mmtool.kafka.state.log_reader import newest_records, read_log, unreadable
 from mmtool.kafka.state.own_log import append_records, make_missing
-from mmtool.kafka.wire.blocking import BlockingWireClient
+from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.records.identity import JOURNAL_TOPIC

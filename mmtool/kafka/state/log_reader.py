@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from mmtool.config import ClusterSettings
-    from mmtool.kafka.wire.blocking import BlockingWireClient
+    from mmtool.kafka.wire.blocking_client import BlockingWireClient
 
 NO_GUESS = "find the other program that wrote to this topic; `mmtool flow rebuild` derives offset runs from both logs"
 """The remedy where a stored record cannot be trusted."""
@@ -141,7 +141,7 @@ def _is_there(cluster: ClusterSettings, topic: str, patience_seconds: float) -> 
 def _wire_to(cluster: ClusterSettings, patience_seconds: float) -> BlockingWireClient:
     """One connection for all topics that are asked about: a login takes several round trips."""
     from mmtool.kafka.clients import wire_cluster
-    from mmtool.kafka.wire.blocking import BlockingWireClient
+    from mmtool.kafka.wire.blocking_client import BlockingWireClient
 
     key = (id(cluster), patience_seconds)
     with _connecting:

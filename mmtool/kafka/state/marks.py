@@ -8,7 +8,7 @@ from mmtool.errors import RefusedError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import unreachable
 from mmtool.kafka.state.own_log import append_records, make_missing
-from mmtool.kafka.wire.blocking import BlockingWireClient
+from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 
 if TYPE_CHECKING:

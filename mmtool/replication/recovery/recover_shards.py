@@ -7,8 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mmtool.kafka.state.append_count import count_unbooked
 from mmtool.kafka.state.claims import all_or_none
-from mmtool.kafka.state.unrecorded import count_unbooked
 from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.offsets import EARLIEST

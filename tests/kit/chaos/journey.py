@@ -12,7 +12,7 @@ from kit.chaos.judge import wrong_places, wrong_records
 from kit.chaos.linked_flow import PARTITIONS, LinkedFlow
 from kit.chaos.sides import Sides, first_unread
 from kit.lookups import groups_of
-from mmtool.failover.diverged.tail_file import exported_records
+from mmtool.failover.diverged_tail.tail_file import exported_records
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, produce
 from mmtool.lab.records import numbered

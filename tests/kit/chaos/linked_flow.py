@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kit.bench import Bench
 from kit.chaos.group import Watcher
 from kit.chaos.place import SIDES
 from kit.chaos.sides import Sides
 from kit.exactness import stored_maps
-from kit.replicating import Bench
 from mmtool.lab.topics import create_topic
 from mmtool.translation.types import TopicPartition
 

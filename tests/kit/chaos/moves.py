@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from kit.chaos.doing import Doing, Keeper
+from kit.chaos.faults import Doing, Keeper
 from kit.chaos.journey import RECORDS, Journey
 from kit.chaos.linked_flow import PARTITIONS
 from kit.chaos.schedule import schedule_of

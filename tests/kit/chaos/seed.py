@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from kit.chaos.doing import Doing, Keeper
+from kit.chaos.faults import Doing, Keeper
 from kit.chaos.judge import judge, stands_well
 from kit.chaos.linked_flow import PARTITIONS, LinkedFlow
 from kit.chaos.place import SIDES

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
+from kit.bench import Bench
 from kit.exactness import flow_identity
 from kit.lookups import groups_of
 from kit.processes import Answer
-from kit.replicating import Bench
 from kit.scenario_ends import differences, operation_of, standing_differences
 from kit.scenarios import SIDES, Scenario, SceneState, read_scenario
 from mmtool.config import load_settings

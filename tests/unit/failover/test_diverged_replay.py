@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from kit.batches import data
 from kit.clusters import FakeCluster
+from kit.memory_logs import FakeAppender, FakeBatches
 from kit.scene import Scene
-from kit.stored import FakeAppender, FakeBatches
 from mmtool.errors import RefusedError, UnreachableError
-from mmtool.failover.diverged.tail_replay import (
+from mmtool.failover.diverged_tail.tail_replay import (
     BeforeReplay,
     before_replay,
     into_counterpart,
@@ -22,7 +22,7 @@ from mmtool.failover.diverged.tail_replay import (
     replay_tail,
     transactional_id,
 )
-from mmtool.failover.diverged.tails import FoundTail, FoundTails, TailKind
+from mmtool.failover.diverged_tail.tails import FoundTail, FoundTails, TailKind
 from mmtool.kafka.batches import decode, iter_batches
 from mmtool.translation.divergence import DivergedTail, TailPart
 from mmtool.translation.types import ClusterId, TopicId, TopicPartition, UpstreamOffset

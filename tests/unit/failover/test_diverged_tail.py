@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from kit.batches import ABORT, LOG_APPEND_TIME, PlainRecord, batch_of, data, marker
 from kit.clusters import FakeFlowState
 from kit.maps import about_of, map_of
+from kit.memory_logs import FakeBatches
 from kit.scene import Scene
-from kit.stored import FakeBatches
 from mmtool.errors import UsageError
-from mmtool.failover.diverged.tail_file import default_name, export_tail, exported_records, read_export
-from mmtool.failover.diverged.tails import TailKind, find_tail
+from mmtool.failover.diverged_tail.tail_file import default_name, export_tail, exported_records, read_export
+from mmtool.failover.diverged_tail.tails import TailKind, find_tail
 from mmtool.kafka.batches import BatchError, decode, iter_batches
 from mmtool.kafka.ports import Bounds
 from mmtool.translation.blocks import WriterState

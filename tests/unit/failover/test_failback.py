@@ -7,7 +7,7 @@ import pytest
 from kit.batches import data
 from kit.there_and_back import AT_HOME, AWAY, ORDERS, ThereAndBack
 from mmtool.errors import GateError, NotAuthorisedError, RefusedError, UnreachableError, UsageError
-from mmtool.failover.diverged.tail_file import exported_records, read_export
+from mmtool.failover.diverged_tail.tail_file import exported_records, read_export
 from mmtool.failover.modes.failback import execute, rehearse
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.report.report import ended_row, next_steps, recorded_row, rehearsed_row, summary

@@ -5,7 +5,7 @@ import pytest
 from kit.scene import Scene
 from kit.there_and_back import HOME, ThereAndBack
 from mmtool.errors import GateError
-from mmtool.failover.diverged.tail_file import exported_records
+from mmtool.failover.diverged_tail.tail_file import exported_records
 from mmtool.failover.modes import drill, failback
 from mmtool.failover.modes.planned_mode import execute, rehearse
 from mmtool.failover.report.report import ended_row

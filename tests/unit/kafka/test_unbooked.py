@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mmtool.kafka.state.unrecorded import unbooked_of
+from mmtool.kafka.state.append_count import unbooked_of
 from mmtool.kafka.wire.transactions import ProducerState
 from mmtool.translation.blocks import WriterState
 from mmtool.translation.known import UNKNOWN

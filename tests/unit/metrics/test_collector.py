@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain
 
-from kit.scraping import fetch
+from kit.scrape import fetch
 from mmtool.config import load_settings
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.lab.wait import wait_until

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kit.homecoming import ModelHomecoming
+from kit.lost_home import ModelHomecoming
 from kit.paired_flow import PairedFlow
 from kit.paired_logs import PairedLog
 from kit.pairs import HERE, THERE

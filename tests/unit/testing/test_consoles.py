@@ -3,7 +3,7 @@
 import pytest
 
 from kit.consoles import Shell, _with_more
-from kit.documented import Typed
+from kit.doc_blocks import Typed
 
 
 def typed(console, line, *shown):

@@ -1,8 +1,8 @@
-"""Console blocks as `kit.documented` reads, compares and renews them."""
+"""Console blocks as `kit.doc_blocks` reads, compares and renews them."""
 
 import pytest
 
-from kit.documented import Label, Typed, blocks_of, difference, updated, write_back
+from kit.doc_blocks import Label, Typed, blocks_of, difference, updated, write_back
 
 PAGE = """\
 # A page

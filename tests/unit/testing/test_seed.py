@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from kit.chaos.anomalies import BothLogs, Seen
-from kit.chaos.doing import Doing
+from kit.chaos.faults import Doing
 from kit.chaos.schedule import Fault, Side, What
 from kit.chaos.seed import nothing_happened
 from mmtool.translation.types import TopicPartition

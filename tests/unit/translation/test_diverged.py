@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.homecoming import AWAY, HOME, ModelHomecoming, homecomings, shipped
+from kit.lost_home import AWAY, HOME, ModelHomecoming, homecomings, shipped
 from kit.maps import map_of
 from kit.pairs import ModelPair
 from kit.runs import ORDERS

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from mmtool.errors import UnreachableError
-from mmtool.kafka.wire.blocking import BlockingWireClient, _Errand
+from mmtool.kafka.wire.blocking_client import BlockingWireClient, _Errand
 
 
 class HungOnce:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from mmtool.failover.diverged.tails import FoundTail, FoundTails
+    from mmtool.failover.diverged_tail.tails import FoundTail, FoundTails
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.ports import BatchesPort
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
-from mmtool.failover.diverged.tail_file import own_batches_of
-from mmtool.failover.diverged.tails import records_from
+from mmtool.failover.diverged_tail.tail_file import own_batches_of
+from mmtool.failover.diverged_tail.tails import records_from
 from mmtool.failover.operation.operation import nobody_else
 from mmtool.kafka.batches import coalesce, raw_records
 from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -19,7 +19,7 @@ from mmtool.translation.types import TopicPartition, UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mmtool.failover.diverged.tails import FoundTail, FoundTails
+    from mmtool.failover.diverged_tail.tails import FoundTail, FoundTails
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.ports import AppendPort, BatchesPort, ClusterPort

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, PartlyAppliedError, RefusedError
-from mmtool.failover.diverged.tail_replay import (
+from mmtool.failover.diverged_tail.tail_replay import (
     BeforeReplay,
     before_replay,
     into_counterpart,
@@ -18,7 +18,7 @@ from mmtool.failover.diverged.tail_replay import (
     replay_tail,
     written_to,
 )
-from mmtool.failover.diverged.tails import TailKind
+from mmtool.failover.diverged_tail.tails import TailKind
 from mmtool.failover.operation.operation import TakenUpError
 from mmtool.kafka.batches import BatchError
 from mmtool.plan.failover.divergence import Replay, ToTopic
@@ -29,7 +29,7 @@ from mmtool.translation.divergence import DivergedTail
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from mmtool.failover.diverged.tails import FoundTail, FoundTails
+    from mmtool.failover.diverged_tail.tails import FoundTail, FoundTails
     from mmtool.failover.modes.cutover import Records
     from mmtool.failover.operation.records import Recorded
     from mmtool.insight.flow_now import FlowNow
