@@ -3,14 +3,14 @@
 MmtoolError                     1   unexpected
 ├── UsageError                  2   what was typed or configured is wrong
 │   └── ConfigError             2   ... in the properties file; names file and key
-├── RefusedError                3   a guard said no, or the user did; nothing changed
-├── GateError                   4   a gate was not met, or time ran out; nothing half done
+├── RefusedError                3   refused by a safety check, or declined; nothing changed
+├── GateError                   4   a limit or condition was not met, or time ran out; nothing half done
 ├── StalePlanError              5   a saved plan no longer fits the clusters
 ├── PartlyAppliedError          6   something was written, something was not; says what remains
 ├── CheckFailedError            7   applied, but a check after it failed
 ├── DifferencesError            8   verify found differences, or an evidence page was changed
 ├── UnreachableError            9   a cluster does not answer
-│   └── NotAuthorisedError      9   ... or answers no
+│   └── NotAuthorisedError      9   a cluster denies a right, and the message names it
 ├── OwnedElsewhereError        10   another process owns the flow or the operation
 ├── StdoutError               1/7   stdout cannot be written; 7 when the command itself did its work
 └── StoppedError          130/143   interrupted or terminated, after a clean stop

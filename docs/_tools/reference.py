@@ -64,7 +64,7 @@ def cli() -> str:
 def exit_codes() -> str:
     """The error tree as a table."""
     intro = """\
-        The exit code alone says whether anything was changed:
+        The exit code says whether anything was changed:
 
         | Exit code | Changed |
         | --- | --- |
@@ -72,6 +72,7 @@ def exit_codes() -> str:
         | 2, 3, 4, 5, 8, 9, 10 | nothing |
         | 6 | a part; the output names what remains |
         | 7 | everything; a check after it failed, and the output names it |
+        | 1, 130, 143 | the code does not say; for a failover see `mmtool failover list` |
 
         If stdout cannot be written, the exit code is 7 when the command changed something, and 1 when it only
         had a result to show. An error of the command itself keeps its own exit code. `code` is the value of

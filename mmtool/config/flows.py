@@ -208,7 +208,8 @@ class FlowReader:
         if entry is None:
             return excludes
         self.report.warn(
-            entry, f"is no longer read since Kafka 4.0; added to {name}.exclude, as up to 3.9: move it there"
+            entry,
+            f"Kafka no longer reads this key since 4.0; mmtool adds its patterns to {name}.exclude: move them there",
         )
         old = self._checked(parse_list(entry.value), entry)
         return self._checked(tuple(dict.fromkeys((*excludes, *old))), entry)

@@ -222,8 +222,8 @@ def judge_connect(settings: FlowSettings, workers: Iterable[str], sinks: Iterabl
             Check.CONNECT_GROUP,
             source,
             group,
-            f"{group} is the group of a sink connector: its offsets serve on {target} only where a connector of the"
-            " same name runs there",
+            f"{group} is the group of a sink connector: on {target} only a sink connector of the same name uses its"
+            " offsets",
             f"create {group.removeprefix(_SINKS)} on {target} and keep it stopped until the failover, or add {group} to"
             " groups.exclude",
         )

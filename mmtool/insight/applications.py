@@ -159,7 +159,10 @@ def _why_copy_lost(known: PartitionFacts, cluster: str) -> str:
     copied_to = _copied_to(known)
     if copied_to is None:
         return ""
-    forget = "`mmtool flow forget` mirrors it again"
+    forget = (
+        f"to mirror it again: `mmtool flow forget -t {cluster} --topic {known.source.topic} --execute`, then start"
+        " `mmtool replicate`"
+    )
     if known.target_log is UNKNOWN:
         return (
             f"the copy of partition {known.source.partition} on {cluster} was deleted or recreated; {forget}"

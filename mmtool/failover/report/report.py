@@ -405,9 +405,10 @@ def reverse_lines(ended: Ended) -> list[str]:
 def _after_emergency(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[str]:
     here, there = settings.source.alias, settings.target.alias
     back = f"mmtool failover failback {_meant(ended, settings, given)}"
+    other = f"if the groups stay on {there}, mirror {here}'s remaining records with `mmtool failover release`"
     return [
         f"let producers write to {there}, and keep the old consumers of {here} stopped when it returns",
-        f"when {here} returns, fail back (or mirror its other records with `mmtool failover release`):\n{back}",
+        f"when {here} returns, fail back (or, {other}):\n{back}",
     ]
 
 

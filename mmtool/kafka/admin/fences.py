@@ -261,7 +261,7 @@ class KafkaFences:
             self._ask("listing producers", described)
         except UnsupportedByBrokerError as error:
             raise RefusedError(
-                f"brokers of {self.alias} cannot list producers (DescribeProducers, Kafka 2.8)",
+                f"brokers of {self.alias} cannot list producers (DescribeProducers needs Kafka 2.8 or later)",
                 remedy="stop the producers yourself, and use --fence watch",
             ) from error
         return found

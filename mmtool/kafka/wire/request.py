@@ -60,8 +60,9 @@ class WireRequest(ABC, Generic[A]):
         for version in reversed(self.usable()):
             if low <= version <= high:
                 return Prepared(self, version)
+        supported = f"{low} to {high}" if low <= high else "none"
         raise UnsupportedByBrokerError(
-            f"{type(self).__name__} is spoken in versions {self.VERSIONS}, the broker has {low} to {high}"
+            f"{type(self).__name__}: mmtool uses versions {self.VERSIONS}, the broker supports {supported}"
         )
 
 

@@ -137,8 +137,8 @@ def state_guards(state: AppState, cluster: str) -> tuple[Guard, ...]:
         Guard(
             Reason.STATE_NOT_MIRRORED,
             f"group {group} is a Kafka Streams application, and its state is not on {cluster}: {state.why_lost(group)}",
-            "mirror its changelogs under their own names (IdentityReplicationPolicy, and within `topics`), or add"
-            " --without-state: it then starts with empty state",
+            "mirror its changelogs under their own names (set IdentityReplicationPolicy, and let `topics` match them),"
+            " or add --without-state: the application then starts with empty state",
         )
         for group in (() if state.without else state.losing)
     )

@@ -239,9 +239,9 @@ def _going_away(
             f"check every offset against the logs of {names.target}, and that no client committed meanwhile"
         ),
         StepName.PROVE: (
-            "compare the last record before each offset, and the first one after it:"
-            f" the same on {names.source} and on {names.target}"
-            + (f"; and the last record of {few(state)}" if state else "")
+            "check that the records before and after each offset"
+            + (f", and the last record of {few(state)}," if state else "")
+            + f" are the same on {names.source} and on {names.target}"
         ),
         StepName.WRITE: f"commit the offsets of {groups} on {names.target}",
         StepName.READ_BACK: f"read the offsets back from {names.target} with another client",

@@ -36,14 +36,16 @@ GUIDES: dict[StepName, Guide] = {
         done_when="No group of {groups} has members on {here} or on {there} (state Empty, or no such group), and no"
         " other operation is running.",
         stop_when="A group has members: the message lists them with their hosts. Stop them, wait until"
-        " their session ends (`session.timeout.ms`, 45 s by default), and start again.",
+        " their session ends (`session.timeout.ms`, 45 s by default), then run `mmtool failover resume OPERATION_ID"
+        " --execute`. If no operation has begun, run the same command again.",
         way_back=_NOTHING,
         by_hand="Describe the groups on both clusters: the state must be Empty, or the group must not exist.",
     ),
     StepName.FENCE: Guide(
         done_when="Only mmtool and super users may write {topics} on {here}, on every broker.",
         stop_when="mmtool cannot create an ACL (it needs ALTER on the cluster), or the rule would deny mmtool"
-        " itself. mmtool removes its DENY rules; correct that, and start again.",
+        " itself. mmtool removes its DENY rules: correct that, then `mmtool failover resume OPERATION_ID"
+        " --execute`.",
         way_back="If a step fails before offsets are written, mmtool removes exactly these rules; after that,"
         " `mmtool failover rollback` removes them.",
         by_hand="Deny WRITE to each principal that an ACL allows to write {topics}, or stop the producers.",
@@ -250,7 +252,8 @@ _OF_MODE: dict[tuple[Mode, StepName], Guide] = {
         done_when="No group of {groups} has members on {there} (state Empty, or no such group), and no other"
         " operation is running. {here} is not contacted.",
         stop_when="A group has members on {there}: the message lists them with their hosts. Stop them,"
-        " and start again.",
+        " then run `mmtool failover resume OPERATION_ID --execute`. If no operation has begun, run the same command"
+        " again.",
         way_back=_NOTHING,
         by_hand="Describe the groups on {there}: the state must be Empty, or the group must not exist.",
     ),
@@ -272,7 +275,8 @@ _OF_FENCE: dict[tuple[FenceKind, StepName], Guide] = {
     ),
     (FenceKind.WATCH, StepName.FENCE): Guide(
         done_when="You have stopped the producers of {topics}; the next steps check it.",
-        stop_when="A producer still writes {topics} on {here}: stop it, and start again.",
+        stop_when="A producer still writes {topics} on {here}: stop it, then `mmtool failover resume OPERATION_ID"
+        " --execute`.",
         way_back="Nothing to undo: mmtool denies nothing.",
         by_hand="Stop the producers of {topics} on {here}.",
     ),

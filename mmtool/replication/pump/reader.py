@@ -240,9 +240,13 @@ class SourceReader:
         try:
             await origins.learn(set().union(*of_each.values()))
         except (UnreachableError, RefusedError) as error:
-            why = f"the origin of records is unknown: {error.message}"
+            alias = self._cluster.alias
+            why = (
+                f"topic {PRODUCERS_TOPIC} of {alias} cannot be read, so records mirrored to {alias} cannot be"
+                f" recognised: {error.message}"
+            )
             if isinstance(error, NotAuthorisedError):
-                why = f"READ on topic {PRODUCERS_TOPIC} of {self._cluster.alias} {GRANT_IT}"
+                why = f"READ on topic {PRODUCERS_TOPIC} of {alias} {GRANT_IT}"
             for place, ids in of_each.items():
                 if place in self._by_place and not origins.knows(ids):
                     self._halt_behind(self._by_place[place], why)

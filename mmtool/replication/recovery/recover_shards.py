@@ -165,7 +165,9 @@ class _Resumption:
             what = "is gone" if topic_id is None else "was deleted and created again"
             raise GoneError(f"target topic {tp.topic} {what}: {BEGIN_AGAIN}")
         if bounds is None or topic_id is None or known not in (topic_id, tp.topic):
-            raise ConnectionLostError(f"{tp} of {target.alias} is not seen at the moment")
+            raise ConnectionLostError(
+                f"{target.alias} reports no leader, no log end or another topic id for the partition"
+            )
         log = TargetLog(DownstreamOffset(bounds[0]), DownstreamOffset(bounds[1]))
         unbooked = self.unbooked.get(tp, UNKNOWN)
         return await resume(self.source, target, block, topic_id, log, self.ours, unbooked=unbooked)

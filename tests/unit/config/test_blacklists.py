@@ -28,7 +28,8 @@ def test_a_blacklist_is_added_to_the_excludes_with_a_warning(scope, load):
     ]
     keys = [said.partition(f": {scope}")[2] for said in settings.warnings]
     assert keys == [
-        f"{name}.blacklist: is no longer read since Kafka 4.0; added to {name}.exclude, as up to 3.9: move it there"
+        f"{name}.blacklist: Kafka no longer reads this key since 4.0; mmtool adds its patterns to {name}.exclude:"
+        " move them there"
         for name in ("topics", "groups", "config.properties")
     ]
 
