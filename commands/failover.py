@@ -46,7 +46,11 @@ class Unknown(StrEnum):
 
 UnknownOption = Annotated[
     Unknown,
-    typer.Option("--unknown", help="Start position where the group's offset is unknown."),
+    typer.Option(
+        "--unknown",
+        help="Where the group's offset is unknown and it has no commit on the target: leave commits nothing"
+        " (auto.offset.reset applies), earliest or latest commits that end of the log.",
+    ),
 ]
 AcceptDataLoss = Annotated[
     bool,
@@ -215,7 +219,10 @@ def failback(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
-    """Move groups back to their source: save its diverged records, then continue after them."""
+    """Move groups back to their source: save its diverged records, then continue after them.
+
+    -s and -t name the original flow: -s is the cluster that the groups move back to.
+    """
     from mmtool.failover.service import group_move
 
     saved = plans.opened(ctx, plan, "failback")

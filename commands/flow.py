@@ -114,9 +114,9 @@ def forget(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Delete the stored state of topics: the next start treats them as new.
+    """Delete the stored state of topics: the next start mirrors them again, after the copies on the target.
 
-    Stop `mmtool replicate` first.
+    Until then their commits cannot be translated. Stop `mmtool replicate` first.
     """
     from mmtool.replication.flow_state.flow_moves import execute as run
     from mmtool.replication.flow_state.flow_moves import rehearse_forget

@@ -186,8 +186,8 @@ def sync(
 ) -> None:
     """Keep groups ready on the target: commit their translated offsets there at an interval, until stopped.
 
-    Never moves a group back, never touches one with members, and shows how fresh what stands there is. Works for
-    flows that MirrorMaker 2 runs as well.
+    Never moves a group back, never touches one with members, and shows how long ago the source commits behind
+    them were read (FRESHNESS). Works for flows that MirrorMaker 2 runs as well.
     """
     from mmtool.failover.commits.group_sync import GroupSync
     from mmtool.insight.flow_now import connect
@@ -319,8 +319,8 @@ def import_(
 ) -> None:
     """Commit the offsets of Kafka's reset file on the target, checked first and read back.
 
-    FILE may also be one that mmtool has kept of what it replaced: that is put back, and what had no commit before is
-    deleted.
+    FILE may also be an undo file that mmtool wrote: its previous offsets are restored, and commits that did not exist
+    before are deleted.
     """
     from mmtool.failover.commits.exchange import check_import, content_of, import_rows, read_reset_file
     from mmtool.failover.commits.undo_files import is_undo, read_undo

@@ -32,8 +32,8 @@ Refine = Annotated[
     bool,
     typer.Option(
         "--refine",
-        help="For flows that MirrorMaker 2 runs: where its topics give only bounds or nothing, read the records"
-        " around a position on both clusters.",
+        help="For flows that MirrorMaker 2 runs: where its offset syncs do not give an exact offset, find it by"
+        " comparing records on both clusters.",
     ),
 ]
 Csv = Annotated[
