@@ -30,7 +30,10 @@ class Event(StrEnum):
         "`replicate` has connected to both clusters of a flow, and joins its ownership group.",
     )
     FLOW_DEFERRED = "flow_deferred", "A flow does not start with the others; it is tried again."
-    FLOW_STOPPED = "flow_stopped", "`replicate` has given a flow back."
+    FLOW_STOPPED = (
+        "flow_stopped",
+        "`replicate` has stopped running a flow and released its ownership lease.",
+    )
     OWNERSHIP_AWAITED = "ownership_awaited", "Another process owns the flow, and this one waits for it."
     OWNERSHIP_ACQUIRED = "ownership_acquired", "This process owns the flow and has claimed its shards."
     OWNERSHIP_LOST = "ownership_lost", "This process has lost the flow or a claim in it, and reacquires it."
@@ -53,7 +56,7 @@ class Event(StrEnum):
     SPARK_JOB_CANCELLED = "spark_job_cancelled", "Workers did not stop in time; their Spark job is cancelled."
     SLOTS_SHORT = "slots_short", "Spark has fewer slots than there are tasks."
     SLOTS_ENOUGH = "slots_enough", "Spark has slots for more tasks again."
-    WORKER_STARTED = "worker_started", "A worker has told where it stands for the first time in a round."
+    WORKER_STARTED = "worker_started", "A worker has reported its positions for the first time in a round."
     WORKER_ENDED = "worker_ended", "A worker has reported the end of its part of a round."
 
     # --- topics and partitions ---
@@ -101,7 +104,7 @@ class Event(StrEnum):
     OPERATION_CANCELLED = "operation_cancelled", "An operation that had written no offset was cancelled."
     OPERATION_ROLLED_BACK = (
         "operation_rolled_back",
-        "The groups of an operation have the offsets of before again.",
+        "The groups of an operation have their previous offsets again.",
     )
     HOOK_OUTPUT = "hook_output", "A line that an operator's hook has written."
 
@@ -109,7 +112,10 @@ class Event(StrEnum):
     PROGRESS = "progress", "How far a flow is, in figures."
     MESSAGE = "message", "Any other sentence."
     WARNING = "warning", "Something to know that stops nothing."
-    ERROR = "error", "What ended the command, or an item of it, with its code, remedy and exit code."
+    ERROR = (
+        "error",
+        "The error that ended the command, or that of one group, topic or partition, with code, remedy and exit code.",
+    )
     LIBRARY_LOG = "library_log", "What a library has logged or warned of; most of it only with `--debug`."
 
 
@@ -148,7 +154,7 @@ FIELDS = {
     "target": "The alias of the flow's target.",
     "topic": "The topic's name on the source.",
     "target_topic": "Its name on the target.",
-    "topics": "Several of them, where one event is about all.",
+    "topics": "The topics' names on the source, for an event about several topics.",
     "partition": "The partition's number.",
     "upstream_position": "The next offset to fetch from the partition.",
     "executor": "The worker that told it: `host/ID` with Spark's id of the executor, or else `host:PID`.",

@@ -21,19 +21,20 @@ This page is generated from the table of keys in `mmtool/config/keys.py`.
 | written as | holds for |
 |---|---|
 | `key` | every flow; security keys: every client |
-| `ALIAS.key` | one cluster's clients; mmtool's own keys: every flow with that cluster, the target's before the source's |
+| `ALIAS.key` | one cluster's clients; mmtool's own keys: every flow with that cluster; the target's value wins over the source's |
 | `ALIAS.producer.key`, `ALIAS.consumer.key`, `ALIAS.admin.key` | clients of that role; wins over `ALIAS.key` |
 | `SOURCE->TARGET.key` | one flow; wins over all others |
 
-`clusters` lists the aliases. A flow runs when `SOURCE->TARGET.enabled = true`. With `-s` and `-t` a pair can be
-named that is not enabled: to read and fail over a flow that MirrorMaker 2 runs.
+`clusters` lists the aliases. A flow runs when `SOURCE->TARGET.enabled = true`. `-s` and `-t` can also name a flow that
+is not enabled, to read and fail over a flow that MirrorMaker 2 runs.
 
-`${env:NAME}`, `${file:PATH:KEY}` and `${directory:PATH:FILE}` are replaced when the file is read, without being
-declared; one that cannot be resolved is an error. A line break at the end of a `${directory:}` file is dropped.
+`${env:NAME}`, `${file:PATH:KEY}` and `${directory:PATH:FILE}` are replaced when the file is read (no
+`config.providers` is needed); one that cannot be resolved is an error. A line break at the end of a `${directory:}`
+file is dropped.
 Text that a script was to replace (`${NAME}`, `$HOST` in a server, `<your-host>`) is refused; a `$` in a password is not.
 The file is UTF-8 (bytes that are not: Latin-1). The last of several equal keys counts, with a warning.
 
-Faults of a cluster or flow that no enabled flow needs are warnings until `-s` and `-t` name it.
+Errors in the keys of a cluster or flow that no enabled flow uses are warnings, unless `-s` and `-t` name it.
 
 `topics`, `groups` and their excludes are Java regular expressions over whole names. Flags other than `i` and
 `s`, `\\X`, `\\R` and a few corners of character classes are refused rather than read differently. `\\b` follows
@@ -47,15 +48,16 @@ of mmtool's range (`admin.timeout.ms`, an interval, `offset.lag.max`) is replace
 _ALIASES = """\
 ## Aliases in topic names
 
-The aliases of `clusters` name topics, unless the file overrides them as MirrorMaker 2 reads it:
+Topic names contain the aliases of `clusters`. As in MirrorMaker 2, the file can override them:
 `SOURCE->TARGET.source.cluster.alias` wins over `ALIAS.alias`, and that over the global `source.cluster.alias`; likewise
-`target.cluster.alias`. These aliases are in the names of mirrored topics, checkpoints and offset syncs, in
-heartbeats, and for `${source}`; `mm2-offsets.ALIAS.internal`, the workers' group and mmtool's own topics keep the
-alias of `clusters`. With a blank `replication.policy.separator` and blank aliases topics keep their names.
+`target.cluster.alias`. These aliases are used in the names of mirrored topics, checkpoints and offset syncs, in
+heartbeats, and as the value of `${source}`; `mm2-offsets.ALIAS.internal`, the workers' group and mmtool's own topics
+keep the alias of `clusters`. With a blank `replication.policy.separator` and blank aliases topics keep their names.
 
-An alias that the file knows counts as a whole, the longest first; other names are split at the separator. A flow in
-each direction between clusters whose alias contains the separator is refused, because MirrorMaker 2 would mirror topics
-back under ever longer names: set `ALIAS.alias`. A slash in an alias is written as a dash in topic names.
+A topic name that begins with a known alias is split after the longest such alias; any other name is split at the first
+separator. A flow in each direction between clusters whose alias contains the separator is refused, because
+MirrorMaker 2 would mirror topics back under ever longer names: set `ALIAS.alias`. A slash in an alias is written as a
+dash in topic names.
 """
 
 _SECURITY = """\
@@ -67,7 +69,7 @@ _SECURITY = """\
 | `security.protocol` | {protocols} |
 | `sasl.mechanism` | {mechanisms} |
 | `sasl.jaas.config` | of `PlainLoginModule` or `ScramLoginModule`: user name and password are taken from it |
-| `sasl.username`, `sasl.password` | the plain way; both together win over `sasl.jaas.config` |
+| `sasl.username`, `sasl.password` | user name and password as keys of their own; both together win over `sasl.jaas.config` |
 | `ssl.truststore.location`, `.password`; or `.certificates` | trusted certificates: a JKS, PKCS12 or PEM store, or PEM text; without any: the system's |
 | `ssl.keystore.location`, `.password`; or `.certificate.chain` and `.key` | the client's private key and certificate chain, likewise |
 | `ssl.ca.location`, `ssl.certificate.location`, `ssl.key.location` | the same as single PEM files |
@@ -90,13 +92,13 @@ _TAIL = """\
 ## Client settings
 
 Of the keys with the prefix `ALIAS.consumer.`, `ALIAS.producer.` or `ALIAS.admin.` these have an effect: security
-settings, and `isolation.level` and `auto.offset.reset` of the source's consumer (`by_duration:P7D` as well). Settings
-about connecting, under `consumer.` and `admin.`, have an effect for reading stored state (topics of mmtool and
-MirrorMaker 2) and for administration; batches are fetched and written by mmtool's own connections, which do not read
-them: `client.dns.lookup`, `connections.max.idle.ms`, `metadata.max.age.ms`, `receive.buffer.bytes`,
-`send.buffer.bytes`, `reconnect.backoff.*`, `retry.backoff.*`, `socket.connection.setup.timeout.ms`. A number that
-librdkafka does not take is replaced by the nearest one, with a warning. Everything else has none, because whole record
-batches are copied: no client fetches, compresses or batches. Values that Java's clients refuse are refused.
+settings, and `isolation.level` and `auto.offset.reset` of the source's consumer (`by_duration:P7D` as well). These
+connection settings, under `consumer.` and `admin.`, apply to reading stored state (topics of mmtool and MirrorMaker 2)
+and to administration only, not to fetching and writing batches: `client.dns.lookup`, `connections.max.idle.ms`,
+`metadata.max.age.ms`, `receive.buffer.bytes`, `send.buffer.bytes`, `reconnect.backoff.*`, `retry.backoff.*`,
+`socket.connection.setup.timeout.ms`. A number that librdkafka does not take is replaced by the nearest one, with a
+warning. All other client settings have no effect, because whole record batches are copied: no client fetches,
+compresses or batches. Values that Java's clients refuse are refused.
 
 ## Not read
 
@@ -130,7 +132,7 @@ def _mm2_table(keys: list[Key]) -> str:
     rows = [f"| `{k.name}` | {_code(k.default)} | {_code(k.mm2)} | {k.meaning} |" for k in keys]
     isolation = (
         "| `consumer.isolation.level` (of the source) | `read_committed` | `read_uncommitted` "
-        "| Aborted records are not data. Written as `SOURCE.consumer.isolation.level`. |"
+        "| `read_committed`: aborted records are not mirrored. Written as `SOURCE.consumer.isolation.level`. |"
     )
     head = ["| key | default | MirrorMaker 2's, where different | meaning |", "|---|---|---|---|"]
     return "\n".join([*head, *rows, isolation]) + "\n"

@@ -19,5 +19,8 @@ def test_every_key_is_on_the_page():
 
 def test_the_page_says_that_settings_about_connecting_do_not_reach_the_data_path():
     page = " ".join(reference_page().split())
-    assert "have an effect for reading stored state" in page
-    assert "batches are fetched and written by mmtool's own connections, which do not read them" in page
+    assert (
+        "apply to reading stored state (topics of mmtool and MirrorMaker 2) and to administration only"
+        in page
+    )
+    assert "not to fetching and writing batches: `client.dns.lookup`" in page
