@@ -25,7 +25,7 @@ from mmtool.insight.applications import app_state_on_target
 from mmtool.insight.target_only import identity_on_target, look_at_target
 from mmtool.plan.failover.emergency import Unknowns, costs_of, plan_emergency, told_before
 from mmtool.plan.failover.failover_plan import active_guards
-from mmtool.plan.failover.half_transactions import partly_mirrored_risk, transactions_on_target
+from mmtool.plan.failover.half_transactions import told_by_target, transactions_on_target
 from mmtool.plan.failover.state_lag import state_lags
 from mmtool.plan.failover.steps import StepName, topics_of
 from mmtool.plan.groups.applications import state_warnings
@@ -133,9 +133,9 @@ def _transactions(now: TargetNow, names: Names) -> Iterator[str]:
     read = {place.topic for group in now.facts.groups for place in group.commits}
     known = now.facts.partitions.items()
     maps = {place: one.map for place, one in known if one.map is not None and place.topic in read}
-    sentence = partly_mirrored_risk(transactions_on_target(maps, now.facts.source_ends), names)
-    if sentence:
-        yield sentence
+    transactions = transactions_on_target(maps, now.facts.source_ends)
+    if transactions.topics:
+        yield told_by_target(transactions, names)
 
 
 def execute(

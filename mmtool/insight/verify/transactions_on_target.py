@@ -12,11 +12,19 @@ from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.words import Names
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from mmtool.insight.flow_now import FlowClusters
 
+_NO_GROUP = GroupSelection(matching=lambda _: False)
 
-def tell_from_target(flow: FlowClusters) -> str:
+
+def tell_from_target(flow: FlowClusters, topics: Collection[str] = ()) -> str:
     """One sentence about transactions of a flow whose source does not answer.
+
+    Args:
+        flow: The flow; no group of it is asked about.
+        topics: ``--topic``: only these; empty for all.
 
     Raises:
         UnreachableError, NotAuthorisedError: The target does not answer either, or denies a part.
@@ -24,7 +32,11 @@ def tell_from_target(flow: FlowClusters) -> str:
     """
     settings = flow.settings
     side = TargetSide(settings, flow.target, flow.state, Mm2Topics(settings, target_only=True))
-    facts = look_at_target(side, GroupSelection(), int(time.time() * 1000)).facts
-    maps = {place: known.map for place, known in facts.partitions.items() if known.map is not None}
+    facts = look_at_target(side, _NO_GROUP, int(time.time() * 1000)).facts
+    maps = {
+        place: known.map
+        for place, known in facts.partitions.items()
+        if known.map is not None and (not topics or place.topic in topics)
+    }
     known = transactions_on_target(maps, facts.source_ends) if maps else None
     return told_by_target(known, Names(settings.source.alias, settings.target.alias))

@@ -148,14 +148,14 @@ def _prepared(clusters: FlowClusters, options: Options) -> PreparedFlow:
         return prepare(clusters, options.topics, options.since)
     except UnreachableError as error:
         if options.transactions:
-            _tell_from_target(clusters, error)
+            _tell_from_target(clusters, options, error)
         raise
 
 
-def _tell_from_target(clusters: FlowClusters, error: UnreachableError) -> None:
+def _tell_from_target(clusters: FlowClusters, options: Options, error: UnreachableError) -> None:
     """Before the command ends: the source is away, and what the target alone knows may be all that there is."""
     try:
-        warn(f"{clusters.settings.name}: {tell_from_target(clusters)}")
+        warn(f"{clusters.settings.name}: {tell_from_target(clusters, options.topics)}")
     except MmtoolError as other:
         if other.message != error.message:
             warn(f"{clusters.settings.name}: nothing is known of transactions: {other.message}")

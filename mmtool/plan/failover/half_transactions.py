@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -147,12 +147,13 @@ class TransactionsOnTarget:
     """What the target alone tells of the source's transactions (C).
 
     Attributes:
-        with_gaps: Partitions that lack source offsets, as markers and aborted records leave them out; compaction
-            leaves gaps as well.
-        behind: Those of them that end before the last seen end of the source, or whose end was never seen.
+        topics: Those of the source that lack offsets, as markers and aborted records leave them out. Compaction, and
+            records that came from the target, leave gaps as well.
+        behind: Partitions of these topics that end before the last seen end of the source, or whose end was not seen.
+            One of them may be inside its first transaction, without a gap of its own.
     """
 
-    with_gaps: tuple[TopicPartition, ...]
+    topics: tuple[str, ...]
     behind: tuple[TopicPartition, ...]
 
 
@@ -165,11 +166,13 @@ def transactions_on_target(
         maps: By partition of the source.
         ends: Where the source was last seen to end, likewise.
     """
-    with_gaps = tuple(sorted(place for place, known in maps.items() if _has_gaps(known)))
+    topics = {place.topic for place, known in maps.items() if _has_gaps(known)}
     behind = (
-        place for place in with_gaps if place not in ends or ends[place] > maps[place].upstream_frontier
+        place
+        for place, known in maps.items()
+        if place.topic in topics and (place not in ends or ends[place] > known.upstream_frontier)
     )
-    return TransactionsOnTarget(with_gaps, tuple(behind))
+    return TransactionsOnTarget(tuple(sorted(topics)), tuple(sorted(behind)))
 
 
 def _has_gaps(known: PartitionMap) -> bool:
@@ -178,21 +181,8 @@ def _has_gaps(known: PartitionMap) -> bool:
     return known.upstream_frontier - known.known_from - known.runs.records > chosen
 
 
-def partly_mirrored_risk(known: TransactionsOnTarget, names: Names) -> str:
-    """The sentence about partitions in which a transaction may be incomplete; empty where there is none."""
-    if not known.behind:
-        return ""
-    are, end = ("has", "ends") if len(known.behind) == 1 else ("have", "end")
-    return (
-        f"a transaction may be on {names.target} in part: {few(known.behind)} {are} gaps as transaction markers"
-        f" leave them, and {end} before the last seen end of {names.source}; {names.target} does not store which"
-        f" transaction a record belongs to, so list them when {names.source} answers:"
-        f" mmtool verify -s {names.source} -t {names.target} --transactions"
-    )
-
-
 def told_by_target(known: TransactionsOnTarget | None, names: Names) -> str:
-    """All that the target alone tells; None for a flow of which it stores no offset runs."""
+    """All that the target alone tells, as a sentence; None for a flow of which it stores no offset runs."""
     only = f"only {names.source} can list them"
     if known is None:
         return (
@@ -200,13 +190,18 @@ def told_by_target(known: TransactionsOnTarget | None, names: Names) -> str:
             f" there in part: {only}"
         )
     if known.behind:
-        return partly_mirrored_risk(known, names)
-    if known.with_gaps:
         return (
-            f"{counted(len(known.with_gaps), 'partition')} on {names.target} may hold transactions, mirrored up to"
-            f" the last seen end of {names.source}: transactions that ended since may be there in part, and {only}"
+            f"a transaction may be on {names.target} in part: {few(known.behind)} may end before {names.source} does,"
+            " and the topic's offsets have gaps as transaction markers, and compaction, leave them;"
+            f" {names.target} does not store which transaction a record belongs to: when {names.source} answers,"
+            f" list them with mmtool verify -s {names.source} -t {names.target} --transactions"
+        )
+    if known.topics:
+        return (
+            f"{few(known.topics)} may hold transactions, and {names.target} has every record up to the last seen end of"
+            f" {names.source}: transactions that ended since may be there in part, and {only}"
         )
     return (
-        f"no partition on {names.target} has gaps as transaction markers leave them:"
-        f" no transaction of {names.source} was seen in the mirrored records"
+        f"no topic on {names.target} has gaps as transaction markers leave them:"
+        f" no complete transaction of {names.source} was seen in the mirrored records"
     )

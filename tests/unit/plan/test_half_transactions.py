@@ -6,7 +6,6 @@ from mmtool.plan.failover.half_transactions import (
     Arrived,
     Share,
     half_transactions,
-    partly_mirrored_risk,
     told_by_target,
     transactions_on_target,
 )
@@ -60,37 +59,42 @@ def test_another_producer_s_records_are_another_transaction():
 
 
 EAST_WEST = Names("east", "west")
-PAYMENTS = TopicPartition("payments", 0)
+PAYMENTS, OTHER = TopicPartition("payments", 0), TopicPartition("payments", 1)
+COMMITTED = map_of(ORDERS, [(0, 0, 4)], 5)
 
 
-def on_target(runs, frontier, end, *, source_end_seen=True):
-    known = {PAYMENTS: map_of(ORDERS, runs, frontier)}
-    return transactions_on_target(known, {PAYMENTS: UpstreamOffset(end)} if source_end_seen else {})
+def on_target(**ends):
+    """``payments-0`` has one transaction and its marker; ``payments-1`` is inside its first one."""
+    maps = {PAYMENTS: COMMITTED, OTHER: map_of(ORDERS, [(0, 0, 50)], 50)}
+    known = {PAYMENTS: ends.get("first"), OTHER: ends.get("second")}
+    return transactions_on_target(maps, {at: UpstreamOffset(end) for at, end in known.items() if end})
 
 
-def test_from_the_target_alone_a_partition_with_markers_that_ends_early_may_hold_a_part():
-    found = on_target([(0, 0, 4), (5, 4, 4)], 9, 12)
-    assert (found.with_gaps, found.behind) == ((PAYMENTS,), (PAYMENTS,))
+def test_from_the_target_alone_a_partition_that_ends_early_may_hold_a_part_also_without_a_marker_of_its_own():
+    found = on_target(first=5, second=101)
+    assert (found.topics, found.behind) == (("payments",), (OTHER,))
     sentence = told_by_target(found, EAST_WEST)
-    assert sentence == partly_mirrored_risk(found, EAST_WEST)
-    assert "a transaction may be on west in part: payments-0 has gaps" in sentence
+    assert "a transaction may be on west in part: payments-1 may end before east does" in sentence
     assert "west does not store which transaction a record belongs to" in sentence
 
 
 def test_so_may_one_whose_end_on_the_source_was_never_seen():
-    assert on_target([(0, 0, 4)], 5, 0, source_end_seen=False).behind == (PAYMENTS,)
+    assert on_target(second=50).behind == (PAYMENTS,)
 
 
-def test_one_that_is_mirrored_to_the_last_seen_end_holds_no_part_that_is_known():
-    found = on_target([(0, 0, 4)], 5, 5)
-    assert (found.behind, partly_mirrored_risk(found, EAST_WEST)) == ((), "")
-    assert "only east can list them" in told_by_target(found, EAST_WEST)
+def test_what_is_mirrored_to_the_last_seen_end_may_lack_what_ended_since():
+    found = on_target(first=5, second=50)
+    assert found.behind == ()
+    assert (
+        "transactions that ended since may be there in part, and only east can list them"
+        in told_by_target(found, EAST_WEST)
+    )
 
 
-def test_a_partition_without_gaps_has_no_transaction():
-    found = on_target([(0, 0, 5)], 5, 9)
-    assert (found.with_gaps, partly_mirrored_risk(found, EAST_WEST)) == ((), "")
-    assert "no transaction of east was seen" in told_by_target(found, EAST_WEST)
+def test_a_topic_without_gaps_has_no_complete_transaction():
+    found = transactions_on_target({OTHER: map_of(ORDERS, [(0, 0, 5)], 5)}, {OTHER: UpstreamOffset(9)})
+    assert (found.topics, found.behind) == ((), ())
+    assert "no complete transaction of east was seen" in told_by_target(found, EAST_WEST)
 
 
 def test_of_a_flow_without_offset_runs_the_target_tells_nothing_of_transactions():
