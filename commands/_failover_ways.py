@@ -123,7 +123,10 @@ def resume(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
-    """Resume an interrupted operation, from any host; every check runs again."""
+    """Resume an interrupted operation, from any host.
+
+    Before the point of no return every check runs again; after it the recorded offsets are written.
+    """
     from mmtool.failover.operation.recovery import is_finished
     from mmtool.failover.report.report import recorded_row
     from mmtool.failover.service import resumption

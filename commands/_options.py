@@ -185,6 +185,25 @@ Topic = Annotated[
         rich_help_panel=WHAT,
     ),
 ]
+RebuiltTopic = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic",
+        metavar="NAME",
+        help="Source topic; repeatable. Default: partitions whose offset runs are missing or unreadable; a named topic"
+        " is rebuilt in any case.",
+        rich_help_panel=WHAT,
+    ),
+]
+PausedTopic = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic",
+        metavar="NAME",
+        help="Source topic; repeatable. Default: everything that is paused.",
+        rich_help_panel=WHAT,
+    ),
+]
 Execute = Annotated[
     bool,
     typer.Option(

@@ -114,9 +114,10 @@ def forget(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Delete the stored state of topics: the next start mirrors them again, after the copies on the target.
+    """Delete the stored state of topics; the next start mirrors them again.
 
-    Until then their commits cannot be translated. Stop `mmtool replicate` first.
+    mmtool appends the records to the copies on the target. Until then their commits cannot be translated. Stop
+    `mmtool replicate` first.
     """
     from mmtool.replication.flow_state.flow_moves import execute as run
     from mmtool.replication.flow_state.flow_moves import rehearse_forget
@@ -132,7 +133,7 @@ def rebuild(
     config: options.Config = None,
     source: options.Source = None,
     target: options.Target = None,
-    topic: options.Topic = None,
+    topic: options.RebuiltTopic = None,
     execute: options.Execute = False,
     yes: options.Yes = False,
     output: options.Output = OutputFormat.TABLE,
@@ -176,11 +177,11 @@ def resume(
     config: options.Config = None,
     source: options.Source = None,
     target: options.Target = None,
-    topic: options.Topic = None,
+    topic: options.PausedTopic = None,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Resume paused topics where they stopped; without --topic, everything that is paused."""
+    """Resume paused topics where they stopped."""
     from mmtool.replication.flow_state import pause as pausing
 
     held = pausing.resume(_seen(config, source, target, timeout, topic))

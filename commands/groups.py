@@ -251,7 +251,8 @@ def export(
 ) -> None:
     """Write the groups' offsets on the target as another tool's file, to stdout.
 
-    Refused partitions are left out of Kafka's file, and said, with exit code 3; Spark takes all of a topic or nothing.
+    kafka: refused partitions are left out and listed on stderr; exit code 3. spark: one refused partition refuses the
+    whole file, because Spark needs every partition of a topic.
     """
     from mmtool.failover.commits.move import left_out, refusal
     from mmtool.failover.report.rows import reset_lines
