@@ -54,8 +54,8 @@ _COPIED_WHOLE = (
 )
 _JAVA_ONLY = "settings of Java's TLS and SASL, without effect here"
 _WITHOUT_ROLE = (
-    "without effect under an alias, in MirrorMaker 2 as well, which reads client settings behind ALIAS.consumer., "
-    "ALIAS.producer. and ALIAS.admin. only, security settings aside"
+    "no effect: under an alias, mmtool and MirrorMaker 2 read client settings only with the prefix ALIAS.consumer., "
+    "ALIAS.producer. or ALIAS.admin. (security settings excepted)"
 )
 
 _DEFAULT_FILTERS = {

@@ -193,7 +193,9 @@ class FlowReader:
                 )
             elif _COMMENT.search(pattern):
                 self.report.warn(
-                    entry, f"{pattern} holds a #: after a value it starts no comment, and it matches nothing"
+                    entry,
+                    f"{pattern} contains ` #`: a comment starts only at the start of a line, so the pattern matches "
+                    "no name; move the comment to its own line",
                 )
             elif _VARIABLE.search(_LITERAL.sub("_", pattern)):
                 self.report.warn(entry, f"{pattern} matches no name: its variable was not substituted")

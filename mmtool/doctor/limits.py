@@ -66,7 +66,10 @@ def judge_sizes(facts: SizeFacts) -> Iterator[Finding]:
 
 def _but(unsure: Sequence[str]) -> str:
     """What an ``ok`` does not speak of."""
-    return f"; of {few(unsure, 2)}, not made yet, the target's brokers do not tell" if unsure else ""
+    if not unsure:
+        return ""
+    missing = "the topic does not exist yet" if len(unsure) == 1 else "the topics do not exist yet"
+    return f"; not checked for {few(unsure, 2)}: {missing}, and the target's brokers do not show their default limit"
 
 
 def judge_hidden(check: Check, hidden: Mapping[str, Sequence[str]]) -> Iterator[Finding]:

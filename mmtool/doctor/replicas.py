@@ -144,7 +144,10 @@ def _lone(side: ReplicaFacts) -> Iterator[Finding]:
     if side.brokers > _LONE and (lone or factors):
         what = f"{few(lone)} with one replica" if lone else f"{few(factors)} = 1"
         message = f"{what} on {counted(side.brokers, 'broker')}: the loss of one broker loses records"
-        remedy = "set replication.factor and the internal topics' factors to 3, and add replicas to topics that exist"
+        remedy = (
+            f"set replication.factor and the internal topics' factors to {min(3, side.brokers)}, and add replicas to"
+            " existing topics with kafka-reassign-partitions.sh"
+        )
         yield warning(Check.REPLICATION_FACTOR, side.alias, "", message, remedy)
 
 

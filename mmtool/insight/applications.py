@@ -171,8 +171,8 @@ def _why_copy_lost(known: PartitionFacts, cluster: str) -> str:
     if copied_to <= end:
         return ""
     return (
-        f"the copy of partition {known.source.partition} on {cluster} ends at {end:,}, and was mirrored to"
-        f" {copied_to:,}; {forget}"
+        f"the copy of partition {known.source.partition} on {cluster} ends at offset {end:,}, but had been mirrored"
+        f" up to offset {copied_to:,}: {cluster} has lost records; {forget}"
     )
 
 

@@ -65,9 +65,11 @@ def refined(
         return dict(partitions)
     near = [search for search in searches if search.stretch.longest <= _LONGEST]
     if len(near) < len(searches):
-        far = counted(len(searches) - len(near), "position")
+        far = len(searches) - len(near)
+        each, answers = ("it", "the answer stays") if far == 1 else ("each", "the answers stay")
         warnings.append(
-            f"{far} not refined: more than {_LONGEST:,} records between the offset syncs before and after it"
+            f"{counted(far, 'position')} not refined: the offset syncs around {each} are more than {_LONGEST:,} records"
+            f" apart; {answers} bounded or ambiguous"
         )
     placed = _placed(flow, near, warnings)
     return {

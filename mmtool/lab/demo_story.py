@@ -270,7 +270,7 @@ class _Story:
     def proof(self) -> None:
         self.tell.begin(
             "prove it from the records",
-            "an independent reader reads both logs and compares every record, with the number in it",
+            "compares every record of both logs, including the number that the demo's producer wrote into it",
         )
         with ThreadPoolExecutor(2) as pool:
             logs = pool.map(

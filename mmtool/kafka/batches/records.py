@@ -122,7 +122,8 @@ def read_columns(view: BatchView) -> RecordColumns:
     except BatchError:
         raise
     except Exception as error:
-        raise BatchError(f"the records of the batch at offset {header.base_offset}: {error}") from error
+        what = f"the records of the batch at offset {header.base_offset} cannot be decoded"
+        raise BatchError(f"{what}: {error}") from error
     if header.is_log_append_time:
         columns.timestamps = [header.max_timestamp] * len(columns)
     return columns

@@ -96,9 +96,14 @@ class HalfTransaction:
 
     def __str__(self) -> str:
         parts = ", ".join(
-            f"{share.place} {share.first}-{share.last} {arrived}" for share, arrived in self.shares
+            f"{_offsets(share)} of {share.place} (mirrored: {arrived})" for share, arrived in self.shares
         )
-        return f"producer id {self.producer_id}, epoch {self.epoch}: {parts}"
+        doubt = "" if self.certain else "; likely one transaction, not certain"
+        return f"producer id {self.producer_id}, epoch {self.epoch}: {parts}{doubt}"
+
+
+def _offsets(share: Share) -> str:
+    return f"offset {share.first}" if share.first == share.last else f"offsets {share.first}-{share.last}"
 
 
 def half_transactions(

@@ -174,8 +174,8 @@ def _one_name_each(way: tuple[FlowSettings, ...]) -> str:
     first, last = way[0], way[-1]
     if len(way) == _PAIR:
         return (
-            f"name both clusters alike in both flows: {last.name}.target.cluster.alias ="
-            f" {first.topic_aliases.source}, with one separator and policy; or disable one of the two"
+            f"give each cluster the same name in both flows: set {last.name}.target.cluster.alias ="
+            f" {first.topic_aliases.source}, and use the same separator and policy in both; or disable one of the two"
         )
     names = ", ".join(f"{flow.source.alias}.alias = {flow.source.alias}" for flow in way)
     keys = [f"{flow.name}.{side}.cluster.alias" for flow in way for side in ("source", "target")]

@@ -169,7 +169,7 @@ def copy_cut(scene):
 LOSSES = {
     copy_deleted: "was deleted or recreated",
     copy_made_again: "was deleted or recreated",
-    copy_cut: "ends at 3, and was mirrored to 9",
+    copy_cut: "ends at offset 3, but had been mirrored up to offset 9: west has lost records",
 }
 
 

@@ -27,6 +27,8 @@ def test_a_transaction_that_arrived_in_one_partition_only_is_half():
     found = half_transactions([share(A, 0, 4), share(B, 9, 9)], {A: 5, B: 9})
     assert told(found) == [[(A, Arrived.ALL), (B, Arrived.NONE)]]
     assert found[0].certain
+    parts = "offsets 0-4 of a-0 (mirrored: all), offset 9 of b-0 (mirrored: none)"
+    assert str(found[0]) == f"producer id 7, epoch 0: {parts}"
 
 
 def test_what_arrived_whole_or_not_at_all_is_not_told_of():
@@ -52,6 +54,7 @@ def test_transactions_of_one_epoch_are_told_apart_by_their_times():
     assert told(found) == [[(A, Arrived.ALL), (B, Arrived.NONE)]]
     assert found[0].shares[0][0].first == 3
     assert not found[0].certain
+    assert str(found[0]).endswith(" (mirrored: none); likely one transaction, not certain")
 
 
 def test_another_producer_s_records_are_another_transaction():
