@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,9 +20,11 @@ from mmtool.insight.verify.transactions_on_target import tell_from_target
 from mmtool.insight.verify.verdicts import ComparedRow, Verdict
 from mmtool.output import warn
 from mmtool.plan.words import counted
+from mmtool.runtime.threads import Unawaited
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
 
     from mmtool.insight.flow_now import FlowClusters
     from mmtool.insight.verify.job import Compared, Job
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 _SAMPLE_RECORDS = 20_000
-_WAVE = 4
+_WAVE = 8
 """Tasks of a wave, for each slot of Spark."""
 _AGAIN = 3
 """So often a partition is planned anew whose log has moved on before it was read."""
@@ -123,7 +126,16 @@ def verify(flows: Sequence[FlowClusters], options: Options, say: Callable[[str],
         UsageError: No topic is matched.
         MmtoolError: Spark fails.
     """
-    prepared = [_prepared(clusters, options) for clusters in flows]
+    with _spark(flows[0]) as spark:
+        return _verified([_prepared(clusters, options) for clusters in flows], options, spark, say)
+
+
+def _verified(
+    prepared: Sequence[PreparedFlow],
+    options: Options,
+    spark: Callable[[], Rounds],
+    say: Callable[[str], None],
+) -> Verification:
     found = Verification(
         [flow.identity for flow in prepared],
         warnings=[sentence for flow in prepared for sentence in flow.warnings],
@@ -133,12 +145,8 @@ def verify(flows: Sequence[FlowClusters], options: Options, say: Callable[[str],
     if not any(flow.partitions for flow in prepared):
         found.rows = [row for flow in prepared for row in _rows(flow, {})]
         return found
-    rounds = _open_spark(flows[0])
-    try:
-        for flow in prepared:
-            found.rows += _rows(flow, _compared(flow, options, rounds, say))
-    finally:
-        rounds.stop()
+    for flow in prepared:
+        found.rows += _rows(flow, _compared(flow, options, spark(), say))
     found.warnings += [sentence for flow in prepared for sentence in flow.points.warnings]
     return found
 
@@ -166,6 +174,21 @@ def _find_halves(flows: Sequence[PreparedFlow], found: Verification) -> None:
         name = flow.clusters.settings.name
         halves = found.halves[name] = read_half_transactions(flow)
         found.warnings += [f"{name}: a transaction is on the target in part: {half}" for half in halves]
+
+
+@contextmanager
+def _spark(clusters: FlowClusters) -> Iterator[Callable[[], Rounds]]:
+    """Spark, which starts while the clusters are asked. A command that ends earlier does not wait for it."""
+    starting = Unawaited().submit(_open_spark, clusters)
+    try:
+        yield starting.result
+    finally:
+        starting.add_done_callback(_stop_spark)
+
+
+def _stop_spark(started: Future[Rounds]) -> None:
+    if started.exception() is None:
+        started.result().stop()
 
 
 def _open_spark(clusters: FlowClusters) -> Rounds:
