@@ -54,8 +54,8 @@ _COPIED_WHOLE = (
 )
 _JAVA_ONLY = "settings of Java's TLS and SASL, without effect here"
 _WITHOUT_ROLE = (
-    "no effect: under an alias, mmtool and MirrorMaker 2 read client settings only with the prefix ALIAS.consumer., "
-    "ALIAS.producer. or ALIAS.admin. (security settings excepted)"
+    "no effect, in MirrorMaker 2 as well: under an alias, client settings are read only with the prefix "
+    "ALIAS.consumer., ALIAS.producer. or ALIAS.admin. (security settings excepted)"
 )
 
 _DEFAULT_FILTERS = {
