@@ -9,6 +9,7 @@ from mmtool.failover.modes import emergency, failback, planned_mode
 from mmtool.failover.report.plan_file import check_clusters
 from mmtool.failover.service import connections, tails
 from mmtool.failover.service.execution import Execution, run
+from mmtool.failover.service.work import emergency_work, failback_work, planned_work
 from mmtool.insight import flow_now
 from mmtool.insight.translation import look
 
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.failover.fence.steps import FenceAsked
-    from mmtool.failover.modes.cutover import OperationContext, OperatorSeat
+    from mmtool.failover.modes.cutover import OperatorSeat
     from mmtool.failover.modes.emergency import EmergencyRehearsal
     from mmtool.failover.modes.outcome import Ended
     from mmtool.failover.modes.rehearsal import Rehearsal, SavableRehearsal
-    from mmtool.failover.operation.operation import StepLog
+    from mmtool.failover.service.work import Work
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.failover.divergence import Diverged
     from mmtool.plan.failover.emergency import Unknowns
@@ -77,7 +78,7 @@ class GroupMove:
         rehearsal: Rehearsal,
         destination: ClusterPort,
         identity: FlowIdentity,
-        work: Callable[[OperationContext, StepLog], Ended],
+        work: Work,
     ) -> Ended | None:
         """As `mmtool.failover.service.execution.run`."""
         is_named = self.saved is not None
@@ -117,11 +118,7 @@ def move_planned(
         without_state=move.without_state,
     )
     settle(rehearsal)
-
-    def work(context: OperationContext, log: StepLog) -> Ended:
-        drain = connections.engine_drain()
-        return planned_mode.execute(rehearsal, drain, context, log, timeout_seconds=move.drain_seconds)
-
+    work = planned_work(rehearsal, move.drain_seconds)
     return move.run(rehearsal, clusters.target, flow.identity, work)
 
 
@@ -145,12 +142,7 @@ def move_in_emergency(
         without_state=move.without_state,
     )
     settle(rehearsal)
-    return move.run(
-        rehearsal,
-        side.target,
-        rehearsal.identity,
-        lambda context, log: emergency.execute(rehearsal, context, log),
-    )
+    return move.run(rehearsal, side.target, rehearsal.identity, emergency_work(rehearsal))
 
 
 def move_back(
@@ -182,17 +174,5 @@ def move_back(
     )
     rehearsal = tails.told(both, rehearsed)
     settle(rehearsal)
-    return move.run(
-        rehearsal,
-        both.flow.clusters.source,
-        both.flow.identity,
-        lambda context, log: failback.execute(
-            rehearsal,
-            connections.engine_drain(),
-            context,
-            log,
-            folder=folder,
-            timeout_seconds=move.drain_seconds,
-            tools=tails.tools(both, rehearsal, move.timeout),
-        ),
-    )
+    work = failback_work(both, rehearsal, folder, move.timeout, move.drain_seconds)
+    return move.run(rehearsal, both.flow.clusters.source, both.flow.identity, work)

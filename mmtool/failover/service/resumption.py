@@ -12,6 +12,7 @@ from mmtool.failover.operation.recovery import require, roll_forward
 from mmtool.failover.operation.states import Event
 from mmtool.failover.service import connections, fence, tails
 from mmtool.failover.service.execution import Execution, run
+from mmtool.failover.service.work import emergency_work, failback_work, planned_work
 from mmtool.insight import flow_now
 from mmtool.insight.translation import look
 from mmtool.plan.failover.steps import Mode
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from mmtool.failover.operation.operation import StepLog
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.service.lookup import FlowOperation
+    from mmtool.failover.service.work import Work
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.records.identity import FlowIdentity
 
@@ -56,7 +58,7 @@ class Resumption:
         rehearsal: Rehearsal,
         destination: ClusterPort,
         identity: FlowIdentity,
-        work: Callable[[OperationContext, StepLog], Ended],
+        work: Work,
     ) -> Ended | None:
         """As `mmtool.failover.service.execution.run`, with the reason that the journal has."""
         found = self.found
@@ -106,12 +108,8 @@ def _resume_emergency(resumption: Resumption) -> Ended | None:
         operation_id=found.operation_id,
         without_state=found.head.plan.without_state,
     )
-    return resumption.run(
-        rehearsal,
-        side.target,
-        rehearsal.identity,
-        lambda context, log: emergency.execute(rehearsal, context, log, since=found.operation.standing),
-    )
+    work = emergency_work(rehearsal, found.operation.standing)
+    return resumption.run(rehearsal, side.target, rehearsal.identity, work)
 
 
 def _resume_planned(resumption: Resumption) -> Ended | None:
@@ -124,19 +122,8 @@ def _resume_planned(resumption: Resumption) -> Ended | None:
         fence=fence.again(known.flow, found, resumption.timeout),
         without_state=found.head.plan.without_state,
     )
-    return resumption.run(
-        rehearsal,
-        flow.clusters.target,
-        flow.identity,
-        lambda context, log: planned_mode.execute(
-            rehearsal,
-            connections.engine_drain(),
-            context,
-            log,
-            timeout_seconds=resumption.drain_seconds,
-            since=found.operation.standing,
-        ),
-    )
+    work = planned_work(rehearsal, resumption.drain_seconds, found.operation.standing)
+    return resumption.run(rehearsal, flow.clusters.target, flow.identity, work)
 
 
 def _resume_failback(resumption: Resumption, folder: Path) -> Ended | None:
@@ -149,18 +136,5 @@ def _resume_failback(resumption: Resumption, folder: Path) -> Ended | None:
         diverged=plan.diverged,
         without_state=plan.without_state,
     )
-    return resumption.run(
-        rehearsal,
-        both.flow.clusters.source,
-        both.flow.identity,
-        lambda context, log: failback.execute(
-            rehearsal,
-            connections.engine_drain(),
-            context,
-            log,
-            folder=folder,
-            timeout_seconds=resumption.drain_seconds,
-            since=found.operation.standing,
-            tools=tails.tools(both, rehearsal, resumption.timeout, found),
-        ),
-    )
+    work = failback_work(both, rehearsal, folder, resumption.timeout, resumption.drain_seconds, found)
+    return resumption.run(rehearsal, both.flow.clusters.source, both.flow.identity, work)

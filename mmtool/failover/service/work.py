@@ -1,0 +1,76 @@
+"""What is done once a move has been agreed to: the first time, or when an operation is resumed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from mmtool.failover.modes import emergency, failback, planned_mode
+from mmtool.failover.operation.states import START
+from mmtool.failover.service import connections, tails
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+    from pathlib import Path
+
+    from mmtool.failover.modes.both_ways import BothWays
+    from mmtool.failover.modes.cutover import OperationContext
+    from mmtool.failover.modes.outcome import Ended
+    from mmtool.failover.operation.operation import StepLog
+    from mmtool.failover.operation.records import Recorded
+    from mmtool.failover.operation.states import OperationStatus
+
+    Work: TypeAlias = "Callable[[OperationContext, StepLog], Ended]"
+
+
+def planned_work(
+    rehearsal: planned_mode.PlannedRehearsal, drain_seconds: float | None, since: OperationStatus = START
+) -> Work:
+    """Of a planned failover; ``since`` says where the operation is, when it is resumed."""
+
+    def work(context: OperationContext, log: StepLog) -> Ended:
+        drain = connections.engine_drain()
+        return planned_mode.execute(
+            rehearsal, drain, context, log, timeout_seconds=drain_seconds, since=since
+        )
+
+    return work
+
+
+def emergency_work(rehearsal: emergency.EmergencyRehearsal, since: OperationStatus = START) -> Work:
+    """Of an emergency failover."""
+    return lambda context, log: emergency.execute(rehearsal, context, log, since=since)
+
+
+def failback_work(
+    both: BothWays,
+    rehearsal: failback.FailbackRehearsal,
+    folder: Path,
+    timeout: timedelta,
+    drain_seconds: float | None,
+    found: Recorded | None = None,
+) -> Work:
+    """Of a failback.
+
+    Args:
+        both: The flow and its way back.
+        rehearsal: What was agreed to.
+        folder: For the file of diverged records.
+        timeout: For one request.
+        drain_seconds: For the mirrors to catch up; None waits as long as it takes.
+        found: The operation on record, when it is resumed.
+    """
+
+    def work(context: OperationContext, log: StepLog) -> Ended:
+        return failback.execute(
+            rehearsal,
+            connections.engine_drain(),
+            context,
+            log,
+            folder=folder,
+            timeout_seconds=drain_seconds,
+            since=START if found is None else found.operation.standing,
+            tools=tails.tools(both, rehearsal, timeout, found),
+        )
+
+    return work
