@@ -131,9 +131,7 @@ def rehearse(
 def _transactions(now: TargetNow, names: Names) -> Iterator[str]:
     """Of the topics that the selected groups read."""
     read = {place.topic for group in now.facts.groups for place in group.commits}
-    known = now.facts.partitions.items()
-    maps = {place: one.map for place, one in known if one.map is not None and place.topic in read}
-    transactions = transactions_on_target(maps, now.facts.source_ends)
+    transactions = transactions_on_target(now.facts, read)
     if transactions.topics:
         yield told_by_target(transactions, names)
 

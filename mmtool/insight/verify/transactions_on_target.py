@@ -33,10 +33,5 @@ def tell_from_target(flow: FlowClusters, topics: Collection[str] = ()) -> str:
     settings = flow.settings
     side = TargetSide(settings, flow.target, flow.state, Mm2Topics(settings, target_only=True))
     facts = look_at_target(side, _NO_GROUP, int(time.time() * 1000)).facts
-    maps = {
-        place: known.map
-        for place, known in facts.partitions.items()
-        if known.map is not None and (not topics or place.topic in topics)
-    }
-    known = transactions_on_target(maps, facts.source_ends) if maps else None
+    known = transactions_on_target(facts, topics or None)
     return told_by_target(known, Names(settings.source.alias, settings.target.alias))

@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from mmtool.plan.words import few
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from mmtool.plan.failover.emergency_facts import EmergencyFacts
     from mmtool.plan.words import Names
     from mmtool.translation.partition_map import PartitionMap
-    from mmtool.translation.types import TopicPartition, UpstreamOffset
+    from mmtool.translation.types import TopicPartition
 
 
 class Arrived(StrEnum):
@@ -156,28 +157,35 @@ class TransactionsOnTarget:
             records that came from the target, leave gaps as well.
         behind: Partitions of these topics that end before the last seen end of the source, or whose end was not seen.
             One of them may be inside its first transaction, without a gap of its own.
+        has_runs: The target stores offset runs of the topics at all; MirrorMaker 2 leaves none.
     """
 
     topics: tuple[str, ...]
     behind: tuple[TopicPartition, ...]
+    has_runs: bool
 
 
 def transactions_on_target(
-    maps: Mapping[TopicPartition, PartitionMap], ends: Mapping[TopicPartition, UpstreamOffset]
+    facts: EmergencyFacts, selected: Collection[str] | None = None
 ) -> TransactionsOnTarget:
     """What the stored offset runs tell of transactions.
 
     Args:
-        maps: By partition of the source.
-        ends: Where the source was last seen to end, likewise.
+        facts: All that the target knows of the flow.
+        selected: Topics of the source; None for all.
     """
+    known = facts.partitions.items()
+    maps = {
+        place: one.map for place, one in known if one.map and (selected is None or place.topic in selected)
+    }
+    ends = facts.source_ends
     topics = {place.topic for place, known in maps.items() if _has_gaps(known)}
     behind = (
         place
         for place, known in maps.items()
         if place.topic in topics and (place not in ends or ends[place] > known.upstream_frontier)
     )
-    return TransactionsOnTarget(tuple(sorted(topics)), tuple(sorted(behind)))
+    return TransactionsOnTarget(tuple(sorted(topics)), tuple(sorted(behind)), has_runs=bool(maps))
 
 
 def _has_gaps(known: PartitionMap) -> bool:
@@ -186,12 +194,12 @@ def _has_gaps(known: PartitionMap) -> bool:
     return known.upstream_frontier - known.known_from - known.runs.records > chosen
 
 
-def told_by_target(known: TransactionsOnTarget | None, names: Names) -> str:
-    """All that the target alone tells, as a sentence; None for a flow of which it stores no offset runs."""
+def told_by_target(known: TransactionsOnTarget, names: Names) -> str:
+    """All that the target alone tells, as a sentence."""
     only = f"only {names.source} can list them"
-    if known is None:
+    if not known.has_runs:
         return (
-            f"{names.target} stores no offset runs of {names.flow}, and so nothing about transactions that are"
+            f"{names.target} stores no offset runs of these topics, and so nothing about transactions that are"
             f" there in part: {only}"
         )
     if known.behind:

@@ -2,6 +2,7 @@
 
 from kit.maps import map_of
 from kit.runs import ORDERS
+from mmtool.plan.failover.emergency_facts import EmergencyFacts
 from mmtool.plan.failover.half_transactions import (
     Arrived,
     Share,
@@ -9,7 +10,9 @@ from mmtool.plan.failover.half_transactions import (
     told_by_target,
     transactions_on_target,
 )
+from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.words import Names
+from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -70,7 +73,14 @@ def on_target(**ends):
     """``payments-0`` has one transaction and its marker; ``payments-1`` is inside its first one."""
     maps = {PAYMENTS: COMMITTED, OTHER: map_of(ORDERS, [(0, 0, 50)], 50)}
     known = {PAYMENTS: ends.get("first"), OTHER: ends.get("second")}
-    return transactions_on_target(maps, {at: UpstreamOffset(end) for at, end in known.items() if end})
+    return transactions_on_target(facts(maps, {at: end for at, end in known.items() if end}))
+
+
+def facts(maps, ends):
+    partitions = {at: PartitionFacts(at, at, known, UNKNOWN, UNKNOWN) for at, known in maps.items()}
+    return EmergencyFacts(
+        (), (), {}, partitions, {at: UpstreamOffset(end) for at, end in ends.items()}, now_ms=0
+    )
 
 
 def test_from_the_target_alone_a_partition_that_ends_early_may_hold_a_part_also_without_a_marker_of_its_own():
@@ -95,10 +105,16 @@ def test_what_is_mirrored_to_the_last_seen_end_may_lack_what_ended_since():
 
 
 def test_a_topic_without_gaps_has_no_complete_transaction():
-    found = transactions_on_target({OTHER: map_of(ORDERS, [(0, 0, 5)], 5)}, {OTHER: UpstreamOffset(9)})
+    found = transactions_on_target(facts({OTHER: map_of(ORDERS, [(0, 0, 5)], 5)}, {OTHER: 9}))
     assert (found.topics, found.behind) == ((), ())
     assert "no complete transaction of east was seen" in told_by_target(found, EAST_WEST)
 
 
-def test_of_a_flow_without_offset_runs_the_target_tells_nothing_of_transactions():
-    assert "west stores no offset runs of east->west" in told_by_target(None, EAST_WEST)
+def test_of_topics_that_are_not_selected_nothing_is_told():
+    maps = {PAYMENTS: COMMITTED, TopicPartition("orders", 0): COMMITTED}
+    assert transactions_on_target(facts(maps, {}), ["orders"]).topics == ("orders",)
+
+
+def test_of_topics_without_offset_runs_the_target_tells_nothing_of_transactions():
+    found = transactions_on_target(facts({PAYMENTS: None}, {}))
+    assert "west stores no offset runs of these topics" in told_by_target(found, EAST_WEST)
