@@ -6,7 +6,7 @@ shows its help, so start-up never pays for Spark or a Kafka client.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -58,24 +58,14 @@ def load(entry: Entry) -> Any:
     return group.commands[entry.name]
 
 
-class CommandTable(MutableMapping[str, Any]):
+class CommandTable(Mapping[str, Any]):
     """Commands by name, each loaded at its first use; names cost nothing."""
 
     def __init__(self, entries: tuple[Entry, ...]) -> None:
         self.entries = {entry.name: entry for entry in entries if find_spec(entry.module)}
-        self._loaded: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._loaded:
-            self._loaded[name] = load(self.entries[name])
-        return self._loaded[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._loaded[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        self._loaded.pop(name, None)
-        del self.entries[name]
+        return load(self.entries[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.entries)

@@ -54,7 +54,7 @@ class Root(MmtoolGroup):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.commands: CommandTable = CommandTable(COMMANDS)
+        self.commands: CommandTable = CommandTable(COMMANDS)  # type: ignore[assignment]  # a group only reads it
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is Typer's
         """Names only; nothing is loaded."""
