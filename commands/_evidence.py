@@ -82,7 +82,9 @@ def asked_for(html: Path | None, sign: Path | None) -> Page | None:
         UsageError: ``--sign`` without ``--html``, or a key that cannot be used.
     """
     if html is None and sign is not None:
-        raise UsageError(f"--sign {sign}: there is no page to sign", remedy="add --html FILE")
+        raise UsageError(
+            f"--sign {sign}: there is no page to sign", remedy="add --html FILE, which writes the page"
+        )
     if html is None:
         return None
     return Page(html, None if sign is None else _signer(sign))
@@ -100,7 +102,8 @@ def _signer(path: Path) -> Signer:
     except EncryptedKeyError as error:
         if sys.stdin is None or not (sys.stdin.isatty() and stderr_is_tty()):
             raise UsageError(
-                error.message, remedy=f"set {PASSWORD}: there is no terminal to ask on"
+                error.message,
+                remedy=f"set {PASSWORD}: without a terminal, mmtool cannot ask for the password",
             ) from None
     return load_signer(path, _ask(path))
 
@@ -112,7 +115,8 @@ def _ask(path: Path) -> str:
         password = getpass(f"password of {path}: ", stream=sys.stderr)
     except EOFError:
         raise UsageError(
-            f"--sign {path}: no password was given", remedy=f"type it, or set {PASSWORD}"
+            f"--sign {path}: no password was given",
+            remedy=f"type the key's password at the prompt, or set {PASSWORD}",
         ) from None
     hide(password)
     return password

@@ -20,7 +20,9 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="Evidence page that -
 Key = Annotated[
     Path,
     typer.Option(
-        "--key", metavar="PUB.pem", help="The signer's Ed25519 public key, not taken from the page."
+        "--key",
+        metavar="PUB.pem",
+        help="The signer's Ed25519 public key; get it from the signer, not from the page.",
     ),
 ]
 _COLUMNS = (
@@ -70,7 +72,8 @@ def _said(document: Document) -> dict[str, object]:
 def _error(file: Path, error: Exception) -> DifferencesError:
     return DifferencesError(
         f"{file}: {error}",
-        remedy="do not rely on this page; ask for the original, or check it with its signer's key",
+        remedy="do not rely on this page: check that --key is the signer's public key, then ask the signer for"
+        " the original page",
         code="not_authentic",
     )
 
@@ -79,4 +82,6 @@ def _read(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise UsageError(f"{file}: {error.strerror or error}", remedy="name the page's file") from error
+        raise UsageError(
+            f"{file}: {error.strerror or error}", remedy="name an evidence page that --html wrote"
+        ) from error

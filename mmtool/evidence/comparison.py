@@ -19,12 +19,12 @@ _NAMED = 10
 _SUMS = (
     ("records_compared", "records compared"),
     ("missing", "missing: on the source and not on the target"),
-    ("duplicated", "duplicated: on the target twice"),
-    ("reordered", "reordered: at another place in the order"),
-    ("mutated", "mutated: another key, value, header or timestamp"),
+    ("duplicated", "duplicated: more than once on the target"),
+    ("reordered", "reordered: in another order than on the source"),
+    ("mutated", "mutated: with another key, value, header or timestamp"),
     ("foreign", "foreign: on the target and not on the source"),
-    ("mapping", "mapping: stored offsets lead to another record"),
-    ("lag_records", "lag: offsets of the source behind what was compared"),
+    ("mapping", "mapping: the stored offset mapping leads to another record"),
+    ("lag_records", "lag: source offsets after the compared range"),
 )
 
 
@@ -59,7 +59,7 @@ def comparison_evidence(
     flows = [f"{flow.source_alias}->{flow.target_alias}" for flow in found.flows]
     return Evidence(
         Kind.VERIFY,
-        f"Comparison of both sides {few(flows)}",
+        f"Comparison of source and target {few(flows)}",
         _verdict(rows, options),
         tuple(_summary(found, options, run, flows)),
         tuple(_figures(rows, found, run)),
@@ -82,7 +82,7 @@ def _verdict(rows: Sequence[Mapping[str, Any]], options: Options) -> Verdict:
         return Verdict(
             "incomplete",
             Tone.OPEN,
-            f"{verdicts['incomplete']} of {counted(len(rows), 'partition')} were not compared whole, "
+            f"{verdicts['incomplete']} of {counted(len(rows), 'partition')} were not compared completely, "
             "or the target lacks their last records",
         )
     return Verdict("identical", Tone.GOOD, f"no difference in {counted(len(rows), 'partition')}{part}")
@@ -96,7 +96,7 @@ def _summary(found: Verification, options: Options, run: Run, flows: Sequence[st
     yield Fact(
         "transactions",
         "half-mirrored transactions",
-        "looked for" if options.transactions else "not looked for",
+        "checked" if options.transactions else "not checked",
     )
     yield Fact("by", "done by", run.by)
     yield Fact("began_at", "began", moment(run.began_ms))
@@ -115,7 +115,7 @@ def _figures(rows: Sequence[Mapping[str, Any]], found: Verification, run: Run) -
         yield Fact(key, name, _sum([row[key] for row in rows]))
     if found.halves:
         halves = sum(map(len, found.halves.values()))
-        yield Fact("half_mirrored", "transactions that are on the target in part", halves)
+        yield Fact("half_mirrored", "transactions that are only partly on the target", halves)
     yield Fact("seconds", "duration", round((run.ended_ms - run.began_ms) / 1000, 1), "s")
 
 

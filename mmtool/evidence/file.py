@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from mmtool.evidence.document import canonical
+from mmtool.evidence.document import Kind, canonical
 from mmtool.evidence.page import render
 from mmtool.evidence.signature import EVIDENCE, SIGNATURE
 from mmtool.output.output_file import write_claimed
@@ -42,5 +42,19 @@ def write_page(path: Path, evidence: Evidence, signer: Signer | None, secrets: C
         CheckFailedError: The file cannot be written; what the page is about is over.
     """
     page = page_bytes(evidence.document(iso(datetime.now(UTC)), secrets), signer)
-    remedy = "make room there; `mmtool failover show --html` writes the page of an operation again"
-    write_claimed(path, page, "the page", over="what it is about", remedy=remedy)
+    write_claimed(path, page, "the evidence page", over=_OVER[evidence.kind], remedy=_remedy(path, evidence))
+
+
+_OVER = {
+    Kind.VERIFY: "the comparison itself",
+    Kind.OPERATION: "the operation itself",
+    Kind.DRILL: "the drill itself",
+}
+
+
+def _remedy(path: Path, evidence: Evidence) -> str:
+    free = f"free space for {path}, then"
+    if evidence.kind is Kind.VERIFY:
+        return f"{free} run `mmtool verify` again"
+    found = next(fact.value for fact in evidence.summary if fact.key == "operation_id")
+    return f"{free} write the page again: mmtool failover show {found} --html {path}"

@@ -73,10 +73,8 @@ _TITLES = {
 def _verdict(found: Recorded) -> Verdict:
     sentence = found.operation.sentence or "the operation has not ended"
     if found.mode is Mode.DRILL and found.state is OperationState.COMPLETED:
-        sentence = (
-            "every step of a planned failover was tried with shadows of the groups, which are deleted again"
-        )
-    problem = f"; it ended with: {found.problem}" if found.problem else ""
+        sentence = "every step of a planned failover was done with copies of the groups, which are deleted"
+    problem = f"; error: {found.problem}" if found.problem else ""
     return Verdict(found.state, _TONES.get(found.state, Tone.OPEN), sentence + problem)
 
 
@@ -97,7 +95,7 @@ def _summary(found: Recorded, entries: Sequence[Entry]) -> Iterator[Fact]:
     yield Fact("reason", "reason given", found.reason or None)
     yield Fact("began_at", "began", moment(found.began_ms))
     yield Fact("changed_at", "last entry", moment(found.last_ms))
-    written = "offsets of shadows were written" if is_drill else "offsets were written"
+    written = "offsets were written for the copies" if is_drill else "offsets were written"
     yield Fact("point_of_no_return_passed", written, found.operation.point_of_no_return_passed)
     yield Fact("source_id", f"cluster id of {names.source}", _known(found.source_id))
     yield Fact("target_id", f"cluster id of {names.target}", found.target_id)
@@ -112,13 +110,15 @@ def _figures(row: Mapping[str, Any]) -> Iterator[Fact]:
     if "records_read" in row:
         yield from (Fact(*figure) for figure in drill_figures(row))
         return
-    yield Fact("rto_seconds", "time to recover (RTO): to the last offset read back", row["rto_seconds"], "s")
-    yield Fact("rpo_records", "records lost (RPO), at the most", row["rpo_records"])
-    yield Fact("reread_records", "records read again, at the most", row["reread_records"])
+    yield Fact(
+        "rto_seconds", "recovery time (RTO), until the last offset was read back", row["rto_seconds"], "s"
+    )
+    yield Fact("rpo_records", "records lost (RPO), at most", row["rpo_records"])
+    yield Fact("reread_records", "records read again, at most", row["reread_records"])
     yield Fact("reread_expected", "records read again, expected", row["reread_expected"])
     yield Fact(
         "diverged_records",
-        "records that came to the source meanwhile and are not on the target",
+        "records on the source that are not on the target",
         row["diverged_records"],
     )
 
@@ -150,12 +150,12 @@ def _step(told: Sequence[Entry]) -> tuple[str, str]:
 
 
 def _fence(told: Sequence[Entry]) -> tuple[str, str]:
-    return "fence is about to be set" if told[0].body["stands"] else "fence lifted", ""
+    return "fence recorded, before it is set" if told[0].body["stands"] else "fence lifted", ""
 
 
 def _tail(told: Sequence[Entry]) -> tuple[str, str]:
     stands = told[0].body["stands"]
-    return "diverged records are about to be written" if stands else "diverged records written", ""
+    return "diverged records recorded, before they are written" if stands else "diverged records written", ""
 
 
 def _intents(told: Sequence[Entry]) -> tuple[str, str]:
@@ -165,7 +165,7 @@ def _intents(told: Sequence[Entry]) -> tuple[str, str]:
 def _outcomes(told: Sequence[Entry]) -> tuple[str, str]:
     written = sum(len(entry.body["written"]) for entry in told)
     problems = [problem for entry in told for problem in entry.body.get("problems", ())]
-    return f"{counted(written, 'offset')} of {counted(len(told), 'group')} stand", few(problems, 3)
+    return f"{counted(written, 'offset')} of {counted(len(told), 'group')} written", few(problems, 3)
 
 
 def _ended(told: Sequence[Entry]) -> tuple[str, str]:

@@ -135,7 +135,7 @@ def _comparison(rows: Sequence[Mapping[str, Any]]) -> Iterator[Html]:
     yield section("Partitions", *parts)
     halves = [half for row in rows for half in row.get("half_mirrored", ())]
     if halves:
-        yield section("Transactions that are on the target in part", _halves(halves))
+        yield section("Transactions that are only partly on the target", _halves(halves))
 
 
 _COUNTS = (
@@ -227,11 +227,12 @@ def _groups(row: Mapping[str, Any]) -> Html:
 
 
 _NOTE = (
-    "Before: what the group had committed on the destination. After: what it has there now. Partitions that the group "
-    "has no commit for are left out here; the embedded JSON has them."
+    "Before: the group's commit on the destination before the operation. After: its commit on the destination now. "
+    "Partitions without a commit of the group are left out; the embedded JSON has them."
 )
 _NOTES = {
-    "drill": "A drill writes for shadows of the groups, and deletes them at its end: nothing was written for a group.",
+    "drill": "A drill commits offsets for copies of the groups only, and deletes the copies at its end: the groups"
+    " themselves were not changed.",
 }
 
 
@@ -317,11 +318,13 @@ def _again(command: str) -> Html:
 def _signature(document: Document) -> Html:
     if document["signed_with"] is None:
         return section(
-            "Signature", tag("p", "This page is not signed: it proves nothing about who wrote it.")
+            "Signature",
+            tag("p", "This page is not signed: it does not prove who wrote it, or that it was not changed."),
         )
     told = (
         "This page is signed with an Ed25519 key. The signature covers the JSON that the page embeds, and through it"
-        " every other byte of this file. Check it with the signer's public key, from the signer and not from this page:"
+        " every other byte of this file. Check it with the signer's public key, which you get from the signer and not"
+        " from this page:"
     )
     return section(
         "Signature",

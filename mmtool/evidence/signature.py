@@ -78,17 +78,19 @@ def check(page: bytes, key: Ed25519PublicKey) -> Document:
     try:
         key.verify(_decoded(signature), payload)
     except InvalidSignature:
-        raise PageError("the signature is not of this key, or the evidence in the page was changed") from None
+        raise PageError(
+            "the page was signed with another key, or its evidence was changed after it was signed"
+        ) from None
     document: dict[str, Any] = json.loads(payload)
     if document.get("page_sha256") != sha256(_around(page)).hexdigest():
-        raise PageError("the visible page was changed: it is not the one that was signed")
+        raise PageError("the visible page was changed after it was signed")
     return document
 
 
 def _parts(page: bytes) -> tuple[bytes, bytes]:
     evidence, signature = _EVIDENCE_IN.search(page), _SIGNATURE_IN.search(page)
     if evidence is None or signature is None:
-        raise PageError("no evidence of mmtool is in this file, or it was damaged")
+        raise PageError("the file is not an evidence page of mmtool, or it is damaged")
     return evidence[1], signature[1]
 
 
@@ -98,7 +100,7 @@ def _decoded(signature: bytes) -> bytes:
     except binascii.Error:
         decoded = b""
     if b64encode(decoded) != signature:
-        raise PageError("the signature was damaged")
+        raise PageError("the signature in the page is damaged")
     return decoded
 
 
@@ -129,14 +131,21 @@ def load_signer(path: Path, password: str | None = None) -> Signer:
         key = load_pem_private_key(content, given)
     except TypeError:
         raise EncryptedKeyError(
-            f"--sign {path}: the key is encrypted", remedy="run on a terminal, or set the password"
+            f"--sign {path}: the key is encrypted",
+            remedy="type the password of the key, or set MMTOOL_SIGN_PASSWORD",
         ) from None
     except (ValueError, UnsupportedAlgorithm):
-        wrong = "the password is wrong" if given else "no private key in PEM"
-        raise UsageError(f"--sign {path}: {wrong}", remedy=f"make a key: {_NEW_KEY}") from None
+        raise _unreadable_key(path, encrypted=given is not None) from None
     if not isinstance(key, Ed25519PrivateKey):
         raise UsageError(f"--sign {path}: not an Ed25519 key", remedy=f"make a key: {_NEW_KEY}")
     return Signer(key)
+
+
+def _unreadable_key(path: Path, *, encrypted: bool) -> UsageError:
+    if encrypted:
+        remedy = "set MMTOOL_SIGN_PASSWORD to the password of the key, or unset it and type the password on a terminal"
+        return UsageError(f"--sign {path}: wrong password for the private key", remedy=remedy)
+    return UsageError(f"--sign {path}: no private key in PEM", remedy=f"make a key: {_NEW_KEY}")
 
 
 class EncryptedKeyError(UsageError):

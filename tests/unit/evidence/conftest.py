@@ -30,7 +30,7 @@ def compared(number, verdict="identical", topic="orders", **more):
 def evidence_of(rows, **more):
     parts = {
         "kind": Kind.VERIFY,
-        "title": "Comparison of both sides east->west",
+        "title": "Comparison of source and target east->west",
         "verdict": Verdict("identical", Tone.GOOD, "no difference in 3 partitions"),
         "summary": (Fact("by", "done by", "ann@host-1"), Fact("reason", "reason given", None)),
         "figures": (

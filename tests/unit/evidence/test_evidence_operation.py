@@ -85,7 +85,7 @@ def test_each_entry_of_the_journal_is_a_line_of_the_timeline_and_groups_are_coun
     assert events[0] == "operation began"
     assert events[-1] == "operation ended"
     assert "new offsets of 2 groups recorded, before they are written" in events
-    assert "2 offsets of 2 groups stand" in events
+    assert "2 offsets of 2 groups written" in events
     assert [moment.at_ms for moment in timeline(entries)] == sorted(
         moment.at_ms for moment in timeline(entries)
     )
@@ -96,7 +96,7 @@ def test_a_failed_operation_has_its_problem_at_the_top(scene):
     executed(scene)
     evidence = evidence_of(scene)
     assert (evidence.verdict.word, evidence.verdict.tone) == ("failed", Tone.BAD)
-    assert "it ended with:" in evidence.verdict.sentence
+    assert "; error: " in evidence.verdict.sentence
 
 
 def test_a_drill_has_its_own_figures_and_names_the_groups_and_not_their_shadows(scene):
@@ -141,10 +141,10 @@ def test_a_fence_a_diverged_tail_and_a_resumption_are_told():
     ]
     assert [(moment.event, moment.detail, moment.state) for moment in timeline(entries)] == [
         ("operation began", "mmtool 0.1.0, pid 7", "running"),
-        ("fence is about to be set", "", "running"),
+        ("fence recorded, before it is set", "", "running"),
         ("step drain: failed", "not within 8 s", "failed"),
         ("operation resumed", "mmtool 0.2.0, pid 8", "running"),
-        ("diverged records are about to be written", "", "running"),
+        ("diverged records recorded, before they are written", "", "running"),
         ("diverged records written", "", "running"),
         ("fence lifted", "", "running"),
         ("operation ended", "all is well", "completed"),
