@@ -15,7 +15,7 @@ OLDEST = 17  # Spark 4 and Kafka 4 brokers both ask for it
 _REMEDY = (
     f"install Java {OLDEST} or later (Debian, Ubuntu: apt install openjdk-17-jre-headless; "
     "Fedora: dnf install java-21-openjdk-headless; macOS: brew install openjdk@21) "
-    "and put it on PATH or into JAVA_HOME"
+    "and put java on PATH, or set JAVA_HOME to the folder of the JDK or JRE"
 )
 
 
@@ -33,7 +33,9 @@ def _checked(java_home: str, path: str) -> Path:
     binary = _find(java_home, path)
     major = major_version(_version_text(binary))
     if major < OLDEST:
-        raise UsageError(f"{binary} is Java {major}, mmtool needs {OLDEST}+", remedy=_REMEDY, code="java")
+        raise UsageError(
+            f"{binary} is Java {major}, and mmtool needs Java {OLDEST} or later", remedy=_REMEDY, code="java"
+        )
     return binary
 
 
@@ -42,10 +44,10 @@ def _find(java_home: str, path: str) -> Path:
         binary = Path(java_home, "bin", "java")
         if os.access(binary, os.X_OK):
             return binary
-        raise UsageError(f"JAVA_HOME={java_home} holds no bin/java", remedy=_REMEDY, code="java")
+        raise UsageError(f"JAVA_HOME={java_home} has no executable bin/java", remedy=_REMEDY, code="java")
     found = shutil.which("java", path=path)
     if found is None:
-        raise UsageError("no java on PATH and JAVA_HOME is not set", remedy=_REMEDY, code="java")
+        raise UsageError("no java is on PATH, and JAVA_HOME is not set", remedy=_REMEDY, code="java")
     return Path(found)
 
 
@@ -53,7 +55,7 @@ def _version_text(binary: Path) -> str:
     try:
         answer = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        raise UsageError(f"{binary} -version does not run: {error}", remedy=_REMEDY, code="java") from error
+        raise UsageError(f"`{binary} -version` failed: {error}", remedy=_REMEDY, code="java") from error
     return answer.stderr + answer.stdout
 
 
@@ -65,5 +67,5 @@ def major_version(text: str) -> int:
     """
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     if found is None:
-        raise UsageError(f"no version in what java -version says: {text[:80]!r}", remedy=_REMEDY, code="java")
+        raise UsageError(f"`java -version` printed no version: {text[:80]!r}", remedy=_REMEDY, code="java")
     return int(found.group(1))

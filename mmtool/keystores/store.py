@@ -101,7 +101,7 @@ def _needing_java(store: StoreFile, store_format: Format) -> Iterator[None]:
         yield
     except UsageError as error:
         raise StoreError(
-            f"{store_format.value} store {store.shown} is read by Java: {error.message}; {error.remedy}"
+            f"mmtool needs Java to read {store_format.value} store {store.shown}: {error.message}; {error.remedy}"
         ) from error
 
 
@@ -127,7 +127,7 @@ def _text(store: StoreFile, content: bytes) -> str:
         return content.decode()
     except UnicodeDecodeError:
         raise StoreError(
-            f"{store.shown} is a PEM file with bytes that are not UTF-8; take out the text between its blocks"
+            f"{store.shown} is a PEM file with bytes that are not UTF-8; remove the text between its PEM blocks"
         ) from None
 
 
@@ -162,9 +162,9 @@ def _sentence(fault: Fault, store: StoreFile, store_format: Format) -> str:
         Fault.PASSWORD: f"wrong password for {name}; correct {password}",
         Fault.NO_PASSWORD: f"{name} needs a password; set {password}",
         Fault.KEY_PASSWORD: f"wrong password for the private key in {name}; "
-        f"set {key_password}, or remove it where the key has the store's password",
+        f"set {key_password} to the password of the key; remove it if the key has the same password as the store",
         Fault.DAMAGED: f"{name} is damaged or uses a cipher that Java does not have; "
         f"check it with `keytool -list -keystore {store.shown}`",
-        Fault.NO_CERTIFICATE: f"{name} holds no certificate; {lists}, import {holds}",
-        Fault.NO_KEY: f"{name} holds no private key; {lists}, import {holds}",
+        Fault.NO_CERTIFICATE: f"{name} holds no certificate; {lists}; import {holds} into it",
+        Fault.NO_KEY: f"{name} holds no private key; {lists}; import {holds} into it",
     }[fault]

@@ -36,7 +36,7 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
         lock = (folder / ".lock").open("w")
     except OSError as error:
         raise UsageError(
-            f"the cache {folder} cannot be written: {error.strerror}",
+            f"the cache folder {folder} cannot be written: {error.strerror}",
             remedy="set XDG_CACHE_HOME to a folder that can be written",
         ) from error
     with lock:

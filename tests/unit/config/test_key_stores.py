@@ -162,14 +162,17 @@ def test_a_key_with_another_password_than_its_pkcs12_store_needs_java(store, loa
     path = store("client.p12", *issue("client"))
     more = f"A.ssl.keystore.password = changeit\nA.ssl.key.password = {CANARY}\n"
     line = refusal(load, owning(path, more))
-    assert f"PKCS12 store {path} is read by Java: JAVA_HOME={tmp_path} holds no bin/java; " in line
+    assert (
+        f"mmtool needs Java to read PKCS12 store {path}: JAVA_HOME={tmp_path} has no executable bin/java; "
+        in line
+    )
     assert "wrong password" not in line
 
 
 def test_a_key_store_used_as_trust_store_needs_java(store, load, tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     path = store("client.p12", *issue("client"))
-    assert f"PKCS12 store {path} is read by Java: " in refusal(load, trusting(path))
+    assert f"mmtool needs Java to read PKCS12 store {path}: " in refusal(load, trusting(path))
 
 
 def test_a_pem_store_without_the_needed_entry_is_said(load, tmp_path):

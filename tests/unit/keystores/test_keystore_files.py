@@ -74,6 +74,6 @@ def test_a_jks_store_without_java_says_how_to_get_it(tmp_path, monkeypatch):
     with pytest.raises(StoreError) as caught:
         read_trusted(StoreFile("truststore", str(path), str(path)))
     assert str(caught.value).startswith(
-        f"JKS store {path} is read by Java: JAVA_HOME={tmp_path} holds no bin/java"
+        f"mmtool needs Java to read JKS store {path}: JAVA_HOME={tmp_path} has no executable bin/java"
     )
     assert "install Java 17" in str(caught.value)

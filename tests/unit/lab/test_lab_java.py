@@ -43,7 +43,7 @@ def test_java_home_wins_over_path_as_in_sparks_launcher(java_home):
 
 def test_a_java_that_is_too_old_is_named_with_its_version(java_home):
     java_home("11.0.22")
-    with pytest.raises(UsageError, match="is Java 11, mmtool needs 17") as failure:
+    with pytest.raises(UsageError, match="is Java 11, and mmtool needs Java 17 or later") as failure:
         java_binary()
     assert "install Java 17" in failure.value.remedy
 
@@ -53,10 +53,13 @@ def test_no_java_at_all_is_a_usage_error_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError) as failure:
         java_binary()
-    assert (failure.value.message, failure.value.exit_code) == ("no java on PATH and JAVA_HOME is not set", 2)
+    assert (failure.value.message, failure.value.exit_code) == (
+        "no java is on PATH, and JAVA_HOME is not set",
+        2,
+    )
 
 
 def test_a_java_home_without_java_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(UsageError, match="holds no bin/java"):
+    with pytest.raises(UsageError, match="has no executable bin/java"):
         java_binary()
