@@ -29,14 +29,20 @@ class Event(StrEnum):
         "flow_started",
         "`replicate` has connected to both clusters of a flow, and joins its ownership group.",
     )
-    FLOW_DEFERRED = "flow_deferred", "A flow does not start with the others; it is tried again."
+    FLOW_DEFERRED = (
+        "flow_deferred",
+        "A flow cannot start yet, for example because a cluster does not answer; `replicate` retries.",
+    )
     FLOW_STOPPED = (
         "flow_stopped",
         "`replicate` has stopped running a flow and released its ownership lease.",
     )
     OWNERSHIP_AWAITED = "ownership_awaited", "Another process owns the flow, and this one waits for it."
     OWNERSHIP_ACQUIRED = "ownership_acquired", "This process owns the flow and has claimed its shards."
-    OWNERSHIP_LOST = "ownership_lost", "This process has lost the flow or a claim in it, and reacquires it."
+    OWNERSHIP_LOST = (
+        "ownership_lost",
+        "This process has lost its ownership lease or a claim of the flow, and reacquires it.",
+    )
     OWNERSHIP_REACQUIRED = (
         "ownership_reacquired",
         "This process owns the flow again and has claimed its shards again.",
@@ -44,15 +50,15 @@ class Event(StrEnum):
     CLUSTER_AWAY = "cluster_away", "A flow waits for a cluster that does not answer."
     DUTY_FAILED = (
         "duty_failed",
-        "Scheduled work, such as heartbeats or checkpoints, has failed; it is tried again.",
+        "Scheduled work, such as heartbeats or checkpoints, has failed; `replicate` retries it.",
     )
-    DUTY_RESUMED = "duty_resumed", "Scheduled work that had failed is done again."
+    DUTY_RESUMED = "duty_resumed", "Scheduled work that had failed has succeeded again."
     STOPPING = "stopping", "`replicate` received a signal to stop."
 
     # --- rounds and workers ---
-    ROUND_STARTED = "round_started", "A Spark job was planned and is submitted."
-    ROUND_ENDED = "round_ended", "A Spark job has ended, and its workers have reported."
-    SPARK_JOB_FAILED = "spark_job_failed", "A Spark job has failed; it is retried."
+    ROUND_STARTED = "round_started", "A round, which is one Spark job, was planned and is submitted."
+    ROUND_ENDED = "round_ended", "A round has ended, and its workers have reported."
+    SPARK_JOB_FAILED = "spark_job_failed", "A Spark job has failed; `replicate` starts another one."
     SPARK_JOB_CANCELLED = "spark_job_cancelled", "Workers did not stop in time; their Spark job is cancelled."
     SLOTS_SHORT = "slots_short", "Spark has fewer slots than there are tasks."
     SLOTS_ENOUGH = "slots_enough", "Spark has slots for more tasks again."
@@ -64,22 +70,31 @@ class Event(StrEnum):
     PARTITIONS_ADDED = "partitions_added", "A topic on the target was given more partitions."
     TOPIC_HALTED = "topic_halted", "A topic cannot be mirrored at all."
     TOPIC_DELETED = "topic_deleted", "A mirrored topic was deleted on the source."
-    TOPICS_LEFT_OUT = "topics_left_out", "Topics are left out because of their names."
-    TOPICS_UNREADABLE = "topics_unreadable", "Topics could not be refreshed."
+    TOPICS_LEFT_OUT = "topics_left_out", "Topics are not mirrored because of their names."
+    TOPICS_UNREADABLE = (
+        "topics_unreadable",
+        "The topics of a flow could not be refreshed; `replicate` retries.",
+    )
     NO_TOPIC = "no_topic", "No topic of the source matches yet."
-    PARTITION_HALTED = "partition_halted", "A partition is not copied until something is mended."
+    PARTITION_HALTED = "partition_halted", "A partition is not copied until the cause in `reason` is fixed."
     PARTITION_WAITING = "partition_waiting", "A partition is not copied for now."
     PARTITION_RESUMED = "partition_resumed", "A halted partition is copied again."
     DATA_LOSS = (
         "data_loss",
         "The source deleted offsets before they were copied; mirroring continues after the gap.",
     )
-    FOREIGN_RECORDS = "foreign_records", "Another writer has put records into a mirror."
-    DEAD_LETTERS = "dead_letters", "Records that the target does not take are in the dead-letter topic."
+    FOREIGN_RECORDS = "foreign_records", "Another producer has written records into a mirror."
+    DEAD_LETTERS = (
+        "dead_letters",
+        "Records that are too large for the target topic are in the dead-letter topic instead.",
+    )
     QUOTA_THROTTLED = "quota_throttled", "A quota of a cluster slows the flow down."
     QUOTA_RELEASED = "quota_released", "No quota slows the flow down any more."
     THROTTLE_CHANGED = "throttle_changed", "The flow's own throttle was set or lifted."
-    BROKER_SILENT = "broker_silent", "A broker does not answer, and its partitions wait."
+    BROKER_SILENT = (
+        "broker_silent",
+        "A broker does not answer, and its partitions are not copied until it answers.",
+    )
     BROKER_ANSWERS = "broker_answers", "A silent broker answers again."
     PAUSED = "paused", "An operator has paused a topic or the flow."
     RESUMED = "resumed", "An operator has resumed a topic or the flow."
@@ -89,9 +104,9 @@ class Event(StrEnum):
     MIRROR_MAKER_GONE = "mirror_maker_gone", "MirrorMaker 2 does not run the flow any more."
 
     # --- configuration ---
-    CONFIG_RELOADED = "config_reloaded", "A changed properties file is in force."
-    CONFIG_REFUSED = "config_refused", "A changed properties file, or a part of it, is not in force."
-    CONFIG_VALUE_ADJUSTED = "config_value_adjusted", "Another value than the configured one is used."
+    CONFIG_RELOADED = "config_reloaded", "`replicate` uses a changed properties file."
+    CONFIG_REFUSED = "config_refused", "`replicate` does not use a changed properties file, or a part of it."
+    CONFIG_VALUE_ADJUSTED = "config_value_adjusted", "mmtool uses another value than the configured one."
 
     # --- operations ---
     OPERATION_STARTED = "operation_started", "A failover, failback or drill has started or was resumed."
@@ -106,17 +121,17 @@ class Event(StrEnum):
         "operation_rolled_back",
         "The groups of an operation have their previous offsets again.",
     )
-    HOOK_OUTPUT = "hook_output", "A line that an operator's hook has written."
+    HOOK_OUTPUT = "hook_output", "A line that a hook has written to stdout or stderr."
 
     # --- every command ---
-    PROGRESS = "progress", "How far a flow is, in figures."
+    PROGRESS = "progress", "The progress of a flow: records, rates, lag and partitions."
     MESSAGE = "message", "Any other sentence."
-    WARNING = "warning", "Something to know that stops nothing."
+    WARNING = "warning", "A warning; the command continues."
     ERROR = (
         "error",
         "The error that ended the command, or that of one group, topic or partition, with code, remedy and exit code.",
     )
-    LIBRARY_LOG = "library_log", "What a library has logged or warned of; most of it only with `--debug`."
+    LIBRARY_LOG = "library_log", "A log line or warning of a library; most of them only with `--debug`."
 
 
 LOGGED_ONLY = frozenset(
@@ -146,7 +161,7 @@ WARNINGS = frozenset(
 FIELDS = {
     "timestamp": "When, UTC, ISO 8601 with microseconds.",
     "level": "`debug`, `info`, `warning` or `error`.",
-    "event": "What has happened: a word of the table above.",
+    "event": "What has happened: an event of the table above.",
     "message": "The sentence that a person reads without `--log-format json`.",
     "command": "The words typed, such as `failover planned`.",
     "flow": "`source->target`.",
@@ -157,16 +172,16 @@ FIELDS = {
     "topics": "The topics' names on the source, for an event about several topics.",
     "partition": "The partition's number.",
     "upstream_position": "The next offset to fetch from the partition.",
-    "executor": "The worker that told it: `host/ID` with Spark's id of the executor, or else `host:PID`.",
+    "executor": "The worker that reported the event: `host/ID` with Spark's id of the executor, or else `host:PID`.",
     "round": "The number of the round, counted from the start of the process.",
     "reason": "Why, without the rest of the message.",
     "operation": "The id of the failover, failback or drill.",
     "mode": "Of an operation: `planned`, `emergency`, `failback` or `drill`.",
     "step": "The step of an operation, or of the demo.",
     "seconds": "How long it took.",
-    "key": "The configuration key; with `file` and `line`, where it stands.",
+    "key": "The configuration key; `file` and `line` say where the key is set.",
     "code": "Of an error: the word of `errors[].code` in `-o json`.",
-    "remedy": "Of an error: what helps.",
+    "remedy": "Of an error: what the operator can do.",
     "exit_code": "Of an error that ends the command: its exit code.",
     "traceback": "Of an error, with `--debug`.",
     "logger": "Of a library's line: its logger.",
