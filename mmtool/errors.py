@@ -108,13 +108,15 @@ class StdoutError(MmtoolError):
     def __init__(self, why: str) -> None:
         super().__init__(
             f"stdout cannot be written: {why}",
-            remedy="make room where stdout leads, or send it elsewhere, and run the command again",
+            remedy="free space where stdout is redirected to, or redirect stdout elsewhere, and run the command again",
         )
 
     def work_is_done(self) -> None:
         """The same, once what was asked for has been done."""
-        self.message += "; the command itself did its work"
-        self.remedy = "make room where stdout leads, or send it elsewhere; there is no need to run it again"
+        self.message += "; the command itself has completed, only its output is missing"
+        self.remedy = (
+            "do not run the command again; free space where stdout is redirected to, or redirect it elsewhere"
+        )
         self.exit_code = CheckFailedError.exit_code
 
 

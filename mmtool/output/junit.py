@@ -103,5 +103,5 @@ def write_report(path: Path, document: bytes) -> None:
     Raises:
         CheckFailedError: It cannot be written any more; what it is about is over.
     """
-    remedy = "make room there, and run the command again"
-    write_claimed(path, document, "the JUnit report", over="the test itself", remedy=remedy)
+    remedy = f"free space for {path}, and run `mmtool smoke` again"
+    write_claimed(path, document, "the JUnit report", over="the smoke test itself", remedy=remedy)

@@ -46,5 +46,6 @@ def write_claimed(path: Path, content: bytes, what: str, *, over: str, remedy: s
         path.write_bytes(content)
     except OSError as error:
         raise CheckFailedError(
-            f"{what} cannot be written to {path}: {error.strerror or error}; {over} is over", remedy=remedy
+            f"{what} cannot be written to {path}: {error.strerror or error}; {over} is not affected",
+            remedy=remedy,
         ) from error

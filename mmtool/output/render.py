@@ -112,7 +112,9 @@ def _table_text(result: Result, *, is_tty: bool) -> str:
     columns = shutil.get_terminal_size().columns
     shown = fitted(whole, columns)
     if shown.left_out:
-        console.talk(f"not shown at this width, but with -o json or in a pipe: {', '.join(shown.left_out)}")
+        console.talk(
+            f"columns left out at this terminal width: {', '.join(shown.left_out)}; -o json or a pipe shows them"
+        )
     if shown.elided:
         console.talk("long names are shortened; -o json or a pipe shows them in full")
     return draw(shown, columns=columns, color=console.color_wanted(stream_is_tty=True))

@@ -116,7 +116,7 @@ def _table(result: Result, columns: int, room: int, *, color: bool) -> Sequence[
     if len(lines) <= room:
         return lines
     kept = max(room - 1, 0)
-    return [*lines[:kept], f"{len(lines) - kept} more lines: the terminal is too low"]
+    return [*lines[:kept], f"{len(lines) - kept} more lines do not fit on the terminal"]
 
 
 def _height(texts: Sequence[str], columns: int) -> int:

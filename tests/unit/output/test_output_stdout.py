@@ -37,7 +37,7 @@ def test_a_result_that_cannot_be_written_is_one_line_with_its_remedy(where, outp
         [
             "warning: careful",
             f"error: stdout cannot be written: {REASONS[where]}",
-            "remedy: make room where stdout leads, or send it elsewhere, and run the command again",
+            "remedy: free space where stdout is redirected to, or redirect stdout elsewhere, and run the command again",
         ],
     )
 
@@ -47,7 +47,8 @@ def test_work_that_was_done_before_is_not_denied(where):
     code, said = finished(where, applied=True)
     assert (code, said[1]) == (
         7,
-        f"error: stdout cannot be written: {REASONS[where]}; the command itself did its work",
+        f"error: stdout cannot be written: {REASONS[where]};"
+        " the command itself has completed, only its output is missing",
     )
 
 

@@ -40,7 +40,7 @@ def test_a_narrow_terminal_leaves_out_the_unessential_and_says_so(capsys, termin
     terminal(80)
     emit(Result("x", ROWS, COLUMNS), OutputFormat.TABLE)
     out, err = capsys.readouterr()
-    said = "not shown at this width, but with -o json or in a pipe: reason\n"
+    said = "columns left out at this terminal width: reason; -o json or a pipe shows them\n"
     assert ("REASON" in out, err) == (False, said)
 
 

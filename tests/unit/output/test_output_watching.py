@@ -17,7 +17,7 @@ def drawn(rows, lines):
 
 def test_rows_that_do_not_fit_are_counted_and_what_is_left_out_stays_in_sight():
     shown = drawn(rows=30, lines=24)
-    assert shown[-2:] == ["12 more lines: the terminal is too low", SUMMARY]
+    assert shown[-2:] == ["12 more lines do not fit on the terminal", SUMMARY]
     # the headline takes two lines at this width, and so does the summary
     assert len(shown) + 2 == 24
 
