@@ -262,9 +262,10 @@ def unit_of(settings: FlowSettings, name: str | None) -> ChosenUnit | None:
         close = get_close_matches(name, settings.units, n=1)
         known = ", ".join(settings.units) or "none"
         raise UsageError(
-            f"--unit {name}: {settings.name} has no such unit"
-            + (f": did you mean {close[0]}?" if close else ""),
-            remedy=f"mmtool.unit.NAME.topics and mmtool.unit.NAME.groups define a unit; defined units: {known}",
+            f"--unit {name}: the configuration of {settings.name} has no unit {name}"
+            + (f"; did you mean {close[0]}?" if close else ""),
+            remedy=f"name a unit of the properties file ({known}), or define this one with"
+            f" mmtool.unit.{name}.topics and mmtool.unit.{name}.groups",
         )
     return ChosenUnit(name, unit.groups.accepts, unit.topics.accepts, bool(unit.topics.include))
 
@@ -282,7 +283,9 @@ def selection(
     names = tuple(group or ())
     if "" in names or groups == "":
         option = "--groups" if groups == "" else "-g/--group"
-        raise UsageError(f"{option} is empty", remedy="name them: -g NAME, --groups REGEX or --all-groups")
+        raise UsageError(
+            f"{option} is empty", remedy="choose groups: -g NAME, --groups REGEX or --all-groups"
+        )
     return GroupSelection(names, None if groups is None else _matching(groups), all_groups, unit)
 
 
@@ -294,7 +297,8 @@ def _matching(pattern: str) -> Callable[[str], bool]:
         return NameFilter((pattern,)).accepts
     except PatternRefusedError as error:
         raise UsageError(
-            f"--groups {error}", remedy="write a Java regular expression, as in the properties file"
+            f"--groups {error}",
+            remedy="write a Java regular expression, as for the key `groups` in the properties file",
         ) from error
 
 
@@ -307,7 +311,7 @@ def require_selector(chosen: GroupSelection, doing: str) -> None:
     if not chosen.given:
         raise UsageError(
             f"{doing} needs a choice of groups",
-            remedy="name them: -g NAME, --groups REGEX, --unit NAME or --all-groups",
+            remedy="choose groups: -g NAME, --groups REGEX, --unit NAME or --all-groups",
         )
 
 
@@ -323,8 +327,9 @@ def destination(
         return _position(to), topics
     if csv is None or to is not None or topics:
         raise UsageError(
-            "flow seek needs either --to, with or without --topic, or --csv",
-            remedy="see `mmtool flow seek --help`",
+            "flow seek needs either --to, with or without --topic, or --csv alone",
+            remedy="for one position for all partitions: --to POSITION [--topic NAME]; for an offset for each"
+            " partition: --csv FILE",
         )
     offsets = _from_csv(csv)
     return offsets, sorted({place.topic for place in offsets})
@@ -340,7 +345,8 @@ def _position(text: str) -> Start | int:
         return parse_start(word)
     except ValueError as error:
         raise UsageError(
-            f"--to {text}: neither an offset, nor {error}", remedy="see `mmtool flow seek --help`"
+            f"--to {text}: not an offset, {error}",
+            remedy="for example --to latest, --to 1500 or --to 2026-01-31T12:00:00Z",
         ) from None
 
 
@@ -353,5 +359,5 @@ def _from_csv(path: Path) -> Mapping[TopicPartition, UpstreamOffset]:
     except ValueError as error:
         raise UsageError(
             f"--csv {path}: {error}",
-            remedy="write three columns per line, each partition once, without a header line",
+            remedy="write one line topic,partition,offset for each partition, without a header line",
         ) from error

@@ -31,8 +31,8 @@ def consent(question: str, *, yes: bool = False, about: Callable[[], Result] | N
         return
     if sys.stdin is None or not (sys.stdin.isatty() and stderr_is_tty()):  # None: it was closed
         raise RefusedError(
-            f"no terminal to confirm on: {question}?",
-            remedy="pass --yes",
+            f"no terminal to confirm on, nothing was changed: {question}?",
+            remedy="to confirm without a terminal, add --yes",
             code="consent_needed",
         )
     if about is not None:

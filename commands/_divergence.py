@@ -20,15 +20,19 @@ Option = Annotated[
     Kind,
     typer.Option(
         "--diverged",
-        help="Where the diverged records go: a file, a topic of the flow's source (`--diverged topic"
-        " NAME`), or the mirrored topics of the target as new records, which are mirrored back"
-        " (replay).",
+        help="Where the diverged records go. file: a local file; `topic NAME`: a topic on the flow's source;"
+        " replay: the mirrored topics on the target, as new records that the reverse flow mirrors to the"
+        " source.",
         rich_help_panel=options.WHAT,
     ),
 ]
 Name = Annotated[
     str | None,
-    typer.Argument(metavar="NAME", help="With `--diverged topic`: an existing topic.", show_default=False),
+    typer.Argument(
+        metavar="NAME",
+        help="With `--diverged topic`: an existing topic on the flow's source.",
+        show_default=False,
+    ),
 ]
 Folder = Annotated[
     Path | None,
@@ -53,18 +57,18 @@ def chosen(saved: SavedPlan | None, kind: Kind, name: str | None, folder: Path |
     if folder is not None and found.kind is not Kind.FILE:
         raise UsageError(
             f"--diverged-dir is for the file of diverged records, and --diverged {found.words} writes none",
-            remedy="leave one of them out",
+            remedy="leave out --diverged-dir, or use --diverged file",
         )
     return found
 
 
 def _words(kind: Kind, name: str | None) -> str:
     if kind is Kind.TOPIC and not name:
-        raise UsageError("--diverged topic needs the topic's name", remedy="add it: --diverged topic NAME")
+        raise UsageError("--diverged topic needs the topic's name", remedy="write --diverged topic NAME")
     if kind is not Kind.TOPIC and name is not None:
         raise UsageError(
-            f"{name} is no option, and --diverged {kind} takes no name",
-            remedy="only --diverged topic NAME takes a name",
+            f"unexpected argument {name}: --diverged {kind} takes no topic name",
+            remedy=f"leave out {name}, or write --diverged topic {name}",
         )
     return kind if name is None else f"{kind} {name}"
 

@@ -51,7 +51,7 @@ def list_(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Every operation that the journals know, the oldest first."""
+    """List the recorded operations of the flows, the oldest first."""
     from mmtool.failover.report.report import recorded_row
     from mmtool.failover.service.lookup import find_operations
     from mmtool.insight.per_cluster import worst
@@ -81,7 +81,7 @@ def show(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Show one operation: steps, groups, written offsets, and the possible next commands."""
+    """Show one operation: its steps, groups, written offsets, and the commands that can follow."""
     from mmtool.failover.operation.recovery import as_it_stands
     from mmtool.failover.report.report import fence_left, recorded_row, tail_left, ways_on
     from mmtool.failover.service import connections
@@ -92,17 +92,20 @@ def show(
     found, warnings = known.found, tuple[str, ...]()
     for step in found.operation.plan.steps:
         talk(f"{found.operation.state_of(step):8} {step.name}: {step.sentence}")
+    destination = connections.written_at(found, known.flow, timeout)
     try:
-        found = as_it_stands(found, connections.written_at(found, known.flow, timeout).groups)
+        found = as_it_stands(found, destination.groups)
     except UnreachableError as error:
-        warnings = (f"the written offsets are unknown: {error.message}",)
+        warnings = (
+            f"mmtool does not know which offsets are committed on {destination.alias}: {error.message}",
+        )
     row = recorded_row(found)
     if page is not None:
         page.claim()
     entries = connections.journal(known.flow, timeout).entries() if page is not None else ()
     unwritten = operations.write_page(page, found, entries, row, known.flow, warnings)
     finish(operations.result("failover show", row, warnings), output, unwritten)
-    talk(f"{found.mode} {found.operation_id} of {found.names.flow} by {found.by} is {found.state}")
+    talk(f"operation {found.operation_id} ({found.mode}, {found.names.flow}, by {found.by}) is {found.state}")
     if found.problem:
         talk(f"error: {found.problem}")
     for said in (*fence_left(found, known.flow), *tail_left(found)):
@@ -125,7 +128,8 @@ def resume(
 ) -> None:
     """Resume an interrupted operation, from any host.
 
-    Before the point of no return every check runs again; after it the recorded offsets are written.
+    Before the point of no return, mmtool runs every check again. After it, mmtool commits the offsets that the
+    journal has recorded.
     """
     from mmtool.failover.operation.recovery import is_finished
     from mmtool.failover.report.report import recorded_row
@@ -176,7 +180,7 @@ def rollback(
 ) -> None:
     """Undo an operation: restore its groups' previous offsets and its topics' previous marks, and lift its fence.
 
-    Refused if one of the groups has started since.
+    Refused if one of the groups has started after the operation.
     """
     from mmtool.failover.operation.states import Event
     from mmtool.failover.service.lookup import find_operation
@@ -207,7 +211,7 @@ def _agreed(asked: operations.Asked, found: Recorded, plan: RollbackPlan) -> boo
     if not asked.execute or plan.refusal is not None:
         finish(shown(), asked.output, plan.refusal)
         if plan.refusal is None:
-            talk(f"would {plan.question}; nothing was changed; add --execute to do it")
+            talk(f"nothing was changed; add --execute to {plan.question}")
         return False
     consent(plan.question, yes=asked.yes, about=shown)
     return True
@@ -220,5 +224,6 @@ def _left_over(taking: RollbackPlan) -> tuple[str, ...]:
 
     marks = [mark for mark in taking.marks if isinstance(mark, FailedOverRecord)]
     topics = [mark.topic for mark in marks if not mark.failed_over]
-    said = (f"mirrored again: {few(topics)}",) if topics else ()
+    flow = taking.found.names.flow
+    said = (f"once the operation is undone, {flow} mirrors {few(topics)} again",) if topics else ()
     return (*said, *tail_left(taking.found))

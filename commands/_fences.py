@@ -33,8 +33,9 @@ Option = Annotated[
     Fence,
     typer.Option(
         "--fence",
-        help="How producers are kept off the source when they move too: acl denies them WRITE, hook runs"
-        " mmtool.hook.fence, watch only checks that you stopped them. With none they may stay.",
+        help="How producers are kept from writing to the source's topics: acl denies WRITE to the principals"
+        " that may write, hook runs mmtool.hook.fence, watch only checks that you have stopped the producers."
+        " With none, producers may keep writing.",
     ),
 ]
 Watch = Annotated[
@@ -43,7 +44,7 @@ Watch = Annotated[
         "--fence-watch",
         metavar="DURATION",
         parser=options.duration,
-        help="How long the source's log ends must not move behind a fence (default 2s).",
+        help="How long the log ends on the source must not move once the fence is set (default 2s).",
         show_default=False,
     ),
 ]
@@ -70,6 +71,6 @@ def asked(flow: FlowSettings, said: Mapping[str, str], timeout: timedelta | None
     if kind is FenceKind.HOOK and "fence" not in flow.hooks:
         raise UsageError(
             "mmtool.hook.fence is not set: --fence hook has nothing to run",
-            remedy="set it to an executable, or use --fence acl or watch",
+            remedy="set mmtool.hook.fence to an executable, or use --fence acl or --fence watch",
         )
     return fence_asked(flow, kind, watch.total_seconds(), timeout or options.DEFAULT_TIMEOUT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from shlex import join
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -76,7 +77,6 @@ class Asked:
         A plan that is only shown ends with the error of its ``gate``, if nothing else is wrong.
         """
         from mmtool.failover.report.report import rehearsed_row
-        from mmtool.plan.words import few
 
         def shown() -> Result:
             return result(self.command, rehearsed_row(rehearsal), rehearsal.warnings)
@@ -87,11 +87,29 @@ class Asked:
             error = rehearsal.refusal or gate(rehearsed_row(rehearsal))
             finish(replace(shown(), errors=rehearsal.further_refusals), self.output, error)
             if rehearsal.moves:
-                talk("nothing was changed; add --execute to do it")
+                talk("nothing was changed; add --execute to execute this plan")
             return False
-        names = [plan.group for plan in rehearsal.plan.groups]
-        consent(f"move {few(names)} to {rehearsal.names.target}", yes=self.yes, about=shown)
+        consent(_question(rehearsal), yes=self.yes, about=shown)
         return True
+
+
+def _question(rehearsal: Rehearsal) -> str:
+    """What is about to change, and on which cluster."""
+    from mmtool.plan.failover.drill import shadowed
+    from mmtool.plan.failover.steps import Mode
+    from mmtool.plan.words import few
+
+    names, groups = rehearsal.names, [plan.group for plan in rehearsal.plan.groups]
+    match rehearsal.plan.mode:
+        case Mode.DRILL:
+            copied = few([shadowed(group) for group in groups])
+            return (
+                f"commit offsets for copies of {copied} on {names.target}, and delete the copies afterwards"
+            )
+        case Mode.FAILBACK:
+            return f"move {few(groups)} back to {names.source}"
+        case _:
+            return f"move {few(groups)} to {names.target}"
 
 
 def refuse_loss(asked: Asked, rehearsal: Rehearsal) -> None:
@@ -102,9 +120,11 @@ def refuse_loss(asked: Asked, rehearsal: Rehearsal) -> None:
     """
     from mmtool.failover.report.report import rehearsed_row
 
+    source = rehearsal.names.source
     error = RefusedError(
-        "records may be lost, see the warnings; nothing was changed",
-        remedy="add --accept-data-loss, or wait until the source is back and the mirror has caught up",
+        f"records or Kafka Streams state on {source} may be lost, see the warnings; nothing was changed",
+        remedy=f"if {source} is lost, add --accept-data-loss; if {source} answers again, use"
+        " `mmtool failover planned`, which loses nothing",
         code="data_loss",
     )
     finish(result(asked.command, rehearsed_row(rehearsal), rehearsal.warnings), asked.output, error)
@@ -167,7 +187,9 @@ def write_page(
     return page.write(operation_evidence(found, of_this[: found.entries], row, environment([flow]), warnings))
 
 
-def write_drill_page(page: Page | None, ended: Ended, row: Row, timeout: timedelta) -> MmtoolError | None:
+def write_drill_page(
+    page: Page | None, ended: Ended, row: Row, timeout: timedelta, given: Sequence[str]
+) -> MmtoolError | None:
     """Write a drill's evidence page from its journal, where one is asked for; returns why that failed."""
     from mmtool.failover.operation.recovery import find
     from mmtool.failover.service import connections
@@ -181,9 +203,9 @@ def write_drill_page(page: Page | None, ended: Ended, row: Row, timeout: timedel
         entries, found = kept.entries(), find(kept, operation_id)
     except MmtoolError as error:
         return CheckFailedError(
-            f"the page cannot be written, because the journal cannot be read: {error.message}; the drill"
-            " itself is complete",
-            remedy=f"mmtool failover show {operation_id} --html FILE",
+            f"the evidence page was not written, because the journal cannot be read: {error.message}; the drill"
+            " itself has ended",
+            remedy=f"mmtool failover show {join([operation_id, *given, '--html', str(page.path)])}",
         )
     assert found is not None
     return write_page(page, found, entries, row, rehearsal.settings, rehearsal.warnings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -81,13 +82,13 @@ def opened(ctx: typer.Context, path: Path | None, mode: str) -> SavedPlan | None
     ]
     if beside:
         raise UsageError(
-            f"--plan already sets the options: {', '.join(beside)} cannot be added",
-            remedy="leave them out, or rehearse again with --out",
+            f"--plan {path}: the plan already sets groups and options, so {', '.join(beside)} cannot be added",
+            remedy=f"leave out {', '.join(beside)}, or write a new plan with --out FILE",
         )
     saved = load(path)
     if saved.plan.mode != mode:
         raise UsageError(
-            f"--plan {path}: it is a plan for `mmtool failover {saved.plan.mode}`",
+            f"--plan {path}: this is a plan for `mmtool failover {saved.plan.mode}`",
             remedy=f"mmtool failover {saved.plan.mode} --plan {path}",
         )
     return saved
@@ -111,7 +112,7 @@ def aliases_of(
     names = saved.names
     if source not in (None, names.source) or target not in (None, names.target):
         raise UsageError(
-            f"the plan is for {names.flow}, and -s and -t name another flow", remedy="leave them out"
+            f"the plan is for {names.flow}, and -s and -t name another flow", remedy="leave out -s and -t"
         )
     return names.source, names.target
 
@@ -168,7 +169,9 @@ def was_executed(
     if found is None or not is_spent(saved, found):
         return False
     finish(operations.result(command, recorded_row(found), ()), output, None)
-    talk(f"operation {found.operation_id} is completed: the plan was executed and nothing is left to do")
+    talk(
+        f"nothing was changed: operation {found.operation_id} has already executed this plan, and is completed"
+    )
     return True
 
 
@@ -205,7 +208,9 @@ def settle(
     now = saved_of(rehearsal, said)
     if out is not None:
         save(out, now)
-        talk(f"the plan is in {out}: execute it with --plan {out} --execute")
+        file = [] if config is None else ["-c", str(config)]
+        words = ["mmtool", "failover", now.plan.mode, *file, "--plan", str(out), "--execute"]
+        talk(f"the plan was written to {out}; execute it with: {join(words)}")
     if page is not None:
         save_runbook(page, now, rehearsal.settings, str(config), kept=out or kept)
-        talk(f"the runbook is in {page}")
+        talk(f"the runbook was written to {page}")

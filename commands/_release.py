@@ -26,7 +26,7 @@ def release(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Let topics that have failed over be mirrored again; without --topic, all of the flow's."""
+    """Mirror failed-over topics again; without --topic, all failed-over topics of the flow."""
     from mmtool.failover.service.release import release_topics
 
     def agreed(found: Release) -> bool:
@@ -35,7 +35,11 @@ def release(
 
         if not execute or not found.marks:
             finish(shown(), output, None)
-            talk("nothing was changed; add --execute to do it" if found.marks else "no topic has failed over")
+            talk(
+                f"nothing was changed; add --execute to {found.question}"
+                if found.marks
+                else f"no topic of {found.identity.name} has failed over: there is nothing to release"
+            )
             return False
         consent(found.question, yes=yes, about=shown)
         return True
@@ -44,4 +48,4 @@ def release(
     if done is None:
         return
     finish(Result("failover release", done.rows(released=True), RELEASED, applied=True), output, None)
-    talk("a running `mmtool replicate` mirrors them again within seconds")
+    talk("a running `mmtool replicate` mirrors the released topics again within seconds")

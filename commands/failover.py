@@ -48,8 +48,8 @@ UnknownOption = Annotated[
     Unknown,
     typer.Option(
         "--unknown",
-        help="Where the group's offset is unknown and it has no commit on the target: leave commits nothing"
-        " (auto.offset.reset applies), earliest or latest commits that end of the log.",
+        help="What to commit where a group's offset is unknown and the group has no commit on the target: leave"
+        " commits nothing (auto.offset.reset applies), earliest or latest commits that end of the log.",
     ),
 ]
 AcceptDataLoss = Annotated[
@@ -118,7 +118,7 @@ def planned(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
-    """Move groups whose consumers are stopped: drain the mirror, translate, write, read back."""
+    """Move groups whose consumers are stopped: drain the mirror, translate offsets, commit them, read them back."""
     from mmtool.failover.service import connections
 
     saved = plans.opened(ctx, plan, "planned")
@@ -166,7 +166,7 @@ def emergency(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Move groups whose source is lost, by the checkpoints on the target; the source is not contacted."""
+    """Move groups whose source is lost, with the checkpoints on the target; the source is not contacted."""
     from mmtool.failover.service import connections
 
     saved = plans.opened(ctx, plan, "emergency")
@@ -219,7 +219,7 @@ def failback(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
-    """Move groups back to their source: save its diverged records, then continue after them.
+    """Move groups back to the source: save its diverged records, then commit offsets after them.
 
     -s and -t name the original flow: -s is the cluster that the groups move back to.
     """
@@ -265,7 +265,7 @@ def drill(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
-    """Fail over shadow copies of the groups, measure it and clean up; production is not touched."""
+    """Fail over copies of the groups, measure the failover and delete the copies; the groups are not touched."""
     from mmtool.failover.modes import drill as service
     from mmtool.failover.service.drill_run import run_drill
     from mmtool.failover.service.group_move import GroupMove
@@ -292,7 +292,7 @@ def drill(
     ended, row = drilled
     if report is not None:
         service.write_report(report, row)
-    unwritten = operations.write_drill_page(page, ended, row, patience)
+    unwritten = operations.write_drill_page(page, ended, row, patience, asked.given)
     missed = gate(row)
     if unwritten is not None and (missed or ended.operation.error) is not None:
         warn(unwritten.message)

@@ -76,7 +76,9 @@ def test_every_command_has_the_common_switches(path, command):
 
 
 def test_without_a_terminal_consent_needs_yes():
-    with pytest.raises(RefusedError, match="no terminal to confirm on: Move 3 groups\\?") as caught:
+    with pytest.raises(
+        RefusedError, match="no terminal to confirm on, nothing was changed: Move 3 groups\\?"
+    ) as caught:
         consent("Move 3 groups")
     assert (caught.value.exit_code, caught.value.code) == (3, "consent_needed")
 

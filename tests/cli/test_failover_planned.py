@@ -107,7 +107,7 @@ def test_the_steps_that_are_rehearsed_are_the_steps_that_are_done(planned):
     assert {step["state"] for step in done} == {"done"}
 
 
-NOTHING = "nothing was changed; add --execute to do it\n"
+NOTHING = "nothing was changed; add --execute to execute this plan\n"
 
 
 def test_a_rehearsal_says_that_it_is_one(planned):
@@ -160,7 +160,10 @@ def test_it_says_so_as_well_when_the_rows_have_nowhere_to_go(planned, monkeypatc
     monkeypatch.setattr("sys.stdout", None)
     ended = planned("-g", "app", "--execute", "--yes")
     assert (ended.code, "start the consumers of app" in ended.stderr) == (7, True)
-    assert "error: stdout cannot be written: it is closed; the command itself did its work\n" in ended.stderr
+    assert (
+        "error: stdout cannot be written: it is closed; the command itself has completed, only its output is missing\n"
+        in ended.stderr
+    )
 
 
 def test_a_selector_is_required(planned):

@@ -92,7 +92,7 @@ def test_a_plan_is_executed_once(failover, saved, path, scene):
     words = dict(scene.journal.stored)
     again = failover(mode, "--plan", path, *EXECUTE)
     assert (again.code, row_of(again)["state"], scene.journal.stored) == (0, "completed", words)
-    assert "nothing is left to do" in again.stderr
+    assert "has already executed this plan" in again.stderr
 
 
 def test_a_plan_whose_execution_has_not_ended_is_to_be_resumed(failover, saved, path, scene):

@@ -116,11 +116,11 @@ def test_where_two_sources_of_a_query_read_a_partition_the_one_behind_counts(gro
     ("arguments", "said"),
     [
         (["--in", "spark-checkpoint", "none", "--format", "spark"], "none has no finished batch"),
-        (["--in", "spark-checkpoint", "none"], "a Spark checkpoint is not a consumer group"),
-        (["--in", "flink", "none", "--format", "spark"], "--in flink: not known"),
+        (["--in", "spark-checkpoint", "none"], "--in spark-checkpoint needs --format spark"),
+        (["--in", "flink", "none", "--format", "spark"], "--in flink: only spark-checkpoint is known"),
         (
             ["--in", "spark-checkpoint", "none", "--format", "spark", "-g", "app"],
-            "--in replaces the choice of groups",
+            "--in and a choice of groups cannot be combined",
         ),
     ],
 )

@@ -135,7 +135,7 @@ def test_what_is_back_already_is_no_work(undo, scene):
     assert put_back().code == 0
     ended = put_back()
     assert (ended.code, ended.stdout) == (0, "")
-    assert "nothing to restore" in ended.stderr
+    assert "nothing was changed: there is nothing to restore" in ended.stderr
 
 
 def test_of_another_cluster_nothing_is_put_back(undo, scene):

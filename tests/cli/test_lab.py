@@ -29,16 +29,17 @@ def test_up_does_not_pass_a_dead_broker_over(mmtool, half_dead, more, states):
     ended = mmtool("lab", "up", *half_dead, *more)
     here = f" --state-dir {half_dead[1]}"
     assert (ended.code, [line.split()[2] for line in ended.stdout.splitlines()[1:]]) == (3, states)
-    assert "the clusters run already" not in ended.stderr
+    assert "the clusters were already running" not in ended.stderr
     assert ended.stderr.endswith(
-        "error: stopped: broker 0 of cluster b\n"
-        f"remedy: start all again with their data: mmtool lab down --keep-data{here}, then mmtool lab up{here}\n"
+        "error: broker 0 of cluster b has stopped; the lab does not restart a broker by itself\n"
+        "remedy: start all brokers again with their data:"
+        f" mmtool lab down --keep-data{here}, then mmtool lab up{here}\n"
     )
 
 
 def test_status_looks_and_warns_of_a_dead_broker(mmtool, half_dead):
     ended = mmtool("lab", "status", *half_dead)
-    assert (ended.code, "warning: stopped: broker 0 of cluster b; start all again" in ended.stderr) == (
+    assert (ended.code, "restart a broker by itself; start all brokers again" in ended.stderr) == (
         0,
         True,
     )
@@ -73,7 +74,7 @@ def test_a_cache_that_cannot_be_written_is_a_usage_error(mmtool, tmp_path, monke
     assert (ended.code, ended.stderr.splitlines()[-2:]) == (
         2,
         [
-            f"error: the cache {tmp_path}/file/mmtool/kafka cannot be written: Not a directory",
+            f"error: the cache folder {tmp_path}/file/mmtool/kafka cannot be written: Not a directory",
             "remedy: set XDG_CACHE_HOME to a folder that can be written",
         ],
     )
@@ -81,7 +82,7 @@ def test_a_cache_that_cannot_be_written_is_a_usage_error(mmtool, tmp_path, monke
 
 def test_without_java_a_lab_is_a_usage_error_as_replication_is(mmtool, tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(Exception, match="holds no bin/java"):
+    with pytest.raises(Exception, match="has no executable bin/java"):
         java_binary()
     ended = mmtool("lab", "up", "--state-dir", tmp_path / "lab")
-    assert (ended.code, f"JAVA_HOME={tmp_path} holds no bin/java" in ended.stderr) == (2, True)
+    assert (ended.code, f"JAVA_HOME={tmp_path} has no executable bin/java" in ended.stderr) == (2, True)

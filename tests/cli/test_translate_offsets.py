@@ -161,11 +161,11 @@ def test_execute_where_nobody_can_be_asked_needs_yes(translate, scene):
     assert "commit 2 offsets of group app on west?" in ended.stderr
 
 
-NOTHING = "nothing was changed; add --execute to write these offsets\n"
+NOTHING = "nothing was changed; add --execute to commit "
 
 
 def test_a_rehearsal_says_that_it_is_one_and_what_it_comes_to(translate):
-    assert translate("-g", "app").stderr == f"2 exact\n{NOTHING}"
+    assert translate("-g", "app").stderr == f"2 exact\n{NOTHING}2 offsets of group app on west\n"
     assert translate("-g", "app", "-q").stderr == ""
 
 

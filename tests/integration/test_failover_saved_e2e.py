@@ -120,4 +120,4 @@ def test_executed_it_is_the_plan_that_was_kept_and_its_hook_is_told(kept, bench)
 
 def test_a_second_time_it_says_that_it_was_executed(kept):
     again = kept.planned("--plan", kept.plan, "--execute", "--yes")
-    assert (again.code, "nothing is left to do" in again.stderr) == (0, True)
+    assert (again.code, "has already executed this plan" in again.stderr) == (0, True)
