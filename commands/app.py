@@ -27,7 +27,7 @@ COMMANDS = (
     Entry("replicate", MOVE, "Run the flows of the configuration until stopped"),
     Entry("translate-offsets", MOVE, "Translate committed offsets to the target; write them with --execute"),
     Entry("groups", MOVE, "Audit, sync, export and import consumer groups", group=True),
-    Entry("failover", MOVE, "Plan, rehearse and execute the move of consumer groups", group=True),
+    Entry("failover", MOVE, "Plan, rehearse and execute failovers of consumer groups", group=True),
     Entry("flow", MOVE, "Seek, forget, rebuild, pause and resume a flow", group=True),
     Entry("status", LOOK, "Show flows, partitions, lag and state"),
     Entry("verify", LOOK, "Compare source and target record by record"),
@@ -36,16 +36,16 @@ COMMANDS = (
     Entry("config", LOOK, "Check and show the configuration", group=True),
     Entry("acls", LOOK, "Print the ACLs that mmtool needs"),
     Entry("metrics", LOOK, "Serve Prometheus metrics"),
-    Entry("demo", TRY, "Run a tour: two clusters, replication, a failover, and the proof"),
+    Entry("demo", TRY, "Run a tour: two clusters, replication, a failover, and a check for lost records"),
     Entry("lab", TRY, "Start, list and stop embedded Kafka clusters", group=True),
     Entry("smoke", TRY, "Test a flow end to end with a canary record, for CI"),
 )
 """One line per command; a line whose module is not there is not shown."""
 
 EXAMPLES = """\
-  mmtool demo                                       two clusters, the whole tour
-  mmtool replicate -c mm2.properties                run what MirrorMaker 2 would
-  mmtool failover planned -c mm2.properties -g app  rehearse; --execute does it
+  mmtool demo                                       tour on two local clusters
+  mmtool replicate -c mm2.properties                run the flows of the file
+  mmtool failover planned -c mm2.properties -g app  plan to move group app
 """
 
 

@@ -33,9 +33,9 @@ def check(
     target: OnlyTarget = None,
     output: Output = OutputFormat.TABLE,
 ) -> int:
-    """Report what is wrong in the file, or has no effect.
+    """Report errors in the properties file, and settings without effect.
 
-    Exit code 0: it can be used, perhaps with warnings. 2: it cannot.
+    Exit code 0: the file can be used, perhaps with warnings. 2: at least one error.
     """
     import os
     from dataclasses import replace
@@ -58,7 +58,8 @@ def check(
         if pairs and not loaded.settings.flows and source is target is None:
             emit(_found(loaded.findings, output), output)
             talk(
-                f"{path} can be used, but enables no flow, only heartbeats of {pairs}: name a flow with -s and -t"
+                f"{path} can be used, but enables no flow, only heartbeats of {pairs};"
+                " to check a flow, add -s ALIAS -t ALIAS"
             )
             return 0
         emit(_found(loaded.findings, output, error), output)
@@ -67,7 +68,7 @@ def check(
     emit(_found(judged, output), output)
     if judged != loaded.findings:
         return UsageError.exit_code
-    talk(f"{path} can be used: {', '.join(flow.name for flow in flows)}")
+    talk(f"{path} can be used; enabled flows: {', '.join(flow.name for flow in flows)}")
     return 0
 
 

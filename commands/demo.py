@@ -40,12 +40,14 @@ COLUMNS = (
 
 
 def demo(*, keep: Keep = False, state_dir: StateDir = None, output: Output = OutputFormat.TABLE) -> None:
-    """Two clusters, real data, replication, a planned failover, and the proof that nothing is lost."""
+    """Run a tour: two clusters, real data, replication, a planned failover, and a check that nothing is lost."""
     from mmtool.lab import demo_stage
     from mmtool.lab.state import StateDirectory, default_directory
 
     if state_dir and not keep:
-        raise UsageError("--state-dir needs a demo that keeps running", remedy="add --keep")
+        raise UsageError(
+            "--state-dir is only for a demo with --keep", remedy="add --keep, or leave out --state-dir"
+        )
     if not keep:
         with demo_stage.folder() as folder:
             _play(demo_stage.temporary(folder), folder, output)
@@ -68,8 +70,8 @@ def _play(stage: AbstractContextManager[Stage], logs: Path, output: OutputFormat
 def _tell_next_steps(directory: StateDirectory) -> None:
     talk("the clusters keep running; try next:")
     talk(f"  export MMTOOL_CONFIG={directory.properties}")
-    talk("  mmtool translate-offsets -g shipping --reverse    its offset back on east")
-    talk("  mmtool translate-offsets -g shipping              refused: its commit on west is already further")
+    talk("  mmtool translate-offsets -g shipping --reverse    translate its offset on west back to east")
+    talk("  mmtool translate-offsets -g shipping              refused: its commit on west is ahead")
     talk("  mmtool replicate                                  mirror new records of east, until Ctrl-C")
     talk("  mmtool config show                                every setting, and where it comes from")
     talk(f"  mmtool lab status --state-dir {directory.path}")

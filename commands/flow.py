@@ -44,7 +44,9 @@ Csv = Annotated[
 ]
 Why = Annotated[
     str,
-    typer.Option("--reason", metavar="TEXT", help="The reason, shown in status.", show_default=False),
+    typer.Option(
+        "--reason", metavar="TEXT", help="Reason for the pause, shown by `mmtool status`.", show_default=False
+    ),
 ]
 
 _WHERE = (
@@ -89,7 +91,7 @@ def seek(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Move the position of mirrors: forward to skip records, or back to mirror them again.
+    """Set the source offset where mirroring continues: forward to skip records, back to mirror records again.
 
     Stop `mmtool replicate` first.
     """
@@ -114,10 +116,10 @@ def forget(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Delete the stored state of topics; the next start mirrors them again.
+    """Delete the stored state of topics; the next start of `mmtool replicate` mirrors them again.
 
-    mmtool appends the records to the copies on the target. Until then their commits cannot be translated. Stop
-    `mmtool replicate` first.
+    Mirroring restarts at mmtool.start and appends to the existing mirrors on the target. Until a record is mirrored
+    again, commits at its offset cannot be translated. Stop `mmtool replicate` first.
     """
     from mmtool.replication.flow_state.flow_moves import execute as run
     from mmtool.replication.flow_state.flow_moves import rehearse_forget
@@ -139,7 +141,7 @@ def rebuild(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Rebuild lost or unreadable offset runs from both logs.
+    """Rebuild missing or unreadable offset runs by comparing the logs on source and target.
 
     Stop `mmtool replicate` first.
     """
@@ -161,13 +163,15 @@ def pause(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Pause topics, or the whole flow, until `flow resume`; restarts and other hosts respect it."""
+    """Pause topics, or the whole flow, until `flow resume`; the pause also holds after a restart and on other hosts."""
     from mmtool.replication.flow_state import pause as pausing
 
     held = pausing.pause(_seen(config, source, target, timeout, topic), reason)
     finish(_result("flow pause", held.rows, HELD, applied=bool(held.words)), output, None)
     talk(
-        "a running `mmtool replicate` stops mirroring them within seconds" if held.words else "paused already"
+        "a running `mmtool replicate` stops mirroring the paused topics within seconds"
+        if held.words
+        else "nothing was changed: already paused"
     )
 
 
@@ -186,7 +190,11 @@ def resume(
 
     held = pausing.resume(_seen(config, source, target, timeout, topic))
     finish(_result("flow resume", held.rows, HELD, applied=bool(held.words)), output, None)
-    talk("a running `mmtool replicate` continues within seconds" if held.words else "nothing was paused")
+    talk(
+        "a running `mmtool replicate` mirrors the resumed topics again within seconds"
+        if held.words
+        else "nothing was changed: no topic was paused"
+    )
 
 
 def _seen(
@@ -222,15 +230,19 @@ def _do(
     def shown() -> Result:
         return _result(command, found.rows, columns)
 
+    rows = [row for row in found.rows if row.action != "keep"]
+    question = f"change the stored state of {found.flow.identity.name} for {counted(len(rows), 'partition')}"
     for sentence in found.sentences:
         talk(sentence)
     if not execute or found.refusal is not None or not found.is_needed:
         finish(shown(), output, found.refusal)
-        talk("nothing was changed; add --execute to do it" if found.is_needed else "there is nothing to do")
+        talk(
+            f"nothing was changed; add --execute to {question}"
+            if found.is_needed
+            else "nothing was changed: there is nothing to do"
+        )
         return
-    rows = [row for row in found.rows if row.action != "keep"]
-    question = f"{command}: change the stored state of {found.flow.identity.name} for {counted(len(rows), 'partition')}"
-    consent(question, yes=yes, about=shown)
+    consent(f"{command}: {question}", yes=yes, about=shown)
     finish(_result(command, run(), columns, applied=True), output, None)
     talk("done; start `mmtool replicate` again")
 

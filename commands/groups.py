@@ -54,14 +54,20 @@ From = Annotated[
         rich_help_panel=options.WHAT,
     ),
 ]
-File = Annotated[Path, typer.Argument(metavar="FILE", help="Kafka's reset file; see groups export.")]
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE", help="Kafka's reset file, as `mmtool groups export` writes it, or an undo file."
+    ),
+]
 OneGroup = Annotated[
     str | None,
     typer.Option(
         "-g",
         "--group",
         metavar="NAME",
-        help="Group of a file with three columns; of a file with four columns, import only this group.",
+        help="For a file without a group column: the group of its offsets. For a file with one: import only this"
+        " group.",
         rich_help_panel=options.WHAT,
     ),
 ]
@@ -186,8 +192,8 @@ def sync(
 ) -> None:
     """Keep groups ready on the target: commit their translated offsets there at an interval, until stopped.
 
-    Never moves a group back, never touches one with members, and shows how long ago the source commits behind
-    them were read (FRESHNESS). Works for flows that MirrorMaker 2 runs as well.
+    Never moves a group back and never commits for a group that has members on the target. FRESHNESS is how long ago
+    mmtool read the source commits of a group. Works for flows that MirrorMaker 2 runs as well.
     """
     from mmtool.failover.commits.group_sync import GroupSync
     from mmtool.insight.flow_now import connect
@@ -286,13 +292,17 @@ def _checkpoint_of(kind: str, directory: Path, chosen: GroupSelection, format_: 
         UsageError: It does not go together with the other options.
     """
     if kind != "spark-checkpoint":
-        raise UsageError(f"--in {kind}: not known", remedy="write --in spark-checkpoint DIR")
+        raise UsageError(
+            f"--in {kind}: only spark-checkpoint is known", remedy="write --in spark-checkpoint DIR"
+        )
     if chosen.given:
         raise UsageError(
-            "--in replaces the choice of groups", remedy="leave -g, --groups and --all-groups out"
+            "--in and a choice of groups cannot be combined",
+            remedy="to export a Spark checkpoint, leave out -g, --groups and --all-groups; to export groups, leave"
+            " out --in",
         )
     if format_ is not ExportFormat.SPARK:
-        raise UsageError("a Spark checkpoint is not a consumer group", remedy="add --format spark")
+        raise UsageError("--in spark-checkpoint needs --format spark", remedy="add --format spark")
     return directory
 
 
@@ -328,7 +338,7 @@ def import_(
     from mmtool.insight.flow_now import connect
 
     if group == "":
-        raise UsageError("-g/--group is empty", remedy="name the group of these offsets: -g NAME")
+        raise UsageError("-g/--group is empty", remedy="name the group of the offsets in FILE: -g NAME")
     content, flow = content_of(file), one_flow(config, source, target)
     if is_undo(content):
         _undo(read_undo(str(file), content, group), connect(flow, timeout), output, execute=execute, yes=yes)
@@ -346,7 +356,7 @@ def import_(
     else:
         finish(_imported(import_rows(found.plans), found.warnings), output, found.refusal)
         if found.writable:
-            talk("nothing was changed; add --execute to write these offsets")
+            talk(f"nothing was changed; add --execute to {_question(found)}")
 
 
 def _undo(kept: Undo, clusters: FlowClusters, output: OutputFormat, *, execute: bool, yes: bool) -> None:
@@ -366,7 +376,7 @@ def _undo(kept: Undo, clusters: FlowClusters, output: OutputFormat, *, execute: 
         talk(
             f"nothing was changed; add --execute to {found.question}"
             if found.writable
-            else "nothing to restore"
+            else "nothing was changed: there is nothing to restore"
         )
 
 

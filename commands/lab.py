@@ -80,14 +80,18 @@ def up(
     names = tuple(name.strip() for name in clusters.split(",")) if clusters is not None else None
     request = session.LabRequest.of(directory.read(), names, brokers, kafka_version)
     if not is_cached(request.kafka_version):
-        talk(f"downloading Kafka {request.kafka_version}, once: about 45 MB, half a minute")
+        talk(
+            f"downloading Kafka {request.kafka_version} (about 45 MB); the next start uses the downloaded copy"
+        )
     talk(f"starting clusters {', '.join(request.clusters)}")
     state, ran_before = session.up(directory, request)
     rows = _rows(state)
     refusal = _refusal(rows, state_dir)
     if refusal is None:
         talk(
-            "the clusters run already" if ran_before else "the clusters run; stop them with `mmtool lab down`"
+            "the clusters were already running"
+            if ran_before
+            else f"the clusters are running; stop them with `mmtool lab down{_here(state_dir)}`"
         )
     elif print_config:
         raise refusal
@@ -105,7 +109,12 @@ def down(*, state_dir: StateDir = None, keep_data: KeepData = False) -> None:
 
     directory = _directory(state_dir)
     ran = session.down(directory, keep_data=keep_data)
-    talk("stopped" if ran else f"no lab runs in {directory.path}")
+    kept = "kept" if keep_data else "deleted"
+    talk(
+        f"the clusters in {directory.path} have stopped; their topics and groups were {kept}"
+        if ran
+        else f"no lab runs in {directory.path}"
+    )
 
 
 @app.command()
@@ -114,7 +123,7 @@ def status(*, state_dir: StateDir = None, output: Output = OutputFormat.TABLE) -
     directory = _directory(state_dir)
     state = directory.read() if directory.is_running() else None
     if state is None:
-        talk(f"no lab runs in {directory.path}; start one with `mmtool lab up`")
+        talk(f"no lab runs in {directory.path}; start one with `mmtool lab up{_here(state_dir)}`")
     rows = _rows(state) if state else []
     if (refusal := _refusal(rows, state_dir)) is not None:
         warn(f"{refusal.message}; {refusal.remedy}")
@@ -155,8 +164,9 @@ def _refusal(rows: list[dict[str, object]], state_dir: Path | None) -> RefusedEr
         return None
     here = _here(state_dir)
     return RefusedError(
-        f"stopped: broker {', broker '.join(stopped)}",
-        remedy=f"start all again with their data: mmtool lab down --keep-data{here}, then mmtool lab up{here}",
+        f"broker {', broker '.join(stopped)} {'has' if len(stopped) == 1 else 'have'} stopped; the lab does not"
+        " restart a broker by itself",
+        remedy=f"start all brokers again with their data: mmtool lab down --keep-data{here}, then mmtool lab up{here}",
         code="broker_stopped",
     )
 

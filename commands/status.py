@@ -120,16 +120,19 @@ def status(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Show flows from any host: the owner, and each partition's position and lag; or each group's."""
+    """Show flows from any host: the owner, and each partition's position and lag; or, with --groups, each group's."""
     from mmtool.commands._connections import selection, watched_flows
 
     by_group = groups or group is not None
     if watching and max_lag_seconds is not None:
-        raise UsageError("--max-lag-seconds checks once, --watch never ends", remedy="leave one of them out")
+        raise UsageError(
+            "--max-lag-seconds checks once, --watch never ends",
+            remedy="leave out --watch, or --max-lag-seconds",
+        )
     if by_group and max_lag_seconds is not None:
         raise UsageError(
-            "--max-lag-seconds checks partitions, --groups shows groups",
-            remedy="leave one of them out",
+            "--max-lag-seconds checks partitions, --groups and -g show groups",
+            remedy="leave out --max-lag-seconds, or --groups and -g",
         )
     chosen = selection(group, None, all_groups=False)
     flows = watched_flows(config, source, target, topic, timeout)

@@ -48,7 +48,8 @@ AllowSkip = Annotated[
     bool,
     typer.Option(
         "--allow-skip",
-        help="Where records are deleted: continue at the first remaining record, and count the skipped ones.",
+        help="Where records at a group's offset are deleted or were never mirrored: continue at the next record on the"
+        " target, and count the skipped records.",
         rich_help_panel=options.CONSENT,
     ),
 ]
@@ -104,7 +105,7 @@ def translate_offsets(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Say where committed offsets are on the target, exactly; write them there with --execute."""
+    """Translate committed offsets to the target; commit them on the target with --execute."""
     from mmtool.failover.commits.move import moved, question, refusal, rehearsed, write_csv
     from mmtool.insight.flow_now import connect
     from mmtool.insight.translation import look_along, translate_groups
@@ -116,12 +117,21 @@ def translate_offsets(
     if execute:
         require_selector(chosen, "--execute")
     if csv is not None and str(csv) == "-":
-        raise UsageError("--csv - is no file", remedy="mmtool groups export writes it to stdout")
+        raise UsageError(
+            "--csv needs a file, and - is stdout", remedy="to write to stdout, use mmtool groups export"
+        )
     if refine and reverse:
-        raise UsageError("--refine translates source commits", remedy="leave out --refine, or --reverse")
+        raise UsageError(
+            "--refine only translates from source to target, --reverse from target to source",
+            remedy="leave out --refine or --reverse",
+        )
     rules = Rules(Direction.REVERSE if reverse else Direction.FORWARD, allow_rewind, allow_skip)
     if refine and len(flows) > 1:
-        raise UsageError("--refine is for one flow", remedy="translate flow by flow, with -s and -t")
+        names = ", ".join(one.name for one in flows)
+        raise UsageError(
+            f"--refine is for one flow, and -s and -t name several: {names}",
+            remedy="translate flow by flow, with -s and -t",
+        )
     ways = [connect(one, timeout, beside_mm2=True) for one in flows]
 
     def translated() -> Translation:
@@ -143,7 +153,7 @@ def translate_offsets(
     else:
         finish(_result(rehearsed(found), found), output, refusal(found))
         if found.writable:
-            talk("nothing was changed; add --execute to write these offsets")
+            talk(f"nothing was changed; add --execute to {question(found)}")
 
 
 def _synced(flows: Sequence[FlowSettings], config: Path | None, *, reverse: bool) -> bool:

@@ -40,7 +40,8 @@ SinceOption = Annotated[
     typer.Option(
         "--since",
         metavar="last|TIME",
-        help="Start where the last run found both sides the same, or at a time: 2026-01-31T12:00:00Z.",
+        help="Compare only later records: last compares after the range that earlier runs found identical; or a time,"
+        " for example 2026-01-31T12:00:00Z.",
         show_default=False,
     ),
 ]

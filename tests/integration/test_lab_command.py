@@ -83,7 +83,7 @@ def test_up_finds_the_running_lab_and_refuses_another_one(running):
     again = running.lab("up", "--print-config")
     other = running.lab("up", "--clusters", "x,y")
     assert again.stdout == (running.folder / "mmtool.properties").read_text()
-    assert (again.returncode, "the clusters run already" in again.stderr) == (0, True)
+    assert (again.returncode, "the clusters were already running" in again.stderr) == (0, True)
     assert (other.returncode, "clusters a,b" in other.stderr, "mmtool lab down" in other.stderr) == (
         3,
         True,
