@@ -21,10 +21,10 @@ from mmtool.metrics.level import Level
 from mmtool.output import LogFormat, OutputFormat
 from mmtool.output.console import switches
 
-WHAT = "What"
+WHAT = "Selection"
 """Panel: which flow, which groups, which topics."""
 
-CONSENT = "Consent"
+CONSENT = "Execution"
 """Panel: what changes something."""
 
 COMMON = "Common"

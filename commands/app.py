@@ -19,8 +19,8 @@ from mmtool.commands._registry import CommandTable, Entry
 from mmtool.errors import UsageError
 from mmtool.output import LogFormat, OutputFormat, handle_failures, write
 
-MOVE = "Replicate and move"
-LOOK = "Look"
+MOVE = "Replicate and fail over"
+LOOK = "Inspect"
 TRY = "Try it"
 
 COMMANDS = (

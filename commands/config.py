@@ -68,7 +68,7 @@ def check(
     emit(_found(judged, output), output)
     if judged != loaded.findings:
         return UsageError.exit_code
-    talk(f"{path} can be used; enabled flows: {', '.join(flow.name for flow in flows)}")
+    talk(f"{path} can be used; flows: {', '.join(flow.name for flow in flows)}")
     return 0
 
 

@@ -56,7 +56,7 @@ AcceptDataLoss = Annotated[
     bool,
     typer.Option(
         "--accept-data-loss",
-        help="Execute although records may be lost; the rehearsal shows the maximum number.",
+        help="Execute although records or Kafka Streams state may be lost; the rehearsal warns of how much.",
         rich_help_panel=options.CONSENT,
     ),
 ]

@@ -47,8 +47,10 @@ def test_work_that_was_done_before_is_not_denied(where):
     code, said = finished(where, applied=True)
     assert (code, said[1]) == (
         7,
-        f"error: stdout cannot be written: {REASONS[where]};"
-        " the command itself has completed, only its output is missing",
+        (
+            f"error: stdout cannot be written: {REASONS[where]};"
+            " the command itself has completed, only its output is missing"
+        ),
     )
 
 
