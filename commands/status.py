@@ -120,7 +120,7 @@ def status(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Show flows from any host: the owner, and each partition's position and lag; or, with --groups, each group's."""
+    """Show flows from any host: owner, position and lag per partition; with --groups, whether groups can fail over."""
     from mmtool.commands._connections import selection, watched_flows
 
     by_group = groups or group is not None
