@@ -111,6 +111,7 @@ def plan_failback(
         diverged=diverged,
         state=state.moved,
         without_state=state.without,
+        held=facts.topics,
     )
     return Homecoming(plan, passed, ahead, state)
 

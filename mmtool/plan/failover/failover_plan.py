@@ -63,6 +63,7 @@ class FailoverPlan:
         state: Changelogs and repartition topics of Kafka Streams applications that go along.
         lags: For an emergency, how far each of these topics is from the offsets.
         without_state: ``--without-state``: applications go also where their state does not.
+        held: For a failback, the source's topics that are not mirrored meanwhile.
     """
 
     operation_id: str
@@ -78,6 +79,7 @@ class FailoverPlan:
     state: tuple[str, ...] = ()
     without_state: bool = False
     lags: tuple[StateLag, ...] = ()
+    held: tuple[str, ...] = ()
 
     @property
     def executable(self) -> bool:

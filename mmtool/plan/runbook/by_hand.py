@@ -13,7 +13,7 @@ from mmtool.plan.groups.reset_csv import ResetLine, write_reset_csv
 from mmtool.plan.words import file_part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.groups.facts import Commit
@@ -78,10 +78,18 @@ class Hands:
         ]
 
     @property
-    def copies(self) -> list[str]:
-        """What the flow's target calls the topics."""
+    def sources(self) -> list[TopicPartition]:
+        """The partitions of the flow's source that it mirrors and that groups have committed for."""
+        held, back = self.plan.held, self.plan.mode is Mode.FAILBACK
         verdicts = [verdict for plan in self.plan.groups for verdict in plan.verdicts]
-        return sorted({v.target.topic for v in verdicts if v.source and v.target} | set(self.plan.state))
+        found = {v.source for v in verdicts if v.source and v.target}
+        return sorted(at for at in found if not back or at.topic in held)
+
+    def copies(self, topics: Collection[str]) -> list[str]:
+        """What the flow's target calls these topics of its source."""
+        verdicts = [verdict for plan in self.plan.groups for verdict in plan.verdicts]
+        read = {v.target.topic for v in verdicts if v.source and v.target and v.source.topic in topics}
+        return sorted(read | set(self.plan.state))
 
     def commands(self, name: StepName) -> list[str]:
         """Command lines for a step; nothing where no tool of Kafka's does it."""
@@ -123,18 +131,20 @@ def _check(hands: Hands) -> list[str]:
 
 
 def _mark(hands: Hands) -> list[str]:
-    return _deny(hands, "--add")
+    return _deny(hands, {at.topic for at in hands.sources}, "--add")
 
 
 def _release(hands: Hands) -> list[str]:
-    return _deny(hands, "--remove", "--force")
+    released = hands.plan.released
+    return _deny(hands, released, "--remove", "--force") if released else []
 
 
-def _deny(hands: Hands, *how: str) -> list[str]:
+def _deny(hands: Hands, topics: Collection[str], *how: str) -> list[str]:
     """A rule that the mirror may not write its copies on the flow's target."""
-    topics = [word for topic in hands.copies for word in ("--topic", topic)]
-    rule = ("--deny-principal", "User:THE-MIRROR", "--operation", "Write", *topics)
-    return [hands.target.tool("acls", *how, *rule)] if topics else []
+    named = [word for topic in hands.copies(topics) for word in ("--topic", topic)]
+    rule = ("--deny-principal", "User:THE-MIRROR", "--operation", "Write", *named)
+    replaced = "# replace User:THE-MIRROR with the principal of the mirror"
+    return [replaced, hands.target.tool("acls", *how, *rule)] if named else []
 
 
 def _fence(hands: Hands) -> list[str]:
@@ -153,11 +163,24 @@ def _transactions(hands: Hands) -> list[str]:
 
 
 def _drain(hands: Hands) -> list[str]:
-    places = [at for at, _, _, _ in hands.answers] or _committed(hands)
+    """What the flow mirrors, before groups move along it or back."""
+    ends = _source_ends(hands)
+    return ends if hands.plan.mode is Mode.FAILBACK else [*ends, *_state(hands)]
+
+
+def _drain_back(hands: Hands) -> list[str]:
+    places = _committed(hands)
     ends = [hands.ends(hands.here, places, "latest")] if places else []
+    return [*ends, *_state(hands)]
+
+
+def _source_ends(hands: Hands) -> list[str]:
+    return [hands.ends(hands.source, hands.sources, "latest")] if hands.sources else []
+
+
+def _state(hands: Hands) -> list[str]:
     sides = (hands.here, hands.there)
-    state = [_latest(side, topic) for topic in hands.plan.state for side in sides]
-    return [*ends, *state]
+    return [_latest(side, topic) for topic in hands.plan.state for side in sides]
 
 
 def _latest(side: Place, topic: str) -> str:
@@ -165,16 +188,11 @@ def _latest(side: Place, topic: str) -> str:
     return side.tool("get-offsets", "--topic", topic, "--time", "latest")
 
 
-def _find(hands: Hands) -> list[str]:
-    places = [there for _, _, there, _ in hands.answers]
-    return [hands.ends(hands.there, places, "latest")] if places else []
-
-
 def _export(hands: Hands) -> list[str]:
     """The whole of each topic: where its tail begins cannot be told beforehand."""
     shown = ("offset", "partition", "timestamp", "key", "headers")
     printed = [word for name in shown for word in ("--property", f"print.{name}=true")]
-    topics = sorted({there.topic for _, _, there, _ in hands.answers})
+    topics = sorted({at.topic for at in hands.sources})
     return [
         hands.there.tool("console-consumer", *_whole(topic), *printed, config="--consumer.config")
         + f" > {quote(topic + '.txt')}"
@@ -225,16 +243,24 @@ def _write(hands: Hands) -> list[str]:
     for number, plan in enumerate(hands.plan.groups, 1):
         known = {place: commit for _, place, commit in known_of(plan)}
         if known:
-            lines += _after_drain(plan)
-            lines += _reset(hands.there, plan.group, known, f"offsets-{number}.csv", "--execute")
+            file = f"offsets-{number}.csv"
+            lines += _after_drain(plan, file)
+            lines += _reset(hands.there, plan.group, known, file, "--execute")
             lines += _put_back(hands.there, plan, f"before-{number}.csv")
+        else:
+            lines.append(
+                f"# no file for group {file_part(plan.group)}: the table has no offset that can be written"
+            )
     return lines
 
 
-def _after_drain(plan: GroupPlan) -> list[str]:
+def _after_drain(plan: GroupPlan, file: str) -> list[str]:
     """A comment for each line that the file lacks."""
     places = [plan.written_to(verdict) for verdict in plan.verdicts if drain_cures(verdict)]
-    return [f"# add the line of {place}: its offset is known after the drain" for place in places]
+    return [
+        f"# {file} lacks {place}: add its line, with the offset found in step translate after the drain"
+        for place in places
+    ]
 
 
 def _reset(
@@ -280,9 +306,9 @@ _COMMANDS: dict[StepName, Callable[[Hands], list[str]]] = {
     StepName.ENDS: _drain,
     StepName.MARK: _mark,
     StepName.DRAIN: _drain,
-    StepName.FIND: _find,
+    StepName.FIND: _source_ends,
     StepName.EXPORT: _export,
-    StepName.DRAIN_BACK: _drain,
+    StepName.DRAIN_BACK: _drain_back,
     StepName.TRANSLATE: _translate,
     StepName.VALIDATE: _validate,
     StepName.PROVE: _records,

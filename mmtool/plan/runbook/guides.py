@@ -1,6 +1,8 @@
 """What a person needs to know of each step, beside its sentence: when it is done, when to stop, the way back, by hand.
 
 ``{here}`` is the cluster that groups leave, ``{there}`` the one they go to; ``{groups}`` and ``{topics}`` are a plan's.
+``{operation}`` is its id; ``{resume}``, ``{cancel}``, ``{rollback}``, ``{release}``, ``{pause}``, ``{status}``,
+``{status_back}`` and ``{verify}`` are whole commands.
 """
 
 from __future__ import annotations
@@ -29,136 +31,162 @@ class Guide:
     by_hand: str
 
 
+FIELDS = frozenset(
+    {
+        "here", "there", "groups", "topics", "operation",
+        "resume", "cancel", "rollback", "release", "pause", "status", "status_back", "verify",
+    }
+)  # fmt: skip
+"""What a text may name; `mmtool.plan.runbook.runbook` gives the values."""
+
 _NOTHING = "Nothing to undo: the step only reads."
+_SLOW = (
+    "The step takes longer than you can wait: stop it with Ctrl-C (`--timeout` ends it with exit code 4). Or a"
+    " partition is halted: `{status}` shows the reason. No offset has been written. Then `{resume}`."
+)
+_RECORD = "{there} does not accept the record: `{resume}` writes it. Start no consumer before that."
+_MARKS = (
+    "{there} does not accept the marks: mmtool removes those that it wrote, and no offset has been written. Then"
+    " `{resume}`."
+)
+_UNMARKED = "mmtool removes the marks, and no offset has been written."
+_PRINCIPAL = "(replace `User:THE-MIRROR` with the principal of the mirror)"
 
 GUIDES: dict[StepName, Guide] = {
     StepName.CHECK: Guide(
         done_when="No group of {groups} has members on {here} or on {there} (state Empty, or no such group), and no"
-        " other operation is running.",
-        stop_when="A group has members: the message lists them with their hosts. Stop them, wait until"
-        " their session ends (`session.timeout.ms`, 45 s by default), then run `mmtool failover resume OPERATION_ID"
-        " --execute`. If no operation has begun, run the same command again.",
+        " other operation on these groups is open.",
+        stop_when="A group has members: the message lists them with their hosts. Stop them, wait until their session"
+        " ends (`session.timeout.ms`, 45 s by default), then `{resume}`. If mmtool refused before step 1 began, no"
+        " operation exists: run the command of the section Execute again.",
         way_back=_NOTHING,
         by_hand="Describe the groups on both clusters: the state must be Empty, or the group must not exist.",
     ),
     StepName.FENCE: Guide(
         done_when="Only mmtool and super users may write {topics} on {here}, on every broker.",
-        stop_when="mmtool cannot create an ACL (it needs ALTER on the cluster), or the rule would deny mmtool"
-        " itself. mmtool removes its DENY rules: correct that, then `mmtool failover resume OPERATION_ID"
-        " --execute`.",
-        way_back="If a step fails before offsets are written, mmtool removes exactly these rules; after that,"
-        " `mmtool failover rollback` removes them.",
-        by_hand="Deny WRITE to each principal that an ACL allows to write {topics}, or stop the producers.",
+        stop_when="mmtool cannot create an ACL (it needs ALTER on the cluster), or the rule would deny mmtool itself."
+        " mmtool removes its DENY rules, and no offset has been written. Grant ALTER, or let mmtool connect as another"
+        " principal, then `{resume}`.",
+        way_back="If a step fails before offsets are written, mmtool removes exactly these rules. After that they stay"
+        " until `{rollback}` removes them and restores the offsets, or an administrator removes them with the commands"
+        " after `# to undo:`.",
+        by_hand="Deny WRITE on {here} to each principal that an ACL allows to write {topics}, or stop the producers.",
     ),
     StepName.TRANSACTIONS: Guide(
         done_when="No transaction with records in {topics} on {here} is open.",
-        stop_when="A transaction does not end: it is listed with its producer id. mmtool lifts the fence.",
+        stop_when="A transaction stays open for longer than `--timeout` (default here: 90 s): the message names its"
+        " partition, and its producer id where {here} tells it. mmtool lifts the fence, and no offset has been written."
+        " Let the producer commit or abort, then `{resume}`.",
         way_back=_NOTHING,
-        by_hand="List hanging transactions, and wait until they end (`transaction.timeout.ms`, 60 s by"
-        " default).",
+        by_hand="List the transactions on {here}, and wait until none with records in {topics} is Ongoing"
+        " (`transaction.timeout.ms`, 60 s by default). `kafka-transactions.sh describe --transactional-id ID` shows the"
+        " partitions of one.",
     ),
     StepName.ENDS: Guide(
         done_when="The log ends of {topics} on {here} do not move for the watch time.",
-        stop_when="A log end moves: a producer still writes, and is listed with its producer id."
-        " mmtool lifts the fence.",
+        stop_when="A log end moves: a producer still writes, and the message names the partition and, where {here}"
+        " tells it, the producer id. mmtool lifts the fence, and no offset has been written. Stop that producer, then"
+        " `{resume}`.",
         way_back=_NOTHING,
-        by_hand="Read the log ends twice, some seconds apart: they must be the same.",
+        by_hand="Read the log ends on {here} twice, some seconds apart: they must be the same.",
     ),
     StepName.MARK: Guide(
-        done_when="{there} has stored the marks: `mmtool status` shows {topics} as failed_over.",
-        stop_when="{there} does not accept the marks. Nothing has been changed.",
-        way_back="`mmtool failover cancel` before the point of no return, `rollback` or `release` after it: the topics"
-        " are mirrored again.",
-        by_hand="Stop everything that mirrors {topics} from {here} to {there} (`mmtool replicate`,"
-        " MirrorMaker 2), and keep it stopped when {here} returns; a DENY for the mirror's"
-        " principal enforces that.",
+        done_when="{there} has stored the marks: `{status}` shows {topics} as failed_over.",
+        stop_when=_MARKS,
+        way_back="If a step fails before offsets are written, mmtool removes the marks; after a crash `{cancel}` does."
+        " After offsets are written, `{rollback}` removes the marks and restores the offsets; `{release}` removes the"
+        " marks and leaves the groups on {there}. The topics are then mirrored again.",
+        by_hand="Stop everything that mirrors {topics} from {here} to {there} (`mmtool replicate`, MirrorMaker 2), and"
+        " keep it stopped when {here} returns. The command below denies its writes on {there} "
+        + _PRINCIPAL
+        + ".",
     ),
     StepName.FIND: Guide(
-        done_when="The diverged tail is known: the records of {topics} on {there} that never reached {here}.",
-        stop_when="A log cannot be read, or ends in an open transaction. No offset has been written.",
+        done_when="mmtool knows the diverged tail: the records of {topics} on {there} that never reached {here}.",
+        stop_when="A log on {there} cannot be read, or ends in an open transaction. " + _UNMARKED + " Let the"
+        " transaction end, then `{resume}`.",
         way_back=_NOTHING,
-        by_hand="Compare the log ends of {topics} on {there} with the position of the mirror to {here}"
-        " when it stopped.",
+        by_hand="Compare the log ends of {topics} on {there} with the source offsets at which the mirror to {here}"
+        " stopped: the records between them are the diverged tail.",
     ),
     StepName.EXPORT: Guide(
-        done_when="The file of diverged records exists, and its checksum is right.",
-        stop_when="The file cannot be written. No offset has been written.",
-        way_back="Nothing to undo: the file stays, and a complete export is never overwritten.",
+        done_when="The file `mmtool-diverged-{operation}.jsonl` holds every diverged record. It is in the folder of"
+        " `--diverged-dir`, by default the current one. Where no record diverged, mmtool writes no file.",
+        stop_when="The file cannot be written. " + _UNMARKED + " Free space or choose another folder, then"
+        " `{resume} --diverged-dir DIR`.",
+        way_back="Nothing to undo: the file stays, and mmtool never overwrites a complete one.",
         by_hand="Copy the whole topics on {there} into files: the diverged records are at their ends.",
     ),
     StepName.DRAIN_BACK: Guide(
-        done_when="{there} holds every record that was produced on {here} and that these groups can have"
-        " read.",
-        stop_when="The step takes too long (`--timeout` ends it with exit code 4), or a partition is halted. No"
-        " offset has been written.",
+        done_when="{there} holds every record that was produced on {here} and that these groups can have read.",
+        stop_when=_SLOW.replace("{status}", "{status_back}"),
         way_back="Nothing to undo: mirrored records stay.",
-        by_hand="Read the log ends on {here} until they no longer move, and wait until the lag of the"
-        " mirror from {here} to {there} is 0.",
+        by_hand="Read the log ends on {here} until they no longer move, and wait until the last record of each"
+        " partition that was produced on {here} is on {there}.",
     ),
     StepName.DRAIN: Guide(
-        done_when="{there} holds every record of {topics} that {here} held when the groups were stopped.",
-        stop_when="The step takes too long (`--timeout` ends it with exit code 4), or a partition is halted. No"
-        " offset has been written.",
+        done_when="{there} holds every record of {topics} that {here} held when step check_groups ended.",
+        stop_when=_SLOW,
         way_back="Nothing to undo: mirrored records stay, and mirroring continues.",
-        by_hand="Read the log ends on {here} until they no longer move, and wait until the mirror's lag"
-        " is 0. Do not compare log ends of the two clusters: transaction markers and compaction"
-        " move them.",
+        by_hand="Read the log ends on {here} until they no longer move, and wait until the last record of each"
+        " partition is on {there}. Do not compare log ends of the two clusters: transaction markers and compaction"
+        " make them differ.",
     ),
     StepName.TRANSLATE: Guide(
-        done_when="Every committed offset has its offset on {there}; the table above shows those that are"
-        " known.",
-        stop_when="An offset is refused: the reason names the cause and the remedy. No offset has been"
-        " written.",
+        done_when="Every committed offset of a mirrored partition has an offset on {there}; the table above shows the"
+        " offsets that were known at the rehearsal.",
+        stop_when="An offset is refused: the message names the reason and the remedy. No offset has been written. Apply"
+        " the remedy, then `{resume}`.",
         way_back=_NOTHING,
-        by_hand="Use the offsets of the table above. For an offset that is not in it, read the record at"
-        " the committed offset on {here}, and find the same record (key, timestamp) on {there}:"
-        " use its offset.",
+        by_hand="Use the offsets of the table above. For an offset that is not in it, read the record at the committed"
+        " offset on {here}, and find the same record (key, timestamp) on {there}: use its offset.",
     ),
     StepName.VALIDATE: Guide(
-        done_when="Each offset is between log start and log end on {there}, moves no group back, and no"
-        " client committed since the groups were checked. The journal has the previous offsets.",
-        stop_when="An offset is outside its log, a group would move back, or a commit has changed: a"
-        " consumer with assign() is active. No offset has been written.",
-        way_back=_NOTHING,
-        by_hand="Compare the offsets of the table with the first and last offsets on {there}.",
+        done_when="Each offset is between log start and log end on {there}, moves no group back, and no client"
+        " committed since the groups were checked. The journal has the previous offsets.",
+        stop_when="An offset is outside its log, a group would move back, or a committed offset has changed: a consumer"
+        " with `assign()` or another tool commits for it. No offset has been written. Stop that client, then"
+        " `{resume}`.",
+        way_back="Nothing to undo: the step writes only to the journal.",
+        by_hand="Each offset of the table must be between the earliest and the latest offset on {there}, and not below"
+        " the offset that the group has committed on {there}.",
     ),
     StepName.PROVE: Guide(
         done_when="The record before each offset and the record after it are the same on both clusters.",
-        stop_when="Two records differ: the offset would be wrong. No offset has been written.",
+        stop_when="Two records differ: the offset would be wrong. No offset has been written. `{verify}` compares the"
+        " topics record by record.",
         way_back=_NOTHING,
-        by_hand="Read the record at each pair of offsets on both clusters, and compare key, value and"
-        " timestamp.",
+        by_hand="Read the record at each pair of offsets on both clusters, and compare key, value and timestamp.",
     ),
     StepName.WRITE: Guide(
         done_when="{there} has accepted the offsets of every group.",
-        stop_when="Do not stop: this is the point of no return. A group that is refused in part is"
-        " restored at once; complete the others with `mmtool failover resume`, or undo all with"
-        " `rollback`.",
-        way_back="`mmtool failover rollback` restores the previous offsets of all groups. It is refused, and"
-        " changes nothing, if one of them has members or has committed since.",
-        by_hand="Reset the groups from files. The commented commands restore the current offsets.",
+        stop_when="Do not stop: this is the point of no return. If {there} refuses a part of a group, mmtool restores"
+        " that group at once. `{resume}` completes the others; `{rollback}` undoes all groups.",
+        way_back="`{rollback}` restores the previous offsets of all groups. It is refused, and changes nothing, if one"
+        " of the groups has members or has committed since.",
+        by_hand="The first commands set the offsets of each group from a file. The commented commands restore the"
+        " offsets that the group has on {there} now.",
     ),
     StepName.READ_BACK: Guide(
         done_when="Another client reads exactly these offsets from {there}.",
-        stop_when="The offsets differ: another client commits for these groups on {there}. Stop it, then"
-        " `mmtool failover resume`.",
-        way_back="`mmtool failover rollback`, as in the step before.",
-        by_hand="Describe the groups on {there}, and compare CURRENT-OFFSET with the table.",
+        stop_when="The offsets differ: another client commits for these groups on {there}. Stop it; if a group is now"
+        " behind the offsets that mmtool wrote, reset it by hand as in step write. Then `{resume}`.",
+        way_back="`{rollback}`, as in step write.",
+        by_hand="Describe the groups on {there}, and compare CURRENT-OFFSET with `continues at` in the table.",
     ),
     StepName.HAND_OVER: Guide(
         done_when="{there} has stored a record for each group; offset sync skips {groups} from now on.",
-        stop_when="{there} does not accept the record: `mmtool failover resume` writes it. Start no"
-        " consumer before.",
-        way_back="`mmtool failover rollback` removes these records.",
-        by_hand="Exclude the groups from the mirror's offset sync: `groups.exclude` in its file, or"
-        " `sync.group.offsets.enabled = false`, and restart it.",
+        stop_when=_RECORD,
+        way_back="`{rollback}` removes these records, and restores the offsets.",
+        by_hand="Exclude the groups from the offset sync of the mirror from {here} to {there}: `groups.exclude` in its"
+        " file, or `sync.group.offsets.enabled = false`, and restart it.",
     ),
     StepName.RELEASE: Guide(
-        done_when="{topics} are mirrored from {there} to {here} again: `mmtool status` shows them running.",
-        stop_when="The marks cannot be removed: `mmtool failover resume` removes them. The groups are"
-        " already on {there}.",
-        way_back="`mmtool flow pause` stops topics, and a later failover marks them again.",
-        by_hand="Remove the DENY for the mirror's principal, and start the mirror again.",
+        done_when="The flow {there}->{here} mirrors {topics} again: `{status}` no longer shows failed_over.",
+        stop_when="The marks cannot be removed: `{resume}` removes them. The groups are already on {there}.",
+        way_back="`{pause}` stops the mirror and leaves the groups on {there}; `{rollback}` marks the topics as failed"
+        " over again and restores the groups' previous offsets.",
+        by_hand="Remove the DENY for the mirror's principal " + _PRINCIPAL + ", and start the mirror again.",
     ),
     StepName.READ: Guide(
         done_when="The first records after each offset were read on {there}, as an application would read"
@@ -169,13 +197,13 @@ GUIDES: dict[StepName, Guide] = {
     ),
     StepName.CLEAN_UP: Guide(
         done_when="The shadow groups are deleted on {there}.",
-        stop_when="A shadow group still exists: delete it by hand. Groups in production are not touched.",
+        stop_when="A shadow group still exists on {there}: delete it by hand. Groups in production are not touched.",
         way_back="Nothing to undo: the drill created the groups that it deletes.",
         by_hand="Delete the shadow groups, and no other.",
     ),
     StepName.REPORT: Guide(
-        done_when="The last line shows moved offsets, lost records and records that are read again.",
-        stop_when="Do not stop: the step moves no group. Start the consumers.",
+        done_when="The summary shows the moved offsets, the lost records and the records that are read again.",
+        stop_when="Do not stop: the groups are already on {there}, and this step moves none. Start the consumers.",
         way_back=_NOTHING,
         by_hand="Start the consumers on {there}, and watch their lag fall.",
     ),
@@ -184,42 +212,39 @@ GUIDES: dict[StepName, Guide] = {
 
 _OF_CHOICE: dict[tuple[Kind, StepName], Guide] = {
     (Kind.TOPIC, StepName.EXPORT): Guide(
-        done_when="The topic on {there} holds each diverged record once.",
-        stop_when="The topic does not accept a record. No offset has been written; `mmtool failover"
-        " resume` writes the rest, and no record twice.",
+        done_when="The topic that `--diverged` names holds each diverged record once, on {there}.",
+        stop_when="The topic does not accept a record. "
+        + _UNMARKED
+        + " `{resume}` writes the rest, and no record"
+        " twice.",
         way_back="Nothing is undone: the records stay in the topic.",
         by_hand="Copy the whole topics on {there} into files, and produce the records at their ends into"
         " the topic with a program, because Kafka's console tools keep neither timestamps nor"
         " partitions.",
     ),
     (Kind.REPLAY, StepName.EXPORT): Guide(
-        done_when="Each diverged record of {topics} is on {here} once, as a new record, and the mirror"
-        " has skipped the old ones.",
-        stop_when="{here} does not accept a record, or another process runs the mirror. No offset has"
-        " been written; `mmtool failover resume` writes the rest and no record twice, `cancel`"
-        " makes the mirror skip the written records.",
-        way_back="Nothing is undone: the records stay on {here}, like other records that were produced"
-        " there.",
+        done_when="Each diverged record of {topics} is on {here} once, as a new record, and the flow {there}->{here}"
+        " skips the old ones.",
+        stop_when="{here} does not accept a record, or another process runs the flow {there}->{here}. No offset has"
+        " been written. `{resume}` writes the rest and no record twice; `{cancel}` ends the failback, and the flow"
+        " skips the records that were written.",
+        way_back="Nothing is undone: the records stay on {here}, like other records that were produced on {here}.",
         by_hand="Copy the whole topics on {there} into files, and produce the records at their ends into"
         " {topics} on {here} with a program, because Kafka's console tools keep neither"
-        " timestamps nor partitions. Then move the mirror to {here} past them, before it starts"
-        " again: `mmtool flow seek`, or the stored offsets of MirrorMaker 2's connector.",
+        " timestamps nor partitions. Before the mirror to {here} starts again, move it past these records:"
+        " `mmtool flow seek`, or the stored offsets of MirrorMaker 2's connector.",
     ),
-    (Kind.REPLAY, StepName.DRAIN_BACK): Guide(
-        done_when="{there} holds every record that was produced on {here}, including the replayed ones.",
-        stop_when="The step takes too long (`--timeout` ends it with exit code 4), or a partition is halted. No"
-        " offset has been written.",
-        way_back="Nothing to undo: mirrored records stay.",
-        by_hand="Read the log ends on {here} until they no longer move, and wait until the lag of the"
-        " mirror from {here} to {there} is 0.",
+    (Kind.REPLAY, StepName.DRAIN_BACK): replace(
+        GUIDES[StepName.DRAIN_BACK],
+        done_when="{there} holds every record that was produced on {here} and that these groups can have read,"
+        " including the replayed ones.",
     ),
-    (Kind.REPLAY, StepName.RELEASE): Guide(
-        done_when="{topics} are mirrored from {there} to {here} again, after the diverged records.",
-        stop_when="The marks cannot be removed: `mmtool failover resume` removes them. The groups are"
-        " already on {there}.",
-        way_back="`mmtool flow pause` stops topics, and a later failover marks them again.",
-        by_hand="Check that the mirror's position is after the diverged records, remove the DENY for its"
-        " principal, and start it again.",
+    (Kind.REPLAY, StepName.RELEASE): replace(
+        GUIDES[StepName.RELEASE],
+        done_when="The flow {there}->{here} mirrors {topics} again, from the first record after the diverged tail.",
+        by_hand="Check that the mirror continues after the diverged records, remove the DENY for its principal "
+        + _PRINCIPAL
+        + ", and start it again.",
     ),
 }
 """Where it matters what becomes of diverged records."""
@@ -228,73 +253,107 @@ _OF_MODE: dict[tuple[Mode, StepName], Guide] = {
     (Mode.FAILBACK, StepName.DRAIN): Guide(
         done_when="For each topic of {topics} that is not marked as failed over, {here} holds every record of"
         " {there}.",
-        stop_when="The step takes too long (`--timeout` ends it with exit code 4), or a partition is halted. No"
-        " offset has been written.",
+        stop_when=_SLOW,
         way_back="Nothing to undo: mirrored records stay, and mirroring continues.",
-        by_hand="Wait until the lag of the mirror from {there} to {here} is 0.",
+        by_hand="Wait until the last record of each partition on {there} is on {here}. Leave out topics whose mirror"
+        " was stopped for an emergency failover.",
     ),
     (Mode.FAILBACK, StepName.MARK): Guide(
-        done_when="{topics} are held: they are no longer mirrored from {there} to {here}.",
-        stop_when="{here} does not accept the marks. Nothing has been changed.",
-        way_back="`mmtool failover cancel` removes the marks of this operation.",
-        by_hand="Stop everything that mirrors {topics} from {there} to {here}; a DENY for its principal"
-        " enforces that.",
+        done_when="The flow {there}->{here} no longer mirrors {topics}: `{status}` shows failed_over.",
+        stop_when=_MARKS.replace("{there}", "{here}"),
+        way_back="If a step fails before offsets are written, mmtool removes the marks of this operation; after a crash"
+        " `{cancel}` does. Marks of an earlier emergency failover stay.",
+        by_hand="Stop everything that mirrors {topics} from {there} to {here}. The command below denies its writes on"
+        " {here} " + _PRINCIPAL + ".",
+    ),
+    (Mode.FAILBACK, StepName.TRANSLATE): replace(
+        GUIDES[StepName.TRANSLATE],
+        stop_when="An offset is refused: the message names the reason and the remedy. "
+        + _UNMARKED
+        + " Apply the"
+        " remedy, then `{resume}`.",
     ),
     (Mode.FAILBACK, StepName.HAND_OVER): Guide(
-        done_when="{here} has stored that {groups} belong to {there} again; offset sync from {there} to {here}"
-        " includes them.",
-        stop_when="{here} does not accept the record: `mmtool failover resume` writes it. Start no"
-        " consumer before.",
-        way_back="`mmtool failover rollback` records that the groups belong to {here} again.",
+        done_when="{here} has stored a record for each group ({groups}): offset sync from {there} to {here} includes"
+        " these groups again.",
+        stop_when=_RECORD.replace("{there}", "{here}"),
+        way_back="`{rollback}` records that the groups are on {here} again, and restores the offsets.",
         by_hand="Remove the groups from `groups.exclude` of the mirror from {there} to {here}, and restart it.",
     ),
     (Mode.EMERGENCY, StepName.CHECK): Guide(
         done_when="No group of {groups} has members on {there} (state Empty, or no such group), and no other"
         " operation is running. {here} is not contacted.",
-        stop_when="A group has members on {there}: the message lists them with their hosts. Stop them,"
-        " then run `mmtool failover resume OPERATION_ID --execute`. If no operation has begun, run the same command"
-        " again.",
+        stop_when="A group has members on {there}: the message lists them with their hosts. Stop them, then"
+        " `{resume}`. If mmtool refused before step 1 began, no operation exists: run the command of the section"
+        " Execute again.",
         way_back=_NOTHING,
         by_hand="Describe the groups on {there}: the state must be Empty, or the group must not exist.",
     ),
     (Mode.EMERGENCY, StepName.TRANSLATE): Guide(
         done_when="mmtool has an offset on {there} for every checkpoint; the table above shows them.",
-        stop_when="An offset is refused: the reason names the cause and the remedy. mmtool removes the marks.",
+        stop_when="An offset is refused: the message names the reason and the remedy. "
+        + _UNMARKED
+        + " Apply the"
+        " remedy, then `{resume}`.",
         way_back=_NOTHING,
         by_hand="Use the offsets of the table above; they are as recent as the last checkpoints on {there}.",
     ),
 }
 
+NOT_RELEASED = Guide(
+    done_when="No topic is released: other groups read {topics} on {here}, and the topics stay failed over until those"
+    " groups fail back as well.",
+    stop_when="Do not stop: the step changes nothing.",
+    way_back="Nothing to undo: the step changes nothing.",
+    by_hand="Nothing to do: keep the mirror of {topics} from {there} to {here} stopped.",
+)
+"""For a failback that releases no topic."""
+
+_LATE = replace(
+    GUIDES[StepName.REPORT],
+    stop_when="A producer wrote on {here} after its log ends had stopped moving (exit code 7): stop that producer,"
+    " let `mmtool replicate` mirror its records, then `{resume}`. The groups are already on {there}: start their"
+    " consumers.",
+)
+_ENDED = replace(
+    GUIDES[StepName.DRAIN],
+    done_when="{there} holds every record of {topics} that {here} held when step watch_ends ended.",
+)
+
 _OF_FENCE: dict[tuple[FenceKind, StepName], Guide] = {
+    **{(kind, StepName.REPORT): _LATE for kind in FenceKind if kind is not FenceKind.NONE},
+    **{(kind, StepName.DRAIN): _ENDED for kind in FenceKind if kind is not FenceKind.NONE},
     (FenceKind.HOOK, StepName.FENCE): Guide(
-        done_when="The hook `mmtool.hook.fence` has ended with 0: it keeps producers off {topics} on {here}.",
-        stop_when="The hook fails. mmtool runs it again with MMTOOL_ACTION=undo.",
-        way_back="If a step fails before offsets are written, mmtool runs the hook with MMTOOL_ACTION=undo;"
-        " after that, `mmtool failover rollback` does.",
+        done_when="The hook `mmtool.hook.fence` has exited with 0: it keeps producers off {topics} on {here}.",
+        stop_when="The hook fails: mmtool runs it again with MMTOOL_ACTION=undo, and no offset has been written."
+        " Correct the hook, then `{resume}`.",
+        way_back="If a step fails before offsets are written, mmtool runs the hook with MMTOOL_ACTION=undo; after that,"
+        " `{rollback}` does, and restores the offsets.",
         by_hand="Keep producers off {topics} on {here} as the hook does, or stop the producers.",
     ),
     (FenceKind.WATCH, StepName.FENCE): Guide(
-        done_when="You have stopped the producers of {topics}; the next steps check it.",
-        stop_when="A producer still writes {topics} on {here}: stop it, then `mmtool failover resume OPERATION_ID"
-        " --execute`.",
+        done_when="You have stopped the producers of {topics} on {here}; step watch_ends checks it.",
+        stop_when="A producer still writes {topics} on {here}: stop it, then `{resume}`.",
         way_back="Nothing to undo: mmtool denies nothing.",
         by_hand="Stop the producers of {topics} on {here}.",
     ),
     (FenceKind.WATCH, StepName.TRANSACTIONS): replace(
         GUIDES[StepName.TRANSACTIONS],
-        stop_when="A transaction does not end: it is listed with its producer id. Nothing has been changed.",
+        stop_when="A transaction stays open for longer than `--timeout` (default here: 90 s): the message names its"
+        " partition, and its producer id where {here} tells it. Nothing has been changed. Let the producer commit or"
+        " abort, then `{resume}`.",
     ),
     (FenceKind.WATCH, StepName.ENDS): replace(
         GUIDES[StepName.ENDS],
-        stop_when="A log end moves: a producer still writes, and is listed with its producer id. Nothing has"
-        " been changed.",
+        stop_when="A log end moves: a producer still writes, and the message names the partition and, where {here}"
+        " tells it, the producer id. Nothing has been changed. Stop that producer, then `{resume}`.",
     ),
 }
 """Where it matters who keeps producers off; the texts of `GUIDES` are those for ACLs."""
 
 
 def guide_of(
-    mode: Mode, name: StepName, diverged: Diverged = TO_FILE, fence: FenceKind = FenceKind.ACL
+    mode: Mode, name: StepName, diverged: Diverged = TO_FILE, fence: FenceKind = FenceKind.NONE
 ) -> Guide:
     """The texts of a step, as they hold in a mode, for what becomes of diverged records, and for a kind of fence."""
     chosen = _OF_CHOICE.get((diverged.kind, name)) or _OF_FENCE.get((fence, name))

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from mmtool.plan.failover.emergency import costs_of
 from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
-from mmtool.plan.failover.steps import POINT_OF_NO_RETURN, Mode, topics_of
+from mmtool.plan.failover.fence_plan import FenceKind
+from mmtool.plan.failover.steps import POINT_OF_NO_RETURN, Mode, StepName, topics_of
 from mmtool.plan.runbook.by_hand import Hands, read_from
-from mmtool.plan.runbook.guides import guide_of
+from mmtool.plan.runbook.guides import NOT_RELEASED, guide_of
 from mmtool.plan.words import few, moment
 from mmtool.translation.answers import Bounded, Exact, Refused, Skipping
 from mmtool.translation.known import UNKNOWN
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 _NAMED = 10
-_HEADINGS = ("group", "partition", "committed", "moves to", "current offset", "continues at", "how")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,29 @@ class Runbook:
     def hands(self) -> Hands:
         return Hands(self.saved.plan, self.saved.names, self.source, self.target)
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether the page executes a plan in a file, which keeps its operation's id."""
+        return "--plan" in self.meant
+
+    @property
+    def operation(self) -> str:
+        """The operation's id; a plan that is made again when it is executed gets another one."""
+        return self.saved.plan.operation_id if self.is_kept else "OPERATION_ID"
+
     def command(self, *arguments: str) -> str:
         """A command line of mmtool's."""
         return " ".join(["mmtool", *map(quote, arguments), "-c", quote(self.config)])
+
+    def on(self, verb: str) -> str:
+        """A command line that does something with the operation."""
+        return self.command("failover", verb, self.operation, "--execute")
+
+    def of_flow(self, *arguments: str, topics: Iterable[str] = (), more: Iterable[str] = ()) -> str:
+        """A command line about the flow, or some of its topics."""
+        names = self.saved.names
+        named = [word for topic in topics for word in ("--topic", topic)]
+        return self.command(*arguments, "-s", names.source, "-t", names.target, *named, *more)
 
 
 def render(runbook: Runbook) -> str:
@@ -69,9 +89,11 @@ def _head(runbook: Runbook) -> Iterator[str]:
     yield ""
     yield "| | |"
     yield "| --- | --- |"
-    yield f"| operation | `{plan.operation_id}` |"
+    if runbook.is_kept:
+        yield f"| operation | `{plan.operation_id}` |"
     yield f"| groups | {groups} |"
-    yield f"| topics | {few([_code(name) for name in topics_of(plan.groups)], _NAMED)} |"
+    topics = few([_code(name) for name in topics_of(plan.groups)], _NAMED)
+    yield f"| topics, as {_cell(saved.names.source)} names them | {topics} |"
     yield f"| from | {here.alias}, {_code(here.bootstrap)}, cluster {_id(saved.seen.here)} |"
     yield f"| to | {there.alias}, {_code(there.bootstrap)}, cluster {_id(saved.seen.there)} |"
     for name, value in saved.options.items():
@@ -94,10 +116,13 @@ def _preconditions(runbook: Runbook) -> Iterator[str]:
         yield f"- [ ] An operator has decided that {here} is lost: no step contacts it."
         yield f"- [ ] The consumers of every group are kept from starting on {here} when it returns."
     else:
-        yield f"- [ ] The consumers of every group are stopped on {here}, those with `assign()` as well."
+        yield (
+            f"- [ ] The consumers of every group are stopped on {here}, and those that use `assign()` as well:"
+            " mmtool cannot list them."
+        )
     yield f"- [ ] No consumer of these groups runs on {there}."
     logins = " and ".join(f"`{place.login_file}`" for place in (runbook.hands.here, runbook.hands.there))
-    yield f"- [ ] For steps by hand: {logins} with the login properties of Kafka's tools."
+    yield f"- [ ] For steps by hand: {logins} exist, with the login properties for Kafka's tools."
 
 
 def _costs(runbook: Runbook) -> Iterator[str]:
@@ -114,7 +139,7 @@ def _costs(runbook: Runbook) -> Iterator[str]:
         yield f"- Records read again: {expected}at most {costs.reread:,}"
         yield f"- Age of the oldest checkpoint: {age}"
     else:
-        yield f"- Records lost: none. Offsets are written after {there} holds every record of {here}."
+        yield f"- Records lost: none. Offsets are written after {there} holds every record of these topics on {here}."
         yield "- Records read again: none for `exact`; at most the given number for `bounded`."
     for warning in saved.warnings:
         yield f"- {_cell(warning)}"
@@ -123,8 +148,18 @@ def _costs(runbook: Runbook) -> Iterator[str]:
 def _table(runbook: Runbook) -> Iterator[str]:
     yield "## Offsets of each group"
     yield ""
-    yield _row(_HEADINGS)
-    yield _row(["---"] * len(_HEADINGS))
+    here, there = (_cell(place.alias) for place in (runbook.hands.here, runbook.hands.there))
+    headings = (
+        "group",
+        f"partition on {here}",
+        f"committed on {here}",
+        f"partition on {there}",
+        f"committed on {there} now",
+        "continues at",
+        "how",
+    )
+    yield _row(headings)
+    yield _row(["---"] * len(headings))
     for plan in runbook.saved.plan.groups:
         for verdict in plan.verdicts:
             yield _row(_cells(plan, verdict, runbook.saved.plan.mode))
@@ -151,7 +186,7 @@ def _answer(verdict: Verdict, mode: Mode) -> tuple[str, str]:
     if mode is not Mode.EMERGENCY and drain_cures(verdict):
         return "", KNOWN_AFTER_DRAIN
     if verdict.refusal is not None:
-        return "", str(verdict.refusal)
+        return "", f"not moved: {verdict.refusal}"
     match verdict.answer:
         case Exact(offset):
             return str(offset), "exact"
@@ -168,10 +203,16 @@ def _execution(runbook: Runbook) -> Iterator[str]:
     accept = ["--accept-data-loss"] if plan.mode is Mode.EMERGENCY and _at_risk(runbook) else []
     yield "## Execute"
     yield ""
-    if "--plan" in runbook.meant:
-        yield "mmtool refuses the plan as stale when the clusters or groups have changed."
+    if runbook.is_kept:
+        yield (
+            "If the clusters or groups have changed since the rehearsal, mmtool refuses the plan as stale (exit code"
+            " 5) and changes nothing."
+        )
     else:
-        yield "mmtool plans again when it executes: use `--out` to execute exactly this plan."
+        yield (
+            "This command plans again, so its offsets may differ from this page. To execute exactly this plan, save it"
+            " with `--out FILE`, and execute `--plan FILE`."
+        )
     yield from _block([runbook.command("failover", plan.mode, *runbook.meant, *accept, "--execute")])
 
 
@@ -187,21 +228,19 @@ def _steps(runbook: Runbook) -> Iterator[str]:
         if step.name is POINT_OF_NO_RETURN:
             yield (
                 "> **Point of no return.** Before this step, a failure leaves the groups on both"
-                " clusters unchanged."
+                f" clusters unchanged. From this step on, `{runbook.on('resume')}` completes the move, and"
+                f" `{runbook.on('rollback')}` undoes it."
             )
             yield ""
         yield from _step(number, step, runbook)
 
 
 def _step(number: int, step: Step, runbook: Runbook) -> Iterator[str]:
-    saved, plan = runbook.saved, runbook.saved.plan
+    plan = runbook.saved.plan
     guide = guide_of(plan.mode, step.name, plan.diverged, plan.fence.kind)
-    names = {
-        "here": runbook.hands.here.alias,
-        "there": runbook.hands.there.alias,
-        "groups": few([_code(name) for name in saved.groups]),
-        "topics": few([_code(name) for name in sorted({*topics_of(plan.groups), *plan.state})]),
-    }
+    if step.name is StepName.RELEASE and not plan.released:
+        guide = NOT_RELEASED
+    names = _names(runbook, _topics(runbook, step.name))
     yield f"### {number}. {step.name}"
     yield ""
     yield f"- **Does**: {_cell(step.sentence)}"
@@ -212,6 +251,32 @@ def _step(number: int, step: Step, runbook: Runbook) -> Iterator[str]:
     yield from _block(runbook.hands.commands(step.name))
 
 
+def _topics(runbook: Runbook, name: StepName) -> Sequence[str]:
+    """The topics that a step is about, by their names on the flow's source."""
+    plan = runbook.saved.plan
+    if plan.mode is not Mode.FAILBACK:
+        return sorted({*topics_of(plan.groups), *plan.state})
+    return plan.released if name is StepName.RELEASE and plan.released else plan.held
+
+
+def _names(runbook: Runbook, topics: Sequence[str]) -> dict[str, str]:
+    """The values of `mmtool.plan.runbook.guides.FIELDS`."""
+    flow = runbook.saved.names
+    return {
+        "here": runbook.hands.here.alias,
+        "there": runbook.hands.there.alias,
+        "groups": few([_code(name) for name in runbook.saved.groups]) or "no group",
+        "topics": few([_code(name) for name in topics]) or "no topic",
+        "operation": runbook.operation,
+        **{verb: runbook.on(verb) for verb in ("resume", "cancel", "rollback")},
+        "release": runbook.of_flow("failover", "release", topics=topics, more=["--execute"]),
+        "pause": runbook.of_flow("flow", "pause", topics=topics),
+        "status": runbook.of_flow("status", topics=topics),
+        "status_back": runbook.command("status", "-s", flow.target, "-t", flow.source),
+        "verify": runbook.of_flow("verify", topics=topics),
+    }
+
+
 def _block(commands: Iterable[str]) -> Iterator[str]:
     lines = list(commands)
     if lines:
@@ -219,36 +284,51 @@ def _block(commands: Iterable[str]) -> Iterator[str]:
 
 
 def _ways_on(runbook: Runbook) -> Iterator[str]:
-    saved = runbook.saved
-    name = saved.plan.operation_id
     yield "## Show, resume, cancel or roll back"
     yield ""
-    yield f"After the start, the journal on {saved.names.target} has the operation:"
-    yield ""
-    yield "```sh"
-    yield runbook.command("failover", "show", name) + "  # its state, and the possible next commands"
-    yield runbook.command("failover", "resume", name, "--execute") + (
-        "  # continue after a crash, from any host"
+    yield f"When the operation has started, the journal on {runbook.saved.names.target} has it:"
+    commands = [] if runbook.is_kept else [runbook.of_flow("failover", "list") + "  # shows OPERATION_ID"]
+    yield from _block(
+        [
+            *commands,
+            runbook.command("failover", "show", runbook.operation) + "  # its state, and the next commands",
+            runbook.on("resume") + "  # continue after a failure or a crash, from any host",
+            runbook.on("cancel") + "  # end it before the point of no return",
+            runbook.on("rollback") + "  # after the point of no return: restore the previous offsets",
+        ]
     )
-    yield (
-        runbook.command("failover", "cancel", name, "--execute") + "  # end it before the point of no return"
-    )
-    yield runbook.command("failover", "rollback", name, "--execute") + "  # restore the previous offsets"
-    yield "```"
 
 
 def _notes(runbook: Runbook) -> Iterator[str]:
-    here, there = runbook.hands.here, runbook.hands.there
+    plan, here, there = runbook.saved.plan, runbook.hands.here, runbook.hands.there
     yield "## Afterwards"
     yield ""
     yield f"- Start the consumers with `bootstrap.servers={there.bootstrap}`{_renamed(runbook)}."
-    if runbook.saved.plan.mode is Mode.EMERGENCY:
+    if plan.mode is Mode.EMERGENCY:
         yield (
-            f"- Let producers write to {there.alias}; records that are only on {here.alias} stay there"
-            " when it returns."
+            f"- Let producers write to {there.alias}. Records that never reached {there.alias} stay on {here.alias}"
+            f" when {here.alias} returns: `mmtool failover failback` saves them."
         )
+    elif plan.fence.kind is not FenceKind.NONE:
+        yield f"- Start the producers with `bootstrap.servers={there.bootstrap}`. {_fence_stays(runbook)}"
     else:
-        yield f"- Keep `mmtool replicate` running while producers still write to {here.alias}."
+        yield (
+            f"- Keep `mmtool replicate` running for the flow {here.alias}->{there.alias} while producers still write"
+            f" to {here.alias}."
+        )
+
+
+def _fence_stays(runbook: Runbook) -> str:
+    here = runbook.hands.here.alias
+    match runbook.saved.plan.fence.kind:
+        case FenceKind.ACL if runbook.saved.plan.fence.denies:
+            return (
+                f"The DENY rules on {here} stay: the commands after `# to undo:` in step fence remove them."
+            )
+        case FenceKind.HOOK:
+            return f"What the hook `mmtool.hook.fence` did on {here} stays."
+        case _:
+            return f"Keep them stopped on {here}: no ACL stops them."
 
 
 def _renamed(runbook: Runbook) -> str:
@@ -258,7 +338,7 @@ def _renamed(runbook: Runbook) -> str:
         for verdict in plan.verdicts
     ]
     pairs = sorted({(here.topic, there.topic) for here, there in found if here and there})
-    changed = [f"`{there}` for `{here}`" for here, there in pairs if here != there]
+    changed = [f"`{there}` instead of `{here}`" for here, there in pairs if here != there]
     return f"; they subscribe to {few(changed, _NAMED)}" if changed else ""
 
 

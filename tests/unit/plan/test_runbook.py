@@ -18,7 +18,7 @@ from mmtool.plan.failover.steps import ORDER, Mode, StepName
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.groups.reset_csv import parse_reset_csv
 from mmtool.plan.runbook.by_hand import Hands, Place
-from mmtool.plan.runbook.guides import guide_of
+from mmtool.plan.runbook.guides import FIELDS, guide_of
 from mmtool.plan.runbook.runbook import Runbook, render
 
 APP = GroupSelection(("app",))
@@ -53,7 +53,7 @@ def test_every_step_has_all_its_texts(mode, name):
     texts = [guide.done_when, guide.stop_when, guide.way_back, guide.by_hand]
     fields = {field for text in texts for _, field, _, _ in Formatter().parse(text) if field is not None}
     assert all(text.endswith(".") for text in texts)
-    assert fields <= {"here", "there", "groups", "topics"}
+    assert fields <= FIELDS
 
 
 @pytest.mark.parametrize(("mode", "name"), [(mode, name) for mode in SAVABLE for name in ORDER[mode]])
@@ -93,7 +93,7 @@ def test_every_step_has_all_its_texts_whatever_becomes_of_diverged_records(diver
     texts = [guide.done_when, guide.stop_when, guide.way_back, guide.by_hand]
     fields = {field for text in texts for _, field, _, _ in Formatter().parse(text) if field is not None}
     assert all(text.endswith(".") for text in texts)
-    assert fields <= {"here", "there", "groups", "topics"}
+    assert fields <= FIELDS
 
 
 @pytest.mark.parametrize("name", [StepName.FENCE, StepName.TRANSACTIONS, StepName.ENDS])
@@ -101,13 +101,13 @@ def test_every_step_has_all_its_texts_whatever_becomes_of_diverged_records(diver
 def test_only_the_steps_of_a_fence_that_mmtool_sets_speak_of_rules_and_of_lifting_it(kind, name):
     guide = guide_of(Mode.PLANNED, name, fence=kind)
     texts = f"{guide.done_when} {guide.stop_when} {guide.way_back} {guide.by_hand}"
-    assert {field for _, field, _, _ in Formatter().parse(texts) if field} <= {"here", "there", "topics"}
+    assert {field for _, field, _, _ in Formatter().parse(texts) if field} <= FIELDS
     assert ("DENY" in texts) == (kind is FenceKind.ACL and name is StepName.FENCE)
     assert ("lifts the fence" in texts) == (kind is not FenceKind.WATCH and name is not StepName.FENCE)
 
 
 def test_a_failback_hands_groups_over_to_offset_sync_and_other_modes_take_them_from_it(scene):
-    assert "offset sync from east to west includes them" in page_of(scene, Mode.FAILBACK)
+    assert "offset sync from east to west includes these groups again" in page_of(scene, Mode.FAILBACK)
     assert "offset sync skips `app` from now on" in page_of(scene, Mode.PLANNED)
 
 
@@ -130,13 +130,17 @@ def test_the_offsets_by_hand_are_those_that_would_be_written(scene):
 def test_an_offset_that_is_known_after_the_drain_is_named_as_missing_from_the_file(scene):
     scene.mirrored("orders", 0, [(0, 0, 10)], 11)
     page = page_of(scene)
-    assert "# add the line of east.orders-0: its offset is known after the drain\n" in page
+    assert (
+        "# offsets-1.csv lacks east.orders-0: add its line, with the offset found in step translate" in page
+    )
     assert "\neast.orders,1,10\nEND\n" in page
 
 
 def test_of_a_group_that_a_guard_forbids_no_file_is_written(scene):
     scene.commits("app", "east.orders", 5, 99, cluster=scene.target)
-    assert "--reset-offsets" not in page_of(scene)
+    page = page_of(scene)
+    assert "--reset-offsets" not in page
+    assert "# no file for group app: the table has no offset that can be written\n" in page
 
 
 def test_a_line_of_the_table_for_each_group_and_partition(scene):
@@ -166,6 +170,38 @@ def test_what_an_emergency_costs_is_told_and_has_to_be_accepted(scene):
 def test_a_kept_plan_is_what_the_page_executes(scene, tmp_path):
     page = page_of(scene, kept=tmp_path / "plan.json")
     assert f"mmtool failover planned --plan {tmp_path}/plan.json --execute -c 'my file.properties'\n" in page
+
+
+def test_a_kept_plan_keeps_its_operations_id_and_one_that_is_planned_again_does_not(scene, tmp_path):
+    kept, again = page_of(scene, kept=tmp_path / "plan.json"), page_of(scene)
+    ids = r"\d{8}T\d{6}Z-\w{6}"
+    assert (bool(re.search(ids, kept)), "OPERATION_ID" in kept) == (True, False)
+    assert (bool(re.search(ids, again)), "OPERATION_ID" in again) == (False, True)
+    assert "mmtool failover list -s east -t west -c 'my file.properties'" in again
+
+
+def test_the_steps_of_a_failback_name_the_topics_that_its_flow_mirrors_and_no_others(scene):
+    steps = page_of(scene, Mode.FAILBACK).partition("## Steps")[2]
+    held = steps.partition("mark_failed_over")[2].partition("### ")[0]
+    assert "no longer mirrors `orders`:" in held
+    assert "--topic east.orders\n" in held
+    assert "--topic-partitions orders:0 --time latest" in steps.partition(". drain\n")[2].partition("### ")[0]
+    assert "east-1:9092" in steps.partition(". drain\n")[2].partition("### ")[0]
+    drained_back = steps.partition(". drain_back\n")[2].partition("### ")[0]
+    assert "mmtool status -s west -t east " in drained_back
+    assert "--topic-partitions east.orders:0,orders:0 --time latest" in drained_back
+
+
+def test_a_failback_that_releases_no_topic_does_not_say_that_topics_are_mirrored_again(scene):
+    released = page_of(scene, Mode.FAILBACK).partition(". release_topics\n")[2].partition("### ")[0]
+    assert "- **Done when**: No topic is released: other groups read `orders` on west" in released
+    assert "kafka-acls" not in released
+
+
+@pytest.mark.parametrize("kind", [FenceKind.ACL, FenceKind.HOOK, FenceKind.WATCH])
+def test_behind_a_fence_the_drain_reaches_the_ends_that_were_watched(kind):
+    assert "when step watch_ends ended" in guide_of(Mode.PLANNED, StepName.DRAIN, fence=kind).done_when
+    assert "exit code 7" in guide_of(Mode.PLANNED, StepName.REPORT, fence=kind).stop_when
 
 
 def test_what_forbids_the_plan_stands_at_the_top(scene):
