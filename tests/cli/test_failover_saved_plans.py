@@ -122,7 +122,7 @@ def test_a_stale_plan_is_five_and_names_what_differs(failover, saved, path, scen
     scene.told("app", "orders", (49, 49))
     ended = failover(mode, "--plan", path, *how)
     assert (ended.code, error_of(ended)["code"]) == (5, "stale_plan")
-    assert "orders-0 on east: committed was 50 and is 49" in error_of(ended)["message"]
+    assert "orders-0 on east: the committed offset was 50 and is now 49" in error_of(ended)["message"]
     assert (scene.target.groups.committed, scene.journal.stored, scene.marks.failed_over) == ({}, {}, set())
 
 
@@ -376,7 +376,10 @@ def test_a_group_that_reads_on_away_makes_the_plan_of_its_way_home_stale(failbac
     failback("-g", "app", "--out", path)
     home.commits("app", "orders", 5, cluster=home.target)
     ended = failback("--plan", path, *EXECUTE)
-    assert (ended.code, "orders-0 on west: committed was 4 and is 5" in error_of(ended)["message"]) == (
+    assert (
+        ended.code,
+        "orders-0 on west: the committed offset was 4 and is now 5" in error_of(ended)["message"],
+    ) == (
         5,
         True,
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Commits = dict[TopicPartition, Commit]
 Key = TypeVar("Key")
-_ABSENT = "nothing"
+_ABSENT = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class TopicSeen:
     partitions: int
 
     def __str__(self) -> str:
-        return f"id {self.topic_id} with {counted(self.partitions, 'partition')}"
+        return f"id {self.topic_id} and {counted(self.partitions, 'partition')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,20 +135,22 @@ def differences(saved: Fingerprint, now: Fingerprint, names: Names) -> list[str]
 def _sides(saved: SideSeen, now: SideSeen, alias: str) -> Iterator[str]:
     """Once a cluster is another one, its topics tell nothing more."""
     if saved.cluster_id is not UNKNOWN and saved.cluster_id != now.cluster_id:
-        answers = "is not known" if now.cluster_id is UNKNOWN else f"is {now.cluster_id}"
+        answers = "its id is now unknown" if now.cluster_id is UNKNOWN else f"is {now.cluster_id}"
         yield f"{alias} was cluster {saved.cluster_id} and {answers}"
         return
     for name, was in saved.topics.items():
         there = now.topics.get(name)
         if there != was:
-            yield f"topic {name} on {alias} was {was} and is {_ABSENT if there is None else there}"
+            today = "does not exist now" if there is None else f"now has {there}"
+            yield f"topic {name} on {alias} had {was}, and {today}"
 
 
 def _groups(saved: Mapping[str, GroupSeen], now: Mapping[str, GroupSeen], names: Names) -> Iterator[str]:
     for group in sorted({*saved, *now}):
         was, stands = saved.get(group), now.get(group)
         if was is None or stands is None:
-            yield f"group {group} {'is new' if was is None else 'no longer exists'}"
+            before, after = ("was not", "is") if was is None else ("was", "is not")
+            yield f"group {group} {before} found when the plan was made, and {after} found now"
             continue
         yield from _commits(group, was.commits, stands.commits, names.source)
         yield from _commits(group, was.before, stands.before, names.target)
@@ -161,23 +163,24 @@ def _commits(
 ) -> Iterator[str]:
     for place in sorted({*was, *now}):
         if was.get(place) != now.get(place):
-            yield f"group {group}, {place} on {alias}: committed was {_offset(was, place)} and is {_offset(now, place)}"
+            then, today = _offset(was, place), _offset(now, place)
+            yield f"group {group}, {place} on {alias}: the committed offset was {then} and is now {today}"
 
 
 def _offset(commits: Mapping[TopicPartition, Commit], place: TopicPartition) -> str:
     commit = commits.get(place)
     if commit is None:
         return _ABSENT
-    return f"{commit.offset} ({commit.metadata})" if commit.metadata else str(commit.offset)
+    return f"{commit.offset} (metadata {commit.metadata})" if commit.metadata else str(commit.offset)
 
 
 def _members(group: str, was: tuple[Member, ...], now: tuple[Member, ...], alias: str) -> Iterator[str]:
     if was != now:
-        yield f"group {group} on {alias}: its members were {_who(was)} and are {_who(now)}"
+        yield f"group {group} on {alias} had {_who(was)}, and now has {_who(now)}"
 
 
 def _who(members: tuple[Member, ...]) -> str:
-    return ", ".join(map(str, members)) or "none"
+    return "the members " + ", ".join(map(str, members)) if members else "no members"
 
 
 def as_values(seen: Fingerprint) -> dict[str, Any]:

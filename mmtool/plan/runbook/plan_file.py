@@ -85,10 +85,18 @@ def _steps(was: FailoverPlan, now: FailoverPlan) -> list[str]:
     """The clusters may be the same and the configuration not: another hook, another name on the target."""
     then, today = ({step.name: step.sentence for step in plan.steps} for plan in (was, now))
     return [
-        f"step {name} was to {then.get(name, 'do nothing')!r} and is to {today.get(name, 'do nothing')!r}"
+        _step(name, then.get(name), today.get(name))
         for name in {**then, **today}
         if then.get(name) != today.get(name)
     ]
+
+
+def _step(name: StepName, then: str | None, today: str | None) -> str:
+    if then is None:
+        return f"step {name} is new: {today!r}"
+    if today is None:
+        return f"step {name} is no longer needed; it was {then!r}"
+    return f"step {name} was {then!r} and is now {today!r}"
 
 
 def write_plan(saved: SavedPlan) -> bytes:
@@ -138,11 +146,11 @@ def read_plan(content: bytes) -> SavedPlan:
     """
     body = decode(content)
     if body.get("kind") != _KIND:
-        raise UnreadableDocumentError(f"it holds no {_KIND}")
+        raise UnreadableDocumentError(f"the file is not a {_KIND}")
     try:
         return _from(body)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise UnreadableDocumentError(f"it was written by another mmtool: {error!r}") from error
+        raise UnreadableDocumentError(f"this version of mmtool cannot read it: {error!r}") from error
 
 
 def _from(body: Mapping[str, Any]) -> SavedPlan:

@@ -124,7 +124,8 @@ def test_the_first_difference_is_told_in_full_and_the_others_are_counted(scene):
     saved = saved_by(scene, "planned")
     scene.commits("app", "orders", 51, 99)
     with pytest.raises(
-        StalePlanError, match=r"orders-0 on east: committed was 50 and is 51; 1 more difference$"
+        StalePlanError,
+        match=r"orders-0 on east: the committed offset was 50 and is now 51; 1 more difference$",
     ):
         check(scene, "planned", saved)
 

@@ -90,18 +90,34 @@ def test_another_cluster_is_told_by_its_ids_and_nothing_is_said_of_its_topics():
 def test_a_topic_is_told_by_its_id_and_its_partitions():
     grown = SideSeen(ClusterId("east-id"), {"orders": TopicSeen("A", 2)})
     assert told(here=grown) == [
-        "topic orders on east was id A with 1 partition and is id A with 2 partitions"
+        "topic orders on east had id A and 1 partition, and now has id A and 2 partitions"
     ]
     assert told(there=SideSeen(ClusterId("west-id"))) == [
-        "topic east.orders on west was id B with 1 partition and is nothing"
+        "topic east.orders on west had id B and 1 partition, and does not exist now"
     ]
 
 
 def test_a_group_is_told_by_its_commits_and_members():
     now = GroupSeen({ORDERS: Commit(51)}, {ORDERS: Commit(1, "m")}, (Member("app-1", "/10.0.0.7"),))
     assert told(groups={"app": now}) == [
-        "group app, orders-0 on east: committed was 50 and is 51",
-        "group app, orders-0 on west: committed was nothing and is 1 (m)",
-        "group app on east: its members were none and are app-1 on 10.0.0.7",
+        "group app, orders-0 on east: the committed offset was 50 and is now 51",
+        "group app, orders-0 on west: the committed offset was none and is now 1 (metadata m)",
+        "group app on east had no members, and now has the members app-1 on 10.0.0.7",
     ]
-    assert told(groups={}) == ["group app no longer exists"]
+    assert told(groups={}) == ["group app was found when the plan was made, and is not found now"]
+
+
+@given(saved_plans())
+def test_a_step_is_told_by_what_it_was_and_is_and_by_whether_it_is_there_at_all(saved):
+    first, *others = saved.plan.steps
+    another, fewer = replace(first, sentence="other"), tuple(others)
+    changed_step, gone = replace(saved.plan, steps=(another, *others)), replace(saved.plan, steps=fewer)
+    assert saved.stale(changed_step, saved.seen) == [
+        f"step {first.name} was {first.sentence!r} and is now 'other'"
+    ]
+    assert saved.stale(gone, saved.seen) == [
+        f"step {first.name} is no longer needed; it was {first.sentence!r}"
+    ]
+    assert replace(saved, plan=gone).stale(saved.plan, saved.seen) == [
+        f"step {first.name} is new: {first.sentence!r}"
+    ]
