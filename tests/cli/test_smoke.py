@@ -86,7 +86,7 @@ def test_the_junit_report_is_written_when_a_step_fails_and_those_behind_it_are_s
     (failure,) = suite.iter("failure")
     assert failure.get("message").startswith("no replicate runs east->west")
     assert [case.find("skipped").get("message") for case in suite if case.find("skipped") is not None] == [
-        "not tried: owner failed"
+        "not tried, because step owner failed"
     ] * 6
 
 

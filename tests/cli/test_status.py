@@ -340,7 +340,7 @@ def test_a_topic_that_its_owner_does_not_mirror_at_all_is_halted_with_the_reason
         ("halted", "target topic east.orders has 1 partition"),
         ("halted", "target topic east.orders has 1 partition"),
         ("halted", "target topic east.orders-new cannot be c"),
-        ("never_ran", "not mirrored yet: the owner starts it wh"),
+        ("never_ran", "not mirrored yet: replicate starts this "),
     ]
 
 

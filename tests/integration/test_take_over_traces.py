@@ -154,8 +154,8 @@ def test_aborted_records_that_mm2_copied_are_not_copied_again(fleet, tmp_path, t
 @pytest.mark.parametrize(
     ("trace", "words"),
     [
-        (("stores_position", 5000), "5000.*the source ends at 50.*recreated"),
-        (("syncs", 30, 5000), "5000.*the target ends at 50.*recreated"),
+        (("stores_position", 5000), "5000.*the source's log ends at 50.*recreated"),
+        (("syncs", 30, 5000), "5000.*the target's log ends at 50.*recreated"),
         (("syncs", 30, 31), "record 31 on the target is not record 30 of the source.*recreated"),
     ],
     ids=["source-recreated", "target-shorter", "target-recreated"],

@@ -126,7 +126,7 @@ def plan_seek(facts: PartitionFacts, to: UpstreamOffset | Unknown) -> Move:
     if to > log.log_end:
         return Move(facts, Action.REFUSE, before, before, reason=Reason.BEYOND_SOURCE_END)
     position = max(to, log.log_start)
-    clamped = "" if position == to else f"the source's log begins at {position}"
+    clamped = "" if position == to else f"the source's log starts at {position}, after the requested offset"
     if known is None:
         target = facts.target_log
         end = None if target is UNKNOWN else target.log_end
@@ -203,32 +203,32 @@ def _whose(partitions: int) -> str:
 
 def _begin(whose: str, skipped: int, repeated: int, target: str) -> str:
     del repeated, target
-    said = f"{whose} not mirrored yet, and the next `mmtool replicate` starts there"
-    return f"{said}; {_at_most(skipped)} before it are never mirrored" if skipped else said
+    said = f"{whose} not mirrored yet: the next `mmtool replicate` starts at the new position"
+    return f"{said}; {_at_most(skipped)} before that position are never mirrored" if skipped else said
 
 
 def _skip(whose: str, skipped: int, repeated: int, target: str) -> str:
     del repeated
     return (
-        f"{whose} moved forward: {_at_most(skipped)} are never mirrored; commits of groups in that gap are"
-        f" no longer translated to {target} (not_mirrored)"
+        f"{whose} moved forward: {_at_most(skipped)} are never mirrored; committed offsets of the skipped records"
+        f" are no longer translated to {target} (not_mirrored)"
     )
 
 
 def _repeat(whose: str, skipped: int, repeated: int, target: str) -> str:
     said = (
         f"{whose} restarted: {counted(repeated, 'record')} will be on {target} a second time, after the"
-        " first copies; commits before the new position are no longer translated (not_mirrored), later"
-        " ones when they are mirrored again (beyond_mirror)"
+        " first copies; committed offsets before the new position are no longer translated (not_mirrored), and"
+        " those after it only once their records are mirrored again (until then beyond_mirror)"
     )
     return f"{said}; {_at_most(skipped)} are never mirrored" if skipped else said
 
 
 def _forget(whose: str, skipped: int, repeated: int, target: str) -> str:
     said = (
-        f"{whose} forgotten: records on {target} stay, and no commit is translated (never_ran) until the"
-        f" next `mmtool replicate` mirrors them from mmtool.start on, {counted(repeated, 'record')} a"
-        " second time"
+        f"{whose} forgotten: the records on {target} stay; the next `mmtool replicate` mirrors again from"
+        f" mmtool.start on, {counted(repeated, 'record')} a second time; until then no committed offset is"
+        " translated (never_ran)"
     )
     return f"{said}; {_at_most(skipped)} are never mirrored" if skipped else said
 

@@ -65,4 +65,7 @@ class StepResult:
 
 def not_tried(steps: Sequence[Step], failed: Step) -> list[StepResult]:
     """The results of the steps behind one that failed."""
-    return [StepResult(step, False, 0.0, f"not tried: {failed} failed", tried=False) for step in steps]
+    return [
+        StepResult(step, False, 0.0, f"not tried, because step {failed} failed", tried=False)
+        for step in steps
+    ]

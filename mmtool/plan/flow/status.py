@@ -40,13 +40,22 @@ SILENT_MS = 20_000
 _NEEDS_SLOT = frozenset({State.NEVER_RAN, State.STARTING, State.RUNNING, State.CAUGHT_UP, State.WAITING})
 
 NEVER = "replicate never ran this flow"
-NOT_YET = "not mirrored yet: the owner starts it when it next lists topics"
+NOT_YET = (
+    "not mirrored yet: replicate starts this partition when it next lists topics"
+    " (refresh.topics.interval.seconds)"
+)
 NOBODY = "replicate is not running"
 NOT_YET_NOBODY = "not mirrored yet, and replicate is not running"
 BY_MIRROR_MAKER = "mirrored by MirrorMaker 2"
-NOT_BY_MIRROR_MAKER = "MirrorMaker 2, which runs the flow, has stored no position of it"
-CONTROL_LOST = "the flow's control topic was deleted, or emptied: `mmtool flow rebuild` writes it again"
-RUNS_LOST = "its offset runs are lost: `mmtool flow rebuild` derives them from both logs"
+NOT_BY_MIRROR_MAKER = "MirrorMaker 2 runs this flow, and has stored no source offset of this partition"
+CONTROL_LOST = (
+    "the flow's control topic was deleted or emptied: stop `mmtool replicate`, and run"
+    " `mmtool flow rebuild --execute`"
+)
+RUNS_LOST = (
+    "its offset runs are lost: stop `mmtool replicate`; `mmtool flow rebuild --execute` derives them from"
+    " both logs"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,13 +43,13 @@ class Traces:
         known = [offset for offset in (self.last, self.sync_upstream) if offset is not UNKNOWN]
         if any(offset >= self.source.log_end for offset in known):
             return (
-                f"MirrorMaker 2 mirrored offset {max(known)}, but the source ends at"
-                f" {self.source.log_end}: it was truncated or recreated"
+                f"MirrorMaker 2 mirrored source offset {max(known)}, but the source's log ends at"
+                f" {self.source.log_end}: the source topic was truncated or recreated"
             )
         if self.sync is not UNKNOWN and self.sync.downstream >= self.target.log_end:
             return (
-                f"MirrorMaker 2 has written up to offset {self.sync.downstream}, but the target ends at"
-                f" {self.target.log_end}: it was truncated or recreated"
+                f"MirrorMaker 2 wrote target offset {self.sync.downstream}, but the target's log ends at"
+                f" {self.target.log_end}: the target topic was truncated or recreated"
             )
         return ""
 

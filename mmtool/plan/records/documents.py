@@ -60,11 +60,15 @@ def decode(value: bytes) -> dict[str, Any]:
         body = json.loads(value)
         stated = body.pop("crc")
     except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise UnreadableDocumentError(f"not one of mmtool's documents: {value[:60]!r}") from error
+        raise UnreadableDocumentError(f"not in mmtool's format: {value[:60]!r}") from error
     if body.get("v") != VERSION:
-        raise UnreadableDocumentError(f"version {body.get('v')} is not {VERSION}: written by another mmtool")
+        raise UnreadableDocumentError(
+            f"format version {body.get('v')} instead of {VERSION}: another version of mmtool wrote it"
+        )
     if stated != _crc_as_it_lies(value) and stated != crc32(_canonical(body)):
-        raise UnreadableDocumentError("the checksum does not match")
+        raise UnreadableDocumentError(
+            "the checksum is wrong: the content was changed or damaged after mmtool wrote it"
+        )
     del body["v"]
     return dict(body)
 
@@ -108,7 +112,7 @@ class Document:
         known = fields(cls)  # type: ignore[arg-type]  # a dataclass
         for field in known:
             if field.name not in body and field.default is MISSING is field.default_factory:
-                raise UnreadableDocumentError(f"{cls.__name__} lacks {field.name!r}")
+                raise UnreadableDocumentError(f"the field {field.name!r} of {cls.__name__} is missing")
         return cls(**{field.name: body[field.name] for field in known if field.name in body})
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mmtool.events import Event, Notice
 from mmtool.plan.records.documents import PauseRecord, State
 from mmtool.plan.records.marks import FAILED_OVER_REMEDY, FailedOverRecord
-from mmtool.plan.records.pauses import RESUME_REMEDY, Pauses, name_of, news_of, sentence_of
+from mmtool.plan.records.pauses import Pauses, name_of, news_of, remedy_of, sentence_of
 from mmtool.plan.words import counted, few
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Holds:
             return Hold(State.FAILED_OVER, topic, mark.sentence, FAILED_OVER_REMEDY)
         pause = self.pauses.of(topic_id)
         if pause is not None:
-            return Hold(State.PAUSED, name_of(pause), sentence_of(pause), RESUME_REMEDY)
+            return Hold(State.PAUSED, name_of(pause), sentence_of(pause), remedy_of(pause))
         return None
 
     def shown(self, position: PositionRecord) -> PositionRecord:

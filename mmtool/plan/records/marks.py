@@ -9,7 +9,8 @@ from mmtool.plan.words import moment
 from mmtool.translation.known import UNKNOWN, Unknown
 
 FAILED_OVER_REMEDY = (
-    "move its groups back with `mmtool failover failback`, or mirror it again with `mmtool failover release`"
+    "`mmtool failover failback` moves the groups back; if the groups stay, `mmtool failover release` lets the topic be"
+    " mirrored again"
 )
 
 

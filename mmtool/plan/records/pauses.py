@@ -11,8 +11,6 @@ from mmtool.plan.words import moment
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-RESUME_REMEDY = "`mmtool flow resume` continues it"
-
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
@@ -43,8 +41,15 @@ def sentence_of(mark: PauseRecord) -> str:
 def news_of(word: PauseRecord) -> str:
     """A word as whoever runs the flow passes it on."""
     if word.paused:
-        return f"{name_of(word)} is {sentence_of(word)}; {RESUME_REMEDY}"
+        return f"{name_of(word)} is {sentence_of(word)}; {remedy_of(word)}"
     return f"{name_of(word)} is resumed by {word.by}"
+
+
+def remedy_of(mark: PauseRecord) -> str:
+    """The command that ends a pause."""
+    if mark.topic_id == WHOLE_FLOW:
+        return "`mmtool flow resume` resumes every paused topic of the flow"
+    return f"`mmtool flow resume --topic {mark.topic}` resumes it"
 
 
 def name_of(mark: PauseRecord) -> str:

@@ -100,7 +100,7 @@ def test_a_flow_that_nobody_runs_fails_at_once_with_the_command_that_starts_it(s
     )
     assert smoked.error.exit_code == 4
     assert steps(smoked) == CANARY_STEPS
-    assert [result.message for result in smoked.results[2:]] == ["not tried: owner failed"] * 6
+    assert [result.message for result in smoked.results[2:]] == ["not tried, because step owner failed"] * 6
 
 
 def test_a_replicate_that_waits_for_a_flow_does_not_run_it(scene):

@@ -198,7 +198,7 @@ def test_who_wrote_into_a_mirror_is_told_with_the_place():
 
 
 @pytest.mark.parametrize(
-    ("members", "reason"), [((), "replicate is not running"), ((HOLDER,), "the owner starts it")]
+    ("members", "reason"), [((), "replicate is not running"), ((HOLDER,), "replicate starts this partition")]
 )
 def test_a_partition_that_was_never_mirrored_has_a_row(members, reason):
     row = only(facts(members=members))

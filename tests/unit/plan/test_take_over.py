@@ -56,7 +56,7 @@ def test_a_partition_without_traces_or_without_records_is_none_of_mm2_s():
 
 
 def test_traces_past_the_end_of_either_log_are_of_another_one():
-    assert "source ends at 1000" in traces(last=1000).contradiction
-    assert "source ends at 1000" in traces(sync=(1000, 5)).contradiction
-    assert "target ends at 500" in traces(last=999, sync=(5, 500)).contradiction
+    assert "source's log ends at 1000" in traces(last=1000).contradiction
+    assert "source's log ends at 1000" in traces(sync=(1000, 5)).contradiction
+    assert "target's log ends at 500" in traces(last=999, sync=(5, 500)).contradiction
     assert traces(last=999, sync=(999, 499)).contradiction == ""
