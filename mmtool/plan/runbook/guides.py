@@ -2,7 +2,7 @@
 
 ``{here}`` is the cluster that groups leave, ``{there}`` the one they go to; ``{groups}`` and ``{topics}`` are a plan's.
 ``{operation}`` is its id; ``{resume}``, ``{cancel}``, ``{rollback}``, ``{release}``, ``{pause}``, ``{status}``,
-``{status_back}`` and ``{verify}`` are whole commands.
+``{status_back}``, ``{show}`` and ``{verify}`` are whole commands.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Guide:
 FIELDS = frozenset(
     {
         "here", "there", "groups", "topics", "operation",
-        "resume", "cancel", "rollback", "release", "pause", "status", "status_back", "verify",
+        "resume", "cancel", "rollback", "release", "pause", "show", "status", "status_back", "verify",
     }
 )  # fmt: skip
 """What a text may name; `mmtool.plan.runbook.runbook` gives the values."""
@@ -91,7 +91,7 @@ GUIDES: dict[StepName, Guide] = {
         by_hand="Read the log ends on {here} twice, some seconds apart: they must be the same.",
     ),
     StepName.MARK: Guide(
-        done_when="{there} has stored the marks: `{status}` shows {topics} as failed_over.",
+        done_when="{there} has stored the marks of {topics}: `{show}` lists the step as done.",
         stop_when=_MARKS,
         way_back="If a step fails before offsets are written, mmtool removes the marks; after a crash `{cancel}` does."
         " After offsets are written, `{rollback}` removes the marks and restores the offsets; `{release}` removes the"

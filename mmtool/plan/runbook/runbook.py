@@ -269,6 +269,7 @@ def _names(runbook: Runbook, topics: Sequence[str]) -> dict[str, str]:
         "topics": few([_code(name) for name in topics]) or "no topic",
         "operation": runbook.operation,
         **{verb: runbook.on(verb) for verb in ("resume", "cancel", "rollback")},
+        "show": runbook.command("failover", "show", runbook.operation),
         "release": runbook.of_flow("failover", "release", topics=topics, more=["--execute"]),
         "pause": runbook.of_flow("flow", "pause", topics=topics),
         "status": runbook.of_flow("status", topics=topics),

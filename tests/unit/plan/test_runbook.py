@@ -158,6 +158,7 @@ def test_a_failback_is_written_to_the_source_and_read_from_the_target(scene):
 def test_in_an_emergency_no_command_goes_to_the_source(scene):
     steps = page_of(scene, Mode.EMERGENCY).partition("## Steps")[2]
     assert "--bootstrap-server east-1:9092" not in steps
+    assert "mmtool status" not in steps  # it asks the source
 
 
 def test_what_an_emergency_costs_is_told_and_has_to_be_accepted(scene):
