@@ -34,7 +34,7 @@ def check_same_cluster(flow: ExaminedFlow) -> Iterable[Finding]:
         yield ok(Check.CLUSTER_ID, "", "source and target are two clusters", flow.name)
         return
     one, other = flow.settings.source.alias, flow.settings.target.alias
-    message = f"{one} and {other} are the same cluster, {source}"
+    message = f"{one} and {other} are the same cluster, {source}: `mmtool replicate` does not start"
     remedy = f"give {one}.bootstrap.servers and {other}.bootstrap.servers the servers of their own clusters"
     yield problem(Check.CLUSTER_ID, "", flow.name, message, remedy)
 
@@ -110,7 +110,7 @@ def check_disks(cluster: ExaminedCluster) -> Iterable[Finding]:
     """Log directories of every broker."""
     answers = cluster.details.log_dirs(())
     for node, error in sorted(answers.failed.items()):
-        message = f"disks of broker {node} were not looked at: {error.message}"
+        message = f"log directories of broker {node} of {cluster.alias} were not checked: {error.message}"
         yield warning(Check.DISK, cluster.alias, f"broker {node}", message, error.remedy)
     if answers:
         yield from judge_disks(cluster.alias, answers)

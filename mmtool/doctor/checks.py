@@ -28,20 +28,22 @@ _NOBODY: frozenset[str] = frozenset()
 CLUSTER_CHECKS: tuple[CheckOf[ExaminedCluster], ...] = (
     CheckOf(Check.LISTENERS, check_listeners, "every listener answers", _NOBODY),
     CheckOf(Check.VERSIONS, check_versions, "every broker is new enough"),
-    CheckOf(Check.CLUSTER_ID, check_cluster_id, "the cluster is the one that is meant"),
-    CheckOf(Check.AUTHENTICATION, check_authentication, "every listener lets us in", _NOBODY),
-    CheckOf(Check.CERTIFICATE, check_certificates, "no certificate ends soon", _NOBODY),
+    CheckOf(Check.CLUSTER_ID, check_cluster_id, "the cluster has the id that the file expects"),
+    CheckOf(Check.AUTHENTICATION, check_authentication, "every listener accepts the login", _NOBODY),
+    CheckOf(Check.CERTIFICATE, check_certificates, "no certificate expires soon", _NOBODY),
     CheckOf(Check.DISK, check_disks, "no log directory is offline or full"),
 )
 """Made once for each cluster."""
 
 BROKER_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
     CheckOf(Check.CLUSTER_ID, check_same_cluster, "source and target are two clusters"),
-    CheckOf(Check.RIGHT, check_rights, "every right that the flow needs is there"),
-    CheckOf(Check.MESSAGE_SIZE, check_sizes, "the target takes whatever the source takes"),
+    CheckOf(Check.RIGHT, check_rights, "mmtool has every right that the flow needs"),
+    CheckOf(Check.MESSAGE_SIZE, check_sizes, "the target accepts every record size that the source accepts"),
     CheckOf(Check.TIMESTAMPS, check_times, "the target keeps every timestamp"),
-    CheckOf(Check.REPLICATION_FACTOR, check_replicas, "every replica is there and in sync"),
-    CheckOf(Check.DISK, check_room, "the target has room"),
+    CheckOf(
+        Check.REPLICATION_FACTOR, check_replicas, "every partition has a leader, and every replica is in sync"
+    ),
+    CheckOf(Check.DISK, check_room, "the target has room for what the flow still has to copy"),
     CheckOf(Check.SPARK, check_spark, "Spark can be started", _NOBODY),
 )
 """Of what the brokers on both sides allow and hold."""

@@ -45,8 +45,9 @@ def check_cluster_id(cluster: ExaminedCluster) -> Iterable[Finding]:
     """Which cluster it is; one that ``ALIAS.mmtool.cluster.id`` does not name is told where it is reached."""
     found = cluster.port.probe()
     expected = cluster.settings.expected_cluster_id
-    pinned = f", as {cluster.alias}.mmtool.cluster.id says" if expected else ""
-    yield ok(Check.CLUSTER_ID, cluster.alias, f"cluster {found}{pinned}")
+    key = f"{cluster.alias}.mmtool.cluster.id"
+    compared = f"as {key} expects" if expected else f"not compared: {key} is not set"
+    yield ok(Check.CLUSTER_ID, cluster.alias, f"cluster id {found}, {compared}")
 
 
 def check_authentication(cluster: ExaminedCluster) -> Iterable[Finding]:
@@ -60,7 +61,7 @@ def check_authentication(cluster: ExaminedCluster) -> Iterable[Finding]:
 def check_certificates(cluster: ExaminedCluster) -> Iterable[Finding]:
     """How long the client's, the trusted and the brokers' certificates are valid."""
     answers = cluster.details.listeners()
-    shown = [*_configured(cluster), *_presented(answers)]
+    shown = [*_configured(cluster), *_presented(cluster.alias, answers)]
     return judge_certificates(cluster.alias, shown, answers, datetime.now(UTC))
 
 
@@ -84,7 +85,7 @@ def _of_pem(pem: Pem, *, is_own: bool) -> Iterator[ShownCertificate]:
         yield ShownCertificate(name, pem.origin, begins, ends, is_own=is_own, is_alone=is_alone)
 
 
-def _presented(answers: Iterable[ListenerAnswer]) -> Iterator[ShownCertificate]:
+def _presented(alias: str, answers: Iterable[ListenerAnswer]) -> Iterator[ShownCertificate]:
     seen: set[str] = set()
     for one in answers:
         certificate = (
@@ -92,6 +93,6 @@ def _presented(answers: Iterable[ListenerAnswer]) -> Iterator[ShownCertificate]:
         )
         seen.add(one.address)
         if certificate is not None:
-            name = f"certificate {subject_of(certificate)} of the broker at {one.address}"
+            name = f"certificate {subject_of(certificate)} of the broker of {alias} at {one.address}"
             begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
             yield ShownCertificate(name, one.address, begins, ends, is_theirs=True)

@@ -42,26 +42,30 @@ def judge_disks(alias: str, brokers: Mapping[int, tuple[LogDir, ...]]) -> Iterat
         yield ok(
             Check.DISK,
             alias,
-            "brokers before 3.3 do not report sizes of volumes; no log directory is offline",
+            "no log directory is offline; free space was not checked: brokers before Kafka 3.3 do not report it",
         )
         return
     fullest = min(told, key=_share)
-    message = f"{_share(fullest):.0%} of the fullest of {counted(len(told), 'volume')} is free"
-    yield ok(Check.DISK, alias, f"{message}, {size(_free(fullest))}")
+    message = f"the fullest of {counted(len(told), 'log directory volume')} has {_share(fullest):.0%} free"
+    yield ok(Check.DISK, alias, f"{message} ({size(_free(fullest))})")
 
 
 def _of_dir(alias: str, node: int, one: LogDir) -> Iterator[Finding]:
     subject = f"broker {node}: {one.path}" if one.path else f"broker {node}"
+    what = f"log directory {one.path or '(path not reported)'} of broker {node} of {alias}"
     if one.failure:
-        message = f"log directory {one.path} of broker {node} is offline: {one.failure}"
-        yield problem(Check.DISK, alias, subject, message, "replace the disk, then start the broker again")
+        message = f"{what} is offline ({one.failure}): its replicas cannot be read or written"
+        yield problem(
+            Check.DISK, alias, subject, message, "replace or repair the disk, then restart the broker"
+        )
     elif one.total is not UNKNOWN and one.usable is not UNKNOWN and _share(one) < _LITTLE:
         say = problem if _share(one) < _NOTHING else warning
         message = (
-            f"{size(one.usable)} of {size(one.total)} are free in {one.path} of broker {node}"
-            f" ({_share(one):.0%})"
+            f"{what} has {size(one.usable)} of {size(one.total)} free ({_share(one):.0%}): Kafka takes a full log"
+            " directory offline"
         )
-        yield say(Check.DISK, alias, subject, message, "add disk, or lower retention.ms and retention.bytes")
+        remedy = "add disk space, or lower retention.ms or retention.bytes of large topics"
+        yield say(Check.DISK, alias, subject, message, remedy)
 
 
 def _share(one: LogDir) -> float:
@@ -100,20 +104,29 @@ def judge_copy(facts: CopyFacts, flow: str) -> Iterator[Finding]:
     """Whether the target has room for what is still to be mirrored; brokers before 3.3 do not tell."""
     told = [one for one in facts.dirs if one.usable is not UNKNOWN and not one.failure]
     if not told:
-        yield ok(Check.DISK, "", "brokers before 3.3 do not report the space on the target", flow)
+        message = (
+            f"space for the copy was not checked: {facts.target_alias} does not report free space (Kafka 3.3 and later"
+            " do, with DESCRIBE on the cluster)"
+        )
+        yield ok(Check.DISK, "", message, flow)
         return
     room, wanted = sum(map(_free, told)), facts.to_come
     if wanted <= room:
-        yield ok(Check.DISK, "", f"{size(wanted)} to copy, {size(room)} free on the target", flow)
+        yield ok(
+            Check.DISK, "", f"up to {size(wanted)} to copy, {size(room)} free on {facts.target_alias}", flow
+        )
         return
     say = (
         warning if any(facts.target.values()) else problem
     )  # one that was mirrored may keep less than the source
     message = (
-        f"the target has {size(room)} free, and {flow} has up to {size(wanted)} to copy"
-        f" ({counted(facts.replicas, 'replica')} each)"
+        f"{facts.target_alias} has {size(room)} free, and {flow} has up to {size(wanted)} to copy"
+        f" ({counted(facts.replicas, 'replica')} of each partition): its disks may become full"
     )
-    remedy = "add disk to the target, or mirror fewer topics; mmtool.start = latest leaves out what is old"
+    remedy = (
+        f"add disk space to {facts.target_alias}, or mirror fewer topics; with mmtool.start = latest, topics that are"
+        " new to the flow are mirrored without their existing records"
+    )
     yield say(Check.DISK, facts.target_alias, flow, message, remedy)
 
 

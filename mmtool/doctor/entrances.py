@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.finding import Check, ok, problem, warning
-from mmtool.doctor.releases import release_of
+from mmtool.doctor.releases import OLDEST, release_of
 from mmtool.kafka.admin.details import Stage
 from mmtool.plan.words import counted, few
 
@@ -41,7 +41,9 @@ def judge_listeners(alias: str, answers: Sequence[ListenerAnswer]) -> Iterator[F
 
 def _all_answer(answers: Sequence[ListenerAnswer]) -> str:
     brokers = {one.broker for one in answers if one.broker is not None}
-    return f"{counted(len(brokers), 'broker')} at {counted(len({a.address for a in answers}), 'address')}"
+    addresses = {one.address for one in answers}
+    listed = f"{counted(len(brokers), 'broker')} at {counted(len(addresses), 'address')}"
+    return f"every known listener answers this host ({listed})"
 
 
 def _others_answer(one: ListenerAnswer, answers: Iterable[ListenerAnswer]) -> bool:
@@ -51,10 +53,14 @@ def _others_answer(one: ListenerAnswer, answers: Iterable[ListenerAnswer]) -> bo
 def _unreachable(alias: str, one: ListenerAnswer, others_answer: bool) -> Finding:
     if one.broker is None:
         say = warning if others_answer else problem
-        message = f"bootstrap server {one.address} of {one.entrance.name} {_why(one)}"
+        spared = f"; other listeners of {alias} answer" if others_answer else ""
+        message = f"bootstrap server {one.address} of {one.entrance.name} {_why(one)}{spared}"
         return say(Check.LISTENERS, alias, one.address, message, _bootstrap_remedy(one))
-    message = f"broker {one.broker} advertises {one.address}, which {_why(one)}"
-    return problem(Check.LISTENERS, alias, one.address, message, _advertised_remedy(one))
+    message = (
+        f"broker {one.broker} of {alias} advertises {one.address}, which {_why(one)}; partitions that it leads cannot"
+        " be mirrored from this host"
+    )
+    return problem(Check.LISTENERS, alias, one.address, message, _advertised_remedy(alias, one))
 
 
 def _why(one: ListenerAnswer) -> str:
@@ -71,16 +77,21 @@ def _why(one: ListenerAnswer) -> str:
 def _bootstrap_remedy(one: ListenerAnswer) -> str:
     key = f"{one.entrance.name}.bootstrap.servers"
     if one.failed in _BY_CERTIFICATE or one.failed is Stage.ANSWER:
-        return f"check {one.entrance.name}.security.protocol and its ssl.* keys, and that {one.address} is up"
-    return f"start the broker, correct {key}, or take {one.address} out of it"
+        return (
+            f"check that {one.entrance.name}.security.protocol and {one.entrance.name}.ssl.* match the listener"
+            f" at {one.address}"
+        )
+    return f"start the broker; if its address has changed, correct {key}"
 
 
-def _advertised_remedy(one: ListenerAnswer) -> str:
+def _advertised_remedy(alias: str, one: ListenerAnswer) -> str:
     if one.failed is Stage.TLS:
-        return f"see the certificate rows; check {one.entrance.name}.ssl.* and the broker's key store"
+        return (
+            f"see the certificate rows of {alias}; check {one.entrance.name}.ssl.* and the broker's key store"
+        )
     return (
-        f"set advertised.listeners of broker {one.broker} to a name that this host and every Spark worker reach,"
-        " or open DNS and firewall to it"
+        f"make {one.address} reachable from this host and every Spark worker (DNS, firewall), or set"
+        f" advertised.listeners of broker {one.broker} to an address that is"
     )
 
 
@@ -93,7 +104,7 @@ def judge_away(alias: str, answers: Sequence[ListenerAnswer]) -> Finding | None:
         message = f"cluster {alias} refuses the login at {tried}: {first.reason}"
         remedy = f"see the authentication row of {alias}"
     elif first.certificate is not None:
-        message = f"the certificate of cluster {alias} is refused at {tried}: {first.reason}"
+        message = f"mmtool does not accept the certificate of cluster {alias} at {tried}: {first.reason}"
         remedy = f"see the certificate row of {alias}"
     else:
         message = f"cluster {alias} does not answer at {tried}: {first.reason}"
@@ -115,16 +126,17 @@ def judge_authentication(
     for (name, stage, reason), ones in refused.items():
         addresses = few([one.address for one in ones], 3)
         tried = _tried(ones[0].entrance.security)
-        message = f"{addresses} refuses {tried} of {name}: {reason}"
+        refuse = "refuses" if len(ones) == 1 else "refuse"
+        message = f"{addresses} {refuse} the connection of {name} with {tried}: {reason}"
         yield problem(Check.AUTHENTICATION, alias, name, message, _login_remedy(name, stage))
     if not refused and any(not one.failed for one in answers):
-        yield ok(Check.AUTHENTICATION, alias, f"{_tried(security)} is accepted, as {principal}")
+        yield ok(Check.AUTHENTICATION, alias, f"{_tried(security)} is accepted (principal {principal})")
     elif not refused:
         yield warning(
             Check.AUTHENTICATION,
             alias,
             "",
-            "no listener answers, so no login was tried",
+            f"the login was not checked: no listener of {alias} answers",
             f"see the reachability row of {alias}",
         )
 
@@ -134,15 +146,15 @@ def _tried(security: Security) -> str:
         return f"{security.sasl.mechanism} as user {security.sasl.username}"
     if security.certificate is not None:
         return f"the client certificate {security.certificate.origin}"
-    return f"{security.protocol} without a login"
+    return f"{security.protocol} and no login"
 
 
 def _login_remedy(name: str, stage: Stage) -> str:
     return {
-        Stage.MECHANISM: f"set {name}.sasl.mechanism to one of them, or enable it with the broker's "
-        "sasl.enabled.mechanisms",
-        Stage.CLIENT_CERTIFICATE: f"set {name}.ssl.keystore.location to a certificate that the brokers' trust store "
-        "knows",
+        Stage.MECHANISM: f"set {name}.sasl.mechanism to a mechanism that the listener enables, or add it to the"
+        " brokers' sasl.enabled.mechanisms",
+        Stage.CLIENT_CERTIFICATE: f"set {name}.ssl.keystore.location to a certificate that the brokers' trust store"
+        " accepts",
     }.get(stage, f"check {name}.security.protocol, {name}.sasl.mechanism and {name}.sasl.jaas.config")
 
 
@@ -183,9 +195,8 @@ def judge_certificates(
         yield ok(Check.CERTIFICATE, alias, "no certificate is used")
     else:
         first = min(shown, key=lambda one: one.ends)
-        message = (
-            f"{counted(len(shown), 'certificate')}; the first expires on {_date(first.ends)}: {first.what}"
-        )
+        count = counted(len(shown), "certificate")
+        message = f"{count} valid; the first expires on {_date(first.ends)}: {first.what}"
         yield ok(Check.CERTIFICATE, alias, message)
 
 
@@ -198,32 +209,41 @@ def _dates(alias: str, shown: Iterable[ShownCertificate], now: datetime) -> Iter
         remedy = _renew(one)
         if one.ends < now:
             say = problem if one.is_alone or one.is_theirs else warning
-            yield say(
-                Check.CERTIFICATE, alias, one.subject, f"{one.what} expired on {_date(one.ends)}", remedy
-            )
+            message = f"{one.what} expired on {_date(one.ends)}: {_cost(alias, one)}"
+            yield say(Check.CERTIFICATE, alias, one.subject, message, remedy)
         elif one.begins > now:
-            message = f"{one.what} is not valid before {_date(one.begins)}"
-            yield problem(
-                Check.CERTIFICATE, alias, one.subject, message, "check the clocks, or issue it again"
-            )
+            message = f"{one.what} is not valid before {_date(one.begins)}: {_cost(alias, one)}"
+            remedy = "check the clocks of this host and of the brokers; if they are right, issue the certificate again"
+            yield problem(Check.CERTIFICATE, alias, one.subject, message, remedy)
         elif one.ends - now < SOON:
             left = counted(max((one.ends - now).days, 0), "day")
-            message = f"{one.what} expires on {_date(one.ends)}, in {left}"
+            message = f"{one.what} expires on {_date(one.ends)}, in {left}; from then on {_cost(alias, one)}"
             yield warning(Check.CERTIFICATE, alias, one.subject, message, remedy)
+
+
+def _cost(alias: str, one: ShownCertificate) -> str:
+    """What fails with a certificate that is not valid."""
+    if one.is_theirs:
+        return "clients do not connect to this broker"
+    if one.is_own:
+        return f"brokers of {alias} refuse mmtool's connections"
+    return f"mmtool does not connect to brokers of {alias} whose certificates this authority signed"
 
 
 def _renew(one: ShownCertificate) -> str:
     if one.is_theirs:
-        return "renew the broker's certificate in ssl.keystore.location; brokers take a changed store without a restart"
+        return (
+            "renew the certificate in the broker's ssl.keystore.location, and reload it or restart the broker"
+        )
     if one.is_own:
-        return "renew the client certificate; a running `mmtool replicate` has to be started again"
-    return "import the authority's current certificate into the trust store"
+        return f"renew the client certificate in {one.subject}, then restart `mmtool replicate`"
+    return f"import the authority's current certificate into {one.subject}"
 
 
 def _refused(alias: str, answers: Iterable[ListenerAnswer], known: set[str]) -> Iterator[Finding]:
     for one in answers:
         if one.failed is Stage.TLS and one.certificate is not None and one.address not in known:
-            message = f"the certificate that {one.address} shows is refused: {one.reason}"
+            message = f"mmtool does not accept the certificate of the broker of {alias} at {one.address}: {one.reason}"
             yield problem(Check.CERTIFICATE, alias, one.address, message, _refusal_remedy(one))
 
 
@@ -231,11 +251,11 @@ def _refusal_remedy(one: ListenerAnswer) -> str:
     host = one.address.rpartition(":")[0]
     if "ostname" in one.reason or "IP address" in one.reason:
         return (
-            f"issue the broker's certificate for {host} (subject alternative name), advertise a name that it has, or"
-            f" set {one.entrance.name}.ssl.endpoint.identification.algorithm to nothing"
+            f"issue the broker's certificate with the subject alternative name {host}, or advertise a host name that it"
+            f" has; an empty {one.entrance.name}.ssl.endpoint.identification.algorithm turns the check off"
         )
     return (
-        f"import the authority of the broker's certificate into {one.entrance.name}.ssl.truststore.location"
+        f"import the authority that signed the certificate into {one.entrance.name}.ssl.truststore.location"
     )
 
 
@@ -268,7 +288,7 @@ def judge_versions(alias: str, answers: Sequence[ListenerAnswer], floor: Floor) 
             names = found.setdefault(release_of(one.apis), [])
             names.extend([name] if name not in names else [])
     if not found:
-        message = "no broker says what it speaks"
+        message = f"releases were not checked: no broker of {alias} answered which API versions it supports"
         yield warning(Check.VERSIONS, alias, "", message, f"see the reachability row of {alias}")
         return
     findings = [*_old(alias, found, floor), *_mixed(alias, found)]
@@ -277,19 +297,35 @@ def judge_versions(alias: str, answers: Sequence[ListenerAnswer], floor: Floor) 
 
 def _old(alias: str, found: dict[Release, list[str]], floor: Floor) -> Iterator[Finding]:
     oldest = min(found)
+    needed = f"{floor.major}.{floor.minor}"
     if oldest[:2] < (floor.major, floor.minor):
-        message = f"{few(found[oldest])} of Kafka {oldest} or before: a {floor.role} needs {floor.major}.{floor.minor}"
-        yield problem(Check.VERSIONS, alias, "", message, "upgrade the brokers")
+        message = (
+            f"{few(found[oldest])} of {alias} {_run(found[oldest])} {_named(oldest)}: a {floor.role} cluster needs"
+            f" Kafka {needed} or later"
+        )
+        yield problem(Check.VERSIONS, alias, "", message, f"upgrade the brokers to {needed} or later")
     elif oldest[:2] < _TOPIC_IDS:
         message = (
-            f"{few(found[oldest])} of Kafka {oldest}, before topic ids (2.8): a topic that is deleted and created again"
-            " cannot be distinguished from the deleted one"
+            f"{few(found[oldest])} of {alias} {_run(found[oldest])} {_named(oldest)}, which has no topic ids: mmtool"
+            " cannot distinguish a topic that is deleted and created again from the deleted one"
         )
         yield warning(Check.VERSIONS, alias, "", message, "upgrade the brokers to 2.8 or later")
 
 
+def _run(brokers: Sequence[str]) -> str:
+    return "runs" if len(brokers) == 1 else "run"
+
+
+def _named(release: Release) -> str:
+    """Of the oldest release that can be told, and whatever is older, nobody knows more."""
+    return f"Kafka {release} or earlier" if release == OLDEST else f"Kafka {release}"
+
+
 def _mixed(alias: str, found: dict[Release, list[str]]) -> Iterator[Finding]:
     if len(found) > 1:
-        each = "; ".join(f"Kafka {release}: {few(names)}" for release, names in sorted(found.items()))
-        message = f"brokers of {len(found)} releases, as while an upgrade is under way: {each}"
-        yield warning(Check.VERSIONS, alias, "", message, "finish the upgrade before a failover")
+        each = "; ".join(f"{_named(release)}: {few(names)}" for release, names in sorted(found.items()))
+        message = (
+            f"brokers of {alias} run {len(found)} releases ({each}), as during an upgrade: a broker that restarts"
+            " delays a failover"
+        )
+        yield warning(Check.VERSIONS, alias, "", message, "complete the upgrade before a planned failover")

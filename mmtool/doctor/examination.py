@@ -141,9 +141,10 @@ class Examination:
         found = [finding for finding in self.findings if finding.severity == "problem"]
         if not found:
             return None
+        first = ": " if len(found) == 1 else ", the first: "
         return GateError(
-            f"{counted(len(found), 'problem')}, the first: {found[0].message}",
-            remedy=found[0].remedy or "see each row's remedy",
+            f"{counted(len(found), 'problem')}{first}{found[0].message}",
+            remedy=found[0].remedy or "see the remedy of each row",
             code="problems_found",
         )
 
@@ -197,13 +198,15 @@ def _reach(cluster: ExaminedCluster) -> Finding:
 
     A client goes on trying a listener that is dead until its time is up: who was tried by hand has been heard already.
     """
-    away = judge_away(cluster.alias, cluster.details.listeners())
+    alias = cluster.alias
+    skipped = f"; checks that need {alias} were skipped"
+    away = judge_away(alias, cluster.details.listeners())
     if away is not None:
-        return away
+        return away._replace(message=f"{away.message}{skipped}")
     try:
         found = cluster.port.probe()
     except UnreachableError as error:
-        return problem(Check.REACHABILITY, cluster.alias, "", error.message, error.remedy)
+        return problem(Check.REACHABILITY, alias, "", f"{error.message}{skipped}", error.remedy)
     except MmtoolError as error:
-        return problem(Check.CLUSTER_ID, cluster.alias, "", error.message, error.remedy)
-    return ok(Check.REACHABILITY, cluster.alias, f"cluster {found} answers")
+        return problem(Check.CLUSTER_ID, alias, "", f"{error.message}{skipped}", error.remedy)
+    return ok(Check.REACHABILITY, alias, f"cluster {alias} answers, with id {found}")

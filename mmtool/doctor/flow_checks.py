@@ -29,25 +29,43 @@ if TYPE_CHECKING:
 _SOURCE = frozenset({"source"})
 
 TOPIC_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
-    CheckOf(Check.RETENTION, check_retention, "no record is deleted before it is mirrored"),
-    CheckOf(Check.COMPACTION, check_compaction, "topics and mirrors are compacted alike"),
+    CheckOf(
+        Check.RETENTION,
+        check_retention,
+        "records are kept until they are mirrored, and mirrors keep them as long as their source topics",
+    ),
+    CheckOf(Check.COMPACTION, check_compaction, "each mirror has the cleanup.policy of its source topic"),
     CheckOf(
         Check.PARTITIONS, check_partitions, "each mirror has or gets as many partitions as its source topic"
     ),
-    CheckOf(Check.NAMES, check_names, "every mirrored topic has a name of its own on the target"),
+    CheckOf(Check.NAMES, check_names, "every mirrored topic has a valid name of its own on the target"),
     CheckOf(Check.LOOP, check_loop, "no record returns to the cluster where it was produced"),
-    CheckOf(Check.SCHEMA_REGISTRY, check_schema_registry, "no schema registry topic is left out", _SOURCE),
     CheckOf(
-        Check.HANGING_TRANSACTION, check_transactions, "no hanging transaction delays the mirror", _SOURCE
+        Check.SCHEMA_REGISTRY,
+        check_schema_registry,
+        "the topic _schemas is mirrored under its own name, or the source has no such topic",
+        _SOURCE,
+    ),
+    CheckOf(
+        Check.HANGING_TRANSACTION,
+        check_transactions,
+        "no transaction of an idle or failed producer is open on a mirrored topic",
+        _SOURCE,
     ),
 )
 """Of a flow's topics."""
 
 GROUP_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
-    CheckOf(Check.ASSIGN_GROUP, check_assign_group, "no group commits without being a member"),
-    CheckOf(Check.STREAMS_GROUP, check_streams_group, "no Kafka Streams application would lose its state"),
-    CheckOf(Check.SHARE_GROUP, check_share_group, "no share groups", _SOURCE),
-    CheckOf(Check.CONNECT_GROUP, check_connect_group, "no groups of Kafka Connect among the flow's", _SOURCE),
+    CheckOf(Check.ASSIGN_GROUP, check_assign_group, "no group without members commits offsets"),
+    CheckOf(
+        Check.STREAMS_GROUP,
+        check_streams_group,
+        "no Kafka Streams application would lose its state in a failover",
+    ),
+    CheckOf(Check.SHARE_GROUP, check_share_group, "no share groups among the flow's groups", _SOURCE),
+    CheckOf(
+        Check.CONNECT_GROUP, check_connect_group, "no Kafka Connect groups among the flow's groups", _SOURCE
+    ),
 )
 """Of its groups."""
 
@@ -55,6 +73,8 @@ MM2_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
     CheckOf(Check.MM2_OFFSET_LAG, check_offset_lag, "MirrorMaker 2 syncs the offsets of every partition"),
     CheckOf(Check.MM2_FILTERS, check_filters, "MirrorMaker 2's topic and group filters agree with this file"),
     CheckOf(Check.MM2_CHECKPOINTS, check_checkpoints, "MirrorMaker 2's checkpoints keep up with the groups"),
-    CheckOf(Check.MM2_SCOPE, check_scope, "every key is in a scope where it is read", frozenset()),
+    CheckOf(
+        Check.MM2_SCOPE, check_scope, "every key of the file is in a scope where it is read", frozenset()
+    ),
 )
 """Of an existing MirrorMaker 2."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.flow_view import Commits, FlowView
+    from mmtool.errors import MmtoolError
     from mmtool.plan.groups.applications import AppState
 
 LOOK_SECONDS = 6.0
@@ -106,15 +107,14 @@ def judge_assign(
     recent = simple and silent_ms is not None and silent_ms < _SIMPLE_RECENT_MS
     if not moving and not recent:
         return
-    said = "commits" if moving else f"committed {counted((silent_ms or 0) // 1000, 'second')} ago"
+    commits = "commits offsets" if moving else f"committed {counted((silent_ms or 0) // 1000, 'second')} ago"
     yield warning(
         Check.ASSIGN_GROUP,
         alias,
         group,
-        f"group {group} {said} without being a member of its group: its clients use assign(), and a failover cannot see"
-        " whether they still run",
-        f"stop the clients of {group} yourself before a failover moves its offsets, and start them on the other cluster"
-        " after it",
+        f"group {group} {commits} on {alias} without members: its clients use assign(), and a failover cannot see"
+        " whether they have stopped",
+        f"stop the clients of {group} before you fail it over, and start them on the other cluster afterwards",
     )
 
 
@@ -132,7 +132,7 @@ def check_streams_group(flow: ExaminedFlow) -> Iterator[Finding]:
     lost = set(state.losing) if state else set()
     for group in of_streams:
         if group not in lost:
-            yield judge_streams_protocol(view.settings.source.alias, group)
+            yield judge_streams_protocol(view.settings, group)
 
 
 def judge_state(settings: FlowSettings, state: AppState) -> Iterator[Finding]:
@@ -149,20 +149,21 @@ def judge_state(settings: FlowSettings, state: AppState) -> Iterator[Finding]:
             group,
             f"Kafka Streams application {group} would start on {settings.target.alias} without its state:"
             f" {state.why_lost(group)}",
-            f"mirror {group}-.*-(changelog|repartition) and its input with IdentityReplicationPolicy; or fail it over"
-            " with --without-state, and let it rebuild its state",
+            f"mirror {group}-.*-(changelog|repartition) and its input topics with IdentityReplicationPolicy; to move it"
+            f" without its state, add --without-state to `mmtool failover`, and reset {group} before you start it",
         )
 
 
-def judge_streams_protocol(alias: str, group: str) -> Finding:
+def judge_streams_protocol(settings: FlowSettings, group: str) -> Finding:
     """A group of the streams protocol (KIP-1071), whose offsets no consumer's commit can set."""
     return warning(
         Check.STREAMS_GROUP,
-        alias,
+        settings.source.alias,
         group,
-        f"{group} is a streams group (group.protocol = streams, KIP-1071): mmtool does not translate its offsets",
-        "run the application with group.protocol = classic to have it moved, or reset it on the other cluster with"
-        " kafka-streams-groups.sh --reset-offsets",
+        f"{group} is a streams group (group.protocol = streams, KIP-1071): mmtool does not translate its offsets, and a"
+        f" failover does not move it to {settings.target.alias}",
+        "run the application with group.protocol = classic, and mmtool moves it; otherwise set its offsets on"
+        f" {settings.target.alias} with kafka-streams-groups.sh --reset-offsets",
     )
 
 
@@ -171,21 +172,22 @@ def judge_streams_protocol(alias: str, group: str) -> Finding:
 
 def check_share_group(flow: ExaminedFlow) -> Iterator[Finding]:
     """Share groups (KIP-932): nobody moves where they start."""
-    alias = flow.settings.source.alias
     for group in _accepted_others(flow.view, "share"):
-        yield judge_share(alias, flow.settings.target.alias, group)
+        yield judge_share(flow.settings, group)
 
 
-def judge_share(source: str, target: str, group: str) -> Finding:
-    """A share group of the cluster ``source``."""
+def judge_share(settings: FlowSettings, group: str) -> Finding:
+    """A share group of the source."""
+    source, target = settings.source.alias, settings.target.alias
     return warning(
         Check.SHARE_GROUP,
         source,
         group,
-        f"{group} is a share group (KIP-932): its start offsets on {source} are not moved to {target}, where it begins"
-        " by its share.auto.offset.reset",
-        f"after a failover set them on {target}: kafka-share-groups.sh --reset-offsets --group {group} --to-datetime"
-        " TIME --execute",
+        f"{group} is a share group (KIP-932): a failover does not move its offsets from {source} to {target}, and it"
+        f" starts on {target} by share.auto.offset.reset (default: latest)",
+        f"before {group} starts on {target}, set where it begins, for example one hour back: kafka-configs.sh"
+        f" --bootstrap-server {settings.target.bootstrap_servers} --alter --entity-type groups --entity-name {group}"
+        " --add-config share.auto.offset.reset=by_duration:PT1H",
     )
 
 
@@ -212,10 +214,10 @@ def judge_connect(settings: FlowSettings, workers: Iterable[str], sinks: Iterabl
             Check.CONNECT_GROUP,
             source,
             group,
-            f"{group} is the group of Kafka Connect workers: it has no offsets to move, and source connectors keep"
-            " theirs in Connect's own offsets topic, which no failover translates",
-            f"add {group} to groups.exclude; plan for the connectors' offsets on {target} by Connect's REST API"
-            " (GET and PATCH /connectors/NAME/offsets)",
+            f"{group} is the group of Kafka Connect workers and has no offsets to move; mmtool does not translate the"
+            " offsets of source connectors, which Connect keeps in its own topic",
+            f"add {group} to {settings.name}.groups.exclude; set the offsets of source connectors on {target} with"
+            " Connect's REST API (PATCH /connectors/NAME/offsets)",
         )
     for group in sorted(sinks):
         yield warning(
@@ -224,8 +226,8 @@ def judge_connect(settings: FlowSettings, workers: Iterable[str], sinks: Iterabl
             group,
             f"{group} is the group of a sink connector: on {target} only a sink connector of the same name uses its"
             " offsets",
-            f"create {group.removeprefix(_SINKS)} on {target} and keep it stopped until the failover, or add {group} to"
-            " groups.exclude",
+            f"to move it, create connector {group.removeprefix(_SINKS)} on {target} and keep it stopped until the"
+            f" failover; otherwise add {group} to {settings.name}.groups.exclude",
         )
 
 
@@ -242,13 +244,15 @@ def _accepted_others(view: FlowView, kind: str) -> list[str]:
     return sorted(group for group, of in others.items() if of == kind and view.accepts_group(group))
 
 
-def unread(groups: Collection[str], alias: str, check: Check) -> Iterator[Finding]:
+def unread(groups: Mapping[str, MmtoolError], alias: str, check: Check) -> Iterator[Finding]:
     """Groups whose commits the cluster does not show, so that nothing is said of them."""
     if groups:
+        first = groups[min(groups)]
         yield warning(
             check,
             alias,
             "",
-            f"could not be checked: the commits of {few(sorted(groups), _NAMED)} cannot be read",
-            f"grant DESCRIBE on these groups of {alias} to mmtool",
+            f"could not be checked for {few(sorted(groups), _NAMED)}: the groups' committed offsets on {alias} cannot"
+            f" be read: {first.message}",
+            first.remedy,
         )

@@ -86,6 +86,7 @@ def check_sizes(flow: ExaminedFlow) -> Iterable[Finding]:
         _letters(flow, mirrored.values()),
         flow.settings.on_oversize == "dead-letter",
         told.unsure,
+        flow.target.bootstrap,
     )
     yield from judge_hidden(Check.MESSAGE_SIZE, told.hidden)
     yield from judge_sizes(facts)
@@ -105,7 +106,9 @@ def check_times(flow: ExaminedFlow) -> Iterable[Finding]:
     refused = _refused(flow, mirrored, bounds)
     is_raised = flow.settings.on_timestamp_refused == "raise-limit"
     yield from judge_hidden(Check.TIMESTAMPS, told.hidden)
-    facts = TimeFacts(flow.name, flow.target.alias, stamped, refused, is_raised, told.unsure)
+    facts = TimeFacts(
+        flow.name, flow.target.alias, stamped, refused, is_raised, told.unsure, flow.target.bootstrap
+    )
     yield from judge_times(facts)
 
 

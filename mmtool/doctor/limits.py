@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mmtool.doctor.finding import Check, ok, problem, warning
 from mmtool.output.human import duration, size
 from mmtool.plan.words import counted, few
+from mmtool.translation.names import DEAD_LETTER_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,6 +46,7 @@ class SizeFacts:
         letters: Records in dead-letter topics, by the topic on the target.
         is_lettered: ``mmtool.on.oversize = dead-letter``.
         unsure: Topics that are to be made, and whose limit is the brokers' own, which they do not tell.
+        bootstrap: Of the target, for the command that raises a limit.
     """
 
     flow: str
@@ -54,13 +56,19 @@ class SizeFacts:
     letters: Mapping[str, int]
     is_lettered: bool
     unsure: Sequence[str] = ()
+    bootstrap: str = ""
 
 
 def judge_sizes(facts: SizeFacts) -> Iterator[Finding]:
     """A record that does not fit is a problem, limits that differ are a warning."""
     found = [*_letters(facts), *(_of_sizes(facts, one) for one in facts.narrower)]
     yield from _first(found) or [
-        ok(Check.MESSAGE_SIZE, "", "the target takes whatever the source takes", facts.flow)
+        ok(
+            Check.MESSAGE_SIZE,
+            "",
+            f"{facts.alias} accepts every record size that the source accepts{_but(facts.unsure)}",
+            facts.flow,
+        )
     ]
 
 
@@ -69,22 +77,31 @@ def _but(unsure: Sequence[str]) -> str:
     if not unsure:
         return ""
     missing = "the topic does not exist yet" if len(unsure) == 1 else "the topics do not exist yet"
-    return f"; not checked for {few(unsure, 2)}: {missing}, and the target's brokers do not show their default limit"
+    return (
+        f"; not checked for {few(unsure, 2)}: {missing}, and the target's brokers do not show their defaults"
+    )
 
 
 def judge_hidden(check: Check, hidden: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
     """Topics that do not show how they are configured, by the alias of their cluster: they were not looked at."""
     for alias, topics in hidden.items():
         if topics:
-            message = f"not looked at, for {alias} does not show how they are configured: {few(topics)}"
-            remedy = "grant DESCRIBE_CONFIGS on them to mmtool's principal"
+            message = f"could not be checked: {alias} does not show the configuration of {few(topics)}"
+            remedy = f"grant mmtool's principal DESCRIBE_CONFIGS on these topics of {alias}"
             yield warning(check, alias, "", message, remedy)
 
 
 def _letters(facts: SizeFacts) -> Iterator[Finding]:
     for topic, number in sorted(facts.letters.items()):
-        message = f"{counted(number, 'record')} that the target takes in no batch {_are(number)} in {topic}"
-        remedy = "copy them by hand and delete the topic; raise max.message.bytes for those to come"
+        mirror = topic.removesuffix(DEAD_LETTER_SUFFIX)
+        message = (
+            f"{counted(number, 'record')} {_are(number)} in the dead-letter topic {topic} on {facts.alias}, and not in"
+            f" {mirror}: larger than {mirror} accepts"
+        )
+        remedy = (
+            f"raise max.message.bytes of {mirror} on {facts.alias} for later records; copy the dead letters where they"
+            f" are needed, then delete {topic}"
+        )
         yield problem(Check.MESSAGE_SIZE, facts.alias, topic, message, remedy)
 
 
@@ -93,12 +110,18 @@ def _are(number: int) -> str:
 
 
 def _of_sizes(facts: SizeFacts, one: TopicSizes) -> Finding:
-    limits = f"max.message.bytes is {one.source_limit} for {one.topic} and {one.target_limit} for {one.target_topic}"
-    remedy = (
-        f"kafka-configs.sh --alter --entity-type topics --entity-name {one.target_topic} --add-config"
-        f" max.message.bytes={one.source_limit}"
+    limits = (
+        f"max.message.bytes is {one.source_limit} for source topic {one.topic} and {one.target_limit} for"
+        f" {one.target_topic} on {facts.alias}"
+    )
+    entity, setting = (
+        (f"topics --entity-name {one.target_topic}", "max.message.bytes")
         if one.is_made
-        else f"set message.max.bytes of the brokers of {facts.alias} to {one.source_limit}"
+        else ("brokers --entity-default", "message.max.bytes")
+    )
+    remedy = (
+        f"kafka-configs.sh --bootstrap-server {facts.bootstrap} --alter --entity-type {entity} --add-config"
+        f" {setting}={one.source_limit}"
     )
     samples = {place: sample for place, sample in facts.samples.items() if place.topic == one.topic}
     worst = next(((place, s) for place, s in samples.items() if s.offset is not None), None)
@@ -106,16 +129,25 @@ def _of_sizes(facts: SizeFacts, one: TopicSizes) -> Finding:
         looked = size(sum(sample.looked_bytes for sample in samples.values()))
         whole = bool(samples) and all(sample.is_whole for sample in samples.values())
         seen = (
-            "every record that is there fits" if whole else f"no record of a sample of {looked} is too large"
+            "every record that is not mirrored yet fits"
+            if whole
+            else f"no record in a sample of {looked} is too large"
         )
-        message = f"{limits}: a larger record will not fit; {seen}"
+        then = (
+            "a larger record goes to the dead-letter topic"
+            if facts.is_lettered
+            else "a larger record halts its partition"
+        )
+        message = f"{limits}: {then}; {seen}"
         return warning(Check.MESSAGE_SIZE, facts.alias, one.target_topic, message, remedy)
     place, sample = worst
     then = (
-        "it goes to the dead-letter topic" if facts.is_lettered else "the mirror of the partition halts there"
+        f"it goes to {one.target_topic}{DEAD_LETTER_SUFFIX}"
+        if facts.is_lettered
+        else "the partition halts at this record"
     )
     message = (
-        f"{limits}: the record at offset {sample.offset} of {place} needs {sample.size} bytes, and {then}"
+        f"{limits}: the record at offset {sample.offset} of {place} needs {sample.size} bytes, so that {then}"
     )
     return problem(Check.MESSAGE_SIZE, facts.alias, one.target_topic, message, remedy)
 
@@ -151,7 +183,7 @@ class TimeFacts:
         stamped: Target topics that set their own times (``LogAppendTime``).
         refused: Records that will not be taken.
         is_raised: ``mmtool.on.timestamp.refused = raise-limit``.
-        unsure: As for `SizeFacts`.
+        unsure, bootstrap: As for `SizeFacts`.
     """
 
     flow: str
@@ -160,6 +192,7 @@ class TimeFacts:
     refused: Sequence[RefusedTimes]
     is_raised: bool
     unsure: Sequence[str] = ()
+    bootstrap: str = ""
 
 
 def judge_times(facts: TimeFacts) -> Iterator[Finding]:
@@ -168,29 +201,49 @@ def judge_times(facts: TimeFacts) -> Iterator[Finding]:
     if facts.stamped:
         message = (
             f"{few(facts.stamped)} on {facts.alias} {'has' if len(facts.stamped) == 1 else 'have'}"
-            " message.timestamp.type = LogAppendTime: records get the time of their mirroring, which is what"
-            " retention.ms and look-ups by time go by"
+            " message.timestamp.type = LogAppendTime: records get the time when they are mirrored, and retention.ms and"
+            " offset look-ups by time use it"
         )
-        remedy = "set message.timestamp.type = CreateTime there to keep the records' own times"
+        remedy = (
+            f"to keep the records' own times: kafka-configs.sh --bootstrap-server {facts.bootstrap} --alter"
+            f" --entity-type topics --entity-name {facts.stamped[0]} --add-config message.timestamp.type=CreateTime"
+        )
         found.append(warning(Check.TIMESTAMPS, facts.alias, facts.stamped[0], message, remedy))
     yield from _first(found) or [
-        ok(Check.TIMESTAMPS, "", f"the target keeps every timestamp{_but(facts.unsure)}", facts.flow)
+        ok(
+            Check.TIMESTAMPS,
+            "",
+            f"{facts.alias} accepts and keeps every timestamp{_but(facts.unsure)}",
+            facts.flow,
+        )
     ]
 
 
 def _of_times(facts: TimeFacts, one: RefusedTimes) -> Finding:
     (place, offset), *others = one.places.items()
-    holders = f"{place} and {len(others)} more partitions hold" if others else f"{place} holds"
+    more = counted(len(others), "more partition")
+    holders = f"{place} and {more} hold" if others else f"{place} holds"
     bound = duration(one.bound_ms / 1000)
     what = f"more than {bound} ahead of now" if one.is_ahead else f"older than {bound}"
-    then = "replicate raises the limit" if facts.is_raised else "their mirror halts there"
-    doubt = "" if one.is_certain else "; MirrorMaker 2 may have copied them before they were so old"
+    then = (
+        "`mmtool replicate` raises the limit" if facts.is_raised else "the partition halts at the first one"
+    )
+    doubt = (
+        ""
+        if one.is_certain
+        else "; MirrorMaker 2 may have copied these records before they exceeded the limit"
+    )
     message = (
-        f"{holders} records {what}, from offset {offset} on, which {one.target_topic} refuses ({one.key}):"
-        f" {then}{doubt}"
+        f"{holders} records {what}, from offset {offset} on, and {one.target_topic} on {facts.alias} refuses them"
+        f" ({one.key}): {then}{doubt}"
     )
     say = problem if one.is_certain and not facts.is_raised else warning
-    remedy = f"raise {one.key} of {one.target_topic}, or set mmtool.on.timestamp.refused = raise-limit"
+    remedy = (
+        "nothing to do"
+        if facts.is_raised
+        else f"set {facts.flow}.mmtool.on.timestamp.refused = raise-limit and `mmtool replicate` raises the limit, or"
+        f" raise {one.key} of {one.target_topic} on {facts.alias} yourself"
+    )
     return say(Check.TIMESTAMPS, facts.alias, one.target_topic, message, remedy)
 
 
@@ -199,5 +252,7 @@ def _first(findings: Iterable[Finding]) -> list[Finding]:
     found = sorted(findings, key=lambda finding: finding.severity != "problem")
     if len(found) <= _ROWS:
         return found
-    message = f"{counted(len(found) - _ROWS, 'more topic')} as these: {found[_ROWS].message}"
+    rest = found[_ROWS:]
+    named = few([one.subject for one in rest], 3)
+    message = f"{counted(len(rest), 'more topic')} with such findings ({named}); the first: {rest[0].message}"
     return [*found[:_ROWS], found[_ROWS]._replace(subject="", message=message)]

@@ -81,9 +81,9 @@ def judge_identity(
             "",
             settings.name,
             f"MirrorMaker 2 runs {settings.name} and {back.name} with identical names: each record of"
-            f" {few(both, _NAMED)} is copied to and fro without end",
-            f"set {back.name}.enabled = false, or stop MirrorMaker 2 and let mmtool run both: it tells records by their"
-            " origin",
+            f" {few(both, _NAMED)} is copied back and forth without end",
+            f"set {back.name}.enabled = false; or stop MirrorMaker 2 and run both flows with `mmtool replicate`, which"
+            " does not mirror a record back to the cluster where it was produced",
         )
 
 
@@ -117,10 +117,15 @@ def judge_topics(
             Check.LOOP,
             cluster,
             found[0],
-            f"{few(found, _NAMED)} returned to {cluster}, where it was produced ({way}): the flows are a loop",
-            "let every flow name both clusters by the same aliases, with one separator, or add such topics to"
-            " topics.exclude; then delete them",
+            f"{few(found, _NAMED)} on {cluster} {_are(found)} of {cluster}'s own topics by name ({way}): the flows"
+            " mirror in a loop",
+            "use the same alias of each cluster and one replication.policy.separator in all flows, or add"
+            f" {few(found, _NAMED)} to topics.exclude; then delete {few(found, _NAMED)} on {cluster}",
         )
+
+
+def _are(topics: Collection[str]) -> str:
+    return "is a mirror" if len(topics) == 1 else "are mirrors"
 
 
 def _hops(policy: ReplicationPolicy, name: str, aliases: Collection[str]) -> list[str]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mmtool.translation.sync_map import OffsetPair
     from mmtool.translation.types import TopicPartition
 
-NO_MM2 = "no MirrorMaker 2 runs this flow"
+NO_MM2 = "not checked: MirrorMaker 2 does not run this flow"
 _DEFAULT_LAG_MAX = 100
 _FLUSHED_MS = 180_000
 """MirrorMaker 2 from 3.7 on syncs the tail of a partition each ``offset.flush.interval.ms``, a minute by default."""
@@ -90,7 +90,7 @@ def check_offset_lag(flow: ExaminedFlow) -> Iterator[Finding]:
             Check.MM2_OFFSET_LAG,
             "",
             settings.name,
-            "emit.offset-syncs.enabled = false: MirrorMaker 2 translates no offset of any group",
+            "emit.offset-syncs.enabled = false: MirrorMaker 2 cannot translate the offsets of any group",
             f"set {settings.name}.emit.offset-syncs.enabled = true",
         )
         return
@@ -146,9 +146,10 @@ def judge_offset_lag(
             settings.source.alias,
             worst.place.topic,
             f"{worst.place} has {counted(worst.pending, 'record')} without an offset sync"
-            f" (offset.lag.max = {lag_max:,}), and {counted(len(tails), 'partition')} in total"
-            f" {'has' if len(tails) == 1 else 'have'} such records: groups read them again after a failover",
-            f"set {key} = 0, or run MirrorMaker 2 of Kafka 3.7 or later with offset.flush.interval.ms = 60000",
+            f" (offset.lag.max = {lag_max:,}; {counted(len(tails), 'partition')} in total): groups read"
+            " these records again after a failover",
+            "upgrade MirrorMaker 2 to Kafka 3.7 or later, which writes an offset sync each offset.flush.interval.ms;"
+            f" before that, set {key} = 0",
         )
     small = sorted({one.place.topic for one in known if 0 < one.records < lag_max})
     if small and lag_max > _DEFAULT_LAG_MAX and not tails:
@@ -157,8 +158,9 @@ def judge_offset_lag(
             settings.source.alias,
             small[0] if len(small) == 1 else "",
             f"offset.lag.max = {lag_max:,}, and partitions of {few(small, _NAMED)} hold fewer records: MirrorMaker 2"
-            " syncs hardly any of their offsets, and groups that lag there read all of it again after a failover",
-            f"set {key} = {_DEFAULT_LAG_MAX} or less, or move the groups with mmtool translate-offsets --refine",
+            " writes few offset syncs of them, and groups that lag on them read many records again after a failover",
+            f"set {key} = {_DEFAULT_LAG_MAX} or less, or translate the offsets exactly: mmtool translate-offsets -c"
+            f" FILE --refine -s {settings.source.alias} -t {settings.target.alias} --all-groups",
         )
 
 
@@ -210,10 +212,10 @@ def judge_translated_topics(
             settings.target.alias,
             topic,
             f"MirrorMaker 2 writes checkpoints of {few(sorted(translated[topic]), _NAMED)} on {topic}, which"
-            f" {settings.name} does not mirror ({settings.unmirrored(topic)}): its checkpoint connector has another"
-            " topics filter than this file",
-            f"give MirrorSourceConnector and MirrorCheckpointConnector one topics filter, and {settings.name}.topics"
-            " the same",
+            f" {settings.name} does not mirror ({settings.unmirrored(topic)}): MirrorCheckpointConnector has another"
+            f" topics filter than this file; mmtool neither mirrors {topic} nor translates offsets on it",
+            "give MirrorSourceConnector and MirrorCheckpointConnector the same topics filter, and set"
+            f" {settings.name}.topics to it",
         )
 
 
@@ -242,7 +244,7 @@ def judge_excluded_groups(
             left[0] if len(left) == 1 else "",
             f"groups and groups.exclude leave out {few(left, _NAMED)}, which read mirrored topics: MirrorMaker 2 does"
             " not translate their offsets",
-            f"add them to {settings.name}.groups, or leave them out knowingly",
+            f"add {few(left, _NAMED)} to {settings.name}.groups; nothing to do if they stay on {settings.source.alias}",
         )
 
 
@@ -313,7 +315,7 @@ def judge_switches(settings: FlowSettings) -> Iterator[Finding]:
             Check.MM2_CHECKPOINTS,
             target,
             flow,
-            "emit.checkpoints.enabled = false: MirrorMaker 2 stores no group's position on the target",
+            f"emit.checkpoints.enabled = false: MirrorMaker 2 translates no group's offsets to {target}",
             f"set {flow}.emit.checkpoints.enabled = true",
         )
     elif not settings.sync_group_offsets:
@@ -321,8 +323,10 @@ def judge_switches(settings: FlowSettings) -> Iterator[Finding]:
             Check.MM2_CHECKPOINTS,
             target,
             flow,
-            f"sync.group.offsets.enabled = false: no group has a position on {target} until a failover commits one",
-            f"set {flow}.sync.group.offsets.enabled = true, or move the groups with mmtool failover",
+            f"sync.group.offsets.enabled = false: groups have no committed offsets on {target} until a failover commits"
+            " them",
+            f"nothing to do if you move groups with `mmtool failover`; otherwise set {flow}.sync.group.offsets.enabled"
+            " = true",
         )
 
 
@@ -406,6 +410,7 @@ def judge_stale(
             else f"has a checkpoint of {span_words(at_ms - one.told.pair.timestamp_ms)} ago, of offset"
             f" {one.told.pair.upstream:,}"
         )
+        again = "read records again"
         severity = Severity.WARNING if one.silent_ms is None else Severity.PROBLEM
         yield Finding(
             Check.MM2_CHECKPOINTS,
@@ -413,9 +418,11 @@ def judge_stale(
             one.group,
             severity,
             f"group {one.group} {told} on {one.place} and has committed {one.commit:,}: MirrorMaker 2 does not keep up"
-            f"{stopped}",
-            "see the log of MirrorCheckpointConnector and restart it; it needs READ on the checkpoints topic and"
-            " DESCRIBE on the group",
+            f"{stopped}; on {settings.target.alias} the group would {'find no offset' if one.told is None else again}",
+            "start MirrorMaker 2"
+            if stopped
+            else "see the log of MirrorCheckpointConnector and restart it; it needs READ and WRITE on the checkpoints"
+            " topic and DESCRIBE on the group",
         )
 
 
@@ -425,7 +432,7 @@ def _stopped(view: FlowView) -> str:
     there = {name: one for name, one in found.items() if one.state != "Dead"}
     if not there or any(one.members for one in there.values()):
         return ""
-    return f" (its workers' group {next(iter(there))} has no member: it does not run)"
+    return f" (its workers' group {next(iter(there))} has no member: MirrorMaker 2 does not run)"
 
 
 def unreached(traces: Mm2Traces, commits: Mapping[str, Commits]) -> dict[str, TopicPartition]:
@@ -448,8 +455,10 @@ def judge_unreached(settings: FlowSettings, groups: Mapping[str, TopicPartition]
             Check.MM2_CHECKPOINTS,
             settings.target.alias,
             group,
-            f"group {group} is behind the oldest offset sync of {place}: MirrorMaker 2 cannot translate its offset",
-            f"mmtool translate-offsets --refine -s {settings.source.alias} -t {settings.target.alias} -g {group}",
+            f"group {group} has committed an offset below the oldest offset sync of {place}: MirrorMaker 2 cannot"
+            " translate this offset",
+            "find the exact offset by comparing records: mmtool translate-offsets -c FILE --refine -s"
+            f" {settings.source.alias} -t {settings.target.alias} -g {group}",
         )
 
 
@@ -487,5 +496,5 @@ def judge_scope(settings: FlowSettings, found: FileFinding) -> Finding:
         "",
         settings.name,
         f"{key}{found.text}",
-        "move the key to the scope that reads it, or take it out; `mmtool config check` lists the lines",
+        "move the key to a scope where it is read, or remove it; `mmtool config check -c FILE` lists such lines",
     )

@@ -25,7 +25,7 @@ class Release(NamedTuple):
         return f"{self.major}.{self.minor}" + (" or later" if self.is_newer else "")
 
 
-_OLDEST = Release(2, 0)
+OLDEST = Release(2, 0)
 """And whatever is older."""
 
 _BY_LEVEL = (
@@ -70,4 +70,4 @@ def release_of(spoken: SpokenApis) -> Release:
     level = spoken.features.get(METADATA_VERSION, 0)
     by_level = (release for mark, release in _BY_LEVEL if level >= mark)
     by_api = (release for api, version, release in _BY_API if spoken.versions.get(api, (0, -1))[1] >= version)
-    return next(by_level, None) or next(by_api, _OLDEST)
+    return next(by_level, None) or next(by_api, OLDEST)

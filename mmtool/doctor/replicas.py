@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.finding import Check, ok, problem, warning
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import counted, few, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -59,7 +59,9 @@ class ReplicaFacts:
 def judge_replicas(sides: Iterable[ReplicaFacts], flow: str) -> Iterator[Finding]:
     """Factors that cannot be had or do not suffice, and partitions without a leader or with replicas out of sync."""
     found = [finding for side in sides for finding in _of_side(side)]
-    yield from found or [ok(Check.REPLICATION_FACTOR, "", "every replica is there and in sync", flow)]
+    yield from found or [
+        ok(Check.REPLICATION_FACTOR, "", "every partition has a leader, and every replica is in sync", flow)
+    ]
 
 
 def _of_side(side: ReplicaFacts) -> Iterator[Finding]:
@@ -75,13 +77,13 @@ def _of_factors(side: ReplicaFacts) -> Iterator[Finding]:
     for key, replicas, what in side.factors:
         if replicas > side.brokers:
             have = counted(side.brokers, "broker")
-            message = f"{key} = {replicas}, and {side.alias} has {have}: {what} cannot be made"
+            message = f"{key} = {replicas}, and {side.alias} has {have}: {what} cannot be created"
             remedy = f"set {key} to {side.brokers} or less, or start more brokers"
             yield problem(Check.REPLICATION_FACTOR, side.alias, key, message, remedy)
         elif side.in_sync is not None and 0 < replicas < side.in_sync:
             message = (
-                f"{key} = {replicas} is below the brokers' min.insync.replicas = {side.in_sync}, and {what} would have"
-                f" fewer: {_consequence(side, replicas)}"
+                f"{key} = {replicas} is below min.insync.replicas = {side.in_sync} of the brokers of {side.alias}: for"
+                f" {what}, {_consequence(side, replicas)}"
             )
             remedy = f"set {key} to {side.in_sync} or more"
             yield problem(Check.REPLICATION_FACTOR, side.alias, key, message, remedy)
@@ -92,8 +94,8 @@ def _offline(side: ReplicaFacts) -> Iterator[Finding]:
         lost = [n for n, one in enumerate(topic.partitions) if one.leader is None]
         if lost:
             what = "written" if side.is_written else "read"
-            message = f"{_partitions(name, lost)} without a leader: nothing can be {what} there"
-            remedy = "start the brokers that hold its replicas"
+            message = f"{_partitions(name, lost)} without a leader on {side.alias}: no record can be {what}"
+            remedy = f"start the brokers of {side.alias} that hold the replicas of {name}"
             yield problem(Check.REPLICATION_FACTOR, side.alias, name, message, remedy)
 
 
@@ -104,11 +106,18 @@ def _too_few(side: ReplicaFacts) -> Iterator[Finding]:
         if not short:
             continue
         have, made = min(len(one.in_sync) for one in short), min(len(one.replicas) for one in short)
-        fails = "writes with acks=all fail" if have < made else _consequence(side, made)
+        fails = (
+            "writes with acks=all fail until more replicas are in sync"
+            if have < made
+            else _consequence(side, made)
+        )
         in_sync = f"{counted(have, 'replica')} in sync of {made}"
-        message = f"{name} has {in_sync}, below min.insync.replicas = {wanted}: {fails}"
-        add, start = "add replicas with kafka-reassign-partitions.sh", "start the brokers that do not answer"
-        remedy = f"{add}, or lower min.insync.replicas" if made < wanted else start
+        message = f"{name} on {side.alias} has {in_sync}, below min.insync.replicas = {wanted}: {fails}"
+        add, start = (
+            "add replicas with kafka-reassign-partitions.sh",
+            f"start the missing brokers of {side.alias}",
+        )
+        remedy = f"{add}, or lower min.insync.replicas of {name}" if made < wanted else start
         yield problem(Check.REPLICATION_FACTOR, side.alias, name, message, remedy)
 
 
@@ -116,7 +125,7 @@ def _consequence(side: ReplicaFacts, replicas: int) -> str:
     """Of fewer replicas than are to be in sync."""
     if side.refuses_short:
         return "brokers before Kafka 3.7 refuse every write with acks=all"
-    return f"brokers take writes with {replicas} in sync, and less is safe than is configured"
+    return f"brokers accept writes with {counted(replicas, 'replica')} in sync, fewer than min.insync.replicas asks for"
 
 
 def _behind(side: ReplicaFacts) -> Iterator[Finding]:
@@ -128,8 +137,11 @@ def _behind(side: ReplicaFacts) -> Iterator[Finding]:
             if one.leader is not None and wanted <= len(one.in_sync) < len(one.replicas)
         ]
         if behind:
-            message = f"{_partitions(name, behind)} with replicas out of sync"
-            remedy = "check the brokers that hold them; another loss may leave no leader"
+            message = (
+                f"{_partitions(name, behind)} under-replicated on {side.alias}: if more brokers fail, partitions may"
+                " have no leader"
+            )
+            remedy = f"check the brokers of {side.alias} whose replicas of {name} are out of sync"
             yield warning(Check.REPLICATION_FACTOR, side.alias, name, message, remedy)
 
 
@@ -142,12 +154,13 @@ def _lone(side: ReplicaFacts) -> Iterator[Finding]:
     )
     factors = [factor.key for factor in side.factors if factor.replicas == _LONE]
     if side.brokers > _LONE and (lone or factors):
-        what = f"{few(lone)} with one replica" if lone else f"{few(factors)} = 1"
-        message = f"{what} on {counted(side.brokers, 'broker')}: the loss of one broker loses records"
-        remedy = (
-            f"set replication.factor and the internal topics' factors to {min(3, side.brokers)}, and add replicas to"
-            " existing topics with kafka-reassign-partitions.sh"
-        )
+        brokers = counted(side.brokers, "broker")
+        what = f"one replica of {few(lone)}" if lone else f"{few(factors)} = 1"
+        message = f"{what}, and {side.alias} has {brokers}: if one broker is lost, records are lost"
+        factor = min(3, side.brokers)
+        set_to = f"set {few(factors)} to {factor}" if factors else ""
+        add = "add replicas to existing topics with kafka-reassign-partitions.sh" if lone else ""
+        remedy = joined(set_to, add)
         yield warning(Check.REPLICATION_FACTOR, side.alias, "", message, remedy)
 
 
@@ -162,5 +175,9 @@ def _limited(findings: Iterator[Finding]) -> Iterator[Finding]:
     yield from found[:_ROWS]
     if len(found) > _ROWS:
         first = found[0]
-        message = f"{counted(len(found) - _ROWS, 'more topic')} as {first.subject}: {first.message}"
+        rest = few([one.subject for one in found[_ROWS:]], 3)
+        message = (
+            f"{counted(len(found) - _ROWS, 'more topic')} ({rest}) with the same finding as {first.subject}:"
+            f" {first.message}"
+        )
         yield first._replace(subject="", message=message)

@@ -99,8 +99,9 @@ def judge_lag(
         Check.RETENTION,
         alias,
         topic,
-        f"the source deleted {counted(gaps, 'offset')} before they were mirrored; mirroring continues after the gap",
-        "raise retention.ms of the topic on the source above the longest outage that you plan for",
+        f"{alias} deleted {counted(gaps, 'offset')} of {topic} before they were mirrored: the mirror lacks them, and"
+        " mirroring continued after the gap",
+        f"raise retention.ms of {topic} on {alias} above the longest outage that you plan for",
     )
 
 
@@ -129,22 +130,25 @@ def _deleted(lag: PartitionLag) -> str:
 
 def _is_lost(alias: str, topic: str, lost: list[tuple[PartitionLag, str]]) -> Finding:
     (lag, why), more = lost[0], len(lost) - 1
-    others = f", and likewise of {counted(more, 'more partition')}" if more else ""
-    remedy = (
-        f"raise retention.ms of {topic} on {alias}; what was deleted cannot be mirrored: mmtool.on.data.loss = continue"
-        " mirrors on after the gap"
+    others = f", and offsets of {counted(more, 'more partition')}" if more else ""
+    goes_on = (
+        ""
+        if lag.by_mm2
+        else "; set mmtool.on.data.loss = continue, and `mmtool replicate` continues after the gap"
     )
+    remedy = f"the deleted records cannot be mirrored{goes_on}; raise retention.ms of {topic} on {alias}"
     return problem(Check.RETENTION, alias, topic, f"{lag.place}: {why}{others}", remedy)
 
 
 def _is_due(alias: str, lag: PartitionLag, due: Deadline, severity: Severity, at_ms: int) -> Finding:
     missing = counted(lag.log_end - max(lag.position, lag.log_start), "offset")
     message = (
-        f"{due_words(due, at_ms)} the source may delete records of {lag.place} that are not mirrored ({due.name} ="
+        f"{due_words(due, at_ms)} {alias} may delete records of {lag.place} that are not mirrored yet ({due.name} ="
         f" {span_words(due.span_ms)}; {missing} to mirror)"
     )
     remedy = (
-        f"raise {due.name} of {lag.place.topic} on {alias}, or let the mirror catch up (see mmtool status)"
+        f"raise {due.name} of {lag.place.topic} on {alias} until the mirror has caught up; `mmtool status -c FILE`"
+        " shows what the flow does"
     )
     return Finding(Check.RETENTION, alias, lag.place.topic, severity, message, remedy)
 
@@ -182,7 +186,7 @@ def hidden_topics(check: Check, view: FlowView) -> Iterator[Finding]:
                 alias,
                 hidden[0] if len(hidden) == 1 else "",
                 f"could not be checked: {configs_hidden(hidden)}",
-                f"grant DESCRIBE_CONFIGS on these topics of {alias} to mmtool",
+                f"grant mmtool's principal DESCRIBE_CONFIGS on these topics of {alias}",
             )
 
 
@@ -190,7 +194,9 @@ def _hidden_positions(view: FlowView) -> Iterator[Finding]:
     """MirrorMaker 2 runs the flow, and how far it is may not be read."""
     if view.mm2_runs() and (why := view.traces().hidden) is not None:
         name = view.settings.name
-        message = f"could not be checked: how far MirrorMaker 2 is: {why.message}"
+        message = (
+            f"could not be checked: the offsets that MirrorMaker 2 has copied cannot be read: {why.message}"
+        )
         yield warning(Check.RETENTION, view.settings.target.alias, name, message, why.remedy)
 
 
@@ -229,8 +235,8 @@ def judge_target_retention(pair: TopicPair) -> Iterator[Finding]:
             Check.RETENTION,
             pair.target_alias,
             pair.mirror,
-            f"the mirror keeps less than its source: {'; '.join(shorter)}: a group that lags finds its position"
-            " deleted after a failover",
+            f"{pair.mirror} keeps less than its source topic: {'; '.join(shorter)}; after a failover, a group that lags"
+            " further than that finds its next records deleted",
             f"set {shorter[0].partition(' ')[0]} of {pair.mirror} on {pair.target_alias} to the source's value or more",
         )
 
@@ -259,12 +265,14 @@ def judge_offsets_retention(
         target_seconds: Of the target.
     """
     if target_seconds < source_seconds:
+        kept = span_words(1000 * target_seconds)
         yield warning(
             Check.RETENTION,
             target,
             "",
-            f"{target} forgets the positions of groups without members after {span_words(1000 * target_seconds)}, and"
-            f" {source} after {span_words(1000 * source_seconds)}: a group that rests loses its position there first",
+            f"{target} deletes committed offsets of groups without members after {kept}, and {source} after"
+            f" {span_words(1000 * source_seconds)}: after a failover, a group that is stopped for longer than {kept}"
+            " starts by its auto.offset.reset",
             f"set offsets.retention.minutes of {target}'s brokers to {source_seconds / 60:.0f} or more",
         )
 
@@ -291,10 +299,12 @@ def judge_policies(pair: TopicPair) -> Iterator[Finding]:
     """Compaction on one side only, or records that only one side deletes by age."""
     here, there = cleanup_policies(pair.source), cleanup_policies(pair.target)
     if "compact" in here and "compact" not in there:
-        yield _unequal(pair, Severity.PROBLEM, "deletes keys by age, and keeps superseded values")
+        yield _unequal(pair, Severity.PROBLEM, "deletes keys by age, and keeps old values of a key")
     elif "compact" in there and "compact" not in here:
         yield _unequal(
-            pair, Severity.PROBLEM, "drops all but each key's last value, and takes no record without a key"
+            pair,
+            Severity.PROBLEM,
+            "loses all but the last value of each key, and refuses records without a key",
         )
     elif "delete" in there and "delete" not in here:
         yield _unequal(pair, Severity.PROBLEM, "deletes keys that the source keeps")
@@ -309,7 +319,8 @@ def _unequal(pair: TopicPair, severity: Severity, consequence: str) -> Finding:
         pair.target_alias,
         pair.mirror,
         severity,
-        f"cleanup.policy is {here} on {pair.source_alias} and {there} on {pair.target_alias}: the mirror {consequence}",
+        f"{pair.mirror}: cleanup.policy is {here} on {pair.source_alias} and {there} on {pair.target_alias}: the mirror"
+        f" {consequence}",
         f"set cleanup.policy = {here} of {pair.mirror} on {pair.target_alias}",
     )
 
@@ -340,8 +351,8 @@ def judge_tombstones(
         alias,
         topic,
         Severity.PROBLEM if certain else Severity.WARNING,
-        f"{lag.place} has been behind for {span_words(waited)}, and the source keeps tombstones for {span_words(keeps)}"
-        " (delete.retention.ms): a key whose tombstone is missed lives on in the mirror",
+        f"the mirror of {lag.place} has been behind for {span_words(waited)}, and {alias} keeps tombstones for"
+        f" {span_words(keeps)} (delete.retention.ms): a key whose tombstone is deleted first stays in the mirror",
         f"raise delete.retention.ms of {topic} on {alias} above the mirror's lag, before the mirror catches up",
     )
 

@@ -34,39 +34,54 @@ if TYPE_CHECKING:
     from mmtool.kafka.admin.details import ClusterDetailsPort, TopicDetails
 
 _MIRROR_FROM = (
-    Need(Operation.READ, "records are read from it"),
-    Need(Operation.DESCRIBE_CONFIGS, "its configuration is carried over", is_optional=True),
+    Need(Operation.READ, "`mmtool replicate` cannot read its records"),
+    Need(Operation.DESCRIBE_CONFIGS, "its configuration is not copied to the mirror", is_optional=True),
 )
 _MIRROR_TO = (
-    Need(Operation.WRITE, "records are mirrored to it"),
-    Need(Operation.READ, "a new owner reads what was mirrored, and groups are committed in it"),
-    Need(Operation.ALTER, "partitions are added when the source has more", is_optional=True),
-    Need(Operation.ALTER_CONFIGS, "its configuration follows the source's", is_optional=True),
-    Need(Operation.DESCRIBE_CONFIGS, "its configuration is compared", is_optional=True),
+    Need(Operation.WRITE, "`mmtool replicate` cannot mirror records to it"),
+    Need(
+        Operation.READ,
+        "a new owner cannot read back mirrored records, and no group's offsets can be committed",
+    ),
+    Need(Operation.ALTER, "partitions that the source topic gains are not added", is_optional=True),
+    Need(
+        Operation.ALTER_CONFIGS,
+        "changes of the source topic's configuration are not copied",
+        is_optional=True,
+    ),
+    Need(
+        Operation.DESCRIBE_CONFIGS,
+        "its configuration is not compared with the source topic's",
+        is_optional=True,
+    ),
 )
 _KEPT = (
-    Need(Operation.WRITE, "the flow's state is kept in it"),
-    Need(Operation.READ, "the flow's state is kept in it"),
+    Need(Operation.WRITE, "mmtool cannot store the flow's state or offsets in it"),
+    Need(Operation.READ, "mmtool cannot read the flow's state or offsets from it"),
 )
 _ACLS = (
-    Need(Operation.DESCRIBE, "groups and disks are shown, and ACLs are read", is_optional=True),
-    Need(Operation.ALTER, "ACLs are carried over, and `--fence acl` makes rules", is_optional=True),
+    Need(
+        Operation.DESCRIBE,
+        "only groups with DESCRIBE are listed, disks are not checked, and ACLs are not copied",
+        is_optional=True,
+    ),
+    Need(Operation.ALTER, "topic ACLs of the source are not copied to it", is_optional=True),
 )
 _DESCRIBED = _ACLS[:1]
-_CREATE = "it does not exist yet"
+_CREATE = "the topic does not exist yet, and mmtool cannot create it"
 
 
 def check_rights(flow: ExaminedFlow) -> Iterable[Finding]:
     """Every right that replicate, translate-offsets and failover need, on both sides."""
     groups, untold = _groups(flow)
     source, target = list(_source_lacks(flow, groups)), list(_target_lacks(flow, groups))
+    untold += _untold_rights(flow)
     yield from untold
-    yield from _untold_rights(flow)
     yield from judge_rights(_asker(flow.source), source)
     yield from judge_rights(_asker(flow.target), target)
     if not (source or target or untold):
         topics = counted(len(mirrored_topics(flow)), "topic")
-        message = f"every right that the flow needs is there: {topics}, {counted(len(groups), 'group')}"
+        message = f"mmtool has every right that the flow needs ({topics}, {counted(len(groups), 'group')})"
         yield ok(Check.RIGHT, "", message, flow.name)
 
 
@@ -79,7 +94,7 @@ def _groups(flow: ExaminedFlow) -> tuple[frozenset[str], list[Finding]]:
     try:
         return synced_groups(flow), []
     except MmtoolError as error:
-        message = f"groups cannot be listed, so rights on them were not looked at: {error.message}"
+        message = f"rights on the groups of {flow.source.alias} were not checked: {error.message}"
         return frozenset(), [warning(Check.RIGHT, flow.source.alias, "", message, error.remedy)]
 
 
@@ -87,8 +102,11 @@ def _untold_rights(flow: ExaminedFlow) -> Iterator[Finding]:
     for details in (flow.source, flow.target):
         found = details.topics().values()
         if found and all(topic.rights is UNKNOWN for topic in found):
-            message = "brokers before Kafka 2.8 do not tell rights on topics, so they were not looked at"
-            remedy = "see the list of rights in docs/reference/doctor.md"
+            message = (
+                f"rights on topics of {details.alias} were not checked: brokers before Kafka 2.8 do not report"
+                " them"
+            )
+            remedy = f"compare the ACLs of {details.principal} with the rights in docs/reference/doctor.md"
             yield warning(Check.RIGHT, details.alias, "", message, remedy)
 
 
@@ -99,7 +117,7 @@ def _source_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]
     yield from _all_of(details.hidden(named_topics(flow) - topics.keys()), _MIRROR_FROM)
     yield from _of_kept(details, topics, mm2_topics(flow, "source"))
     for group in sorted(details.hidden_groups(groups)):
-        yield Lack("group", "DESCRIBE", group, "its commits are translated")
+        yield Lack("group", "DESCRIBE", group, "mmtool cannot translate its offsets")
     yield from lacking_on_cluster(details.rights(), _DESCRIBED)
 
 
@@ -112,11 +130,13 @@ def _target_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]
     yield from _of_kept(details, topics, own_topics(identity), "mmtool-*")
     yield from _of_kept(details, topics, mm2_topics(flow, "target"))
     if details.unclaimable([identity.transactional_id(0)]):
-        yield Lack("transactional id", "WRITE", "mmtool.*", "shards are claimed by it")
+        yield Lack("transactional id", "WRITE", "mmtool.*", "`mmtool replicate` cannot claim its shards")
     if details.unreadable_groups([identity.ownership_group]):
-        yield Lack("group", "READ", "mmtool.*", "owners of the flow meet in it")
+        yield Lack(
+            "group", "READ", "mmtool.*", "`mmtool replicate` cannot get the ownership lease of the flow"
+        )
     for group in sorted(details.unreadable_groups(groups)):
-        yield Lack("group", "READ", group, "translated offsets are committed for it")
+        yield Lack("group", "READ", group, "translated offsets cannot be committed for it")
     yield from _undeletable(details, groups)
     carries_acls = flow.settings.sync_topic_acls and flow.source.has_authorizer()
     yield from lacking_on_cluster(details.rights(), _ACLS if carries_acls else _DESCRIBED)
@@ -124,7 +144,7 @@ def _target_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]
 
 def _undeletable(details: ClusterDetailsPort, groups: Collection[str]) -> Iterator[Lack]:
     """Told once where it is true of all groups."""
-    why = "a rollback deletes the offsets of a group that had none before"
+    why = "a rollback or a drill cannot delete offsets of a group that had none before"
     denied = sorted(details.undeletable_groups(groups))
     named = ["*"] if len(denied) == len(groups) > 1 else denied
     yield from (Lack("group", "DELETE", name, why, is_optional=True) for name in named)
@@ -162,7 +182,7 @@ def _of_kept(
     yield from _all_of(hidden, _KEPT)
     denied = _uncreatable(details, missing - hidden)
     if denied and pattern:
-        yield Lack("topic", "CREATE", pattern, f"{few(sorted(denied), 2)} cannot be made")
+        yield Lack("topic", "CREATE", pattern, f"mmtool cannot create {few(sorted(denied), 2)}")
     else:
         yield from (Lack("topic", "CREATE", name, _CREATE) for name in sorted(denied))
 

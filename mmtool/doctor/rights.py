@@ -97,7 +97,7 @@ def judge_rights(asker: Asker, lacks: Iterable[Lack]) -> Iterator[Finding]:
 
 def _finding(asker: Asker, lack: Lack) -> Finding:
     say = warning if lack.is_optional else problem
-    message = f"{asker.principal} lacks {lack.operation} on {_named(lack)}: {lack.why}"
+    message = f"{asker.principal} lacks {lack.operation} on {_named(asker, lack)}: {lack.why}"
     return say(Check.RIGHT, asker.alias, lack.name, message, _grant(asker, lack))
 
 
@@ -106,12 +106,14 @@ def _rest(asker: Asker, lacks: list[Lack]) -> Finding:
     say = warning if first.is_optional else problem
     names = few([lack.name for lack in lacks], 3)
     others = counted(len(lacks), f"more {first.kind}")
-    message = f"{asker.principal} lacks {first.operation} on {others}, {names}: {first.why}"
+    message = f"{asker.principal} lacks {first.operation} on {others} of {asker.alias} ({names}): {first.why}"
     return say(Check.RIGHT, asker.alias, "", message, _grant(asker, first))
 
 
-def _named(lack: Lack) -> str:
-    return lack.kind if lack.kind == CLUSTER else f"{lack.kind} {lack.name}"
+def _named(asker: Asker, lack: Lack) -> str:
+    if lack.kind == CLUSTER:
+        return f"{CLUSTER} {asker.alias}"
+    return f"{lack.kind} {lack.name} of {asker.alias}"
 
 
 def _grant(asker: Asker, lack: Lack) -> str:
@@ -121,5 +123,5 @@ def _grant(asker: Asker, lack: Lack) -> str:
     prefixed = " --resource-pattern-type prefixed" if name != lack.name else ""
     return (
         f"kafka-acls.sh --bootstrap-server {asker.bootstrap} --add --allow-principal '{asker.principal}'"
-        f" --operation {operation} {resource}{prefixed}; a DENY rule wins over it"
+        f" --operation {operation} {resource}{prefixed}; an existing DENY rule overrides it"
     )

@@ -69,8 +69,12 @@ class SparkFacts:
     def needed_here(self) -> int:
         """Bytes of memory on this host: the driver, and its workers where they run here."""
         heap = _bytes_of(self.conf.get("spark.driver.memory", "")) or DRIVER_HEAP
-        workers = min(self.slots or 0, self.shards) if self.is_local else 0
-        return heap + _JVM_BESIDE_HEAP + workers * (_WORKER + self.buffer_bytes)
+        return heap + _JVM_BESIDE_HEAP + self.workers_here * (_WORKER + self.buffer_bytes)
+
+    @property
+    def workers_here(self) -> int:
+        """How many workers run on this host."""
+        return min(self.slots or 0, self.shards) if self.is_local else 0
 
 
 def _local_slots(master: str, cores: int) -> int | None:
@@ -103,30 +107,43 @@ def _of_java(facts: SparkFacts) -> Iterator[Finding]:
 def _of_master(facts: SparkFacts) -> Iterator[Finding]:
     if facts.conf.get(_SPECULATION, "").strip().lower() == "true":
         message = (
-            f"mmtool.spark.conf.{_SPECULATION} = true: a second attempt of a running task fences the first"
+            f"mmtool.spark.conf.{_SPECULATION} = true: `mmtool replicate` does not start, because a second attempt of a"
+            " running task would fence the first"
         )
-        yield problem(Check.SPARK, "", facts.flow, message, "remove it; a task that dies is retried anyway")
+        remedy = f"remove mmtool.spark.conf.{_SPECULATION}; Spark still retries a task that fails"
+        yield problem(Check.SPARK, "", facts.flow, message, remedy)
     if facts.master == "yarn" and not facts.has_hadoop_conf:
-        message = "mmtool.spark.master = yarn, and neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set"
-        yield problem(Check.SPARK, "", facts.flow, message, "set one to the folder with yarn-site.xml")
+        message = (
+            "mmtool.spark.master = yarn, and neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set: Spark cannot"
+            " find YARN"
+        )
+        yield problem(
+            Check.SPARK, "", facts.flow, message, "set HADOOP_CONF_DIR to the folder with yarn-site.xml"
+        )
     for address, why in facts.unreachable.items():
         lone = len(facts.unreachable) == len(facts.addresses)
         say = problem if lone else warning
-        message = f"Spark master {address} cannot be reached from this host: {why}"
+        spared = "" if lone else "; another master in mmtool.spark.master answers"
+        message = f"Spark master {address} cannot be reached from this host: {why}{spared}"
         remedy = "start the master, or correct mmtool.spark.master"
         yield say(Check.SPARK, "", facts.flow, message, remedy)
 
 
 def _of_memory(facts: SparkFacts) -> Iterator[Finding]:
     if facts.memory is not None and facts.needed_here > facts.memory:
-        workers = "" if not facts.is_local else f" and {counted(facts.slots or 0, 'worker')}"
+        workers = f" and {counted(facts.workers_here, 'worker')}" if facts.is_local else ""
         needed, have = size(facts.needed_here), size(facts.memory)
-        message = f"Spark's driver{workers} need up to {needed} on this host, which has {have}"
-        remedy = "lower mmtool.buffer.bytes or the slots in mmtool.spark.master, or use a Spark cluster"
+        message = (
+            f"Spark's driver{workers} may use {needed} of memory, and this host has {have}: the kernel may kill"
+            " processes"
+        )
+        remedy = (
+            "lower mmtool.buffer.bytes or the slots of mmtool.spark.master (local[N]), or use a Spark cluster"
+        )
         yield warning(Check.SPARK, "", facts.flow, message, remedy)
 
 
 def _fine(facts: SparkFacts) -> str:
     where = "this host" if facts.is_local else str(facts.master)
-    slots = "as many slots as there are" if facts.slots is None else counted(facts.slots, "slot")
-    return f"{facts.java}; {slots} of {where} for {counted(facts.shards, 'shard')}"
+    slots = "all slots" if facts.slots is None else counted(facts.slots, "slot")
+    return f"Java is {facts.java}; Spark uses {slots} of {where} for {counted(facts.shards, 'shard')}"

@@ -51,13 +51,13 @@ def judge_partitions(
     have = 0 if mirror is None else mirror.partitions
     key = "refresh.topics.enabled"
     if have < topic.partitions and not settings.refresh_topics:
-        has = "is not there" if mirror is None else f"has {counted(have, 'partition')}"
+        has = "does not exist" if mirror is None else f"has {counted(have, 'partition')}"
         yield problem(
             Check.PARTITIONS,
             alias,
             name,
-            f"{name} {has}, {topic.name} on {settings.source.alias} has {topic.partitions}, and {key} = false: the rest"
-            " is not mirrored",
+            f"{name} on {alias} {has}, {topic.name} on {settings.source.alias} has {topic.partitions}, and {key} ="
+            f" false: partitions from {topic.name}-{have} on are not mirrored",
             f"set {settings.name}.{key} = true, or create the partitions on {alias} yourself",
         )
     if have > topic.partitions:
@@ -65,9 +65,10 @@ def judge_partitions(
             Check.PARTITIONS,
             alias,
             name,
-            f"{name} has {counted(have, 'partition')}, {topic.name} on {settings.source.alias} has {topic.partitions}:"
-            " after a failover producers put keys into other partitions than before",
-            f"give {topic.name} as many partitions on {settings.source.alias}, or recreate the mirror",
+            f"{name} on {alias} has {counted(have, 'partition')}, {topic.name} on {settings.source.alias} has"
+            f" {topic.partitions}: after a failover producers put keys into other partitions than before",
+            f"to make them equal: kafka-topics.sh --bootstrap-server {settings.source.bootstrap_servers} --alter"
+            f" --topic {topic.name} --partitions {have}",
         )
 
 
@@ -84,7 +85,7 @@ def check_names(flow: ExaminedFlow) -> Iterator[Finding]:
             settings.source.alias,
             settings.name,
             f"{settings.name} matches no topic of {settings.source.alias}: nothing is mirrored",
-            "check topics and topics.exclude",
+            f"check topics and topics.exclude of {settings.name}",
         )
     yield from judge_names(settings, mirrored, view.target_topics())
     yield from _taken(view)
@@ -102,13 +103,19 @@ def judge_names(
         mirrored: Topics of the source.
         on_target: Topics that the target has.
     """
-    alias, exclude = (
-        settings.target.alias,
-        "shorten or rename it with mmtool.topic.rename.format, or exclude it",
+    alias = settings.target.alias
+    exclude = (
+        "set mmtool.topic.rename.format so that its mirror has another name, or add it to topics.exclude"
     )
     shared = meeting(mirrored, settings.remote_topic)
     for topic, why in sorted(shared.items()):
-        yield problem(Check.NAMES, alias, topic, why, "add one of them to topics.exclude")
+        yield problem(
+            Check.NAMES,
+            alias,
+            topic,
+            why,
+            f"add {topic} or the other topic to {settings.name}.topics.exclude",
+        )
     missing = {
         settings.remote_topic(name): name
         for name in sorted(mirrored)
@@ -123,8 +130,8 @@ def judge_names(
                 Check.NAMES,
                 alias,
                 name,
-                f"{remote} cannot be created on {alias}: Kafka takes it for {others[0]}, as '.' and '_' are one in"
-                " the names of metrics",
+                f"{remote} cannot be created on {alias}: it collides with {others[0]}, because Kafka's metric names do"
+                " not distinguish '.' and '_'",
                 exclude,
             )
 
@@ -152,7 +159,13 @@ def _taken(view: FlowView) -> Iterator[Finding]:
     }
     found = taken_names(view.mirrored(), view.settings.remote_topic, taken)
     for topic, why in sorted(found.items()):
-        yield problem(Check.NAMES, view.settings.target.alias, topic, why, "set another alias of this source")
+        yield problem(
+            Check.NAMES, view.settings.target.alias, topic, why, _another_alias(view.settings, topic)
+        )
+
+
+def _another_alias(settings: FlowSettings, topic: str) -> str:
+    return f"set another {settings.alias_keys.source}, or add {topic} to {settings.name}.topics.exclude"
 
 
 def _refused(flow: ExaminedFlow) -> Iterator[Finding]:
@@ -205,7 +218,7 @@ def _undecided(alias: str, topics: Collection[str], error: NotAuthorisedError) -
         Check.NAMES,
         alias,
         named[0] if len(named) == 1 else "",
-        f"could not be checked: whether a flow has written {few(named)}: {error.message}",
+        f"could not be checked whether mmtool or MirrorMaker 2 has written {few(named)} on {alias}: {error.message}",
         error.remedy,
     )
 
@@ -225,9 +238,9 @@ def judge_unknown_mirror(settings: FlowSettings, topic: str, remote: str, record
         alias,
         remote,
         f"{remote} on {alias} holds {counted(records, 'offset')} and no flow has written it: {settings.name} would"
-        f" append {topic} to them",
-        f"delete or rename {remote} on {alias}, or exclude {topic}; `mmtool flow rebuild` accepts it as a mirror where"
-        " both logs agree",
+        f" append the records of {topic} to it",
+        f"delete {remote} on {alias}, or add {topic} to {settings.name}.topics.exclude; if it holds the records of"
+        f" {topic}: mmtool flow rebuild -c FILE -s {settings.source.alias} -t {alias} --topic {topic} --execute",
     )
 
 
@@ -279,16 +292,18 @@ def judge_schemas(settings: FlowSettings) -> Iterator[Finding]:
             Check.SCHEMA_REGISTRY,
             source,
             SCHEMAS_TOPIC,
-            f"{SCHEMAS_TOPIC} is not mirrored to {target} ({why}): without its schemas no consumer decodes what was"
-            " mirrored",
-            f"add {SCHEMAS_TOPIC} to the flow's topics, or copy the schemas with their ids by the registry's own tools",
+            f"{SCHEMAS_TOPIC} is not mirrored to {target} ({why}): consumers on {target} cannot decode records whose"
+            " schemas a registry there does not have",
+            f"add {SCHEMAS_TOPIC} to {settings.name}.topics, or copy the schemas with their ids by the registry's own"
+            " tools",
         )
     elif (remote := settings.remote_topic(SCHEMAS_TOPIC)) != SCHEMAS_TOPIC:
         yield problem(
             Check.SCHEMA_REGISTRY,
             target,
             remote,
-            f"{SCHEMAS_TOPIC} is mirrored as {remote}, where a registry does not look for it",
-            f"set kafkastore.topic = {remote} of the registry beside {target}, or mirror {SCHEMAS_TOPIC} in a flow with"
+            f"{SCHEMAS_TOPIC} is mirrored as {remote}: a registry on {target} reads {SCHEMAS_TOPIC} by default, and"
+            " does not find its schemas",
+            f"set kafkastore.topic = {remote} of the registry on {target}, or mirror {SCHEMAS_TOPIC} in a flow with"
             " identical names",
         )

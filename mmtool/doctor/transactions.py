@@ -128,25 +128,29 @@ def judge_transaction(settings: FlowSettings, one: Open, limit_ms: int) -> Itera
     rests = min(known for known in (one.idle_ms, age_ms, limit_ms) if known is not None)
     if age_ms is not None and age_ms > ends_after + _GRACE_MS:
         severity = Severity.PROBLEM if settings.reads_committed else Severity.WARNING
-        why = f"longer than its coordinator allows ({span_words(ends_after)}): it hangs, and no producer ends it"
+        why = (
+            f"longer than the coordinator allows ({span_words(ends_after)}): the transaction hangs, and no"
+            " producer ends it"
+        )
         remedy = _abort(settings, found)
     elif (age_ms is not None or one.idle_ms is not None) and rests >= _IDLE_MS:
         severity = Severity.WARNING
         why = f"and its producer has written nothing for {span_words(rests)}"
         remedy = (
-            f"let the producer commit or abort; its coordinator aborts it after {span_words(ends_after)}, and after"
-            f" that: {_abort(settings, found)}"
+            f"let the producer commit or abort; if not, the coordinator aborts the transaction after"
+            f" {span_words(ends_after)}; if it is still open then: {_abort(settings, found)}"
         )
     else:
         return
-    stops = "the mirror stops there" if settings.reads_committed else "read_committed readers stop there"
+    waits = "are not mirrored" if settings.reads_committed else "are not read by read_committed consumers"
+    stops = f"records from offset {found.open_from} on {waits} until it ends"
     age = "" if age_ms is None else f"for {span_words(age_ms)}, "
     yield Finding(
         Check.HANGING_TRANSACTION,
         settings.source.alias,
         str(found.place),
         severity,
-        f"{_who(found)} has a transaction open on {found.place} from offset {found.open_from}, {age}{why}: {stops}",
+        f"{_who(found)} has a transaction open on {found.place} from offset {found.open_from}, {age}{why}; {stops}",
         remedy,
     )
 

@@ -122,7 +122,7 @@ def test_a_broker_that_advertises_an_address_that_is_unreachable_from_here_is_na
     answer = doctor(mmtool, "OUT")
     ((severity, subject, message, remedy),) = rows(answer, "listeners")
     assert (answer.code, severity, subject) == (4, "problem", NOWHERE)
-    assert f"broker 0 advertises {NOWHERE}, which cannot be resolved" in message
+    assert f"broker 0 of source advertises {NOWHERE}, which cannot be resolved" in message
     assert "advertised.listeners" in remedy
     assert answer.seconds < 30
 

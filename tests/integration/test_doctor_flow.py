@@ -195,22 +195,30 @@ def found(patient):
 
 PLANTED = {
     ("retention", "ill-lost"): ("source", "problem", "deleted offsets 40 to 44"),
-    ("retention", "ill-late"): ("source", "problem", "not mirrored (retention.ms = 10 days"),
+    ("retention", "ill-late"): ("source", "problem", "not mirrored yet (retention.ms = 10 days"),
     ("retention", "source.ill-short"): ("target", "warning", "retention.ms = 1 day, and 7 days on source"),
     ("compaction", "source.ill-deleting"): ("target", "problem", "compact on source and delete on target"),
     ("compaction", "ill-stones"): ("source", "problem", "keeps tombstones for 1 second"),
-    ("partitions", "source.ill-more"): ("target", "warning", "has 2 partitions, ill-more on source has 1"),
+    ("partitions", "source.ill-more"): (
+        "target",
+        "warning",
+        "on target has 2 partitions, ill-more on source has 1",
+    ),
     ("names", LONG): ("target", "problem", "longer than Kafka's 249"),
-    ("names", "ill-alike"): ("target", "problem", "Kafka takes it for source_ill-alike"),
+    ("names", "ill-alike"): ("target", "problem", "it collides with source_ill-alike"),
     ("names", "source.ill-taken"): ("target", "problem", "holds 40 offsets and no flow has written it"),
     ("loop", "target.source.ill-again"): ("source", "problem", "source->target->source"),
-    ("assign_group", "ill-assigned"): ("source", "warning", "without being a member"),
+    ("assign_group", "ill-assigned"): ("source", "warning", "on source without members"),
     ("streams_group", "ill-app-classic"): ("source", "problem", "mirrored as source.ill-app-classic-counts"),
     ("share_group", "ill-fans"): ("source", "warning", "share.auto.offset.reset"),
     ("connect_group", "connect-ill-sink"): ("source", "warning", "sink connector"),
     ("connect_group", "ill-connect"): ("source", "warning", "Kafka Connect workers"),
     ("schema_registry", "_schemas"): ("source", "warning", "_schemas is not mirrored to target"),
-    ("hanging_transaction", "ill-fine-0"): ("source", "problem", "it hangs, and no producer ends it"),
+    ("hanging_transaction", "ill-fine-0"): (
+        "source",
+        "problem",
+        "the transaction hangs, and no producer ends it",
+    ),
 }
 
 

@@ -151,7 +151,7 @@ TAKEN = [
     ("source", TOPIC, MIRRORED, "READ", "problem", "READ on topic orders"),
     ("source", TOPIC, MIRRORED, "DESCRIBE_CONFIGS", "warning", "DESCRIBE_CONFIGS on topic orders"),
     ("source", TOPIC, SYNCS, "CREATE", "problem", f"CREATE on topic {SYNCS}"),
-    ("source", CLUSTER, WHOLE, "DESCRIBE", "warning", "DESCRIBE on the cluster"),
+    ("source", CLUSTER, WHOLE, "DESCRIBE", "warning", "DESCRIBE on the cluster source"),
     ("source", GROUP, "app", "DESCRIBE", "problem", "DESCRIBE on group app"),
     ("target", TOPIC, "source.", "READ", "problem", "READ on topic source.orders"),
     ("target", TOPIC, "source.", "WRITE", "problem", "WRITE on topic source.orders"),
@@ -163,7 +163,7 @@ TAKEN = [
     ("target", GROUP, "mmtool.", "READ", "problem", "READ on group mmtool.*"),
     ("target", GROUP, "app", "READ", "problem", "READ on group app"),
     ("target", GROUP, "app", "DELETE", "warning", "DELETE on group app"),
-    ("target", CLUSTER, WHOLE, "ALTER", "warning", "ALTER on the cluster"),
+    ("target", CLUSTER, WHOLE, "ALTER", "warning", "ALTER on the cluster target"),
 ]
 
 

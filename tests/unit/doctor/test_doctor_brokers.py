@@ -40,7 +40,7 @@ def test_a_factor_above_the_number_of_brokers_is_a_problem_that_names_its_key():
     assert "to 2 or less" in finding.remedy
 
 
-@pytest.mark.parametrize(("refuses", "said"), [(True, "refuse every write"), (False, "take writes with 2")])
+@pytest.mark.parametrize(("refuses", "said"), [(True, "refuse every write"), (False, "accept writes with 2")])
 def test_a_factor_below_what_has_to_be_in_sync_is_a_problem(refuses, said):
     (finding,) = judge_replicas([side(factor=2, in_sync=3, refuses=refuses)], "A->B")
     assert (finding.severity, said in finding.message) == ("problem", True)
@@ -55,7 +55,7 @@ def test_a_partition_without_a_leader_is_a_problem_on_either_side():
     for is_written, word in ((True, "written"), (False, "read")):
         found = list(judge_replicas([side(lost, brokers=1, factor=1, is_written=is_written)], "A->B"))
         assert rows(found) == [("problem", "t")]
-        assert f"t-0 is without a leader: nothing can be {word} there" in found[0].message
+        assert f"t-0 is without a leader on B: no record can be {word}" in found[0].message
 
 
 def test_too_few_replicas_in_sync_are_a_problem_and_enough_of_them_a_warning():
@@ -100,7 +100,7 @@ def test_a_full_or_offline_log_directory_is_found(directory, severity):
 
 def test_brokers_that_do_not_tell_sizes_are_said_to_be_too_old_for_it():
     (finding,) = judge_disks("B", {1: (log_dir(UNKNOWN, UNKNOWN),)})
-    assert "brokers before 3.3 do not report" in finding.message
+    assert "brokers before Kafka 3.3 do not report" in finding.message
 
 
 def copy_facts(source, target, usable, replicas=3):
@@ -166,6 +166,11 @@ def test_spark_on_this_host_is_told_with_its_slots():
 )
 def test_what_keeps_spark_from_running_is_found_without_starting_it(facts, severities):
     assert [finding.severity for finding in judge_spark(facts)] == severities
+
+
+def test_a_host_without_the_memory_is_told_with_the_workers_that_run_on_it():
+    (finding,) = judge_spark(spark("local[64]", memory=1 * GIB))
+    assert "Spark's driver and 32 workers may use" in finding.message
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_one_dead_bootstrap_server_of_two_is_a_warning_and_the_last_one_a_proble
 def test_an_advertised_listener_that_fails_is_a_problem_that_names_broker_address_and_setting(stage):
     (finding,) = judge_listeners("A", [answer("one:9092"), answer("inner:9092", 7, stage)])
     assert (finding.severity, finding.subject) == ("problem", "inner:9092")
-    assert "broker 7 advertises inner:9092" in finding.message
+    assert "broker 7 of A advertises inner:9092" in finding.message
     assert ("advertised.listeners" in finding.remedy) == (stage is not Stage.TLS)
 
 
@@ -71,7 +71,7 @@ def test_a_refused_login_is_no_dead_listener():
     [
         (Stage.CONNECT, OPEN, None, "does not answer at one:9092"),
         (Stage.LOGIN, WITH_LOGIN, None, "refuses the login at one:9092"),
-        (Stage.TLS, OPEN, b"der", "certificate of cluster A is refused"),
+        (Stage.TLS, OPEN, b"der", "does not accept the certificate of cluster A"),
     ],
 )
 def test_a_cluster_that_lets_nobody_in_is_away_and_says_how(failed, entrance, shown, said):

@@ -52,7 +52,7 @@ def test_the_last_one_to_write_runs_the_flow(flow, ran, heard_ms, traces, expect
 def test_without_a_mirror_maker_2_its_checks_say_so(flow, examine):
     examined = SimpleNamespace(settings=flow(), view=view_of(flow(), ran=True, traces=denied))
     (row,) = examine(examined)
-    assert (row.severity, row.message) == ("ok", "no MirrorMaker 2 runs this flow")
+    assert (row.severity, row.message) == ("ok", "not checked: MirrorMaker 2 does not run this flow")
 
 
 @pytest.mark.parametrize("examine", [check_offset_lag, check_filters, check_checkpoints])

@@ -42,13 +42,13 @@ def test_an_application_without_its_state_is_a_problem_and_one_with_it_is_none(f
 
 def test_groups_of_other_kinds_are_warnings_with_what_to_do(flow):
     found = [
-        judge_share("A", "B", "fans"),
-        judge_streams_protocol("A", "words"),
+        judge_share(flow(), "fans"),
+        judge_streams_protocol(flow(), "words"),
         *judge_connect(flow(), ["workers"], ["connect-sink"]),
     ]
     assert {one.severity for one in found} == {Severity.WARNING}
     assert [one.subject for one in found] == ["fans", "words", "workers", "connect-sink"]
-    assert "kafka-share-groups.sh --reset-offsets --group fans" in found[0].remedy
+    assert "--entity-type groups --entity-name fans --add-config share.auto.offset.reset" in found[0].remedy
 
 
 # --- transactions -----------------------------------------------------------------------------------------

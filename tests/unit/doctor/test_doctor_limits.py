@@ -38,10 +38,12 @@ def test_a_lower_limit_is_a_warning_that_says_how_much_was_looked_at():
 
 def test_a_lower_limit_under_which_everything_fits_says_that():
     (finding,) = judge_sizes(sizes({PLACE: SizeSample(100, 99, True)}))
-    assert "every record that is there fits" in finding.message
+    assert "every record that is not mirrored yet fits" in finding.message
 
 
-@pytest.mark.parametrize(("is_lettered", "then"), [(False, "halts there"), (True, "dead-letter topic")])
+@pytest.mark.parametrize(
+    ("is_lettered", "then"), [(False, "the partition halts"), (True, "goes to A.orders.mmtool-dlq")]
+)
 def test_a_record_that_does_not_fit_is_a_problem_with_its_place_and_its_fate(is_lettered, then):
     sample = SizeSample(100, 8, False, 7, 1500)
     (finding,) = judge_sizes(sizes({PLACE: sample}, is_lettered=is_lettered))
@@ -52,7 +54,12 @@ def test_a_record_that_does_not_fit_is_a_problem_with_its_place_and_its_fate(is_
 
 def test_a_topic_that_is_to_be_made_is_helped_at_its_brokers():
     (finding,) = judge_sizes(sizes(is_made=False))
-    assert "message.max.bytes of the brokers of B" in finding.remedy
+    assert "--entity-type brokers --entity-default --add-config message.max.bytes=2000" in finding.remedy
+
+
+def test_sizes_that_could_not_be_compared_are_not_called_fine():
+    (finding,) = judge_sizes(SizeFacts("A->B", "B", [], {}, {}, is_lettered=False, unsure=["A.new"]))
+    assert (finding.severity, "not checked for A.new" in finding.message) == ("ok", True)
 
 
 def test_dead_letters_are_a_problem():
@@ -75,8 +82,8 @@ def times(*, is_ahead=False, is_certain=True, is_raised=False, stamped=()):
     [
         (times(), "problem", "older than 1d"),
         (times(is_ahead=True), "problem", "ahead of now"),
-        (times(is_raised=True), "warning", "replicate raises the limit"),
-        (times(is_certain=False), "warning", "MirrorMaker 2 may have copied them"),
+        (times(is_raised=True), "warning", "`mmtool replicate` raises the limit"),
+        (times(is_certain=False), "warning", "MirrorMaker 2 may have copied these records"),
         (times(stamped=["A.orders"]), "warning", "LogAppendTime"),
     ],
 )

@@ -24,7 +24,7 @@ def topic(name, *operations):
 def test_a_needed_right_is_a_problem_with_the_command_that_grants_it():
     (finding,) = judge_rights(MM, [Lack("topic", "WRITE", "A.orders", "records are mirrored to it")])
     assert (finding.severity, finding.cluster, finding.subject) == ("problem", "B", "A.orders")
-    assert finding.message == "User:mm lacks WRITE on topic A.orders: records are mirrored to it"
+    assert finding.message == "User:mm lacks WRITE on topic A.orders of B: records are mirrored to it"
     assert finding.remedy.startswith(
         "kafka-acls.sh --bootstrap-server b:9092 --add --allow-principal 'User:mm' --operation Write"
         " --topic 'A.orders'"
@@ -62,7 +62,7 @@ def test_a_thousand_topics_without_one_right_are_not_a_thousand_rows():
     lacks = [Lack("topic", "READ", f"t{number:04}", "is read") for number in range(1000)]
     *named, rest = judge_rights(MM, lacks)
     assert len(named) == 20
-    assert "980 more topics, t0020, t0021, t0022 and 977 more" in rest.message
+    assert "980 more topics of B (t0020, t0021, t0022 and 977 more)" in rest.message
 
 
 def test_a_right_that_two_checks_miss_is_told_once():

@@ -45,7 +45,7 @@ def test_a_name_that_is_too_long_for_the_target_is_a_problem(flow):
 
 def test_names_that_are_one_in_metrics_are_a_problem_only_before_the_mirror_is_there(flow):
     (found,) = judge_names(flow(), ["a.b"], ["A_a_b"])
-    assert "A.a.b cannot be created on B: Kafka takes it for A_a_b" in found.message
+    assert "A.a.b cannot be created on B: it collides with A_a_b" in found.message
     assert list(judge_names(flow(), ["a.b"], ["A_a_b", "A.a.b"])) == []
 
 
@@ -114,7 +114,7 @@ def test_identical_names_both_ways_are_a_loop_for_topics_that_both_flows_mirror(
     settings = file("B->A.enabled = true", "B->A.topics = orders", IDENTITY)
     there, back = settings.flows
     (found,) = judge_identity(there, back, ["orders", "audit"], ["orders", "audit"])
-    assert "each record of orders is copied to and fro" in found.message
+    assert "each record of orders is copied back and forth" in found.message
     assert list(judge_identity(there, back, ["audit"], ["audit"])) == []
     assert list(judge_identity(there, back, ["orders"], [])) == []
 
