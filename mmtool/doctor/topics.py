@@ -104,9 +104,6 @@ def judge_names(
         on_target: Topics that the target has.
     """
     alias = settings.target.alias
-    exclude = (
-        "set mmtool.topic.rename.format so that its mirror has another name, or add it to topics.exclude"
-    )
     shared = meeting(mirrored, settings.remote_topic)
     for topic, why in sorted(shared.items()):
         yield problem(
@@ -124,7 +121,8 @@ def judge_names(
     alike = _alike([*on_target, *missing])
     for remote, name in missing.items():
         if why := name_problem(remote):
-            yield problem(Check.NAMES, alias, name, f"{remote} cannot be created on {alias}: {why}", exclude)
+            message = f"{remote} cannot be created on {alias}: {why}"
+            yield problem(Check.NAMES, alias, name, message, _another_name(settings, name))
         elif others := sorted(alike[metric_name(remote)] - {remote}):
             yield problem(
                 Check.NAMES,
@@ -132,8 +130,15 @@ def judge_names(
                 name,
                 f"{remote} cannot be created on {alias}: it collides with {others[0]}, because Kafka's metric names do"
                 " not distinguish '.' and '_'",
-                exclude,
+                _another_name(settings, name),
             )
+
+
+def _another_name(settings: FlowSettings, topic: str) -> str:
+    return (
+        f"set mmtool.topic.rename.format so that the mirror of {topic} has another name, or add {topic} to"
+        f" {settings.name}.topics.exclude"
+    )
 
 
 def metric_name(topic: str) -> str:
@@ -292,8 +297,8 @@ def judge_schemas(settings: FlowSettings) -> Iterator[Finding]:
             Check.SCHEMA_REGISTRY,
             source,
             SCHEMAS_TOPIC,
-            f"{SCHEMAS_TOPIC} is not mirrored to {target} ({why}): consumers on {target} cannot decode records whose"
-            " schemas a registry there does not have",
+            f"{SCHEMAS_TOPIC} is not mirrored to {target} ({why}): consumers that use a registry on {target} cannot"
+            " decode records with these schemas",
             f"add {SCHEMAS_TOPIC} to {settings.name}.topics, or copy the schemas with their ids by the registry's own"
             " tools",
         )
