@@ -46,8 +46,8 @@ def judge_disks(alias: str, brokers: Mapping[int, tuple[LogDir, ...]]) -> Iterat
         )
         return
     fullest = min(told, key=_share)
-    message = f"the fullest of {counted(len(told), 'log directory volume')} has {_share(fullest):.0%} free"
-    yield ok(Check.DISK, alias, f"{message} ({size(_free(fullest))})")
+    free = f"{_share(fullest):.0%} ({size(_free(fullest))})"
+    yield ok(Check.DISK, alias, f"every log directory is online; the fullest volume has {free} free")
 
 
 def _of_dir(alias: str, node: int, one: LogDir) -> Iterator[Finding]:
@@ -121,7 +121,7 @@ def judge_copy(facts: CopyFacts, flow: str) -> Iterator[Finding]:
     )  # one that was mirrored may keep less than the source
     message = (
         f"{facts.target_alias} has {size(room)} free, and {flow} has up to {size(wanted)} to copy"
-        f" ({counted(facts.replicas, 'replica')} of each partition): its disks may become full"
+        f" ({counted(facts.replicas, 'replica')} of each partition): disks of {facts.target_alias} may become full"
     )
     remedy = (
         f"add disk space to {facts.target_alias}, or mirror fewer topics; with mmtool.start = latest, topics that are"

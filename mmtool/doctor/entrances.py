@@ -130,7 +130,11 @@ def judge_authentication(
         message = f"{addresses} {refuse} the connection of {name} with {tried}: {reason}"
         yield problem(Check.AUTHENTICATION, alias, name, message, _login_remedy(name, stage))
     if not refused and any(not one.failed for one in answers):
-        yield ok(Check.AUTHENTICATION, alias, f"{_tried(security)} is accepted (principal {principal})")
+        yield ok(
+            Check.AUTHENTICATION,
+            alias,
+            f"connections with {_tried(security)} are accepted (principal {principal})",
+        )
     elif not refused:
         yield warning(
             Check.AUTHENTICATION,

@@ -112,7 +112,7 @@ def judge_assign(
         Check.ASSIGN_GROUP,
         alias,
         group,
-        f"group {group} {commits} on {alias} without members: its clients use assign(), and a failover cannot see"
+        f"group {group} {commits} on {alias} and has no members: its clients use assign(), and a failover cannot see"
         " whether they have stopped",
         f"stop the clients of {group} before you fail it over, and start them on the other cluster afterwards",
     )

@@ -95,8 +95,8 @@ def _letters(facts: SizeFacts) -> Iterator[Finding]:
     for topic, number in sorted(facts.letters.items()):
         mirror = topic.removesuffix(DEAD_LETTER_SUFFIX)
         message = (
-            f"{counted(number, 'record')} {_are(number)} in the dead-letter topic {topic} on {facts.alias}, and not in"
-            f" {mirror}: larger than {mirror} accepts"
+            f"{counted(number, 'record')} {_are(number)} in the dead-letter topic {topic} on {facts.alias} instead"
+            f" of {mirror}, because of max.message.bytes of {mirror}"
         )
         remedy = (
             f"raise max.message.bytes of {mirror} on {facts.alias} for later records; copy the dead letters where they"

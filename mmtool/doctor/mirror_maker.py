@@ -242,9 +242,10 @@ def judge_excluded_groups(
             Check.MM2_FILTERS,
             settings.source.alias,
             left[0] if len(left) == 1 else "",
-            f"groups and groups.exclude leave out {few(left, _NAMED)}, which read mirrored topics: MirrorMaker 2 does"
-            " not translate their offsets",
-            f"add {few(left, _NAMED)} to {settings.name}.groups; nothing to do if they stay on {settings.source.alias}",
+            f"groups and groups.exclude leave out groups that read mirrored topics ({few(left, _NAMED)}): MirrorMaker 2"
+            " does not translate their offsets",
+            f"add {few(left, _NAMED)} to {settings.name}.groups; nothing to do for groups that stay on"
+            f" {settings.source.alias}",
         )
 
 
@@ -405,20 +406,20 @@ def judge_stale(
         if one.silent_ms is not None and one.silent_ms <= patience_ms:
             continue
         told = (
-            "has no checkpoint"
+            f"has no checkpoint on {one.place}"
             if one.told is None
-            else f"has a checkpoint of {span_words(at_ms - one.told.pair.timestamp_ms)} ago, of offset"
-            f" {one.told.pair.upstream:,}"
+            else f"has a checkpoint of offset {one.told.pair.upstream:,} on {one.place}, written"
+            f" {span_words(at_ms - one.told.pair.timestamp_ms)} ago,"
         )
-        again = "read records again"
+        then = "finds no offset" if one.told is None else "reads records again"
         severity = Severity.WARNING if one.silent_ms is None else Severity.PROBLEM
         yield Finding(
             Check.MM2_CHECKPOINTS,
             settings.target.alias,
             one.group,
             severity,
-            f"group {one.group} {told} on {one.place} and has committed {one.commit:,}: MirrorMaker 2 does not keep up"
-            f"{stopped}; on {settings.target.alias} the group would {'find no offset' if one.told is None else again}",
+            f"group {one.group} {told} and has committed {one.commit:,}: MirrorMaker 2 does not keep up{stopped}; after"
+            f" a failover the group {then} on {settings.target.alias}",
             "start MirrorMaker 2"
             if stopped
             else "see the log of MirrorCheckpointConnector and restart it; it needs READ and WRITE on the checkpoints"

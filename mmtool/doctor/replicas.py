@@ -155,7 +155,7 @@ def _lone(side: ReplicaFacts) -> Iterator[Finding]:
     factors = [factor.key for factor in side.factors if factor.replicas == _LONE]
     if side.brokers > _LONE and (lone or factors):
         brokers = counted(side.brokers, "broker")
-        what = f"one replica of {few(lone)}" if lone else f"{few(factors)} = 1"
+        what = f"partitions of {few(lone)} have one replica" if lone else f"{few(factors)} = 1"
         message = f"{what}, and {side.alias} has {brokers}: if one broker is lost, records are lost"
         factor = min(3, side.brokers)
         set_to = f"set {few(factors)} to {factor}" if factors else ""

@@ -137,7 +137,9 @@ def _is_lost(alias: str, topic: str, lost: list[tuple[PartitionLag, str]]) -> Fi
         else "; set mmtool.on.data.loss = continue, and `mmtool replicate` continues after the gap"
     )
     remedy = f"the deleted records cannot be mirrored{goes_on}; raise retention.ms of {topic} on {alias}"
-    return problem(Check.RETENTION, alias, topic, f"{lag.place}: {why}{others}", remedy)
+    return problem(
+        Check.RETENTION, alias, topic, f"{lag.place}: {why}{others}; the mirror lacks them", remedy
+    )
 
 
 def _is_due(alias: str, lag: PartitionLag, due: Deadline, severity: Severity, at_ms: int) -> Finding:
@@ -235,8 +237,8 @@ def judge_target_retention(pair: TopicPair) -> Iterator[Finding]:
             Check.RETENTION,
             pair.target_alias,
             pair.mirror,
-            f"{pair.mirror} keeps less than its source topic: {'; '.join(shorter)}; after a failover, a group that lags"
-            " further than that finds its next records deleted",
+            f"{pair.mirror} on {pair.target_alias} keeps less than its source topic: {'; '.join(shorter)};"
+            " after a failover, a group that lags further than that finds its next records deleted",
             f"set {shorter[0].partition(' ')[0]} of {pair.mirror} on {pair.target_alias} to the source's value or more",
         )
 

@@ -107,7 +107,9 @@ def _rest(asker: Asker, lacks: list[Lack]) -> Finding:
     names = few([lack.name for lack in lacks], 3)
     others = counted(len(lacks), f"more {first.kind}")
     message = f"{asker.principal} lacks {first.operation} on {others} of {asker.alias} ({names}): {first.why}"
-    return say(Check.RIGHT, asker.alias, "", message, _grant(asker, first))
+    return say(
+        Check.RIGHT, asker.alias, "", message, f"{_grant(asker, first)}; repeat it for each {first.kind}"
+    )
 
 
 def _named(asker: Asker, lack: Lack) -> str:

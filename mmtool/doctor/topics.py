@@ -52,12 +52,14 @@ def judge_partitions(
     key = "refresh.topics.enabled"
     if have < topic.partitions and not settings.refresh_topics:
         has = "does not exist" if mirror is None else f"has {counted(have, 'partition')}"
+        needed = counted(topic.partitions, "partition")
+        left = topic.name if mirror is None else f"from partition {have} on, {topic.name}"
         yield problem(
             Check.PARTITIONS,
             alias,
             name,
-            f"{name} on {alias} {has}, {topic.name} on {settings.source.alias} has {topic.partitions}, and {key} ="
-            f" false: partitions from {topic.name}-{have} on are not mirrored",
+            f"{name} on {alias} {has}, {topic.name} on {settings.source.alias} has {needed}, and {key} = false: {left}"
+            " is not mirrored",
             f"set {settings.name}.{key} = true, or create the partitions on {alias} yourself",
         )
     if have > topic.partitions:

@@ -150,7 +150,8 @@ def judge_transaction(settings: FlowSettings, one: Open, limit_ms: int) -> Itera
         settings.source.alias,
         str(found.place),
         severity,
-        f"{_who(found)} has a transaction open on {found.place} from offset {found.open_from}, {age}{why}; {stops}",
+        f"on {settings.source.alias}, {_who(found)} has a transaction open on {found.place} from offset"
+        f" {found.open_from}, {age}{why}; {stops}",
         remedy,
     )
 

@@ -208,7 +208,7 @@ PLANTED = {
     ("names", "ill-alike"): ("target", "problem", "it collides with source_ill-alike"),
     ("names", "source.ill-taken"): ("target", "problem", "holds 40 offsets and no flow has written it"),
     ("loop", "target.source.ill-again"): ("source", "problem", "source->target->source"),
-    ("assign_group", "ill-assigned"): ("source", "warning", "on source without members"),
+    ("assign_group", "ill-assigned"): ("source", "warning", "on source and has no members"),
     ("streams_group", "ill-app-classic"): ("source", "problem", "mirrored as source.ill-app-classic-counts"),
     ("share_group", "ill-fans"): ("source", "warning", "share.auto.offset.reset"),
     ("connect_group", "connect-ill-sink"): ("source", "warning", "sink connector"),
