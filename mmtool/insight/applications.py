@@ -9,6 +9,7 @@ from mmtool.plan.groups.applications import AppState, StateTopic, internal_topic
 from mmtool.plan.groups.commit_metadata import is_of_streams
 from mmtool.plan.groups.facts import ABSENT, Commit, GroupFacts
 from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.words import joined
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def app_state_on_target(now: TargetNow, *, without: bool) -> AppState:
         for name in names
     ]
     bare = [
-        StateTopic(group.group, f"{group.group}-*-changelog", 0, f"none is on {now.side.target.alias}")
+        StateTopic(group.group, f"{group.group}-*-changelog", 0, f"{now.side.target.alias} has no such topic")
         for group in now.facts.groups
         if group.group not in found and any(is_of_streams(at.metadata) for at in group.commits.values())
     ]
@@ -91,8 +92,8 @@ def _why_lost_on_target(name: str, copy: str, now: TargetNow) -> str:
     if copy != name:
         return f"mirrored as {copy}"
     mirrored = [known for place, known in now.facts.partitions.items() if place.topic == name]
-    alias = now.side.target.alias
-    return _first_loss(mirrored, alias) if mirrored else now.side.settings.unmirrored(name)
+    settings = now.side.settings
+    return _first_loss(mirrored, settings) if mirrored else settings.unmirrored(name)
 
 
 def _internal(
@@ -137,42 +138,48 @@ def _why_lost(
 ) -> str:
     """Why a flow does not bring a topic to its target under its own name; empty where it does."""
     if settings is None or flow is None:
-        return "no flow mirrors it"
+        return "no flow mirrors it back"
     if unmirrored := settings.unmirrored(name):
         return unmirrored
     if flow.remote(name) != name:
         return f"mirrored as {flow.remote(name)}"
     if name not in flow.topics:
-        return "created a moment ago"
-    return _first_loss([known for known in copies if known.source.topic == name], flow.clusters.target.alias)
+        return "created after mmtool listed the topics: run the command again"
+    return _first_loss([known for known in copies if known.source.topic == name], settings)
 
 
-def _first_loss(copies: Iterable[PartitionFacts], cluster: str) -> str:
-    """Why the first partition that has lost its copy on ``cluster`` has none; empty where none has."""
-    return next((why for known in copies if (why := _why_copy_lost(known, cluster))), "")
+def _first_loss(copies: Iterable[PartitionFacts], flow: FlowSettings) -> str:
+    """Why the first partition that has lost its copy on the flow's target has none; empty where none has."""
+    return next((why for known in copies if (why := _why_copy_lost(known, flow))), "")
 
 
-def _why_copy_lost(known: PartitionFacts, cluster: str) -> str:
-    """A mirror goes on behind what it has copied: what ``cluster`` has deleted of that does not come again."""
+def _why_copy_lost(known: PartitionFacts, flow: FlowSettings) -> str:
+    """A mirror goes on behind what it has copied: what the target has deleted of that does not come again."""
     if known.problem:
         return known.problem
     copied_to = _copied_to(known)
     if copied_to is None:
         return ""
-    forget = (
-        f"to mirror it again: `mmtool flow forget -t {cluster} --topic {known.source.topic} --execute`, then start"
-        " `mmtool replicate`"
-    )
+    cluster = flow.target.alias
+    copy, again = f"the copy of partition {known.source.partition} on {cluster}", _mirror_again(known, flow)
     if known.target_log is UNKNOWN:
-        return (
-            f"the copy of partition {known.source.partition} on {cluster} was deleted or recreated; {forget}"
-        )
+        return joined(f"{copy} was deleted or recreated", again)
     end = known.target_log.log_end
     if copied_to <= end:
         return ""
+    return joined(
+        f"{copy} ends at offset {end:,}, but had been mirrored up to offset {copied_to:,}: {cluster} has lost records",
+        again,
+    )
+
+
+def _mirror_again(known: PartitionFacts, flow: FlowSettings) -> str:
+    """What the operator can do; empty where MM2 made the copy: mmtool has no state to delete then."""
+    if known.map is None:
+        return ""
     return (
-        f"the copy of partition {known.source.partition} on {cluster} ends at offset {end:,}, but had been mirrored"
-        f" up to offset {copied_to:,}: {cluster} has lost records; {forget}"
+        f"to mirror the topic again, stop `mmtool replicate`, run `mmtool flow forget -s {flow.source.alias}"
+        f" -t {flow.target.alias} --topic {known.source.topic} --execute`, then start `mmtool replicate`"
     )
 
 
