@@ -20,7 +20,7 @@ from mmtool.plan.groups.audit import (
 )
 from mmtool.plan.groups.facts import select_groups, told_of_others
 from mmtool.plan.groups.offsets import Direction, Rules, ever_ran
-from mmtool.plan.words import counted
+from mmtool.plan.words import counted, few
 from mmtool.runtime.threads import Unawaited
 from mmtool.translation.refusals import Reason
 
@@ -116,7 +116,12 @@ def _both(flow: FlowNow, selection: GroupSelection, now_ms: int) -> Audit:
         )
     ]
     ran = ever_ran(partitions.values())
-    return Audit(settings, tuple(rows), tuple(warnings), _error(settings, chosen, ran=ran))
+    return Audit(
+        settings,
+        tuple(rows),
+        tuple(warnings),
+        _error(settings, chosen, flow.topics if flow.narrowed else (), ran=ran),
+    )
 
 
 def _ages(target: ClusterPort, names: Collection[str], now_ms: int) -> CommitAges:
@@ -154,17 +159,20 @@ def _excluded(settings: FlowSettings, group: str) -> str:
     return f"groups: {refusal}" if refusal else ""
 
 
-def _error(settings: FlowSettings, chosen: SelectedGroups, *, ran: bool) -> MmtoolError | None:
+def _error(
+    settings: FlowSettings, chosen: SelectedGroups, topics: Collection[str], *, ran: bool
+) -> MmtoolError | None:
     if not ran:
         return RefusedError(
-            f"flow {settings.name} never ran: nothing of it is on {settings.target.alias}",
-            remedy=Reason.NEVER_RAN.sentence,
+            f"flow {settings.name} has never mirrored {few(sorted(topics)) or 'a topic'} to {settings.target.alias}",
+            remedy=f"start it: mmtool replicate -c FILE -s {settings.source.alias} -t {settings.target.alias}",
             code=Reason.NEVER_RAN,
         )
     if chosen.unknown:
         return RefusedError(
             f"{settings.source.alias} has no group {', '.join(chosen.unknown)}",
-            remedy=Reason.UNKNOWN_GROUP.sentence,
+            remedy=f"list the groups: mmtool groups audit -c FILE -s {settings.source.alias}"
+            f" -t {settings.target.alias}",
             code=Reason.UNKNOWN_GROUP,
         )
     return None

@@ -34,9 +34,8 @@ def log_ends(flow: FlowNow, topics: Collection[str]) -> dict[TopicPartition, Sou
     missing = [place for place in places if place not in bounds]
     if missing:
         raise UnreachableError(
-            f"{flow.clusters.source.alias} listed {few(missing)} a moment ago and returns no end offset"
-            " for it",
-            remedy="run the command again: it leaves out deleted topics",
+            f"{flow.clusters.source.alias} returns no end offset for {few(missing)}, which it has just listed",
+            remedy="run the command again: topics that were deleted meanwhile are then left out",
         )
     return {
         place: SourceLog(UpstreamOffset(at.log_start), UpstreamOffset(at.log_end))

@@ -40,8 +40,9 @@ def _missing(rows: Sequence[GroupRow]) -> str:
     mirrored = [row for row in by_place.values() if row.blocks_group or row.ready]
     known = [row for row in mirrored if row.rpo_records is not None]
     if not known:
-        return "how many records are lost is not known"
-    unknown = f", unknown of {len(mirrored) - len(known)}" if len(known) < len(mirrored) else ""
+        return "unknown number of records lost"
+    without = len(mirrored) - len(known)
+    unknown = f", unknown for {counted(without, 'partition')}" if without else ""
     records = sum(row.rpo_records or 0 for row in known)
     if not records:
         return f"0 records lost{unknown}"
@@ -85,8 +86,8 @@ def on_screen(rows: Sequence[GroupRow], fit: int) -> tuple[list[Mapping[str, obj
     left_out = ordered[fit:]
     back = sum(row.blocks_group for row in left_out)
     sentence = (
-        f"not shown here: {counted(len(left_out), 'row')}, {back} of them not ready; see them with -g, --topic,"
-        " -o json or in a pipe"
+        f"{counted(len(left_out), 'more row')} ({back} not ready): show them with -g NAME, --topic NAME or -o json,"
+        " or pipe the output"
         if left_out
         else ""
     )

@@ -273,8 +273,8 @@ class GroupsStatus:
         if not unknown:
             return None
         return RefusedError(
-            f"no flow has a group {', '.join(sorted(unknown))}",
-            remedy=Reason.UNKNOWN_GROUP.sentence,
+            f"no group {', '.join(sorted(unknown))} in {', '.join(flow.flow for flow in self.flows)}",
+            remedy="list the groups: mmtool status -c FILE --groups",
             code=Reason.UNKNOWN_GROUP,
         )
 

@@ -177,7 +177,7 @@ def _synced(
 def passed_over(unreadable: Mapping[str, int]) -> list[str]:
     """What is said of records in MM2's topics that cannot be read, by their topic."""
     return [
-        f"{topic}: {counted(number, 'record')} that MirrorMaker 2 cannot have written, skipped"
+        f"{topic}: skipped {counted(number, 'record')} that MirrorMaker 2 cannot have written"
         for topic, number in sorted(unreadable.items())
     ]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.ports import LogPart
-from mmtool.plan.words import counted
+from mmtool.plan.words import counted, few
 from mmtool.translation.answers import Bounded, Knowledge
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.lockstep import Placed, Sides, Stretch, stretch_before, stretch_of
@@ -65,11 +65,10 @@ def refined(
         return dict(partitions)
     near = [search for search in searches if search.stretch.longest <= _LONGEST]
     if len(near) < len(searches):
-        far = len(searches) - len(near)
-        each, answers = ("it", "the answer stays") if far == 1 else ("each", "the answers stay")
+        far = [search.facts.source for search in searches if search.stretch.longest > _LONGEST]
         warnings.append(
-            f"{counted(far, 'position')} not refined: the offset syncs around {each} are more than {_LONGEST:,} records"
-            f" apart; {answers} bounded or ambiguous"
+            f"bounded or ambiguous answers remain for {counted(len(far), 'commit')} in {few(sorted(set(far)))}:"
+            f" more than {_LONGEST:,} records to compare"
         )
     placed = _placed(flow, near, warnings)
     return {
@@ -115,7 +114,10 @@ def _placed(
     there = flow.clusters.target.records_each([search.there for search in searches], committed=True)
     here = flow.clusters.source.records_each([search.here for search in searches], committed=committed)
     unread = {part.place: error.message for part, error in (here.failed | there.failed).items()}
-    warnings += [f"{place} left bounded: {why}" for place, why in sorted(unread.items())]
+    warnings += [
+        f"bounded or ambiguous answers remain for {place}, whose records cannot be read: {why}"
+        for place, why in sorted(unread.items())
+    ]
     searches = [search for search in searches if search.here in here and search.there in there]
     found: dict[TopicPartition, dict[int, Placed]] = defaultdict(dict)
     for search in searches:

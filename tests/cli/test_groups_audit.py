@@ -131,7 +131,7 @@ def test_checkpoints_that_cannot_be_read_are_counted_with_the_source_away_as_wel
     assert (ended.code, len(ended.rows)) == (0, 1)
     assert json.loads(ended.stdout)["warnings"] == [
         "east does not answer",
-        "east.checkpoints.internal: 3 records that MirrorMaker 2 cannot have written, skipped",
+        "east.checkpoints.internal: skipped 3 records that MirrorMaker 2 cannot have written",
     ]
 
 

@@ -6,7 +6,7 @@ from mmtool.output import Column, Result
 from mmtool.output.watch_screen import picture
 
 COLUMNS = (Column("group"), Column("ready"))
-SUMMARY = "not shown here: 300 rows, 2 of them not ready; see them with -g, --topic, -o json or in a pipe"
+SUMMARY = "300 more rows (2 not ready): show them with -g NAME, --topic NAME or -o json, or pipe the output"
 
 
 def drawn(rows, lines):
