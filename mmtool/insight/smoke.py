@@ -9,13 +9,23 @@ from typing import TYPE_CHECKING
 from mmtool.errors import GateError, MmtoolError, StoppedError
 from mmtool.insight.smoke_canary import Canary, NotSoonError
 from mmtool.insight.smoke_newest import Newest
-from mmtool.plan.flow.smoke import CANARY_STEPS, FIRST_STEPS, NEWEST_STEPS, Step, StepResult, not_tried
+from mmtool.plan.flow.smoke import (
+    CANARY_GROUP,
+    CANARY_STEPS,
+    FIRST_STEPS,
+    NEWEST_STEPS,
+    Step,
+    StepResult,
+    not_tried,
+)
 from mmtool.plan.records.identity import CANARY_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mmtool.insight.smoke_flow import SmokeFlow
+
+_NEWEST_INSTEAD = "the test follows the newest record of a mirrored topic instead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +48,7 @@ class Smoked:
         failed = next((result for result in self.results if not result.passed), None)
         if failed is None:
             return None
-        return GateError(f"smoke test of {self.flow}: {failed.step} failed: {failed.message}")
+        return GateError(f"smoke test of {self.flow}: step {failed.step} failed: {failed.message}")
 
 
 class _FailedError(Exception):
@@ -119,8 +129,8 @@ def _leaves_canary_out(flow: SmokeFlow) -> bool:
     left_out = bool(flow.by_mm2) and not flow.clusters.settings.topics.accepts(CANARY_TOPIC)
     if left_out:
         flow.warnings.append(
-            f"MirrorMaker 2 does not mirror {CANARY_TOPIC} by its `topics`: the newest record of a mirrored topic is"
-            " followed"
+            f"MirrorMaker 2 does not mirror {CANARY_TOPIC}, which `topics` and `topics.exclude` do not allow:"
+            f" {_NEWEST_INSTEAD}"
         )
     return left_out
 
@@ -136,7 +146,7 @@ def _follow_canary(flow: SmokeFlow, run: _Run) -> None:
     try:
         run.do_all(canary.actions())
     except NotSoonError as later:
-        flow.warnings.append(f"{later.message}: the newest record of a mirrored topic is followed")
+        flow.warnings.append(f"{later.message}: {_NEWEST_INSTEAD}")
         _follow_newest(flow, run)
     finally:
         _clean_up(canary)
@@ -147,4 +157,6 @@ def _clean_up(canary: Canary) -> None:
     try:
         canary.clean_up()
     except MmtoolError as error:
-        canary.flow.warnings.append(f"the canary group may be left, and expires by itself: {error.message}")
+        canary.flow.warnings.append(
+            f"group {CANARY_GROUP} may still exist; Kafka deletes it when its offsets expire: {error.message}"
+        )

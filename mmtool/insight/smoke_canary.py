@@ -89,7 +89,10 @@ class Canary:
 
     def _not_listed(self) -> GateError:
         alias = self.flow.clusters.source.alias
-        return GateError(f"{alias} does not list topic {CANARY_TOPIC}", remedy="grant DESCRIBE on it")
+        return GateError(
+            f"{alias} does not list topic {CANARY_TOPIC} within {self.flow.deadline.seconds:g} s",
+            remedy=f"grant mmtool DESCRIBE on topic {CANARY_TOPIC} of {alias}",
+        )
 
     def _is_carried(self) -> bool | None:
         carried, looks_soon = self._by_mm2() if self.flow.by_mm2 else self._by_mmtool()
@@ -118,14 +121,16 @@ class Canary:
         settings = self.flow.clusters.settings
         seconds = settings.refresh_topics_interval_seconds
         if not settings.refresh_topics:
-            return f"{self.flow.runner} looks for topics at its start only (refresh.topics.enabled = false)"
-        return f"{self.flow.runner} looks for topics every {seconds} s (refresh.topics.interval.seconds)"
+            return (
+                f"{self.flow.runner} looks for new topics only at its start (refresh.topics.enabled = false)"
+            )
+        return f"{self.flow.runner} looks for new topics every {seconds} s (refresh.topics.interval.seconds)"
 
     def _not_carried(self) -> GateError:
         within = f"within {self.flow.deadline.seconds:g} s"
         return GateError(
-            f"{self.flow.runner} did not begin to mirror {CANARY_TOPIC} {within}: {self._looks()}",
-            remedy=f"{status_of(CANARY_TOPIC)}, and give --timeout more",
+            f"{CANARY_TOPIC} of {self.flow.clusters.source.alias} was not mirrored {within}; {self._looks()}",
+            remedy=f"raise --timeout, or {status_of(CANARY_TOPIC)}",
         )
 
     # --- records ------------------------------------------------------------------------------------------
@@ -158,11 +163,14 @@ class Canary:
         if problem:
             raise CheckFailedError(
                 f"{self._remote} of {self.flow.clusters.target.alias}: {problem}",
-                remedy="see who else writes there, and `mmtool flow rebuild`",
+                remedy=self.flow.compare(CANARY_TOPIC),
             )
         offsets = " and ".join(str(record.offset) for record in found)
         took = self.flow.deadline.clock() - began
-        return f"the same at {self._remote} of {self.flow.clusters.target.alias}, offsets {offsets}, after {took:.1f} s"
+        return (
+            f"the same records at {self._remote} of {self.flow.clusters.target.alias}, offsets {offsets},"
+            f" after {took:.1f} s"
+        )
 
     def _arrived(self) -> list[CanaryRecord] | None:
         found = self._ours(self._start)
@@ -179,7 +187,8 @@ class Canary:
     def _missing(self) -> GateError:
         there = len(self._ours(self._start))
         return GateError(
-            f"{there} of {_RECORDS} records came to {self._remote} within {self.flow.deadline.seconds:g} s",
+            f"{there} of {_RECORDS} records arrived in {self._remote} of {self.flow.clusters.target.alias} within"
+            f" {self.flow.deadline.seconds:g} s",
             remedy=f"{status_of(CANARY_TOPIC)}, and the log of {self.flow.runner}",
         )
 
@@ -227,9 +236,9 @@ class Canary:
         problem = difference(self.sent[1:], found)
         if problem:
             raise CheckFailedError(
-                f"a consumer that starts at offset {self.landed.offset} of {self._remote} does not go on where the"
-                f" group was: {problem}",
-                remedy=f"{status_of(CANARY_TOPIC)} and `mmtool translate-offsets --refine`",
+                f"a consumer that starts at offset {self.landed.offset} of {self._remote} does not continue where"
+                f" group {CANARY_GROUP} stopped: {problem}",
+                remedy=self.flow.compare(CANARY_TOPIC),
             )
         return f"a consumer that starts at offset {self.landed.offset} of {self._remote} reads the next record first"
 
@@ -243,7 +252,8 @@ class Canary:
             problem = cluster.groups.delete(CANARY_GROUP)
             if problem is not None:
                 self.flow.warnings.append(
-                    f"group {CANARY_GROUP} of {cluster.alias} is left, and expires by itself: {problem}"
+                    f"group {CANARY_GROUP} was not deleted on {cluster.alias} ({problem}):"
+                    " Kafka deletes it when its offsets expire"
                 )
 
 
@@ -258,7 +268,7 @@ def difference(sent: list[CanaryRecord], found: list[CanaryRecord]) -> str:
     numbers = [_number(record) for record in found]
     wanted = [_number(record) for record in sent]
     if numbers != wanted:
-        return f"records {_listed(numbers)} of this test in place of {_listed(wanted)}"
+        return f"expected records {_listed(wanted)} of this test, found {_listed(numbers)}"
     for one, other in zip(sent, found, strict=True):
         for part in ("key", "value", "headers", "timestamp_ms"):
             if getattr(one, part) != getattr(other, part):

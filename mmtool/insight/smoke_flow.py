@@ -16,7 +16,8 @@ from mmtool.plan.groups.facts import Commit, GroupFacts
 from mmtool.plan.groups.offsets import Direction, Rules
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.translation.answers import Exact
+from mmtool.plan.words import counted
+from mmtool.translation.answers import Bounded, Exact
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset
 
@@ -161,8 +162,9 @@ class SmokeFlow:
 
     def _no_holder(self) -> GateError:
         return GateError(
-            f"a replicate waits for {self.name} and does not own it yet",
-            remedy="see the log of that replicate",
+            f"`mmtool replicate` waits for the ownership lease of {self.name}, and did not get it within"
+            f" {self.deadline.seconds:g} s",
+            remedy="see the log of the waiting `mmtool replicate`",
         )
 
     def _nobody(self) -> GateError:
@@ -235,10 +237,11 @@ class SmokeFlow:
 
         def attempt() -> Landed | None:
             nonlocal said
-            plan, verdict = self.verdict(self.look(place.topic), place, commit())
-            said = plan.why(verdict) or ("" if verdict.answer is None else f"its answer is {verdict.answer}")
+            plan, verdict = self.verdict(self.look(place.topic), place, at := commit())
+            said = f"offset {at.offset} of {place} of {self.clusters.source.alias} has no exact translation"
+            said += f": {plan.why(verdict) or _bound(verdict)}"
             if verdict.refusal is not None and verdict.refusal not in _COMES_YET | {Reason.AMBIGUOUS}:
-                raise RefusedError(f"the offset of {place} does not translate: {said}", code=verdict.refusal)
+                raise RefusedError(said, code=verdict.refusal)
             if verdict.refusal is None and isinstance(verdict.answer, Exact) and verdict.target is not None:
                 return Landed(verdict.target, DownstreamOffset(verdict.answer.offset))
             return None
@@ -246,15 +249,27 @@ class SmokeFlow:
         return self.deadline.wait(
             attempt,
             lambda: GateError(
-                f"the offset of {place} did not translate exactly within {self.deadline.seconds:g} s: {said}",
-                remedy=f"{status_of(place.topic)} and `mmtool translate-offsets`",
+                f"after {self.deadline.seconds:g} s, {said}",
+                remedy=f"raise --timeout, or {status_of(place.topic)}",
             ),
         )
+
+    def compare(self, topic: str) -> str:
+        """How to find what differs, as a remedy."""
+        source, target = self.clusters.source.alias, self.clusters.target.alias
+        return f"find the differences: `mmtool verify -s {source} -t {target} --topic {topic}`"
 
     def is_mirrored(self, place: TopicPartition, offset: int) -> bool:
         """Whether the record at an offset of the source has passed, as far as offsets tell."""
         _, verdict = self.verdict(self.look(place.topic), place, Commit(offset + 1))
         return verdict.refusal not in _COMES_YET
+
+
+def _bound(verdict: Verdict) -> str:
+    """What keeps an answer from being exact."""
+    if not isinstance(verdict.answer, Bounded):
+        return "its partition on the target is unknown"
+    return f"a group would read up to {counted(verdict.answer.reread_max, 'record')} again"
 
 
 def status_of(topic: str) -> str:

@@ -146,10 +146,11 @@ class Newest:
             raise CheckFailedError(
                 f"offset {landed.offset} of {landed.place} of {target.alias} {problem} offset {picked.seen.offset} of"
                 f" {picked.place} of {self.flow.clusters.source.alias}",
-                remedy="see who else writes there, and `mmtool flow rebuild`",
+                remedy=self.flow.compare(picked.place.topic),
             )
         return (
-            f"{landed.place} of {target.alias} has the same record there: key, value, headers and timestamp"
+            f"offset {landed.offset} of {landed.place} of {target.alias} has the same key, value, headers and"
+            " timestamp"
         )
 
     def _known(self) -> _Picked:
@@ -180,7 +181,7 @@ def _difference(sent: Seen, found: Iterable[Seen]) -> str:
     """What is wrong with the record, before the words ``offset N of T``; empty when nothing is."""
     other = next(iter(found), None)
     if other is None:
-        return "has no record, which should be a copy of"
+        return "has no record, but should have a copy of"
     if other.digest != sent.digest:
         return "has another key, value or headers than"
     if UNKNOWN not in {sent.timestamp_ms, other.timestamp_ms} and sent.timestamp_ms != other.timestamp_ms:

@@ -107,7 +107,9 @@ def test_a_replicate_that_waits_for_a_flow_does_not_run_it(scene):
     scene.watch.present = (FlowMember("mmtool/0.1-owner-host-2-pid-1", "/10.0.0.2", holds=False),)
     step, message = failed(run(scene))
     assert (step, scene.waited >= 60) == ("owner", True)
-    assert message.startswith("a replicate waits for east->west and does not own it yet: see the log")
+    assert message.startswith(
+        "`mmtool replicate` waits for the ownership lease of east->west, and did not get it within"
+    )
 
 
 def test_a_cluster_that_is_away_is_a_step_that_failed(scene):
@@ -120,8 +122,8 @@ def test_a_cluster_that_is_away_is_a_step_that_failed(scene):
 @pytest.mark.parametrize(
     ("extra", "why"),
     [
-        ("refresh.topics.interval.seconds = 600\n", "looks for topics every 600 s"),
-        ("refresh.topics.enabled = false\n", "looks for topics at its start only"),
+        ("refresh.topics.interval.seconds = 600\n", "looks for new topics every 600 s"),
+        ("refresh.topics.enabled = false\n", "looks for new topics only at its start"),
     ],
     ids=["seldom", "never"],
 )
@@ -138,7 +140,7 @@ def test_an_owner_whose_pumps_have_told_of_nothing_yet_is_waited_for_however_sel
     scene = SmokeScene(tmp_path, "refresh.topics.interval.seconds = 600\n")
     step, message = failed(run(scene))
     assert (step, scene.waited >= 60) == ("topic", True)
-    assert "did not begin to mirror mmtool-canary within 60 s" in message
+    assert "mmtool-canary of east was not mirrored within 60 s" in message
 
 
 def test_a_canary_that_is_halted_fails_at_once_with_the_reason(scene):
@@ -166,7 +168,9 @@ def test_records_that_do_not_come_in_time_are_counted(scene):
     scene.canary.mirrors = lambda records: records[:1]
     step, message = failed(run(scene, seconds=7))
     assert (step, 7 <= scene.waited < 8) == ("mirrored", True)
-    assert message.startswith("1 of 2 records came to east.mmtool-canary-0 within 7 s: see `mmtool status")
+    assert message.startswith(
+        "1 of 2 records arrived in east.mmtool-canary-0 of west within 7 s: see `mmtool status"
+    )
 
 
 def test_a_halt_while_records_are_waited_for_fails_at_once(scene):
@@ -191,7 +195,7 @@ SENT = CanaryRecord(b"run", b'{"number": 1}', (("mmtool-canary", b"1"),), 1_000,
         (SENT._replace(value=b'{"number": 1 }'), "record 1 differs from the source in its value"),
         (SENT._replace(headers=()), "record 1 differs from the source in its headers"),
         (SENT._replace(timestamp_ms=1_001), "record 1 differs from the source in its timestamp"),
-        (SENT._replace(value=b"spoiled"), "records ? of this test in place of 1"),
+        (SENT._replace(value=b"spoiled"), "expected records 1 of this test, found ?"),
     ],
     ids=["offset", "value", "headers", "timestamp", "unreadable"],
 )
@@ -203,7 +207,7 @@ def test_a_record_that_comes_twice_fails(scene):
     scene.canary.mirrors = lambda records: [records[0], *records]
     step, message = failed(run(scene))
     assert step == "mirrored"
-    assert "records 1, 1, 2 of this test in place of 1, 2" in message
+    assert "expected records 1, 2 of this test, found 1, 1, 2" in message
 
 
 def test_a_source_that_does_not_take_records_fails_with_its_reason(scene):
@@ -224,7 +228,10 @@ def test_an_offset_that_leads_elsewhere_is_found_by_reading_on_from_it(scene):
     scene.canary.mirrors = lambda records: records
     step, message = failed(run(scene))
     assert step == "read"
-    assert "does not go on where the group was: records 1, 2 of this test in place of 2" in message
+    assert (
+        "does not continue where group mmtool.canary stopped: expected records 2 of this test, found 1, 2"
+        in message
+    )
 
 
 # --- MirrorMaker 2 --------------------------------------------------------------------------------------------
@@ -241,7 +248,7 @@ def test_where_mirror_maker_2_leaves_the_canary_out_the_newest_record_is_followe
     smoked = run(scene)
     assert (smoked.error, steps(smoked)) == (None, NEWEST_STEPS)
     assert smoked.results[1].message == "MirrorMaker 2 runs east->west: its group has members"
-    assert smoked.warnings[0].startswith("MirrorMaker 2 does not mirror mmtool-canary by its `topics`")
+    assert smoked.warnings[0].startswith("MirrorMaker 2 does not mirror mmtool-canary, which `topics`")
     assert scene.canary.created == 0
 
 
