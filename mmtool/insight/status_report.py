@@ -99,11 +99,12 @@ def _lag(rows: Sequence[PartitionRow], trend: str = "") -> str:
     if not known:
         return "lag unknown"
     records = sum(row.lag_records or 0 for row in known)
-    unknown = f", unknown of {len(rows) - len(known)}" if len(known) < len(rows) else ""
+    without = len(rows) - len(known)
+    unknown = f", unknown for {counted(without, 'partition')}" if without else ""
     if not records:
         return f"lag 0{unknown}"
     worst = max(known, key=_lag_key)
-    of_worst = "for an unknown time" if worst.lag_seconds is None else human.duration(worst.lag_seconds)
+    of_worst = "of unknown duration" if worst.lag_seconds is None else human.duration(worst.lag_seconds)
     changes = f" ({trend})" if trend else ""
     return f"lag {human.count(records)} records{changes}{unknown}, worst {of_worst} ({name_of(worst)})"
 
@@ -136,7 +137,8 @@ def on_screen(status: Status, fit: int) -> tuple[list[dict[str, object]], str]:
     ordered = by_urgency(status.rows)
     shown, left_out = ordered[:fit], ordered[fit:]
     sentence = (
-        f"not shown here: {_states(left_out)}; see them with --topic, -o json or in a pipe"
+        f"{counted(len(left_out), 'more row')} ({_states(left_out)}): show them with --topic NAME or -o json, or pipe"
+        " the output"
         if left_out
         else ""
     )
@@ -158,8 +160,9 @@ def gate(rows: Iterable[PartitionRow], max_lag_seconds: float | None) -> GateErr
     named = ", ".join(f"{name_of(row)} {_why(row)}" for row in failing[:_NAMED])
     more = f", and {len(failing) - _NAMED} more" if len(failing) > _NAMED else ""
     return GateError(
-        f"{len(failing)} of {len(found)} are not within {max_lag_seconds:g} s: {named}{more}",
-        remedy="see each row's state and reason",
+        f"--max-lag-seconds {max_lag_seconds:g} is not met by {len(failing)} of {counted(len(found), 'partition')}:"
+        f" {named}{more}",
+        remedy="the row of each partition has its state and reason",
     )
 
 
@@ -175,5 +178,5 @@ def _why(row: PartitionRow) -> str:
     if row.state == State.HALTED:
         return "is halted"
     if row.lag_seconds is None:
-        return "lags for an unknown time"
+        return "has an unknown lag in seconds"
     return f"lags {human.duration(row.lag_seconds)}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mmtool.insight.partitions import passed_over, target_log
+from mmtool.insight.translation import left_out
 from mmtool.plan.failover.emergency_facts import EmergencyFacts, LastWord
 from mmtool.plan.groups.facts import Commit, GroupFacts, select_groups
 from mmtool.plan.groups.offsets import PartitionFacts
@@ -334,6 +335,6 @@ def _source_heard(maps: Mapping[TopicPartition, PartitionMap], control: ControlV
 def _warnings(side: TargetSide, selected: SelectedGroups, held: StoredCheckpoints) -> Iterable[str]:
     yield from passed_over(held.unreadable)
     if selected.excluded:
-        yield f"left out by groups and groups.exclude (name them with -g): {', '.join(selected.excluded)}"
+        yield left_out(selected.excluded)
     if not selected.known and not selected.unknown:
-        yield f"no group matches: {side.target.alias} has no checkpoint of one"
+        yield f"no group matches: {side.target.alias} has no checkpoint of a selected group"

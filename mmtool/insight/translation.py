@@ -79,9 +79,9 @@ class Translation:
         here, there = settings.source.alias, settings.target.alias
         enabled = "" if settings.enabled else " is not enabled, and"
         return RefusedError(
-            f"flow {settings.name}{enabled} never ran: nothing of it is on {there}",
-            remedy=f"name a flow that runs; to translate back along {there}->{here}: -s {there} -t {here}"
-            " --reverse",
+            f"flow {settings.name}{enabled} never ran: it has mirrored no topic from {here} to {there}",
+            remedy=f"select a flow that runs; to translate commits on {here} to offsets of {there}, by {there}->{here}:"
+            f" mmtool translate-offsets -c FILE -s {there} -t {here} --reverse",
             code=Reason.NEVER_RAN,
         )
 
@@ -163,14 +163,15 @@ def _mirrored(
     missing = [name for name in missing if name not in known]
     cycles = [name for name in missing if flow.came_from_target(name)]
     if cycles:
+        what = "it is a mirror" if len(cycles) == 1 else "they are mirrors"
         raise UsageError(
-            f"{flow.name} mirrors no topic {', '.join(cycles)}: by its name it came from {flow.target.alias}",
-            remedy="name topics that belong to " + flow.source.alias,
+            f"{flow.name} does not mirror {', '.join(cycles)}: by the naming policy, {what} from {flow.target.alias}",
+            remedy=f"name topics that were created on {flow.source.alias}",
         )
     if missing:
         raise UsageError(
-            f"{flow.name} mirrors no topic {', '.join(missing)}",
-            remedy=f"name topics of {flow.source.alias} that topics and topics.exclude let pass",
+            f"{flow.name} does not mirror {', '.join(missing)}",
+            remedy=f"name topics that exist on {flow.source.alias} and that `topics` and `topics.exclude` allow",
         )
     if not ours and not wanted and not set(known) - {CANARY_TOPIC}:
         raise _nothing_matches(flow, topics)
@@ -181,11 +182,11 @@ def _nothing_matches(flow: FlowSettings, topics: Collection[str]) -> UsageError:
     here, there = flow.source.alias, flow.target.alias
     if any(map(flow.came_from_target, topics)):
         return UsageError(
-            f"{flow.name} matches no topic of {here}: its topics came from {there} by mirroring",
-            remedy=f"to translate back along {there}->{here}: mmtool translate-offsets -s {there} -t"
-            f" {here} --reverse",
+            f"{flow.name} matches no topic of {here}: mirrors of topics of {there} are not mirrored back",
+            remedy=f"to translate commits on {here} to offsets of {there}: mmtool translate-offsets -c FILE"
+            f" -s {there} -t {here} --reverse",
         )
-    return UsageError(f"{flow.name} matches no topic of {here}", remedy="check topics and topics.exclude")
+    return UsageError(f"{flow.name} matches no topic of {here}", remedy="check `topics` and `topics.exclude`")
 
 
 def translate_groups(
@@ -297,11 +298,15 @@ def selection_warnings(selected: SelectedGroups) -> tuple[str, ...]:
     """What an operator should know who expected other groups."""
     found = list(told_of_others(selected))
     if selected.excluded:
-        names = ", ".join(selected.excluded)
-        found.append(f"left out by groups and groups.exclude (name them with -g): {names}")
+        found.append(left_out(selected.excluded))
     if not selected.known and not selected.unknown:
         found.append("no group matches")
     return tuple(found)
+
+
+def left_out(groups: Iterable[str]) -> str:
+    """What is said of groups that match the command line and that the configuration leaves out."""
+    return f"`groups` and `groups.exclude` leave out {', '.join(groups)}: add -g NAME to include one"
 
 
 def metadata_warnings(flow: FlowNow, groups: Iterable[GroupFacts], direction: Direction) -> tuple[str, ...]:

@@ -325,8 +325,11 @@ def test_the_reverse_of_a_one_way_flow_leads_to_the_option_for_it(mmtool, scene,
     assert (ended.code, ended.stderr.splitlines()) == (
         2,
         [
-            "error: west->east matches no topic of west: its topics came from east by mirroring",
-            "remedy: to translate back along east->west: mmtool translate-offsets -s east -t west --reverse",
+            "error: west->east matches no topic of west: mirrors of topics of east are not mirrored back",
+            (
+                "remedy: to translate commits on west to offsets of east: mmtool translate-offsets -c FILE -s east"
+                " -t west --reverse"
+            ),
         ],
     )
 
