@@ -61,7 +61,11 @@ DRAWN = {
                 "mutated": int(verdict == "different"), "foreign": 0, "mapping": 0, "lag_records": 12, "reason": reason,
             }
             for partition, verdict, reason in (
-                (1, "different", "first: a record has another value (offset 150 of east, 150 of west)"),
+                (
+                    1,
+                    "different",
+                    "first difference: a record has another value (offset 150 on east, offset 150 on west)",
+                ),
                 (0, "identical", ""),
             )
         ],

@@ -336,4 +336,4 @@ def test_transactions_that_arrived_in_part_are_listed_with_their_offsets(bench):
         ("left", 2, "all"),
         ("right", 2, "none"),
     ]
-    assert "a transaction is on the target in part" in found.stderr
+    assert "a transaction is only partly on target" in found.stderr

@@ -117,7 +117,10 @@ class VerifiedPoints:
             run_loop(write())
         except MmtoolError as error:
             self._in_topic = False
-            self.warnings.append(f"verified points are kept in {self._file}: {error.message}")
+            self.warnings.append(
+                f"the flow's control topic cannot be written, so --since last works on this host only, from"
+                f" {self._file}: {error.message}"
+            )
         return self._in_topic
 
     @property
@@ -135,7 +138,9 @@ class VerifiedPoints:
             )
             new.replace(file)
         except OSError as error:
-            self.warnings.append(f"verified points are not kept: {file}: {error.strerror}")
+            self.warnings.append(
+                f"{file} cannot be written: {error.strerror}; the next --since last compares these records again"
+            )
 
     def _from_file(self) -> list[VerifiedRecord]:
         try:
@@ -144,5 +149,7 @@ class VerifiedPoints:
         except FileNotFoundError:
             return []
         except (OSError, ValueError, TypeError) as error:
-            self.warnings.append(f"{self._file} cannot be read, and counts as empty: {error}")
+            self.warnings.append(
+                f"{self._file} cannot be read, and --since last uses only points in the control topic: {error}"
+            )
             return []

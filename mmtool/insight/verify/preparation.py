@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Since = Literal["last"] | datetime
 
-NEVER_RAN = "never_ran: nothing of this partition was mirrored"
+NEVER_RAN = "never_ran: this partition was never mirrored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def prepare(clusters: FlowClusters, topics: Collection[str] = (), since: Since |
     begin = _beginnings(flow, facts, since, points)
     partitions, problems = {}, {}
     for place, one in facts.items():
-        problem = _problem(one)
+        problem = _problem(one, settings)
         if problem:
             problems[place] = problem
             continue
@@ -137,15 +137,15 @@ def _beginnings(
     return dict(run_loop(ask_starts(flow, facts, since)))
 
 
-def _problem(facts: PartitionFacts) -> str:
+def _problem(facts: PartitionFacts, flow: FlowSettings) -> str:
     if facts.problem:
         return facts.problem
     if facts.map is None and facts.synced is None:
         return NEVER_RAN
     if facts.source_log is UNKNOWN:
-        return "partition_missing: the source does not have it any more"
+        return f"partition_missing: {flow.source.alias} has no {facts.source}"
     if facts.target_log is UNKNOWN:
-        return f"partition_missing: {facts.target} is not on the target"
+        return f"partition_missing: {flow.target.alias} has no {facts.target}"
     return ""
 
 
@@ -176,7 +176,10 @@ def _positions(settings: FlowSettings, warnings: list[str]) -> dict[TopicPartiti
     try:
         found = latest_positions(settings)
     except MmtoolError as error:
-        warnings.append(f"where MirrorMaker 2 stands is not known: {error.message}")
+        warnings.append(
+            "MirrorMaker 2's source offsets cannot be read, so records that it has not copied yet count as missing:"
+            f" {error.message}"
+        )
         return {}
     return {place: int(last) + 1 for place, last in found.items()}
 
@@ -197,6 +200,9 @@ def _compacted_of(cluster: ClusterSettings, topics: Collection[str], warnings: l
     try:
         found = TopicAdmin(cluster).configs(topics)
     except MmtoolError as error:
-        warnings.append(f"whether topics of {cluster.alias} are compacted is not known: {error.message}")
+        warnings.append(
+            f"topic configs of {cluster.alias} cannot be read, so records that compaction removed may count as"
+            f" missing: {error.message}"
+        )
         return []
     return [topic for topic, entries in found.items() if "compact" in cleanup_policies(entries)]

@@ -68,9 +68,9 @@ class ComparedRow:
         first = self.findings.first
         if first is None:
             return self._excuses if self.findings.compared else "no record to compare"
-        here = f"offset {first.upstream_offset} of {self.source_alias}"
-        there = f"{first.downstream_offset} of {self.target_alias}"
-        return f"first: {_SENTENCES[first.kind]} ({here}, {there})"
+        here = f"offset {first.upstream_offset} on {self.source_alias}"
+        there = f"offset {first.downstream_offset} on {self.target_alias}"
+        return f"first difference: {_SENTENCES[first.kind]} ({here}, {there})"
 
     @property
     def _excuses(self) -> str:
@@ -107,12 +107,12 @@ class ComparedRow:
 _SENTENCES = {
     Kind.MISSING: "a record is missing on the target",
     Kind.DUPLICATED: "a record is on the target twice",
-    Kind.REORDERED: "a record is at another place in the order",
+    Kind.REORDERED: "a record is at a different place in the order",
     Kind.KEY: "a record has another key",
     Kind.VALUE: "a record has another value",
     Kind.HEADERS: "a record has other headers",
     Kind.TIMESTAMP: "a record has another timestamp",
-    Kind.MAPPING: "stored state leads to another record",
+    Kind.MAPPING: "the stored offsets lead to another record",
     Kind.FOREIGN: "the target has a record that the source does not have",
 }
 
@@ -134,5 +134,5 @@ def gate(rows: Sequence[ComparedRow]) -> DifferencesError | None:
     said = f"{worst.place}: {worst.reason or worst.verdict}"
     return DifferencesError(
         f"{len(wrong)} of {counted(len(rows), 'partition')} are not identical; {said}",
-        remedy="each row has its first difference and its reason",
+        remedy="the reason in each row names its first difference",
     )

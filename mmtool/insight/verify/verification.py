@@ -166,14 +166,17 @@ def _tell_from_target(clusters: FlowClusters, options: Options, error: Unreachab
         warn(f"{clusters.settings.name}: {tell_from_target(clusters, options.topics)}")
     except MmtoolError as other:
         if other.message != error.message:
-            warn(f"{clusters.settings.name}: nothing is known of transactions: {other.message}")
+            warn(
+                f"{clusters.settings.name}: mmtool cannot tell which transactions are on"
+                f" {clusters.settings.target.alias} only in part: {other.message}"
+            )
 
 
 def _find_halves(flows: Sequence[PreparedFlow], found: Verification) -> None:
     for flow in flows:
-        name = flow.clusters.settings.name
+        name, target = flow.clusters.settings.name, flow.clusters.settings.target.alias
         halves = found.halves[name] = read_half_transactions(flow)
-        found.warnings += [f"{name}: a transaction is on the target in part: {half}" for half in halves]
+        found.warnings += [f"{name}: a transaction is only partly on {target}: {half}" for half in halves]
 
 
 @contextmanager
@@ -221,7 +224,7 @@ def _refuse_unread(results: Sequence[Compared]) -> None:
     if results and all(result.problem for result in results):
         raise UnreachableError(
             f"no log could be read: {results[0].problem}",
-            remedy="check that every partition has a leader, and READ on the topics of both clusters",
+            remedy="check that every partition has a leader, and that mmtool may READ the topics of both clusters",
         )
 
 
@@ -250,7 +253,7 @@ def _compare(
         if start + wave < len(jobs):
             records = sum(result.findings.compared for results in done.values() for result in results)
             say(
-                f"{name}: compared {records:,} records, {len(jobs) - start - wave} of {len(jobs)} tasks to go"
+                f"{name}: compared {records:,} records, {len(jobs) - start - wave} of {len(jobs)} Spark tasks left"
             )
 
 

@@ -70,7 +70,9 @@ async def compare_range(reading: Reading, part: Range) -> Findings:
     try:
         return await _by_bytes(reading, part) or await _by_records(reading, part)
     except BatchError as error:
-        raise ConnectionLostError(f"{part.source} and {part.target}: {error.message}") from error
+        raise ConnectionLostError(
+            f"a record batch of {part.source} or {part.target} cannot be read: {error.message}"
+        ) from error
 
 
 async def _by_bytes(reading: Reading, part: Range) -> Findings | None:

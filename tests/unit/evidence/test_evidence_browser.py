@@ -26,7 +26,7 @@ def browser(tmp_path_factory):
 def page(tmp_path_factory, ann):
     """2,000 partitions, two of which are not identical."""
     rows = [compared(number) for number in range(2000)]
-    rows[7] = compared(7, "different", mutated=1, reason="first: a record has another value")
+    rows[7] = compared(7, "different", mutated=1, reason="first difference: a record has another value")
     rows[9] = compared(9, "incomplete", missing=20, topic="orders-<script>alert(1)</script>" + "x" * 120)
     path = tmp_path_factory.mktemp("page") / "evidence.html"
     path.write_bytes(page_bytes(evidence_of(rows).document(AT), ann))

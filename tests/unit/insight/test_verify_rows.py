@@ -39,5 +39,5 @@ def test_what_the_flow_did_not_ship_on_purpose_is_told_and_changes_no_verdict():
 def test_the_error_names_a_different_partition_before_one_that_is_only_incomplete():
     error = gate([IDENTICAL, INCOMPLETE, DIFFERENT, DENIED])
     assert error.message.startswith(
-        "3 of 4 partitions are not identical; orders-1: first: a record has another"
+        "3 of 4 partitions are not identical; orders-1: first difference: a record has another"
     )
