@@ -277,7 +277,7 @@ class _Reader:
         try:
             value = read()
         except (IndexError, ValueError, InvariantError) as broken:
-            raise UnreadableStateError(self._what, str(broken) or "cut off") from broken
+            raise UnreadableStateError(self._what, str(broken) or "the record is cut off") from broken
         if self._at != len(self._body):
             raise UnreadableStateError(self._what, f"{len(self._body) - self._at} bytes too many")
         return value
@@ -300,7 +300,7 @@ class _Reader:
     def _octets(self, length: int) -> bytes:
         octets = self._body[self._at : self._at + length]
         if len(octets) != length:
-            raise IndexError("cut off")
+            raise IndexError("the record is cut off")
         self._at += length
         return octets
 

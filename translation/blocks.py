@@ -209,15 +209,23 @@ class Block:
         if len(self.runs) > MAX_RUNS:
             self._refuse(f"{len(self.runs)} runs, more than {MAX_RUNS}")
         if isinstance(end, MirroredTo) != bool(len(self.runs)):
-            self._refuse("its end and its runs disagree on whether anything was mirrored")
+            self._refuse(
+                "its end and its runs contradict each other: only one of them says that records were mirrored"
+            )
         if len(self.runs) and end.position != self.runs.downstream_end:
-            self._refuse(f"ends at downstream {end.position}, its last run at {self.runs.downstream_end}")
+            self._refuse(
+                f"its target end is {end.position}, but its last run ends at {self.runs.downstream_end}"
+            )
         if self.tail.upstream_frontier < self._mapped_end():
-            self._refuse(f"frontier {self.tail.upstream_frontier} below {self._mapped_end()}")
+            self._refuse(
+                f"its frontier {self.tail.upstream_frontier} is below its last mapped offset, {self._mapped_end()}"
+            )
         passed = self.block_start
         for gap in self.gaps:
             if not passed <= gap.start < gap.end <= self.tail.upstream_frontier:
-                self._refuse(f"the gap from {gap.start} to {gap.end} is not in its place")
+                self._refuse(
+                    f"the gap from {gap.start} to {gap.end} is empty, or overlaps another gap or the frontier"
+                )
             passed = gap.end
 
     def _mapped_end(self) -> UpstreamOffset:

@@ -89,7 +89,7 @@ def join_blocks(blocks: Iterable[Block]) -> PartitionMap:
     """
     chain = sorted(blocks, key=lambda block: block.key)
     if not chain:
-        raise UnreadableStateError("offset-runs blocks", "none to join")
+        raise UnreadableStateError("offset-runs blocks", "there are none to join")
     for before, after in pairwise(chain):
         _check_link(before, after)
     first, last = chain[0], chain[-1]
@@ -109,10 +109,10 @@ def _joined_runs(chain: list[Block]) -> RunMap:
 def _check_link(before: Block, after: Block) -> None:
     what = describe(after.key)
     if after.about != before.about:
-        raise UnreadableStateError(what, "another partition or flow than the block before")
+        raise UnreadableStateError(what, "it belongs to another partition or flow than the block before it")
     if after.mirror_start != before.mirror_start:
-        raise UnreadableStateError(what, "another start of the mirror than the block before")
+        raise UnreadableStateError(what, "it names another start of the mirror than the block before it")
     if isinstance(after.previous, FirstBlock) or isinstance(before.tail.downstream_end, NothingMirrored):
-        raise UnreadableStateError(what, "a first block, but not the first one")
+        raise UnreadableStateError(what, "it claims to be the first block, but follows another one")
     if after.previous != Follows(before.block_start, before.runs.upstream_end):
-        raise UnreadableStateError(what, f"does not follow {describe(before.key)}: a block is missing")
+        raise UnreadableStateError(what, f"it does not follow {describe(before.key)}: a block is missing")

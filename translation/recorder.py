@@ -115,7 +115,7 @@ class MapRecorder:
             InvariantError: A, B or C as `RunBuilder.append`, across blocks and the mirror's start as well.
         """
         if downstream_start < self._known_to:
-            raise InvariantError("C", f"downstream {downstream_start} after {self._known_to - 1}")
+            raise InvariantError("C", f"target offset {downstream_start} is not above {self._known_to - 1}")
         if len(self._builder) >= self._max_runs and not self._builder.extends(
             upstream_start, downstream_start
         ):
@@ -216,7 +216,7 @@ class MapRecorder:
         block = self._block(sealed=True)
         before = block.runs.upstream_end
         if next_start < before:
-            raise InvariantError("B", f"upstream {next_start} after {before - 1}")
+            raise InvariantError("B", f"source offset {next_start} is not above {before - 1}")
         self._sealed.append(block)
         self._previous = Follows(block.block_start, before)
         self._block_start = next_start

@@ -56,27 +56,30 @@ class Reason(StrEnum):
 
 _SENTENCES = {
     Reason.NEVER_RAN: "this flow has never mirrored this partition: run `mmtool replicate` first",
-    Reason.UNKNOWN_GROUP: "no group (in an emergency: no checkpoint) of this name: list them with"
-    " `mmtool status --groups`",
+    Reason.UNKNOWN_GROUP: "{read} has no such group (in an emergency: {written} has no checkpoint of it):"
+    " `mmtool status --groups` lists the groups",
     Reason.NO_COMMIT: "the group has no committed offset on {read}, and gets none on {written}",
     Reason.BEYOND_MIRROR: "the commit on {read} is past what {written} holds: let `mmtool replicate` catch up",
     Reason.BEYOND_SOURCE_END: "the commit on {read} is past the end of {read}'s log, which was truncated"
     " or recreated, and has no offset on {written}: reset the group on {read}",
     Reason.TARGET_LOG_START_PASSED: "{written} has deleted the records after the group's commit on"
-    " {read}: raise the retention on {written}",
-    Reason.PARTITION_MISSING: "the topic mirrored from {read} was deleted or recreated on {written}:"
-    " `mmtool flow forget`",
-    Reason.NOT_MIRRORED: "outside `topics`, older than the mirror, or skipped by it: let the group read"
+    " {read}: let the group read past them on {read}, or, if mmtool mirrored them, skip them with `mmtool"
+    " translate-offsets --allow-skip`",
+    Reason.PARTITION_MISSING: "the topic mirrored from {read} was deleted or recreated on {written}: `mmtool flow"
+    " forget --topic TOPIC --execute`, then `mmtool replicate`, mirrors the topic again",
+    Reason.NOT_MIRRORED: "not in `topics`, before the first mirrored record, or skipped: let the group read"
     " further",
-    Reason.ACTIVE_ON_TARGET: "the group has members on {written}, or a group of another kind has its name: stop it",
+    Reason.ACTIVE_ON_TARGET: "the group has members on {written}: stop them (or a share or streams group has its name)",
     Reason.WOULD_REWIND: "the commit on {written} is ahead of the one translated from {read}: `mmtool"
     " translate-offsets --allow-rewind` moves it back",
-    Reason.SOURCE_UNREACHABLE: "{read} does not answer, and the state on {written} is not enough: try"
-    " again later",
-    Reason.UNREADABLE_STATE: "the stored state is damaged, or of another version: run `mmtool flow rebuild`",
-    Reason.AMBIGUOUS: "no offset on {written} is proven for the commit on {read}: use `--refine`, or set"
-    " one with `mmtool groups import`",
-    Reason.STATE_NOT_MIRRORED: "{written} lacks the changelogs by their own names: `--without-state` starts it empty",
+    Reason.SOURCE_UNREACHABLE: "{read} does not answer, and {written} has no checkpoint of this partition: nothing is"
+    " committed, see `mmtool failover emergency --unknown`",
+    Reason.UNREADABLE_STATE: "the stored state is damaged: run `mmtool flow rebuild --execute`; if a newer"
+    " mmtool wrote it, upgrade mmtool",
+    Reason.AMBIGUOUS: "no offset on {written} is proven for the commit on {read}: try `mmtool translate-offsets"
+    " --refine`; if the answer stays ambiguous, set an offset with `mmtool groups import`",
+    Reason.STATE_NOT_MIRRORED: "{written} does not have all of this state topic under its own name:"
+    " `--without-state` moves the application with empty state",
 }
 
 _BACK = {
@@ -84,8 +87,11 @@ _BACK = {
     " past the end of {written}'s, which was truncated or recreated: reset the"
     " group on {read}",
     Reason.TARGET_LOG_START_PASSED: "{read} or {written} has deleted the records after the group's commit"
-    " on {read}: raise the retention",
+    " on {read}: let the group read past them on {read}",
     Reason.PARTITION_MISSING: "the topic mirrored from {written} was deleted or recreated on {read}, or {written} has"
-    " no such partition: `mmtool flow forget`",
+    " no such partition: `mmtool flow forget --topic TOPIC --execute`, then `mmtool replicate`, mirrors the"
+    " topic again",
+    Reason.AMBIGUOUS: "no offset on {written} is proven for the commit on {read}: set an offset on {written} with"
+    " `kafka-consumer-groups --reset-offsets`",
 }
 """Where the way back means something else."""

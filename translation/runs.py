@@ -114,8 +114,12 @@ class RunBuilder:
         if count <= 0:
             raise InvariantError("A", f"a run of {count} records")
         if upstream_start < self._next_upstream:
-            raise InvariantError("B", f"upstream {upstream_start} after {self._next_upstream - 1}")
-        raise InvariantError("C", f"downstream {downstream_start} after {self._next_downstream - 1}")
+            raise InvariantError(
+                "B", f"source offset {upstream_start} is not above {self._next_upstream - 1}"
+            )
+        raise InvariantError(
+            "C", f"target offset {downstream_start} is not above {self._next_downstream - 1}"
+        )
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -211,9 +215,9 @@ class RunMap:
         up_gap = self.upstream[1:] - self.upstream[:-1] - self.counts[:-1]
         down_gap = self.downstream[1:] - self.downstream[:-1] - self.counts[:-1]
         _refuse_any("A", "a run without records", self.counts <= 0)
-        _refuse_any("B", "upstream goes backwards", up_gap < 0)
-        _refuse_any("C", "downstream goes backwards", down_gap < 0)
-        _refuse_any("D", "neighbours could be one run", (up_gap == 0) & (down_gap == 0))
+        _refuse_any("B", "source offsets go backwards", up_gap < 0)
+        _refuse_any("C", "target offsets go backwards", down_gap < 0)
+        _refuse_any("D", "two adjacent runs could be one", (up_gap == 0) & (down_gap == 0))
 
     def find_forward(self, offset: UpstreamOffset) -> DownstreamOffset | None:
         """Where the first mapped record at or after ``offset`` went; None when no such record is mapped."""
@@ -299,9 +303,11 @@ def _find_ascending(
 
 def _check_follows(before: RunMap, after: RunMap) -> None:
     if after.upstream[0] < before.upstream_end:
-        raise InvariantError("B", f"upstream {after.upstream[0]} after {before.upstream_end - 1}")
+        raise InvariantError("B", f"source offset {after.upstream[0]} is not above {before.upstream_end - 1}")
     if after.downstream[0] < before.downstream_end:
-        raise InvariantError("C", f"downstream {after.downstream[0]} after {before.downstream_end - 1}")
+        raise InvariantError(
+            "C", f"target offset {after.downstream[0]} is not above {before.downstream_end - 1}"
+        )
 
 
 def _continues(before: RunMap, after: RunMap) -> bool:

@@ -133,9 +133,13 @@ def _by_both(flow: WatchedFlow, selection: GroupSelection) -> GroupsFound:
     ends = _source_ends(now, topics_of(groups))
     alone = look_at_target(_side(flow), GroupSelection(selected.known), _now_ms())
     partitions = partition_facts(now, Direction.FORWARD, warnings, topics=topics_of(groups))
+    sides = now.sides(Direction.FORWARD)
     planned = [
         *zip(groups, plans_by(now, groups, partitions, _RULES), strict=True),
-        *((GroupFacts(name, {}), unknown_group(name, Direction.FORWARD)) for name in selected.unknown),
+        *(
+            (GroupFacts(name, {}), replace(unknown_group(name, Direction.FORWARD), sides=sides))
+            for name in selected.unknown
+        ),
     ]
     known = _knowledge(flow, alone, {**alone.facts.source_ends, **ends}, planned)
     frontiers = _frontiers(alone)

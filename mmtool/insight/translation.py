@@ -216,7 +216,8 @@ def translate_groups(
         plans, {group.group: group.there for group in groups}, flow.written_at(rules.direction).alias
     )
     warnings += standstill(flow, plans)
-    plans += [unknown_group(name, rules.direction) for name in selected.unknown]
+    sides = flow.sides(rules.direction)
+    plans += [replace(unknown_group(name, rules.direction), sides=sides) for name in selected.unknown]
     known = ever_ran(partitions.values())
     ordered = tuple(sorted(plans, key=lambda plan: plan.group))
     return Translation(flow, rules, ordered, tuple(warnings), known or flow.narrowed or flow.then is not None)

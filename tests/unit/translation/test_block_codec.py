@@ -184,15 +184,15 @@ def test_flags_of_a_newer_version_are_refused():
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
-        (lambda b: replace(b, runs=block(2).runs), "its last run at"),
-        (lambda b: replace(b, runs=RunMap.from_runs(())), "disagree"),
+        (lambda b: replace(b, runs=block(2).runs), "its last run ends at"),
+        (lambda b: replace(b, runs=RunMap.from_runs(())), "contradict each other"),
         (
             lambda b: replace(b, tail=replace(b.tail, upstream_frontier=UpstreamOffset(12))),
-            "frontier 12 below 13",
+            "frontier 12 is below its last mapped offset, 13",
         ),
         (
             lambda b: replace(b, tail=replace(b.tail, downstream_end=MirroredTo(DownstreamOffset(7)))),
-            "ends at downstream 7",
+            "its target end is 7",
         ),
         (lambda b: replace(b, runs=RunMap.from_runs(list(b.runs) * (MAX_RUNS + 1))), "more than 4096"),
     ],

@@ -90,7 +90,7 @@ def test_an_older_state_of_a_block_than_the_next_one_follows_is_noticed():
     [
         (lambda b: replace(b, about=replace(b.about, topic_id=TopicId("z"))), "another partition or flow"),
         (lambda b: replace(b, mirror_start=replace(START, upstream=UpstreamOffset(1))), "another start"),
-        (lambda b: replace(b, previous=FIRST_BLOCK), "a first block"),
+        (lambda b: replace(b, previous=FIRST_BLOCK), "claims to be the first block"),
         (lambda b: replace(b, runs=chain()[0].runs), "blocks overlap: invariant B"),
     ],
 )
@@ -104,7 +104,7 @@ def test_nothing_can_follow_a_block_without_runs():
     first, second, _ = chain()
     end = NothingMirrored(DownstreamOffset(10))
     empty = replace(first, runs=RunMap.from_runs(()), tail=replace(first.tail, downstream_end=end))
-    with pytest.raises(UnreadableStateError, match="a first block"):
+    with pytest.raises(UnreadableStateError, match="claims to be the first block"):
         join_blocks([empty, second])
 
 
