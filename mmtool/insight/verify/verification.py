@@ -167,8 +167,8 @@ def _tell_from_target(clusters: FlowClusters, options: Options, error: Unreachab
     except MmtoolError as other:
         if other.message != error.message:
             warn(
-                f"{clusters.settings.name}: mmtool cannot tell which transactions are on"
-                f" {clusters.settings.target.alias} only in part: {other.message}"
+                f"{clusters.settings.name}: transactions that are only partly on"
+                f" {clusters.settings.target.alias} cannot be listed: {other.message}"
             )
 
 
