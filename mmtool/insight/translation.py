@@ -301,7 +301,7 @@ def selection_warnings(selected: SelectedGroups) -> tuple[str, ...]:
     if selected.excluded:
         found.append(left_out(selected.excluded))
     if not selected.known and not selected.unknown:
-        found.append("no group matches")
+        found.append("no consumer group matches the options, `groups` and `groups.exclude`")
     return tuple(found)
 
 
