@@ -45,14 +45,14 @@ RECORDS = Family(
     "mmtool_records_total",
     Kind.COUNTER,
     _PLACE,
-    "Records mirrored since the current owner took the flow; each owner starts at 0.",
+    "Records mirrored by the flow's current owner, or by its last one; each owner starts at 0.",
     "sum",
 )
 BYTES = Family(
     "mmtool_bytes_total",
     Kind.COUNTER,
     _PLACE,
-    "Bytes of record batches mirrored since the current owner took the flow.",
+    "Bytes of record batches mirrored by the flow's current owner, or by its last one; each owner starts at 0.",
     "sum",
 )
 LAG_RECORDS = Family(
@@ -80,33 +80,33 @@ PARTITION_STATE = Family(
     "mmtool_partition_state",
     Kind.GAUGE,
     (*_PLACE, "state"),
-    "1 for the state that holds, as `mmtool status` names it; the other states have no series.",
+    "1 for the current state, as `mmtool status` names it; the other states have no series.",
     "number of partitions in that state",
 )
 DATA_LOSS = Family(
     "mmtool_data_loss_records_total",
     Kind.COUNTER,
     _PLACE,
-    "Offsets that the source deleted before they were mirrored and that the mirror skipped.",
+    "Offsets that the source deleted before they were mirrored; mirroring continued after them.",
     "sum",
 )
 LAST_SUCCESS = Family(
     "mmtool_last_success_timestamp_seconds",
     Kind.GAUGE,
     _FLOW,
-    "Unix time at which the flow's workers last reported a partition that they mirror or that is at its end.",
+    "Unix time of the last report of the flow's workers in which a partition was `running` or `caught_up`.",
 )
 OWNER_INFO = Family(
     "mmtool_owner_info",
     Kind.GAUGE,
     (*_FLOW, "owner"),
-    "1 for the process that owns the flow now, as host and pid; no series without an owner.",
+    "1 for the process that owns the flow now, as HOST/PID; no series without an owner.",
 )
 SPARK_SLOTS = Family(
     "mmtool_spark_slots",
     Kind.GAUGE,
     (*_FLOW, "kind"),
-    "Spark slots of the owner's running round: wanted, and held.",
+    "Spark slots of the owner's running round, by kind: `wanted` and `held`.",
 )
 CLUSTER_UP = Family(
     "mmtool_cluster_up", Kind.GAUGE, ("cluster",), "1 while the cluster answers, 0 while it does not."
@@ -145,9 +145,11 @@ FAILOVER_STATE = Family(
     "mmtool_failover_state",
     Kind.GAUGE,
     (*_FLOW, "operation", "mode", "state"),
-    "1 for the state of each open operation on the flow, and of the last one.",
+    "1 for the current state of each open operation on the flow, and for the state of the last operation.",
 )
-BUILD_INFO = Family("mmtool_build_info", Kind.GAUGE, ("version",), "1; the version of mmtool.")
+BUILD_INFO = Family(
+    "mmtool_build_info", Kind.GAUGE, ("version",), "1 for the version of mmtool that serves the metrics."
+)
 
 FAMILIES = (
     RECORDS,

@@ -113,4 +113,4 @@ class Lookout(Generic[T]):
         """Each once, until all is well again."""
         if problem != self._said:
             self._said = problem
-            self._say(f"no metrics of {self.name}: {problem}")
+            self._say(f"no metrics of {self.name}: {problem}; mmtool keeps trying")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import socket
 import threading
@@ -108,8 +109,15 @@ def _listen(address: str, port: int, option: str) -> _Server:
         why = (getattr(error, "strerror", None) or str(error)).lower()
         raise UsageError(
             f"{option} {port}: cannot listen on {address}: {why}",
-            remedy=f"choose a free port with {option}, or 0 for any; --metrics-address names an address of this host",
+            remedy=_remedy(error, address, option),
         ) from error
+
+
+def _remedy(error: OSError | UnicodeError, address: str, option: str) -> str:
+    foreign = isinstance(error, socket.gaierror | UnicodeError) or error.errno == errno.EADDRNOTAVAIL
+    if foreign:
+        return f"name an address of this host with --metrics-address, not {address}"
+    return f"choose another port with {option}, or 0 for any free port"
 
 
 class _Handler(BaseHTTPRequestHandler):

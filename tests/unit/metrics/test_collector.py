@@ -150,7 +150,7 @@ def test_a_problem_is_said_once_until_all_is_well_and_a_cluster_that_is_away_is_
     del probes.topics["a->c"]
     wait_until(lambda: said, "the problem to be said", 5)
     time.sleep(0.2)
-    assert said == ["no metrics of a->c: KeyError: 'a->c'"]
+    assert said == ["no metrics of a->c: KeyError: 'a->c'; mmtool keeps trying"]
 
 
 def test_an_answer_that_is_old_is_none_any_more():
@@ -227,4 +227,5 @@ def test_a_port_that_cannot_be_had_is_a_usage_error_of_one_line(taken, where):
         with pytest.raises(UsageError) as refused:
             MetricsServer(where, port, "--metrics-port")
     assert f"--metrics-port {port}: cannot listen on {where}: " in refused.value.message
+    assert ("--metrics-address" in refused.value.remedy) is not taken
     assert "\n" not in refused.value.message
