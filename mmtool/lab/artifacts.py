@@ -32,7 +32,7 @@ _MANIFEST = "manifest.json"
 _LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")  # the slf4j-api generation that Kafka 3.x and 4.x bring
 _REMEDY = (
     "check the network (behind a proxy: JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=... -Dhttps.proxyPort=...; "
-    "own repository: MMTOOL_IVY_SETTINGS=ivysettings.xml), then try again"
+    "with a Maven repository of your own: MMTOOL_IVY_SETTINGS=ivysettings.xml), then run the command again"
 )
 
 

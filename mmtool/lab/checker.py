@@ -62,8 +62,8 @@ class Verdict:
             return f"{self.expected} records, identical"
         order = ", reordered" if self.reordered else ""
         return (
-            f"{self.expected} records expected: {self.missing} missing, {self.duplicated} twice,"
-            f" {self.foreign} foreign{order}; first difference at index {self.first_difference}"
+            f"{self.expected} records expected: {self.missing} missing, {self.duplicated} duplicated,"
+            f" {self.foreign} foreign{order}; first difference at record {self.first_difference}, counted from 0"
         )
 
 

@@ -204,7 +204,7 @@ class Cluster:
             size = len(earlier["ports"])
             raise UsageError(
                 f"{self.directory} holds a cluster of {size} broker(s), not {self.shape.brokers}",
-                remedy="delete it, or choose another directory",
+                remedy=f"delete {self.directory} to start with empty clusters, or choose another directory",
             )
 
     def _earlier(self) -> dict[str, Any]:

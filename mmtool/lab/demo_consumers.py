@@ -90,7 +90,9 @@ class Application:
         while any(self.positions.get(place, 0) < end for place, end in ends.items()):
             self._take(consumer, _HANDFUL)
             if time.monotonic() > deadline:
-                raise GateError(f"group {self.habit.group} did not reach the end in {_END_SECONDS:.0f} s")
+                raise GateError(
+                    f"group {self.habit.group} did not read its topics to the end in {_END_SECONDS:.0f} s"
+                )
 
     def _keep(self, message: Message) -> None:
         from confluent_kafka import KafkaError

@@ -73,7 +73,7 @@ def kept(directory: StateDirectory) -> Iterator[Stage]:
     """
     if directory.is_running():
         raise RefusedError(
-            f"a lab runs in {directory.path}",
+            f"a demo or lab runs in {directory.path}",
             remedy=f"stop it: mmtool lab down --state-dir {directory.path}",
             code="lab_running",
         )
@@ -161,8 +161,8 @@ def ask(stage: Stage, name: str, *words: str) -> Answer:
 def failure_of(what: str, code: int, said: str) -> MmtoolError:
     """A command's own last error as ours, with its exit code; one that was killed is unexpected (1)."""
     told = [line.removeprefix("error: ") for line in said.splitlines() if line.startswith("error: ")]
-    last = told or said.strip().splitlines() or ["nothing"]
-    error = MmtoolError(f"{what} ended with {code}; it last said: {last[-1]}", code="command_failed")
+    last = told or said.strip().splitlines() or ["no message"]
+    error = MmtoolError(f"{what} ended with exit code {code}: {last[-1]}", code="command_failed")
     error.exit_code = code if 0 < code <= _LAST_CODE else 1
     return error
 

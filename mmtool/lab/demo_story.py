@@ -79,8 +79,8 @@ class Tour:
             return None
         first = wrong[0]
         return CheckFailedError(
-            f"group {first.group} did not read every record once: {first.verdict}"
-            + (f" ({len(wrong)} groups in all)" if len(wrong) > 1 else ""),
+            f"group {first.group} did not read every record exactly once: {first.verdict}"
+            + (f" ({len(wrong)} groups in total)" if len(wrong) > 1 else ""),
             remedy=f"logs: {self.logs}",
             code="not_exact",
         )
@@ -110,7 +110,7 @@ class Tour:
         skipped, reread = (sum(getattr(p, what) for p in self.proofs) for what in ("skipped", "reread"))
         return (
             f"{len(self.proofs)} groups, {self.proofs[0].committed:,} records, {skipped} skipped,"
-            f" {reread} re-read, failover took {self.failover_seconds:.1f} s, the whole tour {self.seconds:.0f} s"
+            f" {reread} re-read, failover took {self.failover_seconds:.1f} s, the whole demo {self.seconds:.0f} s"
         )
 
 
@@ -189,7 +189,9 @@ class _Story:
         stack.callback(end_together, self.workers())
         for worker in self.workers():
             self.watched.append(worker.start().check)
-        self.tell.done("the applications run: first a history at full speed, then a steady rate")
+        self.tell.done(
+            "the applications run: producers first write a history at full speed, then new records at a steady rate"
+        )
 
     def replicate(self, stack: ExitStack) -> None:
         """Until the mirror holds what was written when the history was complete, and a little longer."""
@@ -201,7 +203,10 @@ class _Story:
         self.replicating = Replicating(self.stage)
         stack.callback(self.replicating.stop)
         self.watched.extend([self.replicating.check, self._relay])
-        self.wait("the history to be written", lambda: all(writer.has_history for writer in self.writers))
+        self.wait(
+            f"the producers to write their history on {EAST}",
+            lambda: all(writer.has_history for writer in self.writers),
+        )
         goal = self.written()
         self.wait(f"{goal} records on {WEST}", lambda: self.mirrored() >= goal)
         caught_up = time.monotonic() - began
@@ -209,7 +214,9 @@ class _Story:
         pace = self._pace()
         mirrored = self.mirrored()  # asked first, and a record lies on east before its producer knows
         behind = max(0, self.written() - mirrored)
-        self.tell.done(f"{pace:,.0f} records/s mirrored in the last seconds; {behind:,} behind now")
+        self.tell.done(
+            f"{pace:,.0f} records/s mirrored in the last {_TOGETHER_SECONDS:.0f} s; {behind:,} not yet on {WEST}"
+        )
 
     def _pace(self) -> float:
         """Records per second that come to west while everything runs."""
@@ -227,7 +234,7 @@ class _Story:
         for reader in self.readers:
             read = count(reader.reading)
             self.tell.note(f"{reader.habit.group:<10} has read {read:>7,} of them{_behind_marker(reader)}")
-        self.tell.done("every group has committed its position and has no members")
+        self.tell.done("every group has committed its offsets and has no members")
 
     def rehearse(self) -> None:
         self.tell.begin(
@@ -236,7 +243,7 @@ class _Story:
         row = ask(self.stage, "rehearsal", *self.move()).row
         for step in row["steps"]:
             self.tell.note(f"{step['name']:<14} {step['sentence']}")
-        self.tell.done(f"{row['state']}: it can be executed")
+        self.tell.done(f"{row['state']}: the failover can be executed")
 
     def failover(self) -> None:
         words = [*self.move(), "--execute", "--yes", "--timeout", "120s"]
@@ -269,8 +276,8 @@ class _Story:
 
     def proof(self) -> None:
         self.tell.begin(
-            "prove it from the records",
-            "compares every record of both logs, including the number that the demo's producer wrote into it",
+            "compare the records of both clusters",
+            "compares every record of both logs, including the number that the demo's producer wrote into the record",
         )
         with ThreadPoolExecutor(2) as pool:
             logs = pool.map(
@@ -286,21 +293,26 @@ class _Story:
             place, verdict = next(iter(wrong.items()))
             raise CheckFailedError(f"{place} differs on {WEST}: {verdict}", code="not_identical")
         self.tell.note(
-            f"{WEST} holds the same {count(west):,} records: keys, values, headers, times, order; none aborted"
+            f"{WEST} holds the same {count(west):,} records: keys, values, headers, timestamps, order; none aborted"
         )
         self.tour.proofs = [
             prove(reader.habit.group, east, reader.reading, self.after[reader.habit.group])
             for reader in self.readers
         ]
         self.tour.seconds = time.monotonic() - self.began
-        self.tell.done("each group's records before and after the failover, compared with the log:")
+        self.tell.done(
+            f"each group's records before and after the failover, compared with the log of {EAST}:"
+        )
 
     def _ledger_agrees(self, log: Reading) -> None:
         """What the producers were told is committed is what a reader finds: the measure itself is right."""
         for writer in self.writers:
             found = numbers(log[writer.topic])
             if found != {partition: known for partition, known in writer.committed.items() if known}:
-                raise CheckFailedError(f"{writer.topic} on {EAST} is not what was written", code="ledger")
+                raise CheckFailedError(
+                    f"topic {writer.topic} on {EAST} does not hold the records that its producer committed",
+                    code="ledger",
+                )
 
     def move(self) -> list[str]:
         return ["failover", "planned", *(word for habit in HABITS for word in ("-g", habit.group))]
@@ -350,7 +362,7 @@ def _behind_marker(reader: Application) -> str:
     behind = sum(behind for (topic, _), behind in reader.behind_marker.items() if topic == PAYMENTS)
     if not behind:
         return ""
-    return f"; right after a transaction marker in {behind} of {PARTITIONS} partitions of {PAYMENTS}"
+    return f"; its offset is right after a transaction marker in {behind} of {PARTITIONS} partitions of {PAYMENTS}"
 
 
 def _moved(group: dict[str, object]) -> str:

@@ -73,4 +73,4 @@ class LogCut:
             found = self._admin.list_topics(self.topic, 10).topics[self.topic].partitions
             return bool(found) and found[0].leader == broker
 
-        wait_until(led, f"broker {broker} leads {self.topic}", _PATIENCE_SECONDS)
+        wait_until(led, f"broker {broker} to lead {self.topic}", _PATIENCE_SECONDS)

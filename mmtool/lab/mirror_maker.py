@@ -84,7 +84,7 @@ class MirrorMaker:
 
         def done_or_ended() -> bool:
             if not self._running().alive:
-                raise MmtoolError(f"MirrorMaker 2 ended, waiting for {what}:\n{self._tail()}", code="mirror")
+                raise MmtoolError(f"MirrorMaker 2 ended; waited for {what}:\n{self._tail()}", code="mirror")
             return done()
 
         return wait_until(done_or_ended, f"{what} (MirrorMaker 2's log: {self.log})", timeout, poll=0.1)

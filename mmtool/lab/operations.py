@@ -40,7 +40,9 @@ def delete_topic(bootstrap: str, topic: str) -> None:
     admin = _admin(bootstrap)
     admin.delete_topics([topic], operation_timeout=_SECONDS)[topic].result(_SECONDS)
     wait_until(
-        lambda: topic not in admin.list_topics(timeout=_SECONDS).topics, f"{topic} to be gone", _SECONDS
+        lambda: topic not in admin.list_topics(timeout=_SECONDS).topics,
+        f"topic {topic} to be deleted",
+        _SECONDS,
     )
 
 

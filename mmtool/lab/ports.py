@@ -36,7 +36,10 @@ class PortReservation:
         for port in random.sample(_RANGE, len(_RANGE)):
             if self.keep(port):
                 return port
-        raise MmtoolError(f"no free port in {_RANGE.start}..{_RANGE.stop - 1}", remedy="stop other labs")
+        raise MmtoolError(
+            f"no free port from {_RANGE.start} to {_RANGE.stop - 1}",
+            remedy="stop other labs: mmtool lab down",
+        )
 
     def keep(self, port: int) -> bool:
         """Take one given port; False when somebody has it, be it ourselves."""

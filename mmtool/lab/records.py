@@ -54,7 +54,9 @@ class RecordMaker:
 
     def __init__(self, size: int, seed: int = 1) -> None:
         if size < SMALLEST_RECORD:
-            raise UsageError(f"records of {size} bytes: the smallest that hold a number and data have 64")
+            raise UsageError(
+                f"records of {size} bytes are too small: at least {SMALLEST_RECORD} bytes are needed"
+            )
         self._size = size
         chance = random.Random(seed)
         self._noise = chance.randbytes(_NOISE_BYTES).translate((_PRINTABLE * 3)[:256])

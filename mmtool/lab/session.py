@@ -41,12 +41,13 @@ class LabRequest:
         wrong = [name for name in self.clusters if not _ALIAS.fullmatch(name)]
         if wrong:
             raise UsageError(
-                f"not a cluster alias: {wrong[0]!r}", remedy="letters, digits, dot, dash, underscore"
+                f"--clusters: {wrong[0]!r} is not a cluster alias",
+                remedy="use letters, digits, '_', '.' and '-'; an alias starts with one of the first three",
             )
         if len(self.clusters) < 2 or len(set(self.clusters)) < len(self.clusters):
             raise UsageError(
-                f"clusters {','.join(self.clusters)}: a flow needs two different ones",
-                remedy="--clusters a,b",
+                f"--clusters {','.join(self.clusters)}: a flow needs two clusters with different aliases",
+                remedy="name them, for example --clusters a,b",
             )
 
     @classmethod
@@ -140,7 +141,7 @@ def _the_running_one(directory: StateDirectory, request: LabRequest) -> LabState
     raise RefusedError(
         f"another lab runs in {directory.path}: clusters {','.join(state.names)}, "
         f"{state.brokers_per_cluster} broker(s) each, Kafka {state.kafka_version}",
-        remedy="stop it (mmtool lab down), or choose another --state-dir",
+        remedy=f"stop it: mmtool lab down --state-dir {directory.path}; or start yours in another --state-dir",
         code="lab_running",
     )
 
@@ -183,7 +184,8 @@ def _wait_for_start(directory: StateDirectory, supervisor: subprocess.Popen[byte
     state = own_state()
     if state is None:
         raise MmtoolError(
-            f"the lab's supervisor ended with code {supervisor.poll()}", remedy=f"its log: {directory.log}"
+            f"the lab's supervisor process ended with exit code {supervisor.poll()}",
+            remedy=f"read its log: {directory.log}",
         )
     if state.error:
         usage = supervisor.wait(STOP_SECONDS) == UsageError.exit_code

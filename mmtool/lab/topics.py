@@ -49,7 +49,9 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, replicas: int =
         admin.create_topics([topic], operation_timeout=_READY_SECONDS)[name].result(_READY_SECONDS)
     except KafkaException as error:
         raise MmtoolError(f"topic {name}: {error.args[0].str()}", code="topic") from error
-    wait_until(lambda: _led(admin, name) == partitions, f"the leaders of {name}", _READY_SECONDS)
+    wait_until(
+        lambda: _led(admin, name) == partitions, f"leaders of all partitions of {name}", _READY_SECONDS
+    )
 
 
 def _led(admin: AdminClient, topic: str) -> int:
@@ -107,7 +109,7 @@ def read_topic(
     try:
         partitions = consumer.list_topics(topic, _READY_SECONDS).topics[topic].partitions
         consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-        records = list(_until_the_ends(consumer, len(partitions), timeout))
+        records = list(_until_the_ends(consumer, topic, len(partitions), timeout))
     finally:
         consumer.close()
     return sorted(records, key=lambda record: (record.partition, record.offset))
@@ -126,7 +128,7 @@ def _reader_settings(bootstrap: str, isolation: Isolation) -> Mapping[str, objec
     }
 
 
-def _until_the_ends(consumer: Consumer, partitions: int, timeout: float) -> Iterator[Record]:
+def _until_the_ends(consumer: Consumer, topic: str, partitions: int, timeout: float) -> Iterator[Record]:
     from confluent_kafka import KafkaError
 
     ended: set[int] = set()
@@ -134,7 +136,7 @@ def _until_the_ends(consumer: Consumer, partitions: int, timeout: float) -> Iter
     while len(ended) < partitions:
         messages = consumer.consume(10_000, _CONSUME_SECONDS)
         if not messages and time.monotonic() > deadline:
-            raise GateError(f"the end of the topic was not reached in {timeout:.0f} s", code="timeout")
+            raise GateError(f"topic {topic} could not be read to its end in {timeout:.0f} s", code="timeout")
         for message in messages:
             error = message.error()
             if error is None:
@@ -142,7 +144,7 @@ def _until_the_ends(consumer: Consumer, partitions: int, timeout: float) -> Iter
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
                 ended.add(message.partition())
             else:
-                raise MmtoolError(f"reading: {error.str()}", code="read")
+                raise MmtoolError(f"reading topic {topic}: {error.str()}", code="read")
 
 
 def _record(message: Message) -> Record:

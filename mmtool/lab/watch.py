@@ -73,7 +73,7 @@ def committed(bootstrap: str, group: str, places: Iterable[tuple[str, int]]) -> 
     try:
         found = consumer.committed([TopicPartition(*place) for place in places], _ANSWER_SECONDS)
     except KafkaException as error:
-        raise UnreachableError(f"no coordinator answers for the commits of {group}") from error
+        raise UnreachableError(f"the coordinator of group {group} does not answer") from error
     finally:
         consumer.close()
     return {(at.topic, at.partition): at.offset for at in found if at.error is None and at.offset >= 0}

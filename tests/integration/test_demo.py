@@ -56,7 +56,7 @@ def test_the_tour_proves_that_nothing_is_skipped_and_nothing_read_again(tmp_path
     assert rows["reporting"]["read_on_east"] < rows["shipping"]["read_on_east"]
     summary = answer.said[-1]
     assert re.fullmatch(
-        r"3 groups, [\d,]+ records, 0 skipped, 0 re-read, failover took [\d.]+ s, the whole tour \d+ s",
+        r"3 groups, [\d,]+ records, 0 skipped, 0 re-read, failover took [\d.]+ s, the whole demo \d+ s",
         summary,
     )
     measured(f"mmtool demo: {summary}; {answer.seconds:.0f} s from start to end")

@@ -106,7 +106,7 @@ def test_the_tour_is_summed_up_in_one_line(tmp_path):
     tour = Tour(tmp_path, [prove(name, log(), *halves()) for name in ("a", "b")], 3.14, 41.4)
     assert tour.error is None
     assert tour.summary == (
-        "2 groups, 21 records, 0 skipped, 0 re-read, failover took 3.1 s, the whole tour 41 s"
+        "2 groups, 21 records, 0 skipped, 0 re-read, failover took 3.1 s, the whole demo 41 s"
     )
 
 
@@ -115,7 +115,10 @@ def test_a_proof_that_fails_ends_the_tour_with_7_and_names_the_group(tmp_path):
     tour = Tour(tmp_path, [prove("fine", log(), *halves()), prove("broken", log(), before, {})], 3.1, 41.0)
     error = tour.error
     assert isinstance(error, CheckFailedError)
-    assert (error.exit_code, error.message) == (7, "group broken did not read every record once: 9 skipped")
+    assert (error.exit_code, error.message) == (
+        7,
+        "group broken did not read every record exactly once: 9 skipped",
+    )
     assert str(tmp_path) in error.remedy
 
 
@@ -124,5 +127,5 @@ def test_a_command_of_the_tour_that_ends_badly_is_told_with_its_own_error_and_ex
     error = failure_of("mmtool replicate", code, "warning: x\nerror: no broker answers\nremedy: start it\n")
     assert (error.exit_code, error.message) == (
         told,
-        f"mmtool replicate ended with {code}; it last said: no broker answers",
+        f"mmtool replicate ended with exit code {code}: no broker answers",
     )

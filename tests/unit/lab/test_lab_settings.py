@@ -73,7 +73,7 @@ def test_what_is_said_of_a_lab_wins_over_what_was_here():
 
 
 def test_no_aliases_at_all_are_no_lab_either():
-    with pytest.raises(UsageError, match="not a cluster alias: ''"):
+    with pytest.raises(UsageError, match="--clusters: '' is not a cluster alias"):
         LabRequest.of(EAST_WEST, ("",))
 
 
