@@ -50,9 +50,10 @@ _CONNECT = re.compile(
 """What only Kafka Connect, or its classes, would read."""
 
 _COPIED_WHOLE = (
-    "client settings without effect, because mmtool's own reader and writer copy record batches whole"
+    "client settings without effect, because mmtool copies whole record batches without a Kafka consumer "
+    "or producer"
 )
-_JAVA_ONLY = "settings of Java's TLS and SASL, without effect here"
+_JAVA_ONLY = "settings of Java's TLS and SASL, without effect in mmtool"
 _WITHOUT_ROLE = (
     "no effect, in MirrorMaker 2 as well: under an alias, client settings are read only with the prefix "
     "ALIAS.consumer., ALIAS.producer. or ALIAS.admin. (security settings excepted)"
@@ -61,6 +62,11 @@ _WITHOUT_ROLE = (
 _DEFAULT_FILTERS = {
     f"{kind}.filter.class": f"org.apache.kafka.connect.mirror.Default{name}Filter"
     for kind, name in (("topic", "Topic"), ("group", "Group"), ("config.property", "ConfigProperty"))
+}
+_FILTER_KEYS = {
+    "topic.filter.class": "topics and topics.exclude",
+    "group.filter.class": "groups and groups.exclude",
+    "config.property.filter.class": "config.properties.exclude",
 }
 _TRANSFORMS = "transforms"
 _ARROW = re.compile(r"(.+?)->(.+)")
@@ -119,7 +125,7 @@ class _Adviser:
         """One line each: a usual file has a dozen of these, and none is a mistake."""
         if self.not_needed:
             names = ", ".join(self.not_needed)
-            self.report.note(f"not needed, mmtool has no Connect workers: {names}", usual=True)
+            self.report.note(f"not needed, because mmtool has no Connect workers: {names}", usual=True)
         for reason, keys in (
             (_COPIED_WHOLE, self.no_effect),
             (_JAVA_ONLY, self.java_only),
@@ -170,7 +176,11 @@ class _Adviser:
                 "mmtool copies records unchanged and runs no transformations: remove the key",
             )
         elif name in _DEFAULT_FILTERS and entry.value.strip() != _DEFAULT_FILTERS[name]:
-            report.expected(entry, f"{_DEFAULT_FILTERS[name]}: mmtool runs no Java class")
+            keys = _FILTER_KEYS[name]
+            report.expected(
+                entry,
+                f"{_DEFAULT_FILTERS[name]}, because mmtool runs no other Java class; filter with {keys}",
+            )
         elif not self._names_mm2(entry.key):
             self.not_needed.append(entry.key)
 
@@ -189,16 +199,20 @@ class _Adviser:
                 advice = f"rename it to {prefix}{other}" if other else "remove it"
                 return f"is no longer read since Kafka 4.0 and has no effect: {advice}"
             if name == CLUSTER_ID:
-                return f"has no effect here: it belongs to one cluster, as {self._alias()}.{CLUSTER_ID}"
+                return f"has no effect in this scope: the id belongs to one cluster; write {self._alias()}.{CLUSTER_ID}"
             if scope == "alias" and (name in FLOW_KEYS or name in BLACKLISTS or name == "enabled"):
                 right = BLACKLISTS.get(name, name)
                 return (
                     f"has no effect under an alias, as in MM2: write {self._flow_name()}.{right}, or {right}"
                 )
             if scope == "global" and name in FLOW_KEYS:
-                return f"has no effect for all flows at once, as in MM2: write {self._flow_name()}.{name}"
+                return (
+                    f"has no effect without the prefix of a flow, as in MM2: write {self._flow_name()}.{name}"
+                )
             if scope == "global" and name.partition(".")[0] in ROLES:
-                return f"has no effect without a cluster, as in MM2: write {self._alias()}.{name}"
+                return (
+                    f"has no effect without the prefix of a cluster, as in MM2: write {self._alias()}.{name}"
+                )
         return None
 
     def _lacks_role(self, key: str, readings: list[tuple[str, str, str]]) -> bool:
@@ -231,9 +245,9 @@ class _Adviser:
 
     def _unknown(self, key: str) -> str:
         if self._is_no_pair(key):
-            return f"has no effect: clusters names {', '.join(self.aliases)}, and this is not a pair of them"
+            return f"has no effect: the key names no pair of the clusters {', '.join(self.aliases)}"
         close = self._closest(key)
-        return f"unknown key: did you mean {close}?" if close else "unknown key: it has no effect"
+        return "is unknown and has no effect" + (f": did you mean {close}?" if close else "")
 
     def _known_keys(self) -> Iterator[str]:
         yield from ("clusters", *FLOW_KEYS, *SECURITY_KEYS)

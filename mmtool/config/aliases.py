@@ -85,10 +85,10 @@ def why_illegal(alias: str) -> str:
     """Why no topic name can hold an alias; empty where one can. A slash is written as a dash there."""
     found = _ILLEGAL.search(alias)
     if found is not None:
-        return f"no topic name can hold {found[0]!r}: use letters, digits, '.', '_' and '-'"
+        return f"topic names cannot contain {found[0]!r}: use letters, digits, '.', '_' and '-'"
     longest = LONGEST_TOPIC_NAME - len(_LONGEST_AFFIXES)
     if len(alias) > longest:
-        return f"has {len(alias)} characters, and a topic name holds an alias of at most {longest}"
+        return f"too long with {len(alias)} characters: topic names have room for {longest}"
     return ""
 
 
@@ -124,7 +124,7 @@ def _check_clusters(clusters: Entry, used: Collection[str], report: Report) -> N
             )
         elif "/" in alias:
             report.note(
-                f"alias {alias} is written {topic_part(alias)} in topic names, which hold no slash",
+                f"alias {alias} is written {topic_part(alias)} in topic names, which cannot contain a slash",
                 usual=True,
             )
 
@@ -135,8 +135,8 @@ def warn_of_meeting(enabled: Sequence[FlowSettings], report: Report) -> None:
         if one.target.alias == other.target.alias and (example := _meeting_names(one, other)):
             report.note(
                 f"{one.name} and {other.name}: topic {example[0]} of {one.source.alias} and topic {example[1]} of"
-                f" {other.source.alias} would both be {example[2]} on {one.target.alias}: set another"
-                f" {other.alias_keys.source}; replicate does not start once there are such topics"
+                f" {other.source.alias} would both be {example[2]} on {one.target.alias}, and `mmtool replicate` does"
+                f" not start while both topics exist: set another {other.alias_keys.source}"
             )
 
 
@@ -148,10 +148,16 @@ def warn_of_shared_syncs(enabled: Sequence[FlowSettings], report: Report) -> Non
         ]
         if places[0].alias == places[1].alias and one.offset_syncs_topic == other.offset_syncs_topic:
             report.note(
-                f"{one.name} and {other.name}: their offset syncs are in one topic, {one.offset_syncs_topic} on"
-                f" {places[0].alias}, and cannot be distinguished: set another alias of {other.name}, or"
+                f"{one.name} and {other.name} write their offset syncs to one topic, {one.offset_syncs_topic} on"
+                f" {places[0].alias}, where no reader can distinguish them: set another {_syncs_key(other)}, or"
                 f" {other.name}.emit.offset-syncs.enabled = false"
             )
+
+
+def _syncs_key(flow: FlowSettings) -> str:
+    """The key of the alias that names the flow's offset-syncs topic."""
+    keys = flow.alias_keys
+    return keys.source if flow.offset_syncs_location == "target" else keys.target
 
 
 def warn_of_left_out(enabled: Iterable[FlowSettings], report: Report) -> None:
@@ -160,8 +166,9 @@ def warn_of_left_out(enabled: Iterable[FlowSettings], report: Report) -> None:
         policy, aliases = flow.policy, flow.topic_aliases
         if isinstance(policy, DefaultPolicy) and not policy.separator and len(aliases.target) == 1:
             report.note(
-                f"{flow.name}: with a blank separator each letter of a topic's name is a hop, as in MM2: topics with"
-                f" {aliases.target!r} in their names are left out; set another {flow.alias_keys.target} to mirror them"
+                f"{flow.name}: with a blank separator, mmtool and MM2 read each letter of a topic name as an alias, so"
+                f" topics with {aliases.target!r} in their names are not mirrored: set a longer"
+                f" {flow.alias_keys.target}"
             )
         if isinstance(policy, IdentityPolicy) and aliases.source == aliases.target:
             report.note(

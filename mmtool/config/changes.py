@@ -76,7 +76,7 @@ OF_THE_DRIVER = frozenset(
 """Among them those that are read anew each time that they are needed."""
 
 AT_NEXT_START: Mapping[str, str] = {
-    "policy": "how topics are named on the target",
+    "policy": "replication.policy.* or mmtool.topic.rename.format",
     "topic_aliases": "source.cluster.alias, target.cluster.alias",
     "offset_syncs_location": "offset-syncs.topic.location",
     "isolation": "consumer.isolation.level",

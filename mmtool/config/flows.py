@@ -153,7 +153,9 @@ class FlowReader:
 
     def _warn_of_repeats(self, key: Key, entry: Entry) -> None:
         if key.kind == "list" and len(parse_list(entry.value)) < len(split_list(entry.value)):
-            self.report.warn(entry, "names something twice: it counts once (KIP-1161)")
+            self.report.warn(
+                entry, "lists an element more than once: the repetition has no effect (KIP-1161)"
+            )
 
     def is_enabled(self) -> bool:
         """``S->T.enabled`` by Java's parseBoolean; absent: a global one, which MM2 hands to every pair."""
@@ -161,7 +163,10 @@ class FlowReader:
         if entry is None:
             return False
         if entry.value.strip().lower() not in {"true", "false"}:
-            self.report.warn(entry, "MM2 reads anything but true as false: this flow is off")
+            self.report.warn(
+                entry,
+                "is neither true nor false: mmtool reads it as false, as MM2 does, and the flow is not enabled",
+            )
         return java_parse_boolean(entry.value.strip())
 
     def _patterns(self, name: str) -> tuple[str, ...]:
@@ -188,17 +193,21 @@ class FlowReader:
             if not pattern.isprintable():
                 self.report.warn(
                     entry,
-                    f"{pattern} holds a character that no name has: in a properties file \\ begins an escape, "
-                    "a backslash of a pattern is written \\\\",
+                    f"{pattern} contains a character that no name has; \\ starts an escape in a properties file: "
+                    "write \\\\ for a backslash",
                 )
             elif _COMMENT.search(pattern):
                 self.report.warn(
                     entry,
-                    f"{pattern} contains ` #`: a comment starts only at the start of a line, so the pattern matches "
-                    "no name; move the comment to its own line",
+                    f"{pattern} contains ` #`, which no name contains: a comment starts only at the start of a line; "
+                    "move the comment to its own line",
                 )
             elif _VARIABLE.search(_LITERAL.sub("_", pattern)):
-                self.report.warn(entry, f"{pattern} matches no name: its variable was not substituted")
+                self.report.warn(
+                    entry,
+                    f"{pattern} contains a variable that was not substituted, which no name contains; "
+                    "`${env:NAME}` reads the environment",
+                )
 
     def _filter(self, name: str) -> NameFilter:
         return NameFilter(self._patterns(name), self._excludes(name))
@@ -211,7 +220,7 @@ class FlowReader:
             return excludes
         self.report.warn(
             entry,
-            f"Kafka no longer reads this key since 4.0; mmtool adds its patterns to {name}.exclude: move them there",
+            f"Kafka has ignored this key since 4.0; mmtool adds its patterns to {name}.exclude: move them to that key",
         )
         old = self._checked(parse_list(entry.value), entry)
         return self._checked(tuple(dict.fromkeys((*excludes, *old))), entry)
@@ -293,8 +302,12 @@ class FlowReader:
         for name, entry in found.items():
             if name not in HOOKABLE:
                 close = get_close_matches(name, HOOKABLE, n=1, cutoff=0.5)
-                meant = f"did you mean {close[0]}?" if close else f"it is one of {', '.join(HOOKABLE)}"
-                self.report.refused(entry, f"no failover has a step {name}: {meant}")
+                meant = (
+                    f"did you mean {close[0]}?"
+                    if close
+                    else f"the steps with hooks are {', '.join(HOOKABLE)}"
+                )
+                self.report.refused(entry, f"no hook runs after a step {name}: {meant}")
         return found
 
     def _units(self) -> dict[str, Unit]:

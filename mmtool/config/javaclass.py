@@ -118,13 +118,13 @@ class ClassReader:
         union: CodePoints | None = None
         while not self.cursor.at_end and not self.cursor.starts("&&"):
             if not first and self.cursor.peek() == "&":
-                self.cursor.refuse("a single & after && means nothing")
+                self.cursor.refuse("&& is followed by a single &")
             if self.cursor.peek() == "]" and (union is not None or not first):
                 break
             item = self._item()
             union = item if union is None else union | item
         if union is None:
-            self.cursor.refuse("a character class has an empty side")
+            self.cursor.refuse("a character class, or one side of its &&, is empty")
         return union
 
     def _item(self) -> CodePoints:
@@ -139,7 +139,7 @@ class ClassReader:
     def _quoted(self) -> CodePoints:
         text = self.cursor.quoted()
         if not text or self.cursor.peek() == "-":
-            self.cursor.refuse("quoted characters in a class are empty or start a range")
+            self.cursor.refuse("\\Q...\\E in a character class is empty or starts a range")
         return self._folded(CodePoints.chars(text))
 
     def _range(self, first: str) -> CodePoints:
@@ -151,7 +151,7 @@ class ClassReader:
             self.cursor.refuse("a range in a character class has no end")
         last = self._char()
         if last < first:
-            self.cursor.refuse("a range in a character class is the wrong way round")
+            self.cursor.refuse(f"the range {first}-{last} in a character class is in reverse order")
         return self._folded(CodePoints.of([(ord(first), ord(last))]))
 
     def _char(self) -> str:
@@ -174,13 +174,13 @@ class ClassReader:
         if char in _CONTROLS:
             return _CONTROLS[char]
         if ord(char) in ALPHA or ord(char) in DIGIT:
-            cursor.refuse(f"\\{char} is unknown or not supported")
+            cursor.refuse(f"the escape \\{char} is unknown or not supported")
         return char
 
     def _numbered(self, digits: str, base: int) -> str:
         number = int(digits, base)
         if number > 0x10FFFF or number in _SURROGATES:
-            self.cursor.refuse("this is no character")
+            self.cursor.refuse(f"{digits} is not the code of a character")
         return chr(number)
 
     def _folded(self, points: CodePoints) -> CodePoints:
@@ -189,7 +189,7 @@ class ClassReader:
     def _property(self) -> CodePoints:
         match = _PROPERTY.match(self.cursor.pattern, self.cursor.position)
         if match is None:
-            self.cursor.refuse("\\p is not followed by a property")
+            self.cursor.refuse("\\p is not followed by the name of a property")
         name = match.group(1) or match.group(2)
         points = self._named(name)
         if points is None:

@@ -80,7 +80,7 @@ class _Translator:
     def whole(self) -> str:
         text = self._alternatives()
         if not self.cursor.at_end:
-            self.cursor.refuse("a ) closes nothing")
+            self.cursor.refuse("a ) has no matching (")
         return text
 
     def _alternatives(self) -> str:
@@ -111,7 +111,7 @@ class _Translator:
             return self._escape()
         cursor.advance()
         if char in "*+?{":
-            cursor.refuse(f"{char} repeats nothing")
+            cursor.refuse(f"{char} has nothing to repeat")
         simple = {"^": r"\A", "$": _BEFORE_LAST_LINE_END, ".": self._dot()}
         return simple.get(char) or self._literal(char)
 
@@ -165,14 +165,14 @@ class _Translator:
             number = longer
             self.cursor.advance()
         if number > self.groups:
-            self.cursor.refuse(f"\\{number} refers to a group that is not there yet")
+            self.cursor.refuse(f"\\{number} refers to a group that the pattern does not define before it")
         return f"(?:\\g<{number}>)"
 
     def _named_reference(self) -> str:
         self._refuse_reference()
         name = self.cursor.delimited("\\k<", ">")
         if name not in self.names:
-            self.cursor.refuse(f"\\k<{name}> refers to a group that is not there yet")
+            self.cursor.refuse(f"\\k<{name}> refers to a group that the pattern does not define before it")
         return f"(?:\\g<{name}>)"
 
     def _refuse_reference(self) -> None:
@@ -205,7 +205,9 @@ class _Translator:
     def _named_group(self) -> str:
         name = self.cursor.text_between("(?<", ">")
         if name is None or not _GROUP_NAME.fullmatch(name) or name in self.names:
-            self.cursor.refuse("a group name is a letter, then letters and digits, and stands once")
+            self.cursor.refuse(
+                "a group name starts with a letter, has only letters and digits, and is used once"
+            )
         self.groups += 1
         self.names.add(name)
         return self._inside(f"(?<{name}>")
@@ -213,7 +215,7 @@ class _Translator:
     def _flag_group(self) -> str | None:
         match = _FLAGS.match(self.cursor.pattern, self.cursor.position)
         if match is None:
-            self.cursor.refuse("this group is unknown")
+            self.cursor.refuse("(? does not start a known kind of group")
         before = self.flags
         changed = self._flagged(match.group(1), match.group(2) or "")
         if match.group(3) == ":":
@@ -242,7 +244,7 @@ class _Translator:
             cursor.refuse("a lookbehind has no obvious maximum length")
         mode = cursor.take_char() if not cursor.at_end and cursor.peek() in "?+" else ""
         if not cursor.at_end and cursor.peek() in "*+?{":
-            cursor.refuse(f"{cursor.peek()} repeats nothing")
+            cursor.refuse(f"{cursor.peek()} has nothing to repeat")
         return count + mode
 
     def _bounds(self) -> str:
@@ -251,7 +253,7 @@ class _Translator:
             self.cursor.refuse("{ is not followed by a count: write \\{ for the character")
         low, high = int(match.group(1)), match.group(3)
         if high and int(high) < low:
-            self.cursor.refuse("the counts of a repetition are the wrong way round")
+            self.cursor.refuse(f"the second count of {match.group()} is less than the first")
         self.cursor.advance(len(match.group()))
         return match.group()
 

@@ -57,7 +57,7 @@ class Cursor:
     def take_char(self) -> str:
         char = self.peek()
         if not char:
-            self.refuse("it ends too early")
+            self.refuse("the pattern ends too early")
         self.advance()
         return char
 
@@ -71,7 +71,7 @@ class Cursor:
         """The same, stepped over; refused when it is not there."""
         text = self.text_between(opening, closing) if self.starts(opening) else None
         if text is None:
-            self.refuse(f"{opening} expected, and {closing} after it")
+            self.refuse(f"expected {opening}NAME{closing}")
         self.advance(len(opening) + len(text) + len(closing))
         return text
 

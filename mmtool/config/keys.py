@@ -103,14 +103,19 @@ _SELECTION = (
         "topics.exclude",
         "list",
         r"mm2.*\.internal, .*\.replica, __.*",
-        "Topics left out; wins over `topics`. `mmtool-*` and `*.mmtool-dlq` are never mirrored.",
+        "Topics that are not mirrored; wins over `topics`. `mmtool-*` and `*.mmtool-dlq` are never mirrored.",
     ),
-    Key("groups", "list", ".*", "Consumer groups whose offsets are translated."),
+    Key(
+        "groups",
+        "list",
+        ".*",
+        "Consumer groups whose offsets are translated: Java regular expressions over whole names.",
+    ),
     Key(
         "groups.exclude",
         "list",
         "console-consumer-.*, connect-.*, __.*",
-        "Groups left out; wins over `groups`.",
+        "Consumer groups whose offsets are not translated; wins over `groups`.",
     ),
     Key(
         "config.properties.exclude",
@@ -221,7 +226,7 @@ _OWN = (
         "mmtool.shards",
         "integer",
         "32",
-        "Shards of the flow; fixed at its first start.",
+        "Number of shards of the flow; fixed at its first start: a later change has no effect.",
         minimum=1,
         maximum=1024,
     ),
@@ -237,21 +242,23 @@ _OWN = (
         "mmtool.throttle.bytes.per.second",
         "integer",
         None,
-        "Rate of the flow, over all its tasks, in bytes of record batches; not set: no limit.",
+        "Highest rate of the flow, over all its tasks, in bytes of record batches per second; not set: no limit.",
         minimum=1024,
     ),
     Key(
         "mmtool.failover.min.interval.seconds",
         "integer",
         None,
-        "Refuse to move a group that moved the other way less than this long ago; not set: a warning, for 5 minutes.",
+        "Shortest time, in seconds, before a failover may move a group in the opposite direction again; it does"
+        " not limit failback. Not set: a warning within 5 minutes.",
         minimum=1,
     ),
     Key(
         "mmtool.topic.rename.format",
         "text",
         None,
-        "Names on the target instead of a policy: `${topic}` with text, or `${source}`, around it.",
+        "Format of topic names on the target, used instead of `replication.policy.class`: `${topic}` with text, or"
+        " `${source}`, before or after it, as `dr-${topic}`.",
     ),
     Key(
         "mmtool.origins",
@@ -264,34 +271,37 @@ _OWN = (
         "mmtool.start",
         "start",
         "earliest",
-        "Start position of a topic without a stored position: `earliest`, `latest` or a time.",
+        "Where mirroring of a partition starts when no frontier is stored for it: `earliest`, `latest` or a time with"
+        " its zone (`2026-01-31T12:00:00Z`).",
     ),
     Key(
         "mmtool.on.data.loss",
         "choice",
         "halt",
-        "The source deleted records before they were mirrored: halt the partition, or record the gap.",
+        "The source deleted records before they were mirrored: halt the partition, or continue after the gap.",
         choices=("halt", "continue"),
     ),
     Key(
         "mmtool.on.oversize",
         "choice",
         "halt",
-        "A record is larger than the target takes: halt, or write it to `<topic>.mmtool-dlq` there.",
+        "A record is larger than its target topic accepts: halt the partition, or write the record to"
+        " `TOPIC.mmtool-dlq` on the target.",
         choices=("halt", "dead-letter"),
     ),
     Key(
         "mmtool.on.timestamp.refused",
         "choice",
         "halt",
-        "A record's timestamp is outside the target's limits: halt, or raise the limits of mirrored topics.",
+        "A record's timestamp is outside the limits of its target topic: halt the partition, or raise the limits of the"
+        " target topic.",
         choices=("halt", "raise-limit"),
     ),
     Key(
         "mmtool.on.topic.recreated",
         "choice",
         "halt",
-        "The source topic was deleted and created again: halt, or mirror it from the start.",
+        "The source topic was deleted and recreated: halt its partitions, or mirror the new topic from its start.",
         choices=("halt", "restart"),
     ),
 )
@@ -303,7 +313,7 @@ BLACKLISTS = {f"{name}.blacklist": f"{name}.exclude" for name in ("topics", "gro
 
 OWN_PREFIXES = {
     "mmtool.spark.conf.": "Any Spark property, for example `mmtool.spark.conf.spark.executor.memory`.",
-    "mmtool.hook.": "Executable that runs when that step of a failover is done, for example `mmtool.hook.hand_over`.",
+    "mmtool.hook.": "Executable that runs at the end of that step of a failover, for example `mmtool.hook.hand_over`.",
 }
 """Own keys with a free last part, at all three scopes."""
 

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from mmtool.config.report import Finding, Part
     from mmtool.config.settings import Security
 
+_LATE_COMMENT = (
+    "contains ` #`: a comment starts only at the start of a line, so this text is part of the secret; move the comment "
+    "to its own line"
+)
+
 
 def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
     """Read MirrorMaker 2's properties file.
@@ -78,10 +83,19 @@ def read_file(path: Path, environ: Mapping[str, str]) -> LoadedFile:
     with one_jvm():
         settings = _settings(scopes, report)
     report.keep_errors_of(_needed(settings.flows))
-    for silent in settings.without_heartbeats:
-        report.note(f"{silent}: no heartbeats are written for this pair until its settings can be used")
+    _warn_of_silent(settings, report)
     report.raise_problems()
     return LoadedFile(settings.model_copy(update={"warnings": report.warnings}), scopes, report.findings)
+
+
+def _warn_of_silent(settings: Settings, report: Report) -> None:
+    for pair in settings.all_flows:
+        if pair.name in settings.without_heartbeats:
+            options = f"-c {report.path} -s {pair.source.alias} -t {pair.target.alias}"
+            report.note(
+                f"{pair.name}: no heartbeats are written for this pair, because its settings have errors; "
+                f"`mmtool config check {options}` lists them"
+            )
 
 
 def config_path(path: Path | None, environ: Mapping[str, str]) -> Path:
@@ -96,7 +110,7 @@ def config_path(path: Path | None, environ: Mapping[str, str]) -> Path:
     if not named:
         raise ConfigError(
             "no configuration: neither -c/--config nor MMTOOL_CONFIG names a file",
-            remedy="-c connect-mirror-maker.properties: MirrorMaker 2's own file is enough",
+            remedy="name MirrorMaker 2's properties file, for example -c connect-mirror-maker.properties",
         )
     return Path(named)
 
@@ -122,7 +136,7 @@ def _resolved_entry(entry: Entry, resolver: Resolver, report: Report, *, needed:
     if needed and (sentence := variable_in_secret(entry.key, entry.raw)):
         report.warn(entry, sentence)
     if holds_comment(entry.key, entry.raw):
-        report.warn(entry, "holds ` #`, which starts no comment after a value: it is part of the secret")
+        report.warn(entry, _LATE_COMMENT)
     try:
         resolved = replace(entry, value=resolver.resolve(entry.raw))
     except UnresolvedError as error:
@@ -131,8 +145,8 @@ def _resolved_entry(entry: Entry, resolver: Resolver, report: Report, *, needed:
     if holds_pem(entry.key, resolved.value):
         say_last(
             entry,
-            "holds PEM text, expected a path; write it under ssl.keystore.key / ssl.keystore.certificate.chain / "
-            "ssl.truststore.certificates",
+            "contains PEM text, expected a path: write a private key to ssl.keystore.key, the client's certificates to "
+            "ssl.keystore.certificate.chain, trusted certificates to ssl.truststore.certificates",
         )
     return resolved
 
@@ -181,7 +195,7 @@ def _aliases(scopes: Scopes, report: Report) -> tuple[str, ...]:
     entry = scopes.entries.get("clusters")
     aliases = parse_list(entry.value) if entry else ()
     if entry is None:
-        report.problem("clusters: expected a comma list of cluster aliases, as clusters = A, B")
+        report.problem("clusters is not set: expected a comma list of cluster aliases, as clusters = A, B")
     elif not aliases or not all(aliases):
         report.expected(entry, "a comma list of cluster aliases, as A, B")
     return tuple(alias for alias in aliases if alias)
@@ -236,7 +250,7 @@ def _bootstrap(alias: str, clients: Clients, report: Report) -> str:
         if servers:
             return servers
     if not any(found):
-        report.problem(f"{alias}.bootstrap.servers: expected a comma list of host:port")
+        report.problem(f"{alias}.bootstrap.servers is not set: expected a comma list of host:port")
     return ""
 
 
@@ -267,5 +281,6 @@ def _compare_protocols(clients: Clients, securities: Mapping[str, Security], rep
         if entry is not None and other:
             report.warn(
                 entry,
-                f"says {other[0]}, but security.protocol is {security.protocol}, which holds, as in MirrorMaker 2",
+                f"says {other[0]}, but security.protocol is {security.protocol}: mmtool uses {security.protocol}, as "
+                "MirrorMaker 2 does",
             )

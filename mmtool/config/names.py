@@ -56,7 +56,7 @@ class NameFilter:
         """Which pattern keeps a name out, in words; empty when none does."""
         if _matches(self.exclude, name):
             return f"excluded by {self._pattern_of(name) or ', '.join(self.exclude)}"
-        return "" if _matches(self.include, name) else f"not in {', '.join(self.include)}"
+        return "" if _matches(self.include, name) else f"not matched by {', '.join(self.include)}"
 
     def _pattern_of(self, name: str) -> str:
         """The first exclude that matches by itself: a list is joined before it is compiled, as MM2 does."""

@@ -37,7 +37,7 @@ class Provider:
     """One name that a placeholder may start with.
 
     Attributes:
-        kind: env, file or directory; anything else is a class that only Java can load.
+        kind: env, file or directory; empty without a class; anything else is a class that only Java can load.
         allowed: Pattern of permitted environment variables (``param.allowlist.pattern``), or None for all.
         roots: Directories that files must lie in (``param.allowed.paths``); empty for all.
     """
@@ -75,15 +75,20 @@ class Resolver:
         provider = self.providers.get(name)
         if provider is None:
             known = ", ".join(self.providers)
-            raise UnresolvedError(f"{match.group()}: there is no provider {name!r}: known are {known}")
+            raise UnresolvedError(f"{match.group()}: there is no config provider {name!r}: known are {known}")
         if provider.kind == "env":
             return self._variable(provider, path, key, match.group())
         if provider.kind == "file":
             return _from_file(provider, path, key, match.group())
         if provider.kind == "directory":
             return _from_directory(provider, path, key, match.group())
+        why = (
+            f"{provider.kind} is a Java class, which mmtool does not run"
+            if provider.kind
+            else f"config.providers.{name}.class is not set"
+        )
         raise UnresolvedError(
-            f"{match.group()}: {provider.kind} is Java code: use ${{env:}}, ${{file:}} or ${{directory:}}"
+            f"{match.group()}: {why}: use ${{env:NAME}}, ${{file:PATH:KEY}} or ${{directory:PATH:FILE}}"
         )
 
     def _variable(self, provider: Provider, path: str | None, key: str, text: str) -> str:
@@ -105,11 +110,7 @@ def _declared(name: str, raw: Mapping[str, str], built_in: Provider | None) -> P
     class_name = raw.get(f"{prefix}class", "").strip()
     kind = _KIND_OF_CLASS.get(class_name)
     if kind is None:
-        kind = (
-            built_in.kind
-            if built_in is not None and not class_name
-            else (class_name or "a provider without class")
-        )
+        kind = built_in.kind if built_in is not None and not class_name else class_name
     pattern = raw.get(f"{prefix}param.allowlist.pattern", "").strip()
     roots = tuple(Path(root) for root in _names(raw.get(f"{prefix}param.allowed.paths", "")))
     return Provider(kind, _compiled(prefix, pattern) if pattern else None, roots)
@@ -139,7 +140,7 @@ def _from_directory(provider: Provider, path: str | None, key: str, text: str) -
     """Only plain names inside the directory: no way up, as Kafka's provider lists the directory itself."""
     file = _allowed(provider, path, text) / key
     if not key or Path(key).name != key:
-        raise UnresolvedError(f"{text}: expected the name of a file in that directory")
+        raise UnresolvedError(f"{text}: expected the name of a file in {path}")
     try:
         # an editor's line break at the end is never part of a password
         return file.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")

@@ -55,7 +55,7 @@ def read_policy(flow: FlowKeys) -> AnyPolicy:
         flow.report.expected(
             entry,
             f"{_MIRROR_PACKAGE}DefaultReplicationPolicy or {_MIRROR_PACKAGE}IdentityReplicationPolicy; "
-            "for other names see mmtool.topic.rename.format",
+            "for other names set mmtool.topic.rename.format, as dr-${topic}",
         )
     return base
 
@@ -80,6 +80,8 @@ def _renaming(flow: FlowKeys, base: DefaultPolicy) -> AnyPolicy:
     before, found, after = text.partition(_TOPIC)
     literal = (before + after).replace("${source}", "")
     if not found or not (before or after) or _TOPIC in after or not _LEGAL.fullmatch(literal):
-        flow.report.expected(entry, "one ${topic} with legal topic characters around it, as dr-${topic}")
+        flow.report.expected(
+            entry, "one ${topic}, with legal topic characters or ${source} before or after it, as dr-${topic}"
+        )
         return base
     return RenamePolicy(flow.topic_aliases.source, flow.topic_aliases.target, before, after, base)

@@ -31,13 +31,15 @@ is not enabled, to read and fail over a flow that MirrorMaker 2 runs.
 `${env:NAME}`, `${file:PATH:KEY}` and `${directory:PATH:FILE}` are replaced when the file is read (no
 `config.providers` is needed); one that cannot be resolved is an error. A line break at the end of a `${directory:}`
 file is dropped.
-Text that a script was to replace (`${NAME}`, `$HOST` in a server, `<your-host>`) is refused; a `$` in a password is not.
+Variables of other tools that were not substituted (`${NAME}`, `$HOST` in a server, `<your-host>`) are refused; a `$` in a
+password is not.
 The file is UTF-8 (bytes that are not: Latin-1). The last of several equal keys counts, with a warning.
 
-Errors in the keys of a cluster or flow that no enabled flow uses are warnings, unless `-s` and `-t` name it.
+Errors in the keys of a cluster or flow that no enabled flow uses are warnings, unless `-s` and `-t` name
+that flow.
 
 `topics`, `groups` and their excludes are Java regular expressions over whole names. Flags other than `i` and
-`s`, `\\X`, `\\R` and a few corners of character classes are refused rather than read differently. `\\b` follows
+`s`, `\\X`, `\\R` and a few forms of character classes are refused rather than read differently. `\\b` follows
 Java 19 and later for letters outside ASCII. `topics.blacklist`, `groups.blacklist` and `config.properties.blacklist`,
 which Kafka no longer reads since 4.0, are added to the excludes, with a warning.
 
@@ -70,10 +72,10 @@ _SECURITY = """\
 | `sasl.mechanism` | {mechanisms} |
 | `sasl.jaas.config` | of `PlainLoginModule` or `ScramLoginModule`: user name and password are taken from it |
 | `sasl.username`, `sasl.password` | user name and password as keys of their own; both together win over `sasl.jaas.config` |
-| `ssl.truststore.location`, `.password`; or `.certificates` | trusted certificates: a JKS, PKCS12 or PEM store, or PEM text; without any: the system's |
-| `ssl.keystore.location`, `.password`; or `.certificate.chain` and `.key` | the client's private key and certificate chain, likewise |
+| `ssl.truststore.location`, `.password`; or `.certificates` | trusted certificates: a JKS, PKCS12 or PEM store, or PEM text; not set: the system's trusted certificates |
+| `ssl.keystore.location`, `.password`; or `.certificate.chain` and `.key` | the client's private key and certificate chain, in the same formats |
 | `ssl.ca.location`, `ssl.certificate.location`, `ssl.key.location` | the same as single PEM files |
-| `ssl.key.password` | of the private key; in a JKS or PKCS12 store by default the store's |
+| `ssl.key.password` | password of the private key; default in a JKS or PKCS12 store: the store's password |
 | `ssl.endpoint.identification.algorithm` | `https`; empty: host names are not checked |
 | `ALIAS.{cluster_id}` | the id that the cluster must answer with |
 
@@ -83,9 +85,9 @@ key store that is used as trust store (as in Java, only the first certificate of
 memory. Stores are read once, where the command runs:
 Spark's executors need no copy. Stores of other types (JCEKS, BKS) are refused with the command that converts them. A
 wrong password and a store without the entry that is needed are errors. An expired certificate is an error to
-`config check`, and a warning to all other commands: brokers refuse the connection, and an emergency failover away from that cluster does not need it. OpenSSL, unlike Java,
-trusts no intermediate or server certificate by itself: a trust store must hold the root. Secrets are best written as
-placeholders; they are shown nowhere.
+`config check`, and a warning to all other commands: brokers refuse the connection, and an emergency failover from that cluster does not need the connection. OpenSSL, unlike Java,
+trusts no intermediate or server certificate by itself: a trust store must hold the root. Write secrets as
+placeholders; mmtool never shows a secret.
 """  # noqa: E501 - Markdown: a table row is one line
 
 _TAIL = """\
@@ -103,8 +105,8 @@ compresses or batches. Values that Java's clients refuse are refused.
 ## Not read
 
 Kafka Connect's keys (`tasks.max`, `config.storage.*`, converters, REST) are accepted and reported as not
-needed. Two of them are read to find a running MirrorMaker 2 and its positions: `TARGET.group.id`, and
-`offset.storage.topic` (global, then under `TARGET.`). Refused are the ones that would change what is copied:
+needed. Two of them are read to find a running MirrorMaker 2 and its source offsets: `TARGET.group.id`, and
+`offset.storage.topic` (global, then under `TARGET.`). Keys that would change what is copied are refused:
 `transforms`, filter classes and naming policies other than Kafka's own. Keys removed in Kafka 4.0 and
 unknown keys get a warning, with the nearest known name.
 """

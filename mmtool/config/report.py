@@ -62,6 +62,11 @@ class Finding:
         return Notice(self.sentence, event, file=str(self.path), line=self.line, key=self.key)
 
 
+def check_command(path: Path) -> str:
+    """What to run for everything that there is to say about a file."""
+    return f"`mmtool config check -c {path}` lists all errors and warnings"
+
+
 class InvalidConfigError(ConfigError):
     """The file has problems.
 
@@ -71,7 +76,7 @@ class InvalidConfigError(ConfigError):
 
     def __init__(self, findings: tuple[Finding, ...]) -> None:
         problems = [finding.sentence for finding in findings if finding.severity == "error"]
-        super().__init__("\n".join(problems), remedy="`mmtool config check` lists everything")
+        super().__init__("\n".join(problems), remedy=check_command(findings[0].path))
         self.findings = findings
 
 

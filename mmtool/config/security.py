@@ -86,9 +86,14 @@ class _Reader:
             entry = self._filled(name)
             relevant = protocol.startswith("SASL_") if name.startswith("sasl.") else protocol.endswith("SSL")
             if entry is not None and relevant:
+                instead = (
+                    f"sasl.mechanism = {' or '.join(MECHANISMS)}"
+                    if name.startswith("sasl.")
+                    else "ssl.truststore.* and ssl.keystore.*"
+                )
                 self.report.refused(
                     entry,
-                    f"is Java code, which mmtool does not run: use {', '.join(MECHANISMS)}, or key stores",
+                    f"names a Java class, which mmtool does not run: remove the key and use {instead}",
                 )
 
     def _sasl(self) -> Sasl | None:
@@ -121,19 +126,19 @@ class _Reader:
             self.report.refused(
                 at,
                 "Kafka's default mechanism GSSAPI (Kerberos) is not supported: "
-                f"set {_sibling(at, 'sasl.mechanism')} to {', '.join(MECHANISMS)}",
+                f"set {_sibling(at, 'sasl.mechanism')} to {' or '.join(MECHANISMS)}",
             )
             return None
         word = entry.value.strip()
         if word not in MECHANISMS:
-            self.report.expected(entry, f"{', '.join(MECHANISMS)}: the ones that mmtool's clients speak")
+            self.report.expected(entry, f"{' or '.join(MECHANISMS)}: mmtool supports no other mechanism")
             return None
         return cast("Mechanism", word)
 
     def _login(self, mechanism: Mechanism, entry: Entry) -> Sasl | None:
         way_out = (
             f"write {_sibling(entry, 'sasl.username')} = ... and {_sibling(entry, 'sasl.password')} = "
-            "${env:NAME} beside it: they win over sasl.jaas.config"
+            "${env:NAME}: these two keys win over sasl.jaas.config"
         )
         try:
             login = parse_jaas(entry.value)
@@ -141,7 +146,9 @@ class _Reader:
             self.report.refused(entry, f"expected {error} or {way_out}")
             return None
         if login.module != _MODULE_OF[mechanism]:
-            self.report.refused(entry, f"{login.module} is not {mechanism}'s login module; {way_out}")
+            self.report.refused(
+                entry, f"expected {_MODULE_OF[mechanism]} for {mechanism}, not {login.module}; or {way_out}"
+            )
         elif login.username is None or login.password is None:
             self.report.refused(entry, f"has no username or no password; {way_out}")
         else:
@@ -197,7 +204,7 @@ class _Reader:
     def _check_trusted(self, entry: Entry, pem: Pem) -> None:
         text = pem.text.get_secret_value()
         if not has_certificate(text):
-            self.report.refused(entry, f"{pem.origin} holds no certificate; add the authority's certificate")
+            self.report.refused(entry, f"{pem.origin} holds no certificate; add the brokers' CA certificate")
             return
         certificates = certificates_in(text)
         late = [why for why in map(out_of_date, certificates) if why]
@@ -205,13 +212,13 @@ class _Reader:
         for why in late[:_NAMED_AT_MOST]:
             say(
                 entry,
-                f"{pem.origin}: {why}; OpenSSL does not trust it, Java may: import the authority's current one",
+                f"{pem.origin}: {why}; OpenSSL does not trust it, Java may: import the CA's current certificate",
             )
         if certificates and not any(map(is_self_issued, certificates)):
             self.report.warn(
                 entry,
-                f"{pem.origin} holds no root certificate; Java trusts the others by themselves, OpenSSL does not: "
-                f"import {certificates[0].issuer.rfc4514_string()}",
+                f"{pem.origin} holds no root certificate; OpenSSL, unlike Java, trusts no other certificate by itself: "
+                f"import the certificate of {certificates[0].issuer.rfc4514_string()}",
             )
 
     def _check_identity(self, entry: Entry, found: _Identity) -> None:
@@ -220,7 +227,9 @@ class _Reader:
             return
         chain, key_text = certificate.text.get_secret_value(), key.text.get_secret_value()
         if not has_certificate(chain):
-            self.report.refused(entry, f"{certificate.origin} holds no certificate; add the client's")
+            self.report.refused(
+                entry, f"{certificate.origin} holds no certificate; add the client's certificate"
+            )
         if not has_key(key_text):
             self.report.refused(
                 entry,
@@ -234,9 +243,15 @@ class _Reader:
         for place, why in enumerate(map(out_of_date, certificates_in(chain))):
             if why and place == 0:
                 # no error: an emergency failover needs no connection to a source that is lost
-                self.report.alarm(entry, f"{certificate.origin}: {why}; renew it: brokers refuse it")
+                self.report.alarm(
+                    entry,
+                    f"{certificate.origin}: {why}; brokers refuse the connection: renew the certificate",
+                )
             elif why:
-                self.report.warn(entry, f"{certificate.origin}: {why}; brokers may refuse the chain")
+                self.report.warn(
+                    entry,
+                    f"{certificate.origin}: {why}; brokers may refuse the connection: renew the certificate",
+                )
 
     def _identity_store(self, location: Entry, key_password: SecretStr | None) -> _Identity:
         """Of a key store; a PEM one, as Kafka's, holds the chain and the key in one file."""
@@ -293,7 +308,7 @@ class _Reader:
         entry = self.properties.get("ssl.endpoint.identification.algorithm")
         word = entry.value.strip().lower() if entry else "https"
         if entry is not None and word not in {"https", "", "none"}:
-            self.report.expected(entry, "https, or empty to turn the check off")
+            self.report.expected(entry, "https, or empty to turn the check of host names off")
         return word == "https"
 
     def _secret(self, name: str) -> SecretStr | None:

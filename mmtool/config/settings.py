@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, SecretStr
 from mmtool.config.chains import shortest_ways
 from mmtool.config.names import NameFilter
 from mmtool.config.redaction import RawProperties
+from mmtool.config.report import check_command
 from mmtool.config.scopes import Role
 from mmtool.config.values import RelativeStart, start_text
 from mmtool.errors import ConfigError, UsageError
@@ -279,7 +280,7 @@ class FlowSettings(_Frozen):
         if self.mirrors_topic(name):
             return ""
         if self.came_from_target(name):
-            return f"by its name it came from {self.target.alias}"
+            return f"its name is that of a mirror from {self.target.alias}"
         if self._is_internal(name):
             return "an internal topic"
         return f"topics: {self.topics.refusal(name)}"
@@ -396,8 +397,8 @@ class Settings(_Frozen):
         ways = shortest_ways(enabled.keys(), source, target)
         if len(ways) > 1:
             raise UsageError(
-                f"several chains of flows lead there: {', '.join('->'.join(way) for way in ways)}",
-                remedy="translate flow by flow, with -s and -t",
+                f"several chains of flows lead from {source} to {target}: {', '.join(map('->'.join, ways))}",
+                remedy=f"choose a chain and run the command for each of its flows, first -s {source} -t {ways[0][1]}",
             )
         return tuple(enabled[hop] for hop in pairwise(ways[0])) if ways else (self.one(source, target),)
 
@@ -431,9 +432,7 @@ class Settings(_Frozen):
             )
         faults = [fault for flow in chosen for fault in self.faults.get(flow.name, ())]
         if faults:
-            raise ConfigError(
-                "\n".join(dict.fromkeys(faults)), remedy="`mmtool config check` lists everything"
-            )
+            raise ConfigError("\n".join(dict.fromkeys(faults)), remedy=check_command(self.path))
         return chosen
 
     def _nothing_enabled(self, source: str | None, target: str | None) -> str:

@@ -64,17 +64,18 @@ def unsubstituted(key: str, raw: str, *, is_read: bool = True) -> str:
         return ""
     if _is_secret(key):
         if not found and _is_template_login(raw):
-            return "`<...>` is not substituted; `${env:NAME}` reads the environment"
+            return "contains text that was not substituted: `<...>`; `${env:NAME}` reads the environment"
     else:
         others = _in_elements(raw, anywhere=key.endswith("bootstrap.servers"))
         if others and not is_read:
-            return "holds text that was not substituted; `${env:NAME}` reads the environment"
+            return "contains text that was not substituted; `${env:NAME}` reads the environment"
         found |= others
     if not found:
         return ""
     texts = ", ".join(f"`{text}`" for text in found)
     return (
-        f"{texts} not substituted; `${{env:{_variable(next(iter(found.values())))}}}` reads the environment"
+        f"contains text that was not substituted: {texts}; `${{env:{_variable(next(iter(found.values())))}}}` reads the"
+        " environment"
     )
 
 
@@ -89,13 +90,13 @@ def variable_in_secret(key: str, raw: str) -> str:
         return ""
     value = raw.strip()
     if _WHOLE_VARIABLE.fullmatch(value):
-        state = "begins with $" if value[0] == "$" else "reads as a variable that was not substituted"
+        state = "begins with $" if value[0] == "$" else "may be a variable that was not substituted"
         return f"{state} and is used unchanged; `${{env:NAME}}` reads the environment"
     names = dict.fromkeys(match[1] for match in _VARIABLE_OPTION.finditer(raw) if "jaas" in key)
     if not names:
         return ""
     return (
-        f"the option {' and the option '.join(names)} reads as a variable that was not substituted, and is used "
+        f"the value of {' and the value of '.join(names)} may be a variable that was not substituted, and is used "
         "unchanged; `${env:NAME}` reads the environment"
     )
 

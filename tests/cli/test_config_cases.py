@@ -133,10 +133,10 @@ def test_09_each_key_with_a_variable_has_one_line_and_no_other_complaint(check):
 
 def test_12_a_pair_that_is_none_and_an_escape_in_a_pattern_are_warned_of(check):
     found = check("12", edit=without_stores)
-    assert "this is not a pair of them" in found.warnings["source->target.emit.heartbeats.enabled"][0]
+    assert "names no pair of the clusters" in found.warnings["source->target.emit.heartbeats.enabled"][0]
     honoured, escape = found.warnings["topics.blacklist"]
     assert "mmtool adds its patterns to topics.exclude" in honoured
-    assert r".*\replica holds a character that no name has" in escape
+    assert r".*\replica contains a character that no name has" in escape
     (misplaced,) = found.warnings["cloud.checkpoints.topic.replication.factor"]
     assert "write source->cloud.checkpoints.topic.replication.factor" in misplaced
 

@@ -84,7 +84,7 @@ def test_an_excluded_group_is_shown_with_the_pattern(audited, scene):
 def test_a_topic_outside_the_flow_is_shown_with_the_reason(audited, scene):
     scene.source.add_topic("logs", "id-logs", 5)
     scene.commits("app", "logs", 3)
-    assert audited()[0] == ("app", 0, "not_mirrored", "topics: not in orders.*")
+    assert audited()[0] == ("app", 0, "not_mirrored", "topics: not matched by orders.*")
 
 
 def test_an_uncommitted_partition_of_a_topic_is_listed(audited, scene):

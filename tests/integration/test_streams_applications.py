@@ -121,7 +121,7 @@ def assert_refused_without_state(mmtool, words, properties, why):
 def test_without_its_changelog_it_is_refused_and_moved_only_when_that_is_allowed(mmtool, words, bench):
     properties = bench.properties(words.input, **IDENTITY)
     assert_refused_without_state(
-        mmtool, words, properties, f"{words.changelog} (topics: not in {words.input})"
+        mmtool, words, properties, f"{words.changelog} (topics: not matched by {words.input})"
     )
 
 

@@ -28,8 +28,8 @@ def test_a_blacklist_is_added_to_the_excludes_with_a_warning(scope, load):
     ]
     keys = [said.partition(f": {scope}")[2] for said in settings.warnings]
     assert keys == [
-        f"{name}.blacklist: Kafka no longer reads this key since 4.0; mmtool adds its patterns to {name}.exclude:"
-        " move them there"
+        f"{name}.blacklist: Kafka has ignored this key since 4.0; mmtool adds its patterns to {name}.exclude:"
+        " move them to that key"
         for name in ("topics", "groups", "config.properties")
     ]
 
@@ -58,7 +58,7 @@ def test_a_blacklist_that_is_no_pattern_is_refused(load):
 def test_a_carriage_return_in_a_pattern_is_shown_as_one(load):
     settings = load("topics.exclude = a, .*\\replica, b\n")
     (said,) = settings.warnings
-    assert r"topics.exclude: .*\replica holds a character that no name has" in said
+    assert r"topics.exclude: .*\replica contains a character that no name has" in said
     assert "\r" not in said
     assert settings.flows[0].topics.exclude == ("a", ".*\replica", "b")
 
@@ -71,7 +71,7 @@ def test_a_pattern_that_is_refused_shows_its_control_characters(load):
 
 def test_a_comment_behind_a_pattern_is_pointed_out(load):
     (said,) = load("topics = orders # all of them\n").warnings
-    assert "topics: orders # all of them contains ` #`: a comment starts only at the start of a line" in said
+    assert "topics: orders # all of them contains ` #`, which no name contains: a comment starts" in said
 
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -90,7 +90,7 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 def test_a_comment_behind_a_secret_is_warned_of_without_showing_it(key, value, load):
     said = [warning for warning in load(f"{key} = {value}\n").warnings if "part of the secret" in warning]
     assert len(said) == 1
-    assert f": {key}: holds ` #`" in said[0]
+    assert f": {key}: contains ` #`" in said[0]
     assert "canary" not in said[0]
 
 

@@ -82,7 +82,7 @@ def _another(value):
         ("mmtool.shards = 5", (), (), ("mmtool.shards",)),
         ("mmtool.hook.fence = /bin/true", (), (), ()),
         ("mmtool.spark.conf.spark.executor.memory = 1g", (), ("mmtool.spark.conf",), ()),
-        ("replication.policy.separator = _", (), ("how topics are named on the target",), ()),
+        ("replication.policy.separator = _", (), ("replication.policy.* or mmtool.topic.rename.format",), ()),
         ("b.producer.linger.ms = 5", (), ("b.producer",), ()),
         (SASL, (), ("a.security",), ()),
         ("clusters = a, b, c\nc.bootstrap.servers = localhost:3", (), (), ()),

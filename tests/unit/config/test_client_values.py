@@ -89,7 +89,7 @@ def test_a_first_wait_above_the_longest_one_is_kept_as_by_java(load):
         ("retry.backoff.ms", "0", "1 is used"),
         ("reconnect.backoff.max.ms", "7200000", "3600000 is used"),
         ("socket.connection.setup.timeout.ms", "500", "1000 is used"),
-        ("client.dns.lookup", "default", "left out"),
+        ("client.dns.lookup", "default", "use_all_dns_ips is used"),
     ],
 )
 def test_a_value_out_of_librdkafkas_bounds_is_clamped_with_one_line(name, value, used, load):
@@ -140,7 +140,7 @@ def test_what_java_refuses_is_refused_by_its_line(line, expected, load):
 def test_settings_that_never_reach_the_data_are_named_in_one_line_with_the_reason(lines, load):
     (said,) = load(lines).warnings
     assert "without effect" in said
-    assert "copy record batches whole" in said
+    assert "copies whole record batches" in said
     assert all(line.partition(" ")[0] in said for line in lines.splitlines())
 
 

@@ -21,7 +21,7 @@ FAULTS = [
     pytest.param(THERE, "C->B.transforms = mask\n", "transform", id="transformation"),
     pytest.param(THERE, "C.sasl.password = ${env:NOWHERE}\n", "NOWHERE", id="placeholder"),
     pytest.param(THERE, "C.ssl.ca.location = $HOME/ca.pem\n", "not substituted", id="shell variable"),
-    pytest.param(THERE, "C->B.mmtool.hook.nothing = /bin/true\n", "no failover has a step", id="hook"),
+    pytest.param(THERE, "C->B.mmtool.hook.nothing = /bin/true\n", "no hook runs after a step", id="hook"),
     pytest.param(THERE, "C.security.protocol = SSL\nC.ssl.ca.location = /nowhere/ca.pem\n", "/nowhere", id="file"),
     pytest.param(HEAD, "C.bootstrap.servers = c\n", "no port", id="server"),
     pytest.param(HEAD, "", "C.bootstrap.servers", id="no server"),
@@ -72,4 +72,5 @@ def test_a_global_fault_that_the_enabled_flow_overrides_is_a_warning(load):
 def test_a_way_back_that_cannot_be_used_has_no_heartbeats_and_that_is_said(load):
     settings = load("B->A.topics = ([\n", head=THERE)
     assert "B->A" not in [pair.name for pair in settings.heartbeats_only]
-    assert any("B->A: no heartbeats are written" in warning for warning in settings.warnings)
+    (said,) = [warning for warning in settings.warnings if "B->A: no heartbeats are written" in warning]
+    assert said.endswith(f"`mmtool config check -c {settings.path} -s B -t A` lists them")

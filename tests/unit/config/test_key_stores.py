@@ -244,10 +244,10 @@ def test_a_certificate_out_of_its_time_is_a_warning_with_file_subject_and_date(
     said = f"certificate CN=late {problem.format(**dates)}"
     (line,) = load(owning(own)).warnings
     assert f"A.ssl.keystore.location: {own}: {said}" in line
-    assert line.endswith("; renew it: brokers refuse it")
+    assert line.endswith("; brokers refuse the connection: renew the certificate")
     (line,) = load(trusting(trust)).warnings
     assert f"A.ssl.truststore.location: {trust}: {said}" in line
-    assert line.endswith("; OpenSSL does not trust it, Java may: import the authority's current one")
+    assert line.endswith("; OpenSSL does not trust it, Java may: import the CA's current certificate")
 
 
 def test_an_expired_certificate_among_good_ones_is_a_warning(store, load):
@@ -261,7 +261,7 @@ def test_a_trust_store_without_a_root_is_a_warning_for_openssl_needs_one(store, 
     key, root = issue("root")
     _, middle = issue("middle", issuer=(root.subject, key))
     (warning,) = load(trusting(store("middle.p12", trusted=[middle]))).warnings
-    assert warning.endswith("OpenSSL does not: import CN=root")
+    assert warning.endswith("by itself: import the certificate of CN=root")
     assert load(trusting(store("both.p12", trusted=[middle, root]))).warnings == ()
 
 

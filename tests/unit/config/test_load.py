@@ -345,13 +345,14 @@ def test_a_declared_provider_is_another_word_for_a_built_in_one(load):
         ("${vars:HOME}", "param.allowlist.pattern does not permit HOME"),
         ("${env:path:HOME}", "an environment variable has no path"),
         ("${file:secret}", "expected ${file:PATH:NAME}"),
-        ("${vault:a:b}", "com.example.Vault is Java code"),
+        ("${safe:a:b}", "config.providers.safe.class is not set"),
+        ("${vault:a:b}", "com.example.Vault is a Java class, which mmtool does not run"),
     ],
 )
 def test_a_placeholder_without_an_answer_is_an_error(value, reason, load):
     with pytest.raises(ConfigError) as caught:
         load(
-            "config.providers = vars, vault\nconfig.providers.vault.class = com.example.Vault\n"
+            "config.providers = vars, vault, safe\nconfig.providers.vault.class = com.example.Vault\n"
             "config.providers.vars.class = org.apache.kafka.common.config.provider.EnvVarConfigProvider\n"
             f"config.providers.vars.param.allowlist.pattern = KAFKA_.*\ntopics = {value}\n",
             environ={"HOME": "/root"},
@@ -374,9 +375,7 @@ def test_a_flow_travels_to_a_spark_worker_with_its_secrets(load):
 
 def test_a_flow_between_clusters_that_are_not_there_is_pointed_out(load):
     (warning,) = load("A->dr.site.enabled = true\n").warnings
-    assert warning.endswith(
-        "A->dr.site.enabled: has no effect: clusters names A, B, and this is not a pair of them"
-    )
+    assert warning.endswith("A->dr.site.enabled: has no effect: the key names no pair of the clusters A, B")
 
 
 words = st.sampled_from(

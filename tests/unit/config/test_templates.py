@@ -34,7 +34,7 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 )
 def test_text_that_was_not_replaced_names_the_way_to_write_it(key, value, variable):
     said = unsubstituted(key, value)
-    assert "not substituted; " in said
+    assert "contains text that was not substituted: " in said
     assert f"`${{env:{variable}}}` reads the environment" in said
     assert "canary" not in said
 
@@ -49,7 +49,7 @@ def test_text_that_was_not_replaced_names_the_way_to_write_it(key, value, variab
 )
 def test_a_login_left_as_its_template_is_refused_without_quoting_it(key, value):
     said = unsubstituted(key, value)
-    assert said == "`<...>` is not substituted; `${env:NAME}` reads the environment"
+    assert said == "contains text that was not substituted: `<...>`; `${env:NAME}` reads the environment"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,9 @@ def test_one_line_per_key_comes_before_any_other_complaint(load):
 
 
 def test_an_enabled_that_was_not_replaced_is_refused_and_not_read_as_false(load):
-    with pytest.raises(ConfigError, match=r"A->B\.enabled: `\$\{ON\}` not substituted"):
+    with pytest.raises(
+        ConfigError, match=r"A->B\.enabled: contains text that was not substituted: `\$\{ON\}`"
+    ):
         load(
             head="clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = ${ON}\n"
         )
@@ -95,7 +97,7 @@ def test_an_enabled_that_was_not_replaced_is_refused_and_not_read_as_false(load)
 
 def test_a_key_that_nobody_reads_is_warned_of(load):
     (warning,) = load("A->B.group.id = ${mm2_consumer_group}\n").warnings
-    assert "A->B.group.id: `${mm2_consumer_group}` not substituted" in warning
+    assert "A->B.group.id: contains text that was not substituted: `${mm2_consumer_group}`" in warning
 
 
 def test_a_password_that_reads_as_a_variable_loads_with_a_warning(load):

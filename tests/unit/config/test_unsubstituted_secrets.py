@@ -27,7 +27,7 @@ def test_the_value_of_a_secret_or_unknown_key_is_not_quoted(load, line):
 def test_an_unknown_key_is_said_to_hold_text_that_was_not_substituted(load):
     (warning,) = load("A.my.api.key = $ecret99\n").warnings
     assert warning.endswith(
-        "A.my.api.key: holds text that was not substituted; `${env:NAME}` reads the environment"
+        "A.my.api.key: contains text that was not substituted; `${env:NAME}` reads the environment"
     )
 
 
@@ -49,15 +49,18 @@ def test_pem_text_in_place_of_a_path_is_refused_without_quoting_it(load, name, v
             environ={"PEM": "-----BEGIN PRIVATE KEY----- canary"},
         )
     (line,) = refused.value.message.splitlines()
-    assert f"A.{name}: holds PEM text, expected a path; write it under ssl.keystore.key / " in line
+    assert f"A.{name}: contains PEM text, expected a path: write a private key to ssl.keystore.key, " in line
     assert "canary" not in line
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("A.bootstrap.servers = <your-host>:9092", "`<your-host>` not substituted"),
-        (f'{SASL}A.sasl.jaas.config = {PLAIN} username="u" password="${{PASSWORD}}";', "`${PASSWORD}` not"),
+        ("A.bootstrap.servers = <your-host>:9092", "not substituted: `<your-host>`"),
+        (
+            f'{SASL}A.sasl.jaas.config = {PLAIN} username="u" password="${{PASSWORD}}";',
+            "not substituted: `${PASSWORD}`",
+        ),
     ],
 )
 def test_a_placeholder_for_the_aliases_turns_no_refusal_off(load, line, said):
@@ -77,7 +80,7 @@ def test_an_option_of_a_login_that_reads_as_a_variable_loads_with_a_warning(load
     written = " ".join(f"{name}={word}" for name, word in options.items())
     settings = load(f"{SASL}A.sasl.jaas.config = {PLAIN} {written};\n")
     (warning,) = settings.warnings
-    assert f"A.sasl.jaas.config: the option {option} reads as a variable that was not substituted" in warning
+    assert f"A.sasl.jaas.config: the value of {option} may be a variable that was not substituted" in warning
     assert "canary" not in warning
     sasl = settings.clusters["A"].security.sasl
     assert text in {sasl.username, sasl.password.get_secret_value()}

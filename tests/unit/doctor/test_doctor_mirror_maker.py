@@ -168,10 +168,10 @@ def test_what_mmtool_wrote_is_no_trace_of_mirror_maker_2():
     [
         ("A.sync.group.offsets.enabled = true", "has no effect under an alias"),
         ("B.replication.policy.class = x.Y", "has no effect under an alias"),
-        ("use.defaults.from = source", "has no effect for all flows at once"),
-        ("consumer.fetch.min.bytes = 5", "has no effect without a cluster"),
+        ("use.defaults.from = source", "has no effect without the prefix of a flow"),
+        ("consumer.fetch.min.bytes = 5", "has no effect without the prefix of a cluster"),
         ("A.fetch.min.bytes = 5", "no effect, in MirrorMaker 2 as well: under an alias"),
-        ("A->C.topics = x", "this is not a pair of them"),
+        ("A->C.topics = x", "names no pair of the clusters"),
         ("mmtool.cluster.id = x", "belongs to one cluster"),
         ("topics = x", ""),
         ("A->B.topics = x", ""),

@@ -50,7 +50,7 @@ def scene(tmp_path):
 
 LOSING = {
     "renamed": (ALL, f"{CHANGELOG} (mirrored as east.{CHANGELOG})"),
-    "outside topics": (IDENTITY, f"{CHANGELOG} (topics: not in orders.*)"),
+    "outside topics": (IDENTITY, f"{CHANGELOG} (topics: not matched by orders.*)"),
 }
 REHEARSALS = {"planned": planned_mode.rehearse, "drill": drill.rehearse}
 
@@ -298,7 +298,7 @@ def test_an_emergency_does_not_take_the_target_s_own_state_for_a_mirror(tmp_path
     scene.target.add_topic(CHANGELOG, "id-of-its-own", 4)
     error = emergency.rehearse(scene.side, APP).refusal
     assert error.code == "state_not_mirrored"
-    assert f"{CHANGELOG} (topics: not in orders.*)" in error.message
+    assert f"{CHANGELOG} (topics: not matched by orders.*)" in error.message
 
 
 # --- failback ---------------------------------------------------------------------------------------------

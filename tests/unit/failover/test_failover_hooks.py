@@ -262,9 +262,9 @@ def test_a_crash_between_a_hook_and_its_record_runs_it_again(hook, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("handover", "did you mean hand_over?"), ("xyz", "it is one of ")]
+    ("name", "meant"), [("handover", "did you mean hand_over?"), ("xyz", "the steps with hooks are ")]
 )
 def test_a_step_that_does_not_exist_is_a_problem_of_the_file(tmp_path, name, meant):
-    with pytest.raises(UsageError, match=f"no failover has a step {name}") as refused:
+    with pytest.raises(UsageError, match=f"no hook runs after a step {name}") as refused:
         Scene(tmp_path, f"mmtool.hook.{name} = /bin/true\n")
     assert meant in refused.value.message
