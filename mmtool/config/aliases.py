@@ -136,7 +136,7 @@ def warn_of_meeting(enabled: Sequence[FlowSettings], report: Report) -> None:
             report.note(
                 f"{one.name} and {other.name}: topic {example[0]} of {one.source.alias} and topic {example[1]} of"
                 f" {other.source.alias} would both be {example[2]} on {one.target.alias}, and `mmtool replicate` does"
-                f" not start while both topics exist: set another {other.alias_keys.source}"
+                f" not start both flows while both topics exist: set another {other.alias_keys.source}"
             )
 
 

@@ -76,6 +76,7 @@ _BINARY = {
     "hex_digit": "Hex_Digit",
 }
 _SURROGATES = range(0xD800, 0xE000)
+_NOT_CLOSED = "a character class is not closed"
 
 
 @dataclass(slots=True)
@@ -98,7 +99,7 @@ class ClassReader:
         while self.cursor.take("&&"):
             points &= self._operand(first=False)
         if not self.cursor.take("]"):
-            self.cursor.refuse("a character class is not closed")
+            self.cursor.refuse(_NOT_CLOSED)
         return ~points if negated else points
 
     def escape(self) -> CodePoints:
@@ -124,7 +125,7 @@ class ClassReader:
             item = self._item()
             union = item if union is None else union | item
         if union is None:
-            self.cursor.refuse("a character class, or one side of its &&, is empty")
+            self.cursor.refuse(_NOT_CLOSED if self.cursor.at_end else "one side of a && is empty")
         return union
 
     def _item(self) -> CodePoints:

@@ -176,7 +176,7 @@ class Report:
             is_fault = finding.severity == "error" or finding.fails_check
             if is_fault and not _concerns(parts, needed):
                 del found[finding]
-                message = f"{finding.message} (no enabled flow needs it)"
+                message = f"{finding.message} (no enabled flow uses this setting)"
                 found[replace(finding, severity="warning", message=message, fails_check=False)] = parts
 
     def raise_problems(self) -> None:

@@ -32,7 +32,9 @@ FAULTS = [
 def test_a_fault_of_a_flow_that_is_not_enabled_is_a_warning(head, lines, says, load):
     settings = load(lines, head=head)
     assert [flow.name for flow in settings.flows] == ["A->B"]
-    assert any(says in warning and "no enabled flow needs it" in warning for warning in settings.warnings)
+    assert any(
+        says in warning and "no enabled flow uses this setting" in warning for warning in settings.warnings
+    )
     assert settings.one("A", "B").name == "A->B"
 
 
