@@ -113,7 +113,10 @@ def test_a_group_that_was_not_there_at_all_is_not_listed_any_more(undo, scene):
 def test_a_rehearsal_says_what_would_be_put_back_and_changes_nothing(undo, scene):
     ended = undo()()
     assert (ended.code, committed(scene)[REMOTE[0]]) == (0, Commit(11))
-    assert "add --execute to restore 1 offset and delete 1 of 1 group on west" in ended.stderr
+    assert (
+        "add --execute to restore 1 previous offset and delete 1 new offset of group app on west"
+        in ended.stderr
+    )
 
 
 def test_a_group_that_has_gone_on_since_is_not_put_back(undo, scene):
@@ -275,7 +278,7 @@ def test_a_missing_right_is_named_before_anything_is_written(move, scene):
     scene.target.groups.rights_missing = ["READ on topic east.orders"]
     ended = move()
     assert (ended.code, committed(scene)) == (9, {REMOTE[0]: Commit(4)})
-    assert "without READ on topic east.orders; nothing was written" in ended.stderr
+    assert "it lacks READ on topic east.orders; nothing was written" in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from mmtool.failover.commits.precommit_checks import clear
@@ -29,10 +30,12 @@ class Applied:
     Attributes:
         ended: Each group.
         undo: Where what was replaced is kept; None where nothing was.
+        where: The cluster's alias.
     """
 
     ended: tuple[Written, ...]
     undo: Path | None
+    where: str
 
     @property
     def written(self) -> WrittenPlaces:
@@ -49,7 +52,7 @@ class Applied:
     @property
     def error(self) -> MmtoolError | None:
         """What the command ends with."""
-        return failure_of_writing(self.ended)
+        return failure_of_writing(self.ended, self.where)
 
 
 def apply(cluster: ClusterPort, plans: Collection[GroupPlan], *, synced: bool) -> Applied:
@@ -62,15 +65,16 @@ def apply(cluster: ClusterPort, plans: Collection[GroupPlan], *, synced: bool) -
     clear(cluster, plans, synced=synced)
     undo = keep(cluster, plans)
     try:
-        applied = Applied(tuple(write_groups(cluster.groups, plans, looked_at=looked_at)), undo)
+        ended = tuple(write_groups(cluster.groups, plans, looked_at=looked_at))
     except BaseException:  # Ctrl-C, of somebody who waits for a silent cluster
         if undo is not None:
             warn(
-                f"some groups may already have moved; {undo} holds their previous offsets, for `mmtool"
-                " groups import`"
+                f"interrupted: offsets of some groups may already be committed on {cluster.alias};"
+                f" `mmtool groups import {quote(str(undo))} --execute` restores the previous ones"
             )
         raise
+    applied = Applied(ended, undo, cluster.alias)
     if undo is not None and not applied.may_have_written:
         undo.unlink(missing_ok=True)
-        return Applied(applied.ended, None)
+        return Applied(ended, None, cluster.alias)
     return applied

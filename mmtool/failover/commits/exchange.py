@@ -73,8 +73,8 @@ def spark_offsets(plans: Collection[GroupPlan]) -> str:
     """
     if len(plans) != 1:
         raise UsageError(
-            f"startingOffsets is for one reader, and {len(plans)} groups are selected",
-            remedy="name one with -g",
+            f"startingOffsets holds the offsets of one group, and {len(plans)} groups are selected",
+            remedy="name one group: -g NAME",
         )
     refused = refusal_of(plans)
     if refused is not None:
@@ -83,7 +83,9 @@ def spark_offsets(plans: Collection[GroupPlan]) -> str:
     inside = [v for v in plan.verdicts if v.target is not None and v.refusal in (None, Reason.NO_COMMIT)]
     if not inside:
         raise RefusedError(
-            f"{plan.group} has no committed offset in a topic of the flow", code=Reason.NO_COMMIT
+            f"{plan.group} has no committed offset in a topic of the flow",
+            remedy="name the flow that mirrors its topics: -s ALIAS -t ALIAS",
+            code=Reason.NO_COMMIT,
         )
     offsets = ((v.target, offset_of(v)) for v in inside if v.target is not None)
     return starting_offsets({at: EARLIEST if offset is None else offset for at, offset in offsets})
@@ -167,7 +169,10 @@ def read_reset_file(path: str, content: bytes, group: str | None) -> dict[str, d
     named = [name for name in (*found, group) if name is not None]
     own = [name for name in named if name.startswith(OWN_GROUP_PREFIX)]
     if own:
-        raise UsageError(f"{path}: {own[0]} is an internal group of mmtool", remedy="leave it out")
+        raise UsageError(
+            f"{path}: {own[0]} is an internal group of mmtool, whose offsets are not imported",
+            remedy="remove its lines from the file, and do not name it with -g",
+        )
     nobody = found.pop(None, None)
     if nobody is None:
         meant = {name: of for name, of in found.items() if name is not None and group in (None, name)}

@@ -42,8 +42,8 @@ _MARKS_SECONDS = 1.0
 _PRECISION = 1  # digits of an age in seconds: few different ones, however many positions there are
 _SHORT = frozenset({SyncState.BEHIND, SyncState.ACTIVE_ON_TARGET, SyncState.UNKNOWN_GROUP})
 _OTHERS = (
-    "its committed offsets move back and it has no members: a consumer with assign() or another"
-    " tool commits for it"
+    "the group has no members on {}, and another client commits for it, a consumer with assign() or a tool:"
+    " offset sync skips the group until its offsets have not changed for 60 s"
 )
 
 
@@ -84,7 +84,10 @@ class SyncTurn:
         if not names:
             return None
         kind = PartlyAppliedError if any(row.written for row in self.rows) else RefusedError
-        return kind(f"not completely synced: {few(names)}", remedy="the rows say why")
+        where = self.flow.target.alias
+        return kind(
+            f"not completely synced to {where}: {few(names)}", remedy="see STATE and REASON of these groups"
+        )
 
 
 @dataclass(slots=True)
@@ -182,7 +185,7 @@ class GroupSync:
     def _row(self, name: str, led: TranslatedCommits) -> SyncRow:
         followed = self._followed.get(name)
         places = [*led.wanted, *led.refused]
-        state, reason = _judged(followed, led)
+        state, reason = _judged(followed, led, self.clusters.settings.target.alias)
         told = [self._told.get((name, place)) for place in places]
         since = None if None in told or not told else min(moment for moment in told if moment is not None)
         running = state in (SyncState.ACTIVE_ON_TARGET, SyncState.AHEAD)
@@ -213,7 +216,7 @@ def _moved(led: TranslatedCommits, mark: MovedGroupRecord) -> SyncRow:
     return SyncRow(mark.group, SyncState.ACTIVE_ON_TARGET, places, 0, places, None, mark.sentence)
 
 
-def _judged(followed: SyncedGroup | None, led: TranslatedCommits) -> tuple[SyncState, str]:
+def _judged(followed: SyncedGroup | None, led: TranslatedCommits, where: str) -> tuple[SyncState, str]:
     problems = f": {few(list(dict.fromkeys(led.problems)), 1)}" if led.problems else ""
     refused = tally(led.refused.values()) + problems
     if followed is None or not led.wanted:
@@ -221,7 +224,7 @@ def _judged(followed: SyncedGroup | None, led: TranslatedCommits) -> tuple[SyncS
     if not followed.there.idle:
         return SyncState.ACTIVE_ON_TARGET, followed.there.sentence
     if followed.others:
-        return SyncState.ACTIVE_ON_TARGET, _OTHERS
+        return SyncState.ACTIVE_ON_TARGET, _OTHERS.format(where)
     short = led.wanted.keys() - followed.stands - followed.ahead
     gone = f"{len(short)} {Reason.TARGET_LOG_START_PASSED}" if short and not followed.problem else ""
     if why := ", ".join(filter(None, (followed.problem, refused, gone))):

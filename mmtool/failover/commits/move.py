@@ -55,7 +55,7 @@ def refusal_of(plans: Iterable[GroupPlan]) -> RefusedError | None:
         return None
     groups = sorted({verdict.group for verdict in blocking})
     said = sorted({f"{verdict.refusal}: {plan.why(verdict)}" for plan, verdict in refused})
-    return refused_for(reasons, _groups(groups), "; ".join(said))
+    return refused_for(reasons, groups_of(groups), "; ".join(said))
 
 
 def refused_for(reasons: Collection[Reason], whom: str, remedy: str) -> RefusedError:
@@ -74,8 +74,8 @@ def question_of(plans: Collection[GroupPlan], where: str) -> str:
     writing = [plan for plan in plans if plan.to_write()]
     partitions = sum(len(plan.to_write()) for plan in writing)
     blocked = sum(plan.blocked for plan in plans)
-    left = f" ({blocked} refused and left as they are)" if blocked else ""
-    names = _groups([plan.group for plan in writing])
+    left = f" ({counted(blocked, 'refused group')} unchanged)" if blocked else ""
+    names = groups_of([plan.group for plan in writing])
     return f"commit {counted(partitions, 'offset')} of {names} on {where}{left}"
 
 
@@ -112,5 +112,5 @@ def left_out(what: str, found: Translation) -> str:
     )
 
 
-def _groups(names: list[str]) -> str:
+def groups_of(names: list[str]) -> str:
     return f"{'groups' if len(names) > 1 else 'group'} {few(names)}"

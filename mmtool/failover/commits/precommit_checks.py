@@ -83,9 +83,9 @@ def _check_rights(cluster: ClusterPort, wanted: Wanted) -> None:
     missing = cluster.groups.missing_rights(wanted)
     if missing:
         raise NotAuthorisedError(
-            f"{cluster.alias} does not accept these commits without {few(missing, _NAMED)}; nothing was"
-            " written",
-            remedy=f"grant it on {cluster.alias} to the user of the properties file",
+            f"mmtool may not commit these offsets on {cluster.alias}: it lacks {few(missing, _NAMED)};"
+            " nothing was written",
+            remedy=f"grant it on {cluster.alias} to mmtool's principal",
         )
 
 
@@ -123,10 +123,13 @@ def _check_standing(cluster: ClusterPort, writing: list[GroupPlan]) -> None:
         there = standing.get(plan.group, ABSENT)
         if there.kind:
             taken = occupied(plan.group, cluster.alias, there)
-            raise _at_work(taken, f"delete it on {cluster.alias}, or give the consumer group another name")
+            remedy = (
+                f"delete the {there.kind} group on {cluster.alias}, or give the consumer group another name"
+            )
+            raise _at_work(taken, remedy)
         if not there.idle:
             by_now = f"group {plan.group} now has members on {cluster.alias}: {there.sentence}"
-            raise _at_work(by_now, "stop its consumers first")
+            raise _at_work(by_now, f"stop its consumers on {cluster.alias}, then run the same command again")
         before = plan.before()
         moved = sorted(at for at in plan.to_write() if now[plan.group].get(at) != before.get(at))
         if moved:

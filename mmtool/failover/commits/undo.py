@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, RefusedError
-from mmtool.failover.commits.move import Moved, refused_for
+from mmtool.failover.commits.move import Moved, groups_of, refused_for
 from mmtool.failover.commits.write import (
     FRESH_SECONDS,
     MOVED_JUST_NOW,
@@ -21,7 +21,7 @@ from mmtool.failover.commits.write import (
 from mmtool.kafka.ports import Problem
 from mmtool.plan.groups.undo import plan_undo
 from mmtool.plan.words import counted
-from mmtool.translation.refusals import Sides
+from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 
 _NOT_SENT = Problem("not_sent", "not deleted, because other offsets of the group could not be restored")
+_WHY_NOT = {
+    Reason.ACTIVE_ON_TARGET: "{group} has members on {where}: stop them, then run the same command again",
+    Reason.WOULD_REWIND: "{group} has committed other offsets on {where} since, and keeps them",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +60,21 @@ class Undoing:
         """What would be done, as one sentence."""
         work = [group for group in self.groups if group.has_work]
         restored, deleted = sum(len(g.restore) for g in work), sum(len(g.delete) for g in work)
-        return (
-            f"restore {counted(restored, 'offset')} and delete {deleted} of {counted(len(work), 'group')}"
-            f" on {self.cluster.alias}"
-        )
+        done = [f"restore {counted(restored, 'previous offset')}"] if restored else []
+        done += [f"delete {counted(deleted, 'new offset')}"] if deleted else []
+        return f"{' and '.join(done)} of {groups_of([g.group for g in work])} on {self.cluster.alias}"
 
     @property
     def refusal(self) -> RefusedError | None:
         reasons = [reason for group in self.groups for reason in group.refused.values()]
         if not reasons:
             return None
-        names = [group.group for group in self.groups if group.refused]
-        whom = f"of {counted(len(names), 'group')}: {', '.join(names[:3])}"
-        return refused_for(reasons, whom, "a group that has members, or has committed since, is not restored")
+        whom = groups_of([group.group for group in self.groups if group.refused])
+        said = [
+            f"{reason}: {_WHY_NOT[reason].format(group='the group', where=self.cluster.alias)}"
+            for reason in sorted(set(reasons))
+        ]
+        return refused_for(reasons, whom, "; ".join(said))
 
     def rows(self, written: Iterable[Written] = ()) -> list[Row]:
         """One row for each commit; ``offset`` is None where it is to be deleted."""
@@ -93,7 +99,7 @@ class Undoing:
     def write(self) -> Moved:
         """Group by group; one that is refused is left as it is."""
         ended = [_undone(self.cluster, group, self.looked_at) for group in self.groups if group.places]
-        return Moved(self.rows(ended), failure_of_writing(ended))
+        return Moved(self.rows(ended), failure_of_writing(ended, self.cluster.alias))
 
 
 def check_undo(clusters: Iterable[ClusterPort], undo: Undo) -> Undoing:
@@ -108,7 +114,7 @@ def check_undo(clusters: Iterable[ClusterPort], undo: Undo) -> Undoing:
             return look_at(cluster, undo)
     raise RefusedError(
         f"the file is for cluster {undo.cluster_id}, which is not a cluster of the flow",
-        remedy="name the flow that was moved, with -s and -t",
+        remedy="name the flow whose groups were moved: -s ALIAS -t ALIAS",
         code="wrong_cluster",
     )
 
@@ -127,10 +133,9 @@ def look_at(cluster: ClusterPort, undo: Undo) -> Undoing:
 def _undone(cluster: ClusterPort, plan: UndoGroup, looked_at: float) -> Written:
     groups = cluster.groups
     if plan.refused:
-        reasons = sorted(
-            {reason.said_of(Sides("the undo file", cluster.alias)) for reason in plan.refused.values()}
-        )
-        return Written(plan.group, Outcome.REFUSED, problems=tuple(reasons))
+        reasons = sorted(set(plan.refused.values()))
+        said = [_WHY_NOT[why].format(group=f"group {plan.group}", where=cluster.alias) for why in reasons]
+        return Written(plan.group, Outcome.REFUSED, problems=tuple(said))
     if time.monotonic() - looked_at > FRESH_SECONDS and (why := _why_not(groups, plan)):
         return Written(plan.group, Outcome.REFUSED, problems=(f"{plan.group}: {why}",))
     failed = dict(groups.alter(plan.group, plan.restore)) if plan.restore else {}

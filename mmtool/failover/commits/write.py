@@ -46,7 +46,7 @@ FRESH_SECONDS = 0.2
 
 MOVED_JUST_NOW = "was committed by another client just now"
 
-_NOT_SENT = Problem(UnreachableError.code, "not sent, because no broker answered for other offsets")
+_NOT_SENT = Problem(UnreachableError.code, "not sent, because no broker answered earlier commits")
 
 
 class Outcome(Enum):
@@ -267,7 +267,7 @@ def _judged(
     if failed and not stands_whole:
         return _put_back(groups, plan, failed, stands)
     different = tuple(
-        f"{plan.group} {at}: wrote {offsets[at].offset}, another client reads {_offset(found.get(at))}"
+        f"group {plan.group} {at}: committed {offsets[at].offset}, read back {_offset(found.get(at))}"
         for at in sorted(offsets.keys() - stands)
     )
     outcome = Outcome.DIFFERENT if different else Outcome.WRITTEN
@@ -307,12 +307,13 @@ def _put_back(
 
 
 def failure_of_writing(
-    results: Iterable[Written], again: str = "run the same command again"
+    results: Iterable[Written], where: str, again: str = "run the same command again"
 ) -> MmtoolError | None:
     """The error that a run of writes ends with, by the contract's exit codes; None when all is well.
 
     Args:
         results: What became of each group.
+        where: The cluster's alias.
         again: How what remains is done.
     """
     ended = list(results)
@@ -324,18 +325,20 @@ def failure_of_writing(
     if partly or (not_written and (written or different)):
         remains = ", ".join(sorted({*not_written, *partly}))
         return PartlyAppliedError(
-            f"not completely written: {remains}" + (f": {why}" if why else ""),
-            remedy=f"the rows say why; fix that, then {again}",
+            f"offsets not completely committed on {where} for {remains}" + (f": {why}" if why else ""),
+            remedy=f"fix that, then {again}",
         )
     if different:
         return CheckFailedError(
-            f"read back differently: {why}",
-            remedy=f"another client commits for these groups: stop it, then {again}",
+            f"offsets were committed on {where}, but not read back as committed: {why}",
+            remedy="where another offset was read back, stop the client that also commits for the group;"
+            f" then {again}",
         )
     if not_written:
         return RefusedError(
-            f"not written: {', '.join(sorted(not_written))}" + (f": {why}" if why else ""),
-            remedy="the rows say why",
+            f"no offset was committed on {where} for {', '.join(sorted(not_written))}"
+            + (f": {why}" if why else ""),
+            remedy=f"fix that, then {again}",
         )
     return None
 

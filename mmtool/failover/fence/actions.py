@@ -75,8 +75,8 @@ class StrayProducersError(GateError):
     def __init__(self, alias: str, strays: tuple[Stray, ...]) -> None:
         super().__init__(
             f"log ends on {alias} still move: {few(strays)}",
-            remedy="stop these producers: they are super users, have no ACL of their own, or use mmtool's"
-            " principal",
+            remedy="stop these producers, then run the same command again; an ACL fence does not stop super users,"
+            " principals without an ACL of their own, or mmtool's principal",
         )
         self.strays = strays
 
@@ -136,14 +136,14 @@ def _take_back(port: FencePort, denies: Sequence[Binding], why: BaseException) -
     except MmtoolError as error:
         left = dict.fromkeys(denies, error)
     if left:
-        raise _left(port.alias, left, f"{str(why) or 'interrupted'}; the DENY rules") from why
+        raise _left(port.alias, left, f"{str(why) or 'interrupted'}; the fence's DENY ACLs") from why
     if denies and isinstance(
         why, UnreachableError
     ):  # without an answer, the request may be under way in the cluster
         raise UnreachableError(
-            f"{why.message}; no DENY rule exists now, but a requested one may still be created",
-            remedy=f"check again in two minutes: kafka-acls.sh --bootstrap-server BROKER --list"
-            f" --topic {quote(denies[0].name)}",
+            f"{why.message}; {port.alias} has none of the fence's DENY ACLs now, but may still create them",
+            remedy="list the ACLs in two minutes, and remove a DENY of WRITE that is there then: kafka-acls.sh"
+            f" --bootstrap-server BROKER --list --topic {quote(denies[0].name)}",
         ) from why
 
 
@@ -156,7 +156,8 @@ def _left(alias: str, left: Mapping[Binding, object], what: str) -> PartlyApplie
     )
     return PartlyAppliedError(
         f"{what} could not be removed on {alias}: {few(list(left))} may still exist ({problem})",
-        remedy=f"run the same command again, or remove them: {command}",
+        remedy="`mmtool failover cancel` tries again; an administrator can also remove the ACLs, the first with:"
+        f" {command}",
         code="fence_left",
     )
 
@@ -186,8 +187,9 @@ def _check(port: FencePort, plan: FencePlan) -> None:
         denied = sorted({deny.principal for deny in plan.denies})
         raise RefusedError(
             f"the fence on {port.alias} denies mmtool itself WRITE on {few(sorted(lost))}:"
-            f" its own principal is one of {few(denied)}",
-            remedy="let mmtool connect as a principal that no producer uses, or use --fence hook or watch",
+            f" mmtool's principal is one of {few(denied)}",
+            remedy=f"let mmtool connect to {port.alias} as a principal that no producer uses, or use --fence hook or"
+            " --fence watch",
             code="own_principal_denied",
         )
 
@@ -209,11 +211,14 @@ def await_transactions(
     deadline = clock() + seconds
     while still_open := port.open_transactions(places):
         if clock() >= deadline:
+            first = still_open[0]
             raise GateError(
                 f"{counted(len(still_open), 'transaction')} on {port.alias} did not end within {seconds:g} s:"
                 f" {few([_open(one) for one in still_open])}",
-                remedy="let their producers commit or abort, wait for transaction.timeout.ms, or abort them:"
-                " kafka-transactions.sh --bootstrap-server BROKER abort --topic T --partition P --start-offset O",
+                remedy="let the producers commit or abort, then run the same command again; if a producer is gone, wait"
+                " for its transaction.timeout.ms, or abort, the first with: kafka-transactions.sh --bootstrap-server"
+                f" BROKER abort --topic {quote(first.place.topic)} --partition {first.place.partition}"
+                f" --start-offset {first.open_from}",
                 code="open_transactions",
             )
         pause(_LOOK_SECONDS)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import ClusterPort, FencePort
     from mmtool.plan.failover.acl_fence import Binding, FencePlan
     from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.plan.words import Names
     from mmtool.translation.types import TopicPartition
 
 TRANSACTION_SECONDS = 90.0
@@ -82,8 +83,8 @@ def _grown(rules: FencePlan, topics: tuple[str, ...]) -> FencePlan:
         return rules
     guard = FenceGuard(
         "fence_stale",
-        f"the recorded fence does not cover {few(left)}, in which the groups now have commits",
-        "cancel the operation with `mmtool failover cancel`, and start a new one",
+        f"the operation's fence does not cover {few(left)}: the groups have committed offsets in it since",
+        "end the operation with `mmtool failover cancel`, and start a new one: its fence covers these topics too",
     )
     return replace(rules, guards=(*rules.guards, guard))
 
@@ -192,7 +193,7 @@ def came_since(fence: Fence, source: ClusterPort) -> dict[TopicPartition, int]:
     return {at: count for at, count in sorted(grown.items()) if count > 0}
 
 
-def refuse_late_records(alias: str, came: Mapping[TopicPartition, int]) -> None:
+def refuse_late_records(plan: FailoverPlan, names: Names, came: Mapping[TopicPartition, int]) -> None:
     """Somebody got past the fence, or it was taken down by hand.
 
     Raises:
@@ -202,17 +203,19 @@ def refuse_late_records(alias: str, came: Mapping[TopicPartition, int]) -> None:
         return
     where = few([f"{counted(count, 'record')} in {at}" for at, count in came.items()])
     raise CheckFailedError(
-        f"a producer wrote on {alias} in spite of the fence: {where}, after the log ends had stopped"
-        " moving; these are not counted",
-        remedy="find and stop that producer; `mmtool replicate` mirrors these records, and `mmtool"
-        " failover resume` completes the operation",
+        f"a producer wrote on {names.source} in spite of the fence, after the log ends had stopped moving: {where};"
+        f" the groups have moved, and {names.target} gets these records from `mmtool replicate`",
+        remedy="find and stop that producer, and keep `mmtool replicate` running; `mmtool failover resume"
+        f" {plan.operation_id} --execute` then completes the operation",
         code="past_the_fence",
     )
 
 
 def _still_open(alias: str, places: list[TopicPartition], seconds: float) -> GateError:
+    after = f" after {seconds:g} s" if seconds else ""
     return GateError(
-        f"transactions on {alias} did not end within {seconds:g} s: in {few(places)}",
-        remedy="let their producers commit or abort, or wait for transaction.timeout.ms",
+        f"transactions in {few(places)} on {alias} are still open{after}",
+        remedy="let their producers commit or abort, or wait for transaction.timeout.ms; then run the same command"
+        " again",
         code="open_transactions",
     )

@@ -221,7 +221,7 @@ class Cutover:
             result.outcome is Outcome.REFUSED for result in self.results
         )
         if nothing and not self.resumed:
-            _raise(failure_of_writing(self.results))
+            _raise(failure_of_writing(self.results, self.ways.destination.alias))
 
     def _found(self) -> dict[str, Written]:
         """What needs no write, or must not be written, when an operation is taken up again."""
@@ -244,7 +244,8 @@ class Cutover:
         self.ways.journal.settled(results)
         # the same command would find this one open, but for a drill, which is in nobody's way
         again = f"run `mmtool failover resume {self.ways.operation_id} --execute`"
-        _raise(failure_of_writing(results, "run the drill again" if self.mode is Mode.DRILL else again))
+        again = "run the drill again" if self.mode is Mode.DRILL else again
+        _raise(failure_of_writing(results, self.ways.destination.alias, again))
 
     def hand_over(self) -> None:
         """From now on nothing of the flow commits for these groups on the target; or it does again."""

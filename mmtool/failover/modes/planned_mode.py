@@ -310,7 +310,7 @@ class _Steps:
         """Nothing came to the source behind what is on the target."""
         came = came_since(fence.fence, fence.source)
         self.cutover.figures = replace(self.cutover.figures, diverged_records=sum(came.values()))
-        refuse_late_records(self.rehearsal.names.source, came)
+        refuse_late_records(self.rehearsal.plan, self.rehearsal.names, came)
 
     def _read(self) -> list[GroupFacts]:
         names = [plan.group for plan in self.rehearsal.plan.groups]

@@ -154,7 +154,7 @@ def _prove_fence(found: Recorded, asked: FenceAsked | None, cutover: Cutover) ->
         return
     cutover.figures = replace(cutover.figures, diverged_records=sum(came.values()))
     if found.operation.steps.get(StepName.REPORT) is not StepState.FAILED:
-        refuse_late_records(found.names.source, came)
+        refuse_late_records(found.head.plan, found.names, came)
 
 
 def _lower(found: Recorded, asked: FenceAsked, ways: OperationContext) -> None:

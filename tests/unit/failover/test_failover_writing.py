@@ -131,7 +131,7 @@ def test_what_somebody_else_commits_in_between_is_found_by_reading_back(groups, 
     groups.before_reading_back = lambda: groups.committed["app"].update({REMOTE[0]: Commit(3)})
     result = write_group(groups, made)
     assert (result.outcome, result.written) == (Outcome.DIFFERENT, frozenset({REMOTE[1]}))
-    assert "wrote 50, another client reads 3" in result.problems[0]
+    assert "committed 50, read back 3" in result.problems[0]
 
 
 def test_a_result_that_nobody_can_read_back_is_not_called_success(groups, plan):
@@ -181,14 +181,14 @@ def test_exit_codes_follow_from_what_was_written(scene, groups):
     codes = [
         error and error.exit_code
         for error in (
-            failure_of_writing(write_groups(groups, [app])),
-            failure_of_writing(write_groups(groups, [ahead])),
-            failure_of_writing(write_groups(groups, plans)),
+            failure_of_writing(write_groups(groups, [app]), "west"),
+            failure_of_writing(write_groups(groups, [ahead]), "west"),
+            failure_of_writing(write_groups(groups, plans), "west"),
         )
     ]
     assert codes == [None, 3, 6]
     groups.before_reading_back = lambda: groups.committed["app"].update({REMOTE[0]: Commit(3)})
-    assert failure_of_writing(write_groups(groups, [app])).exit_code == 7
+    assert failure_of_writing(write_groups(groups, [app]), "west").exit_code == 7
 
 
 def test_what_nobody_can_say_is_still_ours_is_not_written(groups, plan):
@@ -225,7 +225,7 @@ def test_a_cluster_that_has_gone_silent_is_not_waited_for_by_group_after_group(g
     results = write_groups(silent, made)
     assert (silent.asked <= 2 * AT_ONCE, silent.read, len(results)) == (True, 1, 100)
     assert {(result.outcome, result.written) for result in results} == {(Outcome.PARTLY, frozenset())}
-    assert failure_of_writing(results).exit_code == 6
+    assert failure_of_writing(results, "west").exit_code == 6
 
 
 def test_nor_is_it_where_each_group_is_looked_at_once_more(groups, plan):

@@ -76,7 +76,9 @@ def test_what_cannot_be_taken_back_is_listed_with_kafka_s_own_command(fences):
 def test_when_the_cluster_goes_away_in_the_middle_what_may_be_left_is_listed(fences):
     wanted = plan(fences)
     fences.failure = UnreachableError("east does not answer")
-    with pytest.raises(PartlyAppliedError, match="east does not answer; the DENY rules could not") as caught:
+    with pytest.raises(
+        PartlyAppliedError, match="east does not answer; the fence's DENY ACLs could not"
+    ) as caught:
         raise_fence(fences, wanted)
     assert all(str(one) in caught.value.message for one in wanted.denies)
 
@@ -89,7 +91,7 @@ def test_a_deny_that_may_still_be_made_is_told(fences):
 
     wanted, fences.after_deny = plan(fences), lose_the_answer
     with pytest.raises(
-        UnreachableError, match="no DENY rule exists now, but a requested one may still be created"
+        UnreachableError, match="east has none of the fence's DENY ACLs now, but may still create them"
     ) as caught:
         raise_fence(fences, wanted)
     assert (fences.rules, caught.value.exit_code) == (before, 9)
