@@ -278,7 +278,7 @@ def test_a_folder_for_an_operation_that_saves_no_file_is_two(failover, emergency
     ended = failover("resume", name, "--diverged-dir", tmp_path, "--execute", "--yes")
     assert (ended.code, error_of(ended)["message"]) == (
         2,
-        f"--diverged-dir is for the file of diverged records, and {name} writes none",
+        f"--diverged-dir is for the file of diverged records, and operation {name} writes none",
     )
 
 

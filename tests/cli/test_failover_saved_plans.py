@@ -103,7 +103,7 @@ def test_a_plan_whose_execution_has_not_ended_is_to_be_resumed(failover, saved, 
     again = failover(mode, "--plan", path, *EXECUTE)
     assert (again.code, error_of(again)["remedy"]) == (
         3,
-        f"mmtool failover resume {before['operation_id']}",
+        f"`mmtool failover resume {before['operation_id']} --execute` completes it",
     )
 
 
@@ -366,7 +366,7 @@ def test_while_somebody_runs_the_flow_a_replay_is_rehearsed_with_a_warning_and_n
     rehearsed = failback(*words)
     assert (rehearsed.code, json.loads(rehearsed.stdout)["warnings"][-1]) == (
         0,
-        "flow east->west is run by host-2: stop it before you execute this",
+        "flow east->west is run by host-2: stop that process before you add --execute",
     )
     ended = failback(*words, *EXECUTE)
     assert (ended.code, one_name.writers["replay"].ours) == (10, {})

@@ -284,7 +284,7 @@ def test_a_flow_that_never_ran_is_three_with_its_reason(rows, scene):
 def test_a_refusal_says_which_reason_and_what_helps(translate, scene):
     scene.state.stored.clear()
     ended = translate()
-    assert "error: refused: 2 never_ran (group app)" in ended.stderr
+    assert "error: offsets refused: 2 never_ran (group app)" in ended.stderr
     assert "run `mmtool replicate` first" in ended.stderr
 
 

@@ -61,7 +61,7 @@ def refusal_of(plans: Iterable[GroupPlan]) -> RefusedError | None:
 def refused_for(reasons: Collection[Reason], whom: str, remedy: str) -> RefusedError:
     """How many partitions are refused for what; the reason is the code where there is one alone."""
     code = next(iter(reasons)) if len(set(reasons)) == 1 else "refused"
-    return RefusedError(f"refused: {tally(reasons)} ({whom})", remedy=remedy, code=code)
+    return RefusedError(f"offsets refused: {tally(reasons)} ({whom})", remedy=remedy, code=code)
 
 
 def question(found: Translation) -> str:

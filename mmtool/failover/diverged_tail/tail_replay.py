@@ -70,10 +70,11 @@ def before_replay(
     missing = [place for place in places if place not in ends]
     if missing:
         first = missing[0]
+        count = 1 + max(place.partition for place in missing if place.topic == first.topic)
         raise RefusedError(
-            f"cluster {target.alias} has no {first}: the diverged records of that partition cannot be"
-            " written",
-            remedy=f"create topic {first.topic} with at least {missing[-1].partition + 1} partitions",
+            f"cluster {target.alias} has no partition {first}: diverged records cannot be written to it",
+            remedy=f"create topic {first.topic} on {target.alias} with at least {count} partitions, or add"
+            " partitions if the topic exists",
             code="partition_missing",
         )
     return BeforeReplay(ends, tails.diverged_records)
@@ -175,8 +176,9 @@ def _check_whole(source: BatchesPort, tails: FoundTails, before: BeforeReplay) -
     if left != before.records:
         raise RefusedError(
             f"the source now holds {left} of {before.records} diverged records: mmtool does not know which"
-            " of them were written before it stopped",
-            remedy="take them from the exported file",
+            " of them it wrote before it stopped, and writes no more of them",
+            remedy="compare the records that were written with those left on the source, and produce the missing ones"
+            " yourself",
             code="ambiguous",
         )
 

@@ -162,7 +162,7 @@ class DivergedTailWriter:
         begun = self._begun
         if begun is None:
             return 0
-        tails = _only(tails, begun)
+        tails = _only(tails, begun, self.flow.clusters.source.alias)
         written = begun.first(written_to(self.home, self.tools.writer, tails, _before(begun), self._to))
         self._close(written)
         return _count(written)
@@ -171,7 +171,7 @@ class DivergedTailWriter:
         return _each(tails, lambda found: left_of(found.tail, self.done.get(found.place, ())))
 
     def _write(self, begun: Begun, tails: FoundTails) -> None:
-        tails = _only(tails, begun)
+        tails = _only(tails, begun, self.flow.clusters.source.alias)
         try:
             if not self._is_there(begun):
                 ours = self.journal.still_ours
@@ -210,16 +210,15 @@ class DivergedTailWriter:
             if self._begun is None:
                 return self._in_part(error, count, records) if count else error
         return PartlyAppliedError(
-            f"{error.message}; some of {records} may be written",
-            remedy=f"fix that, then `mmtool failover resume {self.operation_id}`: no record is written twice",
+            f"{error.message}; some of {records} may already be written",
+            remedy=f"fix that, then `mmtool failover resume {self.operation_id} --execute`: no record is written twice",
             code=error.code,
         )
 
     def _in_part(self, error: MmtoolError, count: int, records: str) -> MmtoolError:
         passed = f", and {self.flow.identity.name} skips them" if self._replays else ""
-        again = (
-            "start the failback again" if self._replays else f"`mmtool failover resume {self.operation_id}`"
-        )
+        resume = f"`mmtool failover resume {self.operation_id} --execute`"
+        again = "start the failback again" if self._replays else resume
         return PartlyAppliedError(
             f"{error.message}; {count} of {records} are written{passed}",
             remedy=error.remedy or f"fix that, then {again}: written records are not written a second time",
@@ -241,11 +240,11 @@ def written_before(found: Iterable[Recorded], plan: FailoverPlan, tails: FoundTa
         return ()
     same = [one for one in found if one.operation_id != plan.operation_id]
     same = [one for one in same if (one.head.plan.diverged, one.head.plan.flow) == (plan.diverged, plan.flow)]
-    counts = {one.operation_id: _among(tails, one) for one in same}
+    counts = [(one, _among(tails, one)) for one in same]
     return tuple(
-        f"operation {name} already wrote up to {counted(count, 'record')} of them into topic"
-        f" {plan.diverged.topic}; this operation writes them there again"
-        for name, count in counts.items()
+        f"operation {one.operation_id} already wrote up to {counted(count, 'diverged record')} into topic"
+        f" {plan.diverged.topic} of {one.names.source}; this operation writes them into it a second time"
+        for one, count in counts
         if count
     )
 
@@ -287,7 +286,7 @@ def refuse_topic(diverged: Diverged, flow: FlowNow, tails: FoundTails, taken: Co
         why = "it is one of the topics that fail back" if name in taken else "it is an internal topic"
         raise RefusedError(
             f"--diverged topic {name}: {why}",
-            remedy="name a topic of its own for the diverged records",
+            remedy="name a topic that holds nothing but diverged records",
             code="wrong_topic",
         )
     if name not in home.topics():
@@ -316,8 +315,8 @@ def _each(tails: FoundTails, change: Callable[[FoundTail], DivergedTail]) -> Fou
     return replace(tails, partitions=tuple(replace(found, tail=change(found)) for found in tails.partitions))
 
 
-def _only(tails: FoundTails, begun: Begun) -> FoundTails:
-    """As they were when it was begun.
+def _only(tails: FoundTails, begun: Begun, alias: str) -> FoundTails:
+    """As they were when it was begun; ``alias`` is home's.
 
     Raises:
         RefusedError: A partition is gone.
@@ -330,8 +329,9 @@ def _only(tails: FoundTails, begun: Begun) -> FoundTails:
     gone = sorted(begun.parts.keys() - {one.place for one in found})
     if gone:
         raise RefusedError(
-            f"{gone[0]} was deleted while its diverged records were being written",
-            remedy="restore them from a backup: mmtool does not know which of them were written",
+            f"{gone[0]} was deleted on {alias} while its diverged records were being written: mmtool does not know"
+            " which of them it wrote",
+            remedy="restore the missing records from a backup",
             code="ambiguous",
         )
     return replace(tails, partitions=found)

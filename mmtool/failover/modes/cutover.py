@@ -312,11 +312,11 @@ def _met(
     if all(place in now and now[place].offset >= commit.offset for place, commit in wanted.items()):
         return Written(plan.group, Outcome.WRITTEN, frozenset(wanted))
     if any(now.get(place) not in (commit, before.get(place)) for place, commit in wanted.items()):
-        why = f"{plan.group} has committed on {where} since the operation ended"
+        why = f"group {plan.group} has committed other offsets on {where} since the operation was interrupted"
     elif there.kind:
         why = f"on {where}, {plan.group} is {there.sentence}"
     elif not there.idle:
-        why = f"{plan.group} has members on {where}: {there.sentence}"
+        why = f"group {plan.group} has members on {where}: {there.sentence}"
     else:
         return None
     stands = frozenset(place for place, commit in wanted.items() if now.get(place) == commit)

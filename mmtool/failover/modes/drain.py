@@ -83,7 +83,7 @@ def bring_up(
         # our engine would begin anew behind MM2's copies, and all would be there twice
         raise GateError(
             f"MirrorMaker 2 mirrored flow {settings.name} and no longer runs: up to {left} records are"
-            f" missing on {settings.target.alias}",
-            remedy="start MirrorMaker 2 again, or take the flow over with `mmtool replicate --take-over`;"
-            " nothing was written",
+            f" missing on {settings.target.alias}; nothing was written",
+            remedy="start MirrorMaker 2 again, or take the flow over with `mmtool replicate --take-over"
+            f" -s {settings.source.alias} -t {settings.target.alias}`; then run the same command again",
         )

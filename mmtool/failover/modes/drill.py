@@ -119,7 +119,8 @@ def rehearse(flow: FlowNow, selection: GroupSelection, *, without_state: bool = 
     selected = selected_groups(flow, selection, Direction.FORWARD)
     if not selected.known and not selected.unknown:
         raise RefusedError(
-            "no group matches: there is nothing to drill", remedy="see -g, --groups and groups.exclude"
+            "no group matches: there is nothing to drill",
+            remedy="check -g and --groups, and the keys groups and groups.exclude of the properties file",
         )
     operation_id = new_operation_id()
     groups = read_groups(flow, selected.known, Direction.FORWARD)
@@ -222,8 +223,9 @@ class _Steps:
         missing = short_of(self.flow, self.until)
         if missing:
             raise GateError(
-                f"the mirror has not reached the groups' committed offsets: {missing} offsets are missing",
-                remedy="run again",
+                f"{self.rehearsal.names.target} does not hold every record that {self.rehearsal.names.source} held"
+                f" when the drill began: {missing} offsets are missing",
+                remedy="run the drill again",
             )
         topics = topics_of(self.shadows) | set(self.rehearsal.plan.state)
         partitions = partition_facts(self.flow, Direction.FORWARD, topics=topics, complete=True)
@@ -247,11 +249,13 @@ class _Steps:
         for source, target in parts:
             pairs = list(zip(here[source], there[target], strict=False))
             if any(one.digest != other.digest for one, other in pairs):
+                names = self.rehearsal.names
                 raise CheckFailedError(
-                    f"the records of {target.place} from offset {target.offsets.start} on differ from the"
-                    f" records of {source.place} from offset {source.offsets.start} on",
-                    remedy="another producer wrote into the mirrored topic, or a log was replaced:"
-                    " `mmtool flow rebuild` derives the offset runs again",
+                    f"the records of {target.place} on {names.target} from offset {target.offsets.start} differ from"
+                    f" those of {source.place} on {names.source} from offset {source.offsets.start}",
+                    remedy=f"another producer wrote into {target.place.topic} on {names.target}, or a topic was"
+                    " recreated: stop that producer and `mmtool replicate`, then run `mmtool flow rebuild --topic"
+                    f" {source.place.topic} --execute`, which derives the offset runs again",
                 )
             self.records_read += len(pairs)
 
@@ -286,8 +290,9 @@ class _Steps:
         if left:
             name, problem = next(iter(left.items()))
             raise CheckFailedError(
-                f"{counted(len(left), 'shadow group')} could not be deleted, for example {name}: {problem}",
-                remedy=f"`mmtool failover rollback {self.rehearsal.plan.operation_id} --execute` deletes what is left",
+                f"{counted(len(left), 'shadow group')} could not be deleted on {self.rehearsal.names.target}, for"
+                f" example {name}: {problem}",
+                remedy=f"`mmtool failover rollback {self.rehearsal.plan.operation_id} --execute` deletes them",
             )
 
 

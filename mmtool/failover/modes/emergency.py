@@ -93,8 +93,9 @@ def rehearse(
     refuse_changed_on_target(now, operation_id)
     if not now.facts.groups and not now.facts.unknown and now.facts.partitions:
         raise RefusedError(
-            f"no group matches: {side.target.alias} has no checkpoint of one",
-            remedy="see -g, --groups and groups.exclude; groups without checkpoints are unknown to the target",
+            f"no group matches: {side.target.alias} has no checkpoint of a selected group",
+            remedy="check -g and --groups, and the keys groups and groups.exclude of the properties file; a group"
+            f" without a checkpoint on {side.target.alias} cannot move in an emergency",
         )
     names = names_of(side.settings)
     state = app_state_on_target(now, without=without_state)

@@ -173,7 +173,8 @@ def _selected(flow: FlowNow, selection: GroupSelection) -> SelectedGroups:
     selected = selected_groups(flow, selection, Direction.REVERSE)
     if not selected.known and not selected.unknown:
         raise RefusedError(
-            "no group matches: there is nothing to fail back", remedy="see -g, --groups and groups.exclude"
+            "no group matches: there is nothing to fail back",
+            remedy="check -g and --groups, and the keys groups and groups.exclude of the properties file",
         )
     return selected
 
@@ -189,8 +190,8 @@ def _never_left(settings: FlowSettings) -> RefusedError:
     here, there = settings.source.alias, settings.target.alias
     return RefusedError(
         f"flow {settings.name} never ran and moved no group: there is nothing to fail back to {here}",
-        remedy=f"name the flow of the earlier failover; for groups that now run on {here}: -s {there} -t"
-        f" {here}",
+        remedy=f"name the flow of the earlier failover; if that moved the groups to {here}, the flow is -s {there}"
+        f" -t {here}",
         code=Reason.NEVER_RAN,
     )
 
@@ -333,8 +334,8 @@ class _Steps:
         held = sorted(self.marking.own())
         if held and self.salvage is not None and self.salvage.is_half_way:
             raise RefusedError(
-                f"{few(held)} would be mirrored again, and the records that are already replayed a second"
-                " time",
+                f"the marks of {few(held)} stay: without them, {self.rehearsal.names.flow} would mirror the records"
+                " that are already replayed a second time",
                 remedy=ways_on(self.rehearsal.plan.operation_id),
                 code="open_operation",
             )

@@ -63,7 +63,7 @@ class HomeLook:
         staying = sorted(flow.clusters.state.control(flow.identity).moved.keys() - self._going)
         told = flow.clusters.target.groups.commits_each(staying)
         for topic in self.topics if told.failed else ():
-            found[topic] = [f"{name} (its commits cannot be read)" for name in sorted(told.failed)]
+            found[topic] = [f"{name} (perhaps: its commits cannot be read)" for name in sorted(told.failed)]
         for name, commits in told.items():
             for topic in self._at_home({place.topic for place in commits}) & self.topics:
                 found.setdefault(topic, []).append(name)
@@ -112,7 +112,7 @@ def told(
         yield _diverged(diverged, homecoming, names)
     if coming:
         where = f"{names.source} are not on {names.target} yet ({_places(coming)})"
-        yield f"{_counted(coming)} of {where}: they are mirrored first"
+        yield f"{_counted(coming)} of {where}: the failback mirrors them first"
     ahead = sum(homecoming.ahead.get(found.place, 0) for found in diverged)
     if ahead:
         yield (
@@ -120,7 +120,10 @@ def told(
         )
     for found in tails.partitions:
         if found.kind is TailKind.CUT:
-            yield f"{found.place}: {names.source} has lost records that {names.target} has"
+            yield (
+                f"{found.place}: {names.source} has lost records that {names.target} has; they are not copied back"
+                f" to {names.source}"
+            )
         if found.strangers:
             yield (
                 f"{found.place}: another producer wrote {counted(found.strangers, 'record')} into its"
@@ -129,8 +132,8 @@ def told(
             )
         if found.undecided:
             yield (
-                f"{found.place}: {counted(found.undecided, 'offset')} belong to an open transaction or"
-                " follow it"
+                f"{found.place} on {names.source}: {counted(found.undecided, 'offset')} belong to an open transaction"
+                " or follow it, and are left out of the diverged records"
             )
 
 
@@ -138,7 +141,7 @@ def _diverged(found: list[FoundTail], homecoming: Homecoming, names: Names) -> s
     passed = sum(homecoming.passed.get(one.place, 0) for one in found)
     return (
         f"{_counted(found)} of {names.source} never reached {names.target} ({_places(found)}):"
-        f" {_whereto(homecoming.plan, names)}, and groups skip {passed:,} of them"
+        f" {_whereto(homecoming.plan, names)}; the groups skip {passed:,} of them"
     )
 
 
@@ -154,13 +157,13 @@ def _places(found: list[FoundTail]) -> str:
 def _whereto(plan: FailoverPlan, names: Names) -> str:
     match plan.diverged:
         case ToFile():
-            return f"exported to {default_name(plan.operation_id)}"
+            return f"the failback exports them to {default_name(plan.operation_id)}"
         case ToTopic(topic):
-            return f"written into topic {topic} of {names.source}"
+            return f"the failback writes them into topic {topic} of {names.source}"
         case Replay():
             return (
-                f"produced again into the same topics of {names.target}, and mirrored from there to"
-                f" {names.source}"
+                f"the failback produces them again into the same topics of {names.target}, and mirrors them from"
+                f" {names.target} to {names.source}"
             )
 
 

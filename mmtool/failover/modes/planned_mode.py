@@ -51,6 +51,7 @@ from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.applications import state_warnings, with_lost_state
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_group
 from mmtool.plan.groups.units import dependencies
+from mmtool.plan.words import few
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ def rehearse(
     selected = selected_groups(flow, selection, Direction.FORWARD)
     if not selected.known and not selected.unknown:
         raise RefusedError(
-            "no group matches: there is nothing to move", remedy="see -g, --groups and groups.exclude"
+            "no group matches: there is nothing to move",
+            remedy="check -g and --groups, and the keys groups and groups.exclude of the properties file",
         )
     groups = read_groups(flow, selected.known, Direction.FORWARD)
     refuse_changed_names(flow, topics_of(groups))
@@ -139,7 +141,7 @@ def _idle_warnings(flow: FlowNow, groups: Iterable[GroupFacts]) -> list[str]:
     asked = [g for g in groups if not g.problem]
     idle = [g.group for g in asked if not {place.topic for place in g.commits} & flow.topics.keys()]
     name = flow.clusters.settings.name
-    return [f"no commit on a topic of {name}, so nothing to move: {', '.join(idle)}"] if idle else []
+    return [f"nothing to move for {few(idle)}: no committed offset on a topic of {name}"] if idle else []
 
 
 def execute(
@@ -245,8 +247,11 @@ class _Steps:
         """Nobody is at it besides, and no group has committed for another topic since the fence was planned."""
         self.cutover.alone()
         left = set(topics_to_fence(self.groups, self.flow.topics)).difference(fence.fence.topics)
-        by_now = "the groups now have commits in {}, which the fence does not cover"
-        refuse(Guard("source_commits_moved", by_now.format(topic)) for topic in sorted(left))
+        by_now = (
+            "the fence does not cover {}: the groups have committed offsets in it since the fence was planned"
+        )
+        again = "run the same command again: it plans the fence for this topic as well; nothing was changed"
+        refuse(Guard("source_commits_moved", by_now.format(topic), again) for topic in sorted(left))
 
     def watch_ends(self) -> None:
         """The source has ended: all of it is to be on the target, not only what was there at first."""
@@ -266,9 +271,9 @@ class _Steps:
         self.cutover.figures = replace(self.cutover.figures, rpo_records=missing)
         if missing:
             raise GateError(
-                f"the mirror has not reached the offsets where the groups stopped: {missing} offsets are"
-                " missing",
-                remedy="run the same command again: nothing was written",
+                f"{self.rehearsal.names.target} does not hold every record that {self.rehearsal.names.source} held"
+                f" when the groups had stopped: {missing} offsets are missing; nothing was written",
+                remedy="run the same command again",
             )
         topics = topics_of(self.groups) | set(self.rehearsal.plan.state)
         partitions = partition_facts(self.flow, _RULES.direction, topics=topics, complete=True)
@@ -278,10 +283,10 @@ class _Steps:
         self.cutover.figures = replace(self.cutover.figures, reread_records=reread)
         if self.fence is not None and reread:
             raise GateError(
-                f"up to {reread} records would be read again: MirrorMaker 2's offset syncs and the records"
-                " give no closer offset",
-                remedy="move the groups with --fence none, which shows how many for each group; nothing"
-                " was written",
+                f"groups would read up to {reread} records again, and with a fence none is allowed: neither"
+                " MirrorMaker 2's offset syncs nor a comparison of the records give a closer offset; nothing was"
+                " written",
+                remedy="run the command again with --fence none: its rehearsal shows the number for each partition",
             )
 
     def prove(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import RefusedError
+from mmtool.failover.modes.rehearsal import names_of
 from mmtool.kafka.ports import LogPart
 from mmtool.plan.failover.boundaries import boundaries
 from mmtool.plan.failover.failover_plan import Guard
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
     from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.failover.boundaries import Boundary
-    from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts
+    from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts, Verdict
+    from mmtool.plan.words import Names
     from mmtool.translation.lockstep import Seen
     from mmtool.translation.runs import Mirrored
     from mmtool.translation.types import TopicPartition
@@ -59,7 +61,8 @@ def prove(
         elif here[source][0].digest == there[target][0].digest:
             same += 1
         else:
-            raise _differs(boundary, record, here[source][0], there[target][0])
+            seen = here[source][0], there[target][0]
+            raise _differs(names_of(flow.clusters.settings), boundary, record, *seen)
     return Proof(same, gone)
 
 
@@ -70,15 +73,16 @@ def state_end_guards(ends: Iterable[GroupPlan], cluster: str) -> tuple[Guard, ..
         ends: Of a reader that stands where the drain got to in each state topic.
         cluster: Where the applications go.
     """
-    return tuple(
-        Guard(
-            Reason.STATE_NOT_MIRRORED,
-            f"the state in {verdict.source} is not on {cluster}: {plan.why(verdict)}",
-            "`mmtool flow forget --topic T --execute` lets replicate mirror a topic again; or add --without-state:"
-            " the application then starts with empty state",
-        )
-        for plan in ends
-        for verdict in plan.blocking
+    return tuple(_lost_state(plan, verdict, cluster) for plan in ends for verdict in plan.blocking)
+
+
+def _lost_state(plan: GroupPlan, verdict: Verdict, cluster: str) -> Guard:
+    topic = "TOPIC" if verdict.source is None else verdict.source.topic
+    return Guard(
+        Reason.STATE_NOT_MIRRORED,
+        f"the state in {verdict.source} is not on {cluster}: {plan.why(verdict)}",
+        f"to mirror the topic again, stop `mmtool replicate`, run `mmtool flow forget --topic {topic} --execute`, and"
+        " start `mmtool replicate` again; or add --without-state: the application then starts with empty state",
     )
 
 
@@ -89,12 +93,13 @@ def _parts(boundary: Boundary, record: Mirrored) -> tuple[LogPart, LogPart]:
     )
 
 
-def _differs(boundary: Boundary, record: Mirrored, here: Seen, there: Seen) -> RefusedError:
+def _differs(names: Names, boundary: Boundary, record: Mirrored, here: Seen, there: Seen) -> RefusedError:
     return RefusedError(
-        f"near offset {boundary.commit} of {boundary.source}, the record at {record.upstream} differs from"
-        f" the record at {record.downstream} of {boundary.target} (SHA-256 {here.digest.hex()[:12]} and"
-        f" {there.digest.hex()[:12]}); nothing was written",
-        remedy="another producer wrote into the mirrored topic, or a log was replaced: `mmtool flow"
-        " rebuild` derives the offset runs again",
+        f"near offset {boundary.commit} of {boundary.source} on {names.source}, the record at {record.upstream} differs"
+        f" from the record at {record.downstream} of {boundary.target} on {names.target} (SHA-256"
+        f" {here.digest.hex()[:12]} and {there.digest.hex()[:12]}); nothing was written",
+        remedy=f"another producer wrote into {boundary.target.topic} on {names.target}, or a topic was recreated: stop"
+        f" that producer and `mmtool replicate`, then run `mmtool flow rebuild --topic {boundary.source.topic}"
+        " --execute`, which derives the offset runs again",
         code="boundary_differs",
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import RefusedError
 from mmtool.plan.failover.failover_plan import drain_cures
 from mmtool.plan.groups.applications import NO_STATE
-from mmtool.plan.words import Names
+from mmtool.plan.words import Names, counted
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
@@ -91,17 +91,23 @@ def refuse(guards: Iterable[Guard]) -> None:
 
 def refusal_of(guards: tuple[Guard, ...]) -> RefusedError:
     """Guards as one error: the first in full, the others counted (each is in the rows)."""
-    more = f", and {len(guards) - 1} more" if len(guards) > 1 else ""
+    more = f" (and {counted(len(guards) - 1, 'more refusal')})" if len(guards) > 1 else ""
     codes = {guard.code for guard in guards}
     return RefusedError(
         guards[0].sentence + more,
-        remedy=guards[0].remedy or _REMEDIES.get(guards[0].code, "the rows say which; nothing was changed"),
+        remedy=guards[0].remedy or _REMEDIES.get(guards[0].code, _FIX_THAT),
         code=codes.pop() if len(codes) == 1 else "refused",
     )
 
 
+_FIX_THAT = "fix that, then run the same command again; nothing was changed"
+
+
 _REMEDIES: dict[str, str] = {
-    Reason.NEVER_RAN: Reason.NEVER_RAN.sentence,
-    "hook_not_executable": "mmtool.hook.STEP names one executable file; chmod +x makes it one",
+    Reason.NEVER_RAN: (
+        "check -s and -t: groups can move once `mmtool replicate` or MirrorMaker 2 has mirrored their topics;"
+        " nothing was changed"
+    ),
+    "hook_not_executable": "set mmtool.hook.STEP to one executable file (chmod +x), without arguments",
     "source_commits_moved": "a consumer with assign() commits for the group: stop it, then run the same command again",
 }

@@ -46,11 +46,11 @@ class Release:
         """What comes then."""
         if not self.marks:
             return ()
-        alias = self.identity.source_alias
+        source, target = self.identity.source_alias, self.identity.target_alias
         return (
             (
-                f"`mmtool replicate` then mirrors every record of {alias} that is not mirrored yet, including"
-                " those that it held when it was lost"
+                f"`mmtool replicate` then mirrors every record of {few(self.topics)} on {source} that {target} does"
+                " not hold yet, including the diverged tail"
             ),
         )
 
@@ -106,7 +106,7 @@ def refuse_half_way(operations: Iterable[Recorded], topics: Collection[str]) -> 
         half = one.half_replayed if one.is_open else frozenset()
         if half & set(topics):
             raise RefusedError(
-                f"operation {one.operation_id} has replayed some of the diverged records of"
+                f"operation {one.operation_id} may have replayed some of the diverged records of"
                 f" {few(sorted(half))}: a release now would mirror them a second time",
                 remedy=ways_on(one.operation_id),
                 code="open_operation",
@@ -140,6 +140,6 @@ def _refuse_other_marks(found: Release) -> None:
     if changed:
         raise RefusedError(
             f"another operation marked or released {few(changed)} meanwhile; nothing was changed",
-            remedy="run the command again: it shows the current marks and their operators",
+            remedy="run the same command again: it shows which operation marked each topic",
             code="marks_changed",
         )

@@ -61,9 +61,12 @@ def _is_opposite(one: Recorded, names: Names) -> bool:
 
 def sentence_of(one: Recorded) -> str:
     """What is said of it."""
+    left, reached = one.names.source, one.names.target
+    if one.mode is Mode.FAILBACK:
+        left, reached = reached, left
     return (
-        f"{one.mode} operation {one.operation_id} by {one.by} moved {few(one.group_names, 3)} in the other"
-        f" direction at {moment(one.last_ms)}"
+        f"{one.mode} operation {one.operation_id} by {one.by} moved {few(one.group_names, 3)} from {left} to {reached}"
+        f" at {moment(one.last_ms)}"
     )
 
 
@@ -91,8 +94,9 @@ def check(
         young = opposites(known, names, groups, now_ms - 1000 * refused_seconds)
         if young:
             raise RefusedError(
-                f"{sentence_of(young[-1])}; mmtool.failover.min.interval.seconds = {refused_seconds:g} forbids it",
-                remedy="ask that operator, then wait, or remove the key",
+                f"{sentence_of(young[-1])}; mmtool.failover.min.interval.seconds = {refused_seconds:g} forbids to move"
+                " groups back so soon",
+                remedy=f"ask that operator; then wait until {refused_seconds:g} s have passed, or remove the key",
                 code="moved_just_now",
             )
     return [sentence_of(one) for one in opposites(known, names, groups, now_ms - 1000 * _WARNED_SECONDS)]

@@ -139,7 +139,8 @@ def _failed(operation: Operation, what: str, before: type[MmtoolError]) -> Mmtoo
             remedy=f"`mmtool failover resume {name} --execute` runs the hook again, and the steps after it",
             code="hook_failed",
         )
-    return before(what, remedy="its output is above; no offset was written", code="hook_failed")
+    remedy = "correct the hook (its output is above), then run the same command again; no offset was written"
+    return before(what, remedy=remedy, code="hook_failed")
 
 
 def hooks_of(settings: FlowSettings, reason: str) -> Hooks:

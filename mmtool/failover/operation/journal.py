@@ -290,14 +290,14 @@ class Journalist:
         if other.may_have_marked and other.names != self.about.names:
             warn(
                 f"topics that operation {other.operation_id} marked as failed over on {other.names.flow}"
-                f" stay marked: `mmtool failover release -s {other.names.source} -t {other.names.target}`"
-                " mirrors them again"
+                f" stay marked: `mmtool failover release -s {other.names.source} -t {other.names.target} --execute`"
+                " lets `mmtool replicate` mirror them again"
             )
         if other.tail is not None:
             warn(
                 f"operation {other.operation_id} may have written some of its"
-                f" {counted(other.tail.records, 'diverged record')} ({other.head.plan.diverged.words}): a"
-                " later failback finds and writes them again"
+                f" {counted(other.tail.records, 'diverged record')} (--diverged {other.head.plan.diverged.words}): a"
+                " later failback finds them again, and writes them a second time"
             )
         Journalist(self.port, self.about, other.entries, clock=self.clock).ended(ended)
 
@@ -312,7 +312,11 @@ class Journalist:
         except TakenUpError:
             raise
         except MmtoolError as error:
-            warn(f"not recorded in the journal: {error.message}")
+            name = operation.plan.operation_id
+            warn(
+                f"the last change of operation {name} is not recorded in the journal, and `mmtool failover show {name}`"
+                f" does not show it: {error.message}"
+            )
 
     def _write(self, operation: Operation, *told: tuple[Kind, dict[str, Any]]) -> None:
         self.operation = operation
@@ -381,9 +385,9 @@ def _parted(entries: Sequence[Entry], name: str) -> tuple[set[str], set[str]]:
 
 def _overtaken(other: Recorded) -> OwnedElsewhereError:
     return OwnedElsewhereError(
-        f"operation {other.operation_id} ({other.mode}) by {other.by} moved some of these groups"
+        f"operation {other.operation_id} ({other.mode}) by {other.by} moved some of the same groups"
         " meanwhile; this operation wrote nothing",
-        remedy="`mmtool failover list` shows which groups; run the command again for the others",
+        remedy=f"`mmtool failover show {other.operation_id}` shows which groups; run the command again for the others",
     )
 
 

@@ -39,5 +39,8 @@ class LocalCopy:
                 os.fsync(file.fileno())
         except OSError as error:
             if not self._deaf:
-                warn(f"the journal's copy {path} cannot be written: {error.strerror}")
+                warn(
+                    f"the copy of the journal on this host, {path}, cannot be written: {error.strerror}; the operation"
+                    " continues, and is recorded on the target"
+                )
             self._deaf = True

@@ -240,7 +240,7 @@ def _taken_back(operation: Operation, log: StepLog, undo: Actions) -> Operation:
     for step in reversed(_begun(operation, undo)):
         error = _attempt(undo[step.name], Stops(), finish=True)
         if error is not None:
-            left = f"{operation.sentence}; but {step.name} could not be undone: {error.message}"
+            left = f"{operation.sentence}; but step {step.name} could not be undone: {error.message}"
             return replace(operation, sentence=left, error=_half_done(operation.error, step, error))
         if operation.state_of(step) is not StepState.FAILED:
             operation = operation.with_step(step, StepState.UNDONE)
@@ -251,7 +251,7 @@ def _taken_back(operation: Operation, log: StepLog, undo: Actions) -> Operation:
 def _half_done(why: MmtoolError | None, step: Step, error: MmtoolError) -> MmtoolError:
     """What made it fail is not all any more: something is left that has to be dealt with."""
     return PartlyAppliedError(
-        f"{'' if why is None else why.message}; and {step.name} could not be undone: {error.message}",
+        f"{'' if why is None else why.message}; and step {step.name} could not be undone: {error.message}",
         remedy=error.remedy,
         code=error.code,
     )

@@ -61,7 +61,7 @@ def names_warnings(now: TargetNow) -> Iterator[str]:
     settings = now.side.settings
     for topic, remote in changed_names(settings, now.control.positions.values()).items():
         yield (
-            f"{renamed_to(settings, topic, remote)}: an emergency finds no commits of its groups under the new name"
+            f"{renamed_to(settings, topic, remote)}: an emergency failover finds no commits of {topic} by that name"
         )
 
 

@@ -46,12 +46,13 @@ if TYPE_CHECKING:
 
 _TAKEN_BACK = {OperationState.CANCELLED, OperationState.ROLLED_BACK}
 _AWAY = {Mode.PLANNED, Mode.EMERGENCY}
-_OVER = "it was already undone: see `mmtool failover show`"
+_OVER = "it was already undone: see `mmtool failover show {0}`"
+_COMPLETES = "; `mmtool failover resume {0} --execute` completes it"
 _INSTEAD = {
-    Event.RESUME: "see `mmtool failover show`",
-    Event.CANCEL: "past the point of no return: `mmtool failover rollback` restores the previous offsets,"
-    " `resume` completes it",
-    Event.ROLL_BACK: "no offset was written: `mmtool failover cancel` ends it",
+    Event.RESUME: "see `mmtool failover show {0}`",
+    Event.CANCEL: "it is past its point of no return: `mmtool failover rollback {0} --execute` restores the groups'"
+    " previous offsets",
+    Event.ROLL_BACK: "no offset was written: `mmtool failover cancel {0} --execute` ends it",
 }
 
 
@@ -75,9 +76,11 @@ def require(found: Recorded, event: Event) -> None:
             " deletes what is left of it",
             code="wrong_state",
         )
+    completes = _COMPLETES if event is Event.CANCEL and found.may(Event.RESUME) else ""
+    remedy = _OVER if found.state in _TAKEN_BACK else _INSTEAD[event] + completes
     raise RefusedError(
         f"operation {found.operation_id} is {found.state}: it cannot be {_PAST[event]}",
-        remedy=_OVER if found.state in _TAKEN_BACK else _INSTEAD[event],
+        remedy=remedy.format(found.operation_id),
         code="wrong_state",
     )
 
@@ -150,7 +153,10 @@ def _prove_fence(found: Recorded, asked: FenceAsked | None, cutover: Cutover) ->
     try:
         came = came_since(fence, asked.source)
     except UnreachableError as error:
-        warn(f"mmtool does not know whether the fence has held: {error.message}")
+        warn(
+            f"mmtool does not know whether a producer wrote on {found.names.source} in spite of the fence:"
+            f" {error.message}"
+        )
         return
     cutover.figures = replace(cutover.figures, diverged_records=sum(came.values()))
     if found.operation.steps.get(StepName.REPORT) is not StepState.FAILED:
@@ -203,8 +209,8 @@ class RollbackPlan:
             return self.undoing.refusal
         return RefusedError(
             f"operation {last.operation_id} ({last.mode}) by {last.by} moved"
-            f" {few(sorted(ours & set(last.group_names)))} later: its offsets must be rolled back first",
-            remedy=f"run `mmtool failover rollback {last.operation_id} --execute` first",
+            f" {few(sorted(ours & set(last.group_names)))} later, and must be rolled back first; nothing was changed",
+            remedy=f"run `mmtool failover rollback {last.operation_id} --execute`, then the same command again",
             code="moved_since",
         )
 

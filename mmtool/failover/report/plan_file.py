@@ -97,7 +97,7 @@ def load(path: Path) -> SavedPlan:
     Raises:
         UsageError: There is no such file, or it holds no plan that can be trusted.
     """
-    remedy = "a rehearsal writes one with --out"
+    remedy = "name a file that a rehearsal wrote with --out FILE"
     try:
         return read_plan(path.read_bytes())
     except OSError as error:
@@ -149,7 +149,7 @@ def refuse_stale(saved: SavedPlan, differences: Sequence[str]) -> None:
     more = f"; {counted(others, 'more difference')}" if others else ""
     raise StalePlanError(
         f"the plan {saved.plan.operation_id} is stale: {differences[0]}{more}",
-        remedy="nothing was changed; rehearse again with --out, and review the new plan",
+        remedy="nothing was changed; rehearse again with --out FILE, and review the new plan",
     )
 
 
@@ -171,6 +171,10 @@ def is_spent(saved: SavedPlan, found: Recorded | None) -> bool:
     resumable = found.may(Event.RESUME)
     raise RefusedError(
         f"operation {name} is {found.state}: a plan is executed once",
-        remedy=f"mmtool failover resume {name}" if resumable else "rehearse again with --out",
+        remedy=(
+            f"`mmtool failover resume {name} --execute` completes it"
+            if resumable
+            else "rehearse again with --out FILE, and execute the new plan"
+        ),
         code="open_operation" if resumable else "wrong_state",
     )

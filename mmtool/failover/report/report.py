@@ -20,7 +20,7 @@ from mmtool.plan.failover.emergency import total_expected
 from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
 from mmtool.plan.failover.fence_plan import FenceKind, lowering_commands
 from mmtool.plan.failover.risks import NO_RISK
-from mmtool.plan.failover.steps import Mode
+from mmtool.plan.failover.steps import Mode, topics_of
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.words import counted, few
 from mmtool.translation.known import UNKNOWN
@@ -252,12 +252,12 @@ def _undo(mode: Mode, operation_id: str = "OPERATION_ID") -> str:
         " long as no consumer has continued"
     )
     if mode is Mode.PLANNED:
-        return f"start the consumers on the source again: their commits there are unchanged; {back}"
+        return f"start the consumers on the source again: their commits on the source are unchanged; {back}"
     if mode is Mode.FAILBACK:
         return f"{back}; the diverged records stay where they were written"
     if mode is Mode.DRILL:
         return "nothing to undo: a drill deletes its shadow groups"
-    return f"{back}, and mirrors the topics again"
+    return f"{back}, and lets `mmtool replicate` mirror the topics again"
 
 
 def summary(ended: Ended) -> str:
@@ -287,7 +287,7 @@ def _price(ended: Ended) -> str:
     target = ended.rehearsal.names.target
     behind = figures.diverged_records
     return f"{lost} records lost, {again} read again" + (
-        f"; {behind} produced since are not on {target} yet" if behind else ""
+        f"; {counted(behind, 'record')} produced since, not yet on {target}" if behind else ""
     )
 
 
@@ -323,11 +323,16 @@ def next_steps(ended: Ended, given: Sequence[str] = ()) -> list[str]:
 
 
 def _after_failback(ended: Ended) -> str:
-    released = ended.rehearsal.plan.released
+    released, names = ended.rehearsal.plan.released, ended.rehearsal.names
     if not released:
-        return "fail back the other groups of these topics as well: the topics are not mirrored until then"
-    said = f"keep `mmtool replicate` running: {ended.rehearsal.names.flow} mirrors {few(released)} again"
-    return f"{said}, after the replayed records" if ended.rehearsal.plan.diverged == Replay() else said
+        topics = few(topics_of(ended.cutover.plans)) or "the topics"
+        return (
+            f"fail back the other groups that read {topics} on {names.target} as well: until then {names.flow} does not"
+            f" mirror {topics}"
+        )
+    said = f"keep `mmtool replicate` running: {names.flow} mirrors {few(released)} again"
+    replayed = f", except for the diverged records, which are already on {ended.rehearsal.names.target}"
+    return said + replayed if ended.rehearsal.plan.diverged == Replay() else said
 
 
 def _after_planned(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[str]:
@@ -351,7 +356,8 @@ def _after_fence(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> 
     there, fence = settings.target, ended.rehearsal.plan.fence
     topics = few(fence.topics)
     renamed = few([settings.remote_topic(topic) for topic in fence.topics])
-    both = "" if settings.keeps_names else f"; consumers read both {topics} and {renamed} there from now on"
+    also = f"; consumers read both {topics} and {renamed} on {there.alias} from now on"
+    both = "" if settings.keeps_names else also
     operation_id = ended.rehearsal.plan.operation_id
     back = f"mmtool failover rollback {join([operation_id, *given])} --execute"
     return [
@@ -376,7 +382,7 @@ def tail_left(found: Recorded) -> tuple[str, ...]:
         return ()
     words = found.head.plan.diverged.words
     return (
-        f"some of {counted(found.tail.records, 'diverged record')} are already written (--diverged {words})",
+        f"some of {counted(found.tail.records, 'diverged record')} may already be written (--diverged {words})",
     )
 
 
@@ -389,7 +395,8 @@ def _what_stays(fence: Fence, settings: FlowSettings) -> str:
                 [f"the fence on {here.alias} stays; an administrator can lift it with:", *commands]
             )
         case FenceKind.HOOK:
-            return f"the fence of {settings.hooks.get('fence', 'the hook')} on {here.alias} stays"
+            hook = settings.hooks.get("fence", "mmtool.hook.fence")
+            return f"the fence that the hook {hook} raised on {here.alias} stays until you lift it"
         case _:
             return f"keep the producers of {few(fence.topics)} on {here.alias} stopped: no ACL stops them"
 
@@ -405,10 +412,10 @@ def reverse_lines(ended: Ended) -> list[str]:
 def _after_emergency(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[str]:
     here, there = settings.source.alias, settings.target.alias
     back = f"mmtool failover failback {_meant(ended, settings, given)}"
-    other = f"if the groups stay on {there}, mirror {here}'s remaining records with `mmtool failover release`"
+    other = f"if the groups stay on {there}: `mmtool failover release -s {here} -t {there} --execute`"
     return [
-        f"let producers write to {there}, and keep the old consumers of {here} stopped when it returns",
-        f"when {here} returns, fail back (or, {other}):\n{back}",
+        f"let producers write to {there}; when {here} returns, keep its consumers stopped",
+        f"when {here} returns, fail back (or, {other} lets `mmtool replicate` mirror the topics again):\n{back}",
     ]
 
 
@@ -435,7 +442,7 @@ def ways_on(operation: Operation, given: Sequence[str] = ()) -> list[str]:
 
 _WAYS_ON = {
     Event.RESUME: ("resume", "complete the operation"),
-    Event.CANCEL: ("cancel", "end it and undo its preparations"),
+    Event.CANCEL: ("cancel", "end the operation and undo its preparations"),
     Event.ROLL_BACK: ("rollback", "restore the groups' previous offsets"),
 }
 
@@ -448,7 +455,7 @@ def _renamed(ended: Ended) -> str:
     pairs = sorted(set(_named_both_ways(ended.cutover.plans)))
     if ended.rehearsal.plan.mode is Mode.FAILBACK:
         pairs = [(there, here) for here, there in pairs]
-    changed = [f"{there} for {here}" for here, there in pairs if here != there]
+    changed = [f"{there} instead of {here}" for here, there in pairs if here != there]
     return f"; they subscribe to {', '.join(changed)}" if changed else ""
 
 

@@ -173,8 +173,8 @@ def _refuse_if_resumed(journal: JournalPort, operation_id: str, entries: int) ->
     found = find(journal, operation_id)
     if (0 if found is None else found.entries) != entries:
         raise OwnedElsewhereError(
-            f"another process resumed operation {operation_id} just now",
-            remedy=f"mmtool failover show {operation_id}",
+            f"another process started or resumed operation {operation_id} just now; this process changed nothing",
+            remedy=f"`mmtool failover show {operation_id}` shows how far it is",
         )
 
 

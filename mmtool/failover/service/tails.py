@@ -37,8 +37,8 @@ def folder_again(found: Recorded, folder: Path | None) -> Path:
     """
     if folder is not None and (found.mode != Mode.FAILBACK or found.head.plan.diverged.kind is not Kind.FILE):
         raise UsageError(
-            f"--diverged-dir is for the file of diverged records, and {found.operation_id} writes none",
-            remedy="leave it out",
+            f"--diverged-dir is for the file of diverged records, and operation {found.operation_id} writes none",
+            remedy="leave out --diverged-dir",
         )
     return folder or Path()
 
@@ -50,7 +50,7 @@ def told(both: BothWays, rehearsal: FailbackRehearsal) -> FailbackRehearsal:
     try:
         passing().check(both.flow)
     except OwnedElsewhereError as error:
-        said = f"{error.message}: stop it before you execute this"
+        said = f"{error.message}: stop that process before you add --execute"
         return replace(rehearsal, warnings=(*rehearsal.warnings, said))
     return rehearsal
 

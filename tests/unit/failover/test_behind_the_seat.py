@@ -171,7 +171,7 @@ def test_an_operation_that_ended_since_ours_began_is_told_of_whatever_its_host_s
     begun = Operation(rehearsal.plan).after(Event.BEGIN)
     typed = Sleeps(SimpleNamespace(), StepName.WRITE, lambda: journalist.began(begun))
     assert emergency.execute(theirs, ways, Both(log, typed)).operation.error is None
-    with pytest.raises(OwnedElsewhereError, match="moved some of these groups meanwhile"):
+    with pytest.raises(OwnedElsewhereError, match="moved some of the same groups meanwhile"):
         journalist.open_others(("app",))
 
 

@@ -155,6 +155,6 @@ def test_what_failed_over_before_the_names_changed_blocks_no_emergency(lost):
     rehearsal = emergency.rehearse(lost.side, APP)
     assert not rehearsal.plan.guards
     assert (
-        "orders-old is mirrored to plant.orders-old and would now be called east.orders-old: an emergency finds no"
-        " commits of its groups under the new name" in rehearsal.warnings
+        "orders-old is mirrored to plant.orders-old and would now be called east.orders-old: an emergency failover"
+        " finds no commits of orders-old by that name" in rehearsal.warnings
     )

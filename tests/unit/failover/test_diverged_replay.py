@@ -106,7 +106,7 @@ def test_a_topic_with_too_few_partitions_is_refused_before_anything_is_written()
     cluster = FakeCluster("west", ClusterId("west"))
     cluster.add_topic("salvage", "id", 0)
     _, tails = source_of([(4, "none")])
-    with pytest.raises(RefusedError, match="cluster west has no salvage-1") as caught:
+    with pytest.raises(RefusedError, match="cluster west has no partition salvage-1") as caught:
         before_replay(cluster, tails, SALVAGE)
     assert "at least 2 partitions" in caught.value.remedy
 

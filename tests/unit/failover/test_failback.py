@@ -136,7 +136,7 @@ def test_the_rehearsal_does_not_call_diverged_what_is_mirrored_first(scene):
     scene.marks.write([])
     scene.state.view.holds = type(scene.state.view.holds)()
     warnings = rehearse(scene.both, BOTH).warnings
-    assert "5 records of east are not on west yet (orders-0): they are mirrored first" in warnings
+    assert "5 records of east are not on west yet (orders-0): the failback mirrors them first" in warnings
     assert not any("never reached" in warning or "of them" in warning for warning in warnings)
 
 
@@ -206,7 +206,7 @@ def test_the_end_is_told_in_one_line_and_consumers_are_sent_home(ran):
     assert "0 records lost, 0 read again, 5 diverged records skipped" in summary(ended)
     first = next_steps(ended)[0]
     assert "bootstrap.servers=east-1:9092" in first
-    assert "orders for east.orders" in first
+    assert "orders instead of east.orders" in first
 
 
 def test_the_journal_tells_the_same_as_the_command(scene, ran):

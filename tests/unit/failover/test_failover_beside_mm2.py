@@ -210,7 +210,7 @@ def test_after_a_planned_move_beside_mm2_there_is_nothing_that_diverged(back, tm
     back.commits("app", "east.orders", 15, cluster=back.target)
     rehearsal, ended = home(back, tmp_path)
     (first,) = [said for said in rehearsal.warnings if "on west yet" in said]
-    assert first.endswith("(orders-0): they are mirrored first")
+    assert first.endswith("(orders-0): the failback mirrors them first")
     assert not any("west yet" in said or "never reached" in said for said in ended.rehearsal.warnings)
     assert back.source.groups.committed["app"][ORDERS] == Commit(15)
     assert (ended_row(ended)["diverged_records"], list(tmp_path.glob("*.jsonl"))) == (0, [])

@@ -404,7 +404,7 @@ def test_who_had_to_wait_for_the_one_that_moved_the_same_groups_writes_nothing(t
     assert case.executed(first, *case.ways(first)).operation.error is None
     with pytest.raises(
         OwnedElsewhereError,
-        match=f"{first.plan.operation_id} .planned. by ann@host-1 moved some of these groups",
+        match=f"{first.plan.operation_id} .planned. by ann@host-1 moved some of the same groups",
     ):
         waiting.open_others(["app"])
 

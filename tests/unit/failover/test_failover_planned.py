@@ -287,7 +287,7 @@ def test_a_signal_while_its_end_is_put_on_record_leaves_no_move_that_seems_to_be
 
 def test_the_next_steps_name_what_a_human_needs(ran):
     said = "\n".join(next_steps(ran()))
-    assert "bootstrap.servers=west-1:9092; they subscribe to east.orders for orders" in said
+    assert "bootstrap.servers=west-1:9092; they subscribe to east.orders instead of orders" in said
     assert "mmtool translate-offsets -s east -t west -g app --reverse" in said
 
 
@@ -309,7 +309,10 @@ def test_a_group_that_has_nothing_in_this_flow_is_pointed_out(scene):
     scene.source.add_topic("logs", "id-logs", 5)
     scene.commits("elsewhere", "logs", 5)
     rehearsal = rehearse(scene.look(), GroupSelection(("elsewhere",)))
-    assert (rehearsal.plan.executable, "nothing to move: elsewhere" in rehearsal.warnings[0]) == (True, True)
+    assert (rehearsal.plan.executable, "nothing to move for elsewhere" in rehearsal.warnings[0]) == (
+        True,
+        True,
+    )
 
 
 def test_a_group_that_cannot_be_asked_is_not_said_to_have_nothing_to_move(tmp_path):

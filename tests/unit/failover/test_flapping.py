@@ -31,7 +31,7 @@ def done(mode, names, *groups, seconds_ago, state=OperationState.COMPLETED):
 )
 def test_a_group_that_came_the_other_way_within_five_minutes_is_a_warning_that_names_who_did_it(before):
     (warning,) = check([before], THERE, ["app", "other"], NOW_MS, None)
-    assert "moved app in the other direction" in warning
+    assert "moved app from west to east" in warning
     assert "op-1 by ann@host-1" in warning
 
 
@@ -52,7 +52,9 @@ def test_nothing_else_is(before):
 
 def test_where_the_file_forbids_it_it_is_three():
     before = done(Mode.PLANNED, BACK, "app", seconds_ago=50)
-    with pytest.raises(RefusedError, match=r"min\.interval\.seconds = 60 forbids it") as refused:
+    with pytest.raises(
+        RefusedError, match=r"min\.interval\.seconds = 60 forbids to move groups back"
+    ) as refused:
         check([before], THERE, ["app"], NOW_MS, 60)
     assert (refused.value.exit_code, refused.value.code) == (3, "moved_just_now")
     older = replace(before, last_ms=NOW_MS - 61_000)

@@ -154,7 +154,7 @@ def test_a_topic_that_cannot_take_the_tail_is_refused_in_the_rehearsal(scene, na
 def test_a_topic_with_too_few_partitions_is_refused_in_the_rehearsal(tmp_path):
     scene = OneName(tmp_path)
     del scene.source.logs[SALVAGE]
-    with pytest.raises(RefusedError, match="cluster east has no salvage-0"):
+    with pytest.raises(RefusedError, match="cluster east has no partition salvage-0"):
         rehearse(scene.both, BOTH, diverged=ToTopic("salvage"))
 
 
@@ -287,7 +287,9 @@ def test_what_another_failback_has_written_into_the_same_topic_is_told_before_it
         scene.source.add_topic("other", "id-other", 0)
         rehearsal = rehearse(scene.both, GroupSelection(("late",)), diverged=diverged_of(words))
         said.append(judged(rehearsal, [scene.journal], scene.seat, 0, is_resumed=False).warnings)
-    told = f"operation {before.operation_id} already wrote up to 5 records of them into topic salvage"
+    told = (
+        f"operation {before.operation_id} already wrote up to 5 diverged records into topic salvage of east"
+    )
     assert [sum(told in warning for warning in of) for of in said] == [1, 0, 0]
     if how == "completed":
         ran("topic salvage", GroupSelection(("late",)))
