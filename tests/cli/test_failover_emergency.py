@@ -77,7 +77,7 @@ def test_executed_it_is_completed_and_tells_the_operations_name(emergency, scene
     row = row_of(ended)
     assert (ended.code, row["state"], row["rpo_records"], row["reread_records"]) == (0, "completed", 40, 10)
     assert scene.target.groups.committed == {"app": {REMOTE: Commit(50)}}
-    assert f"operation {row['operation_id']}\n" in ended.stderr
+    assert f"operation {row['operation_id']} started\n" in ended.stderr
 
 
 def test_a_selector_is_required(failover):

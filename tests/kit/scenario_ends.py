@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kit.processes import Answer
     from kit.scenarios import End, SceneState
 
-_OPERATION = re.compile(r"^operation (\S+)$", re.MULTILINE)
+_OPERATION = re.compile(r"^operation (\S+) started$", re.MULTILINE)
 
 
 def operation_of(answer: Answer) -> str | None:

@@ -222,7 +222,7 @@ class OffsetSyncer:
         if self.now() - self._looked_at < FRESH_SECONDS:
             return {}
         moved = moved_since(self.target.groups, group.group, group.before, offsets)
-        return {place: f"{place}: {MOVED_JUST_NOW}" for place in moved}
+        return {place: f"{place} {MOVED_JUST_NOW}" for place in moved}
 
     def _followed(
         self,
@@ -250,6 +250,6 @@ class OffsetSyncer:
             self._stood[name] = {place: wanted[place] for place in stands}
         ahead = {place for place, commit in wanted.items() if before.get(place, 0) > commit.offset}
         told = "; ".join(dict.fromkeys(problems.values()))
-        problem = f"group {name} {told}" if told else ""
+        problem = f"group {name}: {told}" if told else ""
         moved = sum(before.get(place) != sent[place].offset for place in written)
         return SyncedGroup(group.there, frozenset(stands), moved, frozenset(ahead), others, problem)

@@ -190,7 +190,7 @@ class Teller:
 
     def began(self, operation: Operation) -> None:
         plan = operation.plan
-        said = f"operation {plan.operation_id}"
+        said = f"operation {plan.operation_id} started"
         talk(Notice(said, Event.OPERATION_STARTED, operation=plan.operation_id, mode=plan.mode))
 
     def intended(self, _: Operation, step: Step) -> None:

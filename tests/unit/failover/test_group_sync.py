@@ -123,7 +123,7 @@ def test_who_is_moved_by_somebody_else_in_the_middle_of_a_turn_is_not_moved_back
     row = turns.row()
     assert (row.state, row.reason) == (
         "behind",
-        "group app east.orders-0: was committed by another client just now",
+        "group app: east.orders-0 was committed by another client just now",
     )
     assert turns.committed == [18, 10]
     assert (turns.row(5).state, turns.committed) == ("ahead", [18, 10])

@@ -86,7 +86,7 @@ def test_a_group_that_is_further_on_the_target_is_not_moved_back(target):
 
 def test_one_partition_that_is_denied_is_named_and_everything_else_is_committed(target):
     target.groups.denied.add(REMOTE[1])
-    with pytest.raises(MmtoolError, match=r"group app a\.orders-1"):
+    with pytest.raises(MmtoolError, match=r"group app: a\.orders-1"):
         turn(duty_for(target, ("app", 0, 5), ("app", 1, 6), ("other", 0, 7)))
     assert {group: list(at) for group, at in target.groups.committed.items()} == {
         "app": [REMOTE[0]],
