@@ -339,7 +339,7 @@ def _after_planned(ended: Ended, settings: FlowSettings, given: Sequence[str]) -
     back = f"mmtool translate-offsets {_meant(ended, settings, given)} --reverse"
     return [
         f"keep `mmtool replicate` running while producers still write to {settings.source.alias}",
-        f"to move back, before anything is produced on {settings.target.alias}:\n{back}",
+        f"to move the groups back before anything is produced on {settings.target.alias}, add --execute to:\n{back}",
     ]
 
 
