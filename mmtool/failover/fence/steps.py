@@ -83,7 +83,7 @@ def _grown(rules: FencePlan, topics: tuple[str, ...]) -> FencePlan:
         return rules
     guard = FenceGuard(
         "fence_stale",
-        f"the operation's fence does not cover {few(left)}: the groups have committed offsets in it since",
+        f"the groups have committed offsets in {few(left)}, which the operation's fence does not cover",
         "end the operation with `mmtool failover cancel`, and start a new one: its fence covers these topics too",
     )
     return replace(rules, guards=(*rules.guards, guard))

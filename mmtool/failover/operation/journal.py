@@ -277,7 +277,7 @@ class Journalist:
                 f"operation {other.operation_id} stays open: some of the diverged records of"
                 f" {few(sorted(other.half_replayed))} may already be replayed; when {other.names.source}"
                 f" is back, `mmtool failover cancel {other.operation_id} --execute` makes {other.names.flow}"
-                " skip those"
+                " skip the replayed records"
             )
             return
         ours = self.operation.plan.operation_id
