@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 _SCENES: dict[str, type[Scene]] = {"": Scene, "prefixed": ThereAndBack, "identical": OneName}
 _DRAINS: dict[str, MmtoolError] = {
     "late": GateError(
-        "flow east->west did not mirror past every commit within 8 s", remedy="give --timeout more"
+        "flow east->west did not mirror the remaining records within 8 s",
+        remedy="give --timeout more",
     ),
     "halted": RefusedError("orders-0 cannot be drained: a record is too large", remedy="mend it"),
     "owned": OwnedElsewhereError("another mmtool owns the flow"),

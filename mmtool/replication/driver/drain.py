@@ -141,8 +141,8 @@ class _Drain:
             await self._watch(identity, goal)
             if not await _reached(self.flow, identity, goal):
                 raise MmtoolError(
-                    f"flow {self.flow.name} ended before the mirror had passed every commit",
-                    remedy="run again",
+                    f"flow {self.flow.name} stopped before it had mirrored the remaining records",
+                    remedy="nothing was written; run the same command again",
                 )
 
     async def _watch(self, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> None:
@@ -187,7 +187,7 @@ async def _drain(
             await drain.until(identity, goal)
     except TimeoutError:
         raise GateError(
-            f"flow {drain.flow.name} did not mirror past every commit within {timeout_seconds:g} s",
+            f"flow {drain.flow.name} did not mirror the remaining records within {timeout_seconds:g} s",
             remedy="nothing was written; `mmtool status` shows the lag; run again with a longer --timeout",
         ) from None
 
@@ -258,7 +258,9 @@ def _refuse_halted(
         elif topic in new:  # its owner may not have looked yet
             why = not_the_same(topic, topic_id, mirrored[topic], begins_again=begins_again) or why
         if why is not None:
-            raise RefusedError(f"{what} cannot be drained: {why}", remedy="fix it, then run again")
+            raise RefusedError(
+                f"{what} cannot be drained: {why}", remedy="remove the cause, then run the same command again"
+            )
 
 
 def _mirrored_as(control: ControlView, topic: str) -> set[TopicId]:

@@ -72,7 +72,7 @@ class Reloader:
             await self.engine.adopt(changes, self._beating(chosen))
         except Exception as error:  # noqa: BLE001  who ends here hears of no later change and of no SIGHUP
             name = type(error).__name__
-            said = f"{self.file.path}: {name} while it was applied: some changes may wait for the next start"
+            said = f"{self.file.path} was applied in part ({name}): restart replicate to apply the rest"
             self.warn(Notice(said, Event.CONFIG_REFUSED))
             return
         applied = [f"{flow}: {', '.join(c.applied)}" for flow, c in changes.items() if c.applied]
@@ -124,7 +124,7 @@ def _changes(running: Iterable[FlowSettings], chosen: Chosen) -> dict[str, Chang
 
 def _of_flows(running: Iterable[FlowSettings], chosen: Chosen) -> Iterator[str]:
     before, now = ({flow.name for flow in flows} for flows in (running, chosen.flows))
-    for names, what in ((now - before, "is new: starts"), (before - now, "is no longer enabled: ends")):
+    for names, what in ((now - before, "is new: starts"), (before - now, "is no longer enabled: stops")):
         for name in sorted(names):
             yield f"flow {name} {what} at the next start"
 

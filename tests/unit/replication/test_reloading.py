@@ -112,7 +112,7 @@ def test_whatever_happens_while_a_file_is_read_the_flow_goes_on(scene):
 def test_a_file_without_the_flow_leaves_it_as_it_is(scene):
     scene.path.write_text(BASE.replace("a->b", "b->c"))
     asyncio.run(scene.reloader._reload(asked=False))
-    new, gone = "flow b->c is new: starts", "flow a->b is no longer enabled: ends"
+    new, gone = "flow b->c is new: starts", "flow a->b is no longer enabled: stops"
     assert scene.warned == [f"{scene.path}: {new} at the next start; {gone} at the next start"]
     assert scene.flow.name == "a->b"
 
@@ -193,7 +193,7 @@ def test_whatever_happens_while_settings_are_taken_over_later_ones_are_heard_of(
     with monkeypatch.context() as patched:
         patched.setattr(scene.engine, "adopt", fails)
         scene.reload("topics = orders")
-    said = "TimeoutError while it was applied: some changes may wait for the next start"
-    assert scene.warned == [f"{scene.path}: {said}"]
+    said = "was applied in part (TimeoutError): restart replicate to apply the rest"
+    assert scene.warned == [f"{scene.path} {said}"]
     scene.reload("topics = orders", asked=True)
     assert scene.flow.topics.include == ("orders",)
