@@ -25,6 +25,7 @@ from mmtool.failover.operation.states import START, TABLE, Phase
 from mmtool.failover.report.plan_file import runbook_of, saved_of
 from mmtool.metrics.families import FAMILIES
 from mmtool.plan.failover.steps import ORDER, POINT_OF_NO_RETURN, Mode
+from mmtool.plan.flow import phases
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.runbook.plan_file import Origin
 from mmtool.plan.runbook.runbook import render
@@ -47,6 +48,7 @@ def pages() -> dict[str, str]:
         "cli.md": cli(),
         "exit-codes.md": exit_codes(),
         "failover-states.md": failover_states(),
+        "flow-phases.md": flow_phases(),
         "log-events.md": log_events(),
         "metrics.md": metrics(),
         "refusals.md": refusals(),
@@ -236,6 +238,58 @@ def _node(standing: OperationStatus, drawn: Phase) -> str:
 
 def _named(standing: OperationStatus, drawn: Phase) -> str:
     return f"`{standing.state}`" + ("" if standing.phase is drawn else f", {standing.phase}")
+
+
+def flow_phases() -> str:
+    """The table of a flow's life in the process that runs it, as a diagram and in sentences."""
+    intro = """\
+        The phases of a flow in one `mmtool replicate`, and the transitions between them. No other transition exists.
+        `/readyz` of `mmtool replicate` answers 503 while a flow is in another phase than `running`, and names it with
+        the sentence below. A flow that cannot start yet is closed, and starts as `deferred` again every 2 s.
+        """
+    rows = [
+        (f"`{phase}`", phases.MEANING[phase], _held(phase), _planned(phase)) for phase in phases.FlowPhase
+    ]
+    sentences = [
+        (f"`{at}`", f"`{event}`", f"`{led.next}`", led.sentence)
+        for (at, event), led in phases.TABLE.items()
+        if event is not phases.FlowEvent.CLOSE
+    ]
+    close = phases.advance(phases.START, phases.FlowEvent.CLOSE)
+    sentences.append(("any", f"`{phases.FlowEvent.CLOSE}`", f"`{close.next}`", close.sentence))
+    return "\n".join(
+        [
+            NOTE,
+            "# Phases of a flow\n",
+            textwrap.dedent(intro),
+            _table(("Phase", "Meaning", "Ownership lease", "Records"), rows),
+            "```mermaid",
+            "stateDiagram-v2",
+            *(f"    {line}" for line in _life()),
+            "```\n",
+            _table(("Phase", "Event", "Next phase", "Meaning"), sentences),
+        ]
+    )
+
+
+def _held(phase: phases.FlowPhase) -> str:
+    return "held" if phase in phases.LEASED else "not held"
+
+
+def _planned(phase: phases.FlowPhase) -> str:
+    if phase in phases.CLAIMED:
+        return "mirrored"
+    return "not mirrored; the last batches are checked next" if phase in phases.IN_DOUBT else "not mirrored"
+
+
+def _life() -> Iterator[str]:
+    """Any phase can be closed: that is drawn once."""
+    yield f"[*] --> {phases.START}"
+    for (at, event), led in phases.TABLE.items():
+        if phases.FlowPhase.CLOSED not in {at, led.next}:
+            yield f"{at} --> {led.next} : {event}"
+    yield f"{phases.FlowPhase.RUNNING} --> {phases.FlowPhase.CLOSED} : {phases.FlowEvent.CLOSE}, from any phase"
+    yield f"{phases.FlowPhase.CLOSED} --> [*]"
 
 
 def _halves(mode: Mode) -> tuple[str, str, str]:

@@ -26,6 +26,7 @@ def generated(root):
         "cli.md",
         "exit-codes.md",
         "failover-states.md",
+        "flow-phases.md",
         "log-events.md",
         "metrics.md",
         "refusals.md",

@@ -5,9 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from mmtool.plan.flow.phases import FlowPhase
 from mmtool.plan.records.holds import Holds
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.replication.driver.flow_run import FlowRun
+from mmtool.replication.ownership.flow_life import FlowLife
 from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.topics.mirror_topics import TopicsView
 from mmtool.replication.topics.start_offsets import FirstSizes
@@ -43,7 +45,7 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
         beside=(),
         owner="owner-1",
         warnings=[],
-        is_away=False,
+        life=FlowLife(FlowPhase.RUNNING),
         view=TopicsView(),
         standing=OwnedState({}),
         shard_count=4,

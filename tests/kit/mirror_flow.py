@@ -15,6 +15,7 @@ from kit.wire import Producer, RealLog
 from mmtool.config import load_settings
 from mmtool.errors import GateError
 from mmtool.lab.wait import patience
+from mmtool.plan.flow.phases import FlowEvent
 from mmtool.plan.records.identity import shard_of
 from mmtool.replication.driver.context import connect
 from mmtool.replication.driver.flow_run import FlowRun
@@ -66,6 +67,8 @@ class Owner:
         """Claims every shard; in doubt also where the last owner seems to have closed them."""
         run = FlowRun(await connect(settings), take_over=take_over)
         await make_internal_topics(run.flow)
+        for event in (FlowEvent.JOIN, FlowEvent.LEASE_HELD):  # of the lease nothing is tested here
+            run.life.happen(event)
         await run.take(in_doubt=in_doubt)
         await run.refresh()
         return cls(run)

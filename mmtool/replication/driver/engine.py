@@ -14,6 +14,7 @@ from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.events import Event, Notice, flow_notice
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.output import human
+from mmtool.plan.flow.phases import MEANING, START, FlowEvent, FlowPhase
 from mmtool.plan.words import counted
 from mmtool.replication.background import Scheduler
 from mmtool.replication.background.flow_tasks import duties_of
@@ -88,7 +89,7 @@ class Engine:
 
     def __post_init__(self) -> None:
         self._topics = TopicRefresher(self.runs, self.say)
-        self._regaining = Reacquirer(self._rotas, self.say, self._replan)
+        self._regaining = Reacquirer(self._rotas, self.say, self._replan, self._taken_late)
         self.late = DeferredFlows(self._begin_late, self.say)
 
     async def run(self) -> None:
@@ -227,7 +228,7 @@ class Engine:
                 raise UnreachableError(
                     f"{run.name}: {error}", remedy="check that cluster, then run again"
                 ) from error
-            self._regaining.begin_untaken(run, error, self._taken_late)
+            self._regaining.begin_unclaimed(run, error)
 
     async def _own(self, run: FlowRun) -> None:
         self._rotas[run.name] = Scheduler(run.name, self._duties(run), self.say)
@@ -335,8 +336,8 @@ class Engine:
                 failures = 0
 
     def _present(self) -> list[FlowRun]:
-        """The flows that are not away."""
-        return [run for run in self.runs if not run.is_away]
+        """The flows that rounds are planned for."""
+        return [run for run in self.runs if run.life.is_claimed]
 
     async def _idle(self) -> None:
         """Nothing to mirror yet: look again, soon."""
@@ -352,7 +353,7 @@ class Engine:
     def _regain_lost(self) -> None:
         """What somebody else has by now, if they let it go again."""
         for run in self._present():
-            if run.ownership.is_given_up:
+            if run.life.phase is FlowPhase.GIVEN_UP:
                 self._regaining.begin(run)
 
     async def _round_once(self) -> None:
@@ -388,11 +389,13 @@ class Engine:
         try:
             await unless_stopped(run.renew_claims(), self.stop)
         except StopAskedError:
-            run.is_away = True  # some claims are newer than we know of: its shards stay open on record
+            run.life.happen(
+                FlowEvent.DOUBT
+            )  # some claims are newer than we know of: its shards stay open on record
             raise
 
     def _must_stop(self) -> bool:
-        given_up = any(run.ownership.is_given_up for run in self._present())
+        given_up = any(run.life.phase is FlowPhase.GIVEN_UP for run in self._present())
         return self.stop.is_set() or self._is_done() or given_up or self._regaining.has_failed
 
     def _show(self) -> None:
@@ -408,10 +411,10 @@ class Engine:
         for run in runs:
             mine = [row for row in rows if row.flow == run.flow.identity.flow]
             told = {row.told for row in mine}
-            if not told & {FENCED, AWAY} and not run.ownership.is_given_up:
+            if not told & {FENCED, AWAY} and run.life.phase is not FlowPhase.GIVEN_UP:
                 run.fold(mine, seconds)
             elif self.stop.is_set():
-                run.is_away = True
+                run.life.happen(FlowEvent.DOUBT)
             else:
                 self._regaining.begin(run)
 
@@ -434,11 +437,8 @@ class Engine:
 
 
 def _unowned(run: FlowRun | None) -> str:
-    if run is None:
-        return "not started yet"
-    if run.is_away:
-        return "reacquiring ownership"
-    return "" if run.ownership.held.is_set() else "not owned by this process"
+    phase = START if run is None else run.life.phase
+    return "" if phase is FlowPhase.RUNNING else MEANING[phase]
 
 
 def _local_slots() -> int:

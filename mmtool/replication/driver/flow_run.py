@@ -12,6 +12,7 @@ from mmtool.config.aliases import may_meet
 from mmtool.events import Event, flow_notice
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.state.state_log import read_control
+from mmtool.plan.flow.phases import FlowPhase
 from mmtool.plan.flow.rounds import ShardLoad
 from mmtool.plan.flow.slots import SlotsRecord
 from mmtool.plan.records.documents import Command, ControlRecord, PositionRecord, State
@@ -28,6 +29,7 @@ from mmtool.replication.driver.config_notices import ConfigNotices
 from mmtool.replication.mm2.takeover import Mm2Takeover
 from mmtool.replication.ownership.checks import check_identity, check_stored
 from mmtool.replication.ownership.claim_and_recover import claim_and_recover, doubtful, renew
+from mmtool.replication.ownership.flow_life import FlowLife
 from mmtool.replication.ownership.internal_topics import (
     closed_records,
     flow_record,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.state.control_view import ControlView
+    from mmtool.plan.flow.phases import FlowTransition
     from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.replication.driver.context import FlowContext
     from mmtool.replication.pump.report import ReportRow
@@ -73,15 +76,15 @@ class FlowRun:
         slots: The Spark slots of the running round.
         warnings: Sentences for the operator; each is said once.
         config_notices: What was said of configs that the target does not take.
-        is_away: Whether it must be taken again before anything is done with it: another process may own it, or what
-            the target holds is not known.
+        life: Where the flow is in this process.
     """
 
     def __init__(self, flow: FlowContext, *, take_over: bool = False, beside: Sequence[FlowRun] = ()) -> None:
         self.flow = flow
         self.beside = beside
         self.owner = uuid.uuid4().hex
-        self.ownership = Ownership(flow)
+        self.life = FlowLife()
+        self.ownership = Ownership(flow, self.life)
         self.standing = OwnedState({})
         self.view = TopicsView()
         self.halted: dict[Place, str] = {}
@@ -91,7 +94,6 @@ class FlowRun:
         self._predecessor = Mm2Takeover(flow, take_over, self.warnings)
         self._refusals = Refusals(flow, self.owner)
         self._own = OwnTopics()
-        self.is_away = False
         self.slots = SlotsRecord(self.owner, 0, 0)
         self._slots_written = self.slots
         self.shard_count = flow.settings.shards
@@ -146,13 +148,16 @@ class FlowRun:
         if standby:
             self._predecessor.check_later(say)
 
-    async def take(self, *, in_doubt: bool = False, to_mirror: bool = False) -> None:
+    async def take(self, *, in_doubt: bool = False) -> None:
         """Claims every shard and learns where each partition stands.
 
         Args:
-            in_doubt: Fence and resume every shard, whatever is on record: a round of our own failed.
-            to_mirror: As `take_to_mirror`, which see.
+            in_doubt: Fence and recover every shard, whatever is on record: a round of our own failed.
         """
+        await self._claim(in_doubt=in_doubt, to_mirror=False)
+        self.ownership.claimed()
+
+    async def _claim(self, *, in_doubt: bool, to_mirror: bool) -> None:
         control = await in_thread(read_control, self.flow.settings.target, self.flow.identity)
         if to_mirror:
             await self._own.check(self.flow, control)
@@ -176,20 +181,21 @@ class FlowRun:
         self._claimed_at = time.monotonic()
         await self.watch.start(control)
 
-    async def take_to_mirror(self, *, in_doubt: bool = False) -> None:
-        """The same, with its topics, for who is going to mirror; not for who mends what is stored.
+    async def take_to_mirror(self) -> FlowTransition:
+        """Claims every shard, in doubt or for the first time, and reads the topics: rounds can be planned then.
 
         Raises:
             RefusedError, OwnedElsewhereError: what was mirrored is not on record any more; MM2 runs the flow by now.
         """
         await self._predecessor.check_again()
-        await self.take(in_doubt=in_doubt, to_mirror=True)
+        await self._claim(in_doubt=self.life.is_in_doubt, to_mirror=True)
         await refuse_lost_runs(self.flow, self._positions, self.standing.blocks)
         await self.refresh()
+        return self.ownership.claimed()
 
     async def renew_claims(self) -> None:
         """Claims every shard again once a day, between rounds, while the flow is ours."""
-        if self.ownership.lost.is_set() or time.monotonic() - self._claimed_at < _RENEW_SECONDS:
+        if not self.life.is_leased or time.monotonic() - self._claimed_at < _RENEW_SECONDS:
             return
         self.standing.shards = await renew(self.flow, range(self.shard_count), self.owner)
         self._sequences.clear()
@@ -202,8 +208,7 @@ class FlowRun:
         self.shard_count = control.flow.shards
         if control.flow.shards != self.flow.settings.shards:
             wanted = self.flow.settings.shards
-            began = f"this flow was created with {self.shard_count}"
-            said = f"mmtool.shards = {wanted} is ignored: {began}"
+            said = f"mmtool.shards = {wanted} is ignored: the flow keeps the {self.shard_count} of its first start"
             self.warnings.append(
                 flow_notice(self.name, said, Event.CONFIG_VALUE_ADJUSTED, key="mmtool.shards")
             )
@@ -219,7 +224,7 @@ class FlowRun:
     async def close(self, *, clean: bool) -> None:
         """Closes shards on record when nothing is in flight any more, and leaves the ownership group."""
         try:
-            if clean and not self.is_away and not self.ownership.lost.is_set() and self.standing.shards:
+            if clean and self.life.phase is FlowPhase.RUNNING and self.standing.shards:
                 closed = closed_records(self.standing.clear(self.shard_count), self.owner)
                 stop = ControlRecord(self.owner, Command.STOP, 0).key
                 await write_documents(self.flow, self.flow.identity.control_topic, closed, tombstones=[stop])

@@ -10,6 +10,7 @@ from mmtool.events import Event, flow_notice
 from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import ends_now
+from mmtool.plan.flow.phases import FlowEvent
 from mmtool.replication.driver.notices import NoticeDeduplicator
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.recovery.state_loss import check_led
@@ -17,6 +18,7 @@ from mmtool.replication.recovery.state_loss import check_led
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from mmtool.plan.flow.phases import FlowTransition
     from mmtool.replication.background import Scheduler
     from mmtool.replication.driver.flow_run import FlowRun
 
@@ -35,9 +37,11 @@ async def take_first(run: FlowRun, say: Callable[[str], None]) -> None:
         MmtoolError, ConnectionLostError: it cannot be taken, or a cluster is away.
     """
     while True:
-        if run.ownership.lost.is_set():
+        if not run.life.is_leased:
             await run.ownership.again()
-        await run.matches()  # while the source is away nothing is claimed, as when a flow is regained
+        await (
+            run.matches()
+        )  # while the source does not answer nothing is claimed, as when a flow is reacquired
         try:
             await run.take_to_mirror()
         except _LOST as lost:
@@ -51,23 +55,26 @@ async def take_first(run: FlowRun, say: Callable[[str], None]) -> None:
 class Reacquirer:
     """Takes flows again beside the rounds of the others.
 
-    A. A flow is away from `begin` until it is taken: then nothing of it is planned, and nothing closed on record.
-
     Args:
         rotas: The duties of each flow; they rest meanwhile.
         say: Called with sentences for the operator.
         regained: Set when a flow is back, or is to be taken again: the next round differs.
+        begun: Called when a flow was claimed for the first time.
     """
 
     def __init__(
-        self, rotas: Mapping[str, Scheduler], say: Callable[[str], None], regained: asyncio.Event
+        self,
+        rotas: Mapping[str, Scheduler],
+        say: Callable[[str], None],
+        regained: asyncio.Event,
+        begun: Callable[[FlowRun], None],
     ) -> None:
+        self._begun = begun
         self._rotas = rotas
         self._say = say
         self._regained = regained
         self._tasks: set[asyncio.Task[None]] = set()
         self._sayings = NoticeDeduplicator(say)
-        self._untaken: dict[str, Callable[[FlowRun], None]] = {}
         self._grace = 0.0
         self._looks: dict[str, asyncio.Task[None]] = {}
 
@@ -83,26 +90,23 @@ class Reacquirer:
 
     def begin(self, run: FlowRun) -> None:
         """The process lost the flow, or does not know what became of it: it goes on only as its owner."""
-        said = "lost ownership; reacquiring"
-        self._say(flow_notice(run.name, said, Event.OWNERSHIP_LOST))
+        self._tell_doubt(run, FlowEvent.DOUBT)
         self._begin(run)
 
-    def begin_untaken(self, run: FlowRun, away: Exception, taken: Callable[[FlowRun], None]) -> None:
-        """The seat is ours, and a cluster went away before the flow could be taken.
+    def begin_unclaimed(self, run: FlowRun, away: Exception) -> None:
+        """The lease is held, and a cluster stopped answering before the flow was claimed for the first time.
 
         Nothing of ours can be in doubt: only what the last owner left open is fenced.
 
         Args:
             run: The flow.
-            away: What kept it from being taken.
-            taken: Called once it is.
+            away: What kept it from being claimed.
         """
-        self._untaken[run.name] = taken
         self._tell_away(run, away)
         self._begin(run)
 
     def _begin(self, run: FlowRun) -> None:
-        run.is_away, self._grace = True, _GRACE_SECONDS
+        self._grace = _GRACE_SECONDS
         if look := self._looks.pop(run.name, None):
             look.cancel()
         self._tasks.add(asyncio.create_task(self._regain(run)))
@@ -159,8 +163,7 @@ class Reacquirer:
             look = self._looks.get(run.name)
             if look is not None and look.done():
                 look.result()
-                said = "source partition is back; restarting recovery"
-                self._say(flow_notice(run.name, said, Event.OWNERSHIP_LOST))
+                self._tell_doubt(run, FlowEvent.SOURCE_BACK)
                 self._begin(run)
 
     async def _look(self, run: FlowRun) -> None:
@@ -178,33 +181,36 @@ class Reacquirer:
         self._regained.set()
 
     async def _regain(self, run: FlowRun) -> None:
+        is_first = not run.life.is_in_doubt
         while True:
             try:
-                await self._take_again(run)
+                claimed = await self._take_again(run)
             except _PASSES as away:
                 self._tell_away(run, away)
                 await asyncio.sleep(_AGAIN_SECONDS)
             else:
                 break
         self._sayings.is_well(run.name)
-        run.is_away = False
         self.look_for_sources(run)
-        if taken := self._untaken.pop(run.name, None):
-            taken(run)
+        if is_first:
+            self._begun(run)
         else:
-            self._say(flow_notice(run.name, "owner of the flow again", Event.OWNERSHIP_REACQUIRED))
+            self._say(flow_notice(run.name, claimed.sentence, Event.OWNERSHIP_REACQUIRED))
         self._regained.set()
+
+    def _tell_doubt(self, run: FlowRun, event: FlowEvent) -> None:
+        self._say(flow_notice(run.name, run.life.happen(event).sentence, Event.OWNERSHIP_LOST))
 
     def _tell_away(self, run: FlowRun, away: Exception) -> None:
         said = f"waiting for the clusters: {away}"
         self._sayings.once(run.name, flow_notice(run.name, said, Event.CLUSTER_AWAY))
 
-    async def _take_again(self, run: FlowRun) -> None:
+    async def _take_again(self, run: FlowRun) -> FlowTransition:
         await self._rotas[run.name].stop()
         await check_led(run.flow)
         await run.ownership.again()
-        await (
-            run.matches()
-        )  # while the source is away nothing is fenced: a fence leaves a marker in each mirror
-        await run.take_to_mirror(in_doubt=run.name not in self._untaken)
+        # while the source does not answer nothing is fenced: a fence leaves a marker in each mirror
+        await run.matches()
+        claimed = await run.take_to_mirror()
         self._rotas[run.name].start()
+        return claimed

@@ -62,7 +62,7 @@ class TopicRefresher:
         try:
             for run in self.runs:
                 settings, again = run.flow.settings, run.name in self._unplanned
-                if not run.is_away and (asked or again or run.wants_look or settings.refresh_topics):
+                if run.life.is_claimed and (asked or again or run.wants_look or settings.refresh_topics):
                     changed |= await self._refreshed(run)
         except asyncio.CancelledError:
             self._at, self._asked = 0.0, asked
@@ -77,7 +77,7 @@ class TopicRefresher:
         try:
             changed = await run.refresh()
         except Exception as error:  # noqa: BLE001  a cluster that is away for a moment ends no round
-            said = f"topics could not be refreshed: {error}"
+            said = f"the topic list could not be refreshed: {error}; trying again"
             self._sayings.once(run.name, flow_notice(run.name, said, Event.TOPICS_UNREADABLE))
             self._at = min(self._at, time.monotonic() + _AGAIN_SECONDS)
             return False
@@ -88,8 +88,9 @@ class TopicRefresher:
     def warn(self) -> None:
         """Says what is the matter with the topics as they were found."""
         for run in self.runs:
-            if run.view.matched == 0 and not run.is_away:
-                said = "no topic matches yet; looking again every few seconds"
+            if run.view.matched == 0 and run.life.is_claimed:
+                source = run.flow.identity.source_alias
+                said = f"no topic of {source} matches `topics` yet; mirroring starts when one is created"
                 self.say(flow_notice(run.name, said, Event.NO_TOPIC))
             if run.view.left_out:
                 self._sayings.once(f"{run.name} left out", _left_out(run))
@@ -110,8 +111,8 @@ def _left_out(run: FlowRun) -> str:
     if isinstance(run.flow.settings.policy, RenamePolicy):
         remedy = "put ${source} into mmtool.topic.rename.format"
     said = (
-        f"left out, because their names say that they came from {target}: {few(run.view.left_out)};"
-        f" if they were created on {run.flow.settings.source.alias}, {remedy}"
+        f"not mirrored back to {target}, because by their names they are mirrors of its topics:"
+        f" {few(run.view.left_out)}; if they were created on {run.flow.settings.source.alias}, {remedy}"
     )
     return flow_notice(run.name, said, Event.TOPICS_LEFT_OUT, topics=run.view.left_out)
 

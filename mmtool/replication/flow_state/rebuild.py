@@ -25,6 +25,7 @@ from mmtool.replication.driver.context import connect
 from mmtool.replication.flow_state.borrowed_flow import borrowed, joined, owned, owner_now
 from mmtool.replication.flow_state.derivation import derive_partition
 from mmtool.replication.ownership.claim_and_recover import claim_blindly, doubtful
+from mmtool.replication.ownership.flow_life import FlowLife
 from mmtool.replication.ownership.internal_topics import (
     closed_records,
     flow_record,
@@ -243,7 +244,7 @@ def _frontier(log: RunsLog, place: Place) -> int:
 async def _execute(rebuilt: Rebuilt, say: Callable[[str], None]) -> list[FlowRow]:
     flow = rebuilt.flow
     context = await connect(flow.clusters.settings)
-    ownership = Ownership(context)
+    ownership = Ownership(context, FlowLife())
 
     async def close() -> None:
         await ownership.release()

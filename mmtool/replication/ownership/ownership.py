@@ -17,6 +17,7 @@ from mmtool.kafka.clients import CLIENT_ID
 from mmtool.kafka.groups.lease import GroupLease, not_let_in, seat_holder
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.failover.lease_wait import LOOK_SECONDS, NOBODY_WAITS_SECONDS, LeaseWait, waits
+from mmtool.plan.flow.phases import FlowEvent, FlowPhase
 from mmtool.plan.records.identity import owner_client
 from mmtool.runtime.threads import in_thread
 from mmtool.runtime.timeouts import came_within
@@ -24,25 +25,28 @@ from mmtool.runtime.timeouts import came_within
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from mmtool.plan.flow.phases import FlowTransition
     from mmtool.plan.flow.status import FlowMember
     from mmtool.replication.driver.context import FlowContext
+    from mmtool.replication.ownership.flow_life import FlowLife
 
 _SILENT_SECONDS = 2.0
 _FAILURE_LOOK_SECONDS = 0.2
 
 
 class Ownership:
-    """The process's claim to run one flow.
+    """The lease by which this process runs one flow.
 
-    Attributes:
-        held: Set while this process owns the flow.
-        lost: Set when it stopped owning it, until it owns it again.
+    Args:
+        flow: The flow.
+        life: Its phase, which this moves as the lease comes and goes.
 
-    A. A seat that is lost ends nothing by itself: its coordinator may have died. Whoever takes it fences before it
-       writes, so that what goes on meanwhile is mirrored once or refused.
+    A. A lost lease ends nothing by itself: its coordinator may have died. The next owner fences before it writes, so
+       that what is mirrored meanwhile is mirrored once or refused.
     """
 
-    def __init__(self, flow: FlowContext) -> None:
+    def __init__(self, flow: FlowContext, life: FlowLife) -> None:
+        self._life = life
         self._target = flow.target
         self._identity = identity = flow.identity
         self._loop = asyncio.get_running_loop()
@@ -53,10 +57,7 @@ class Ownership:
             _client_id(),
             self._changed,
         )
-        self.held = asyncio.Event()
-        self.lost = asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
-        self._is_left = False
 
     async def acquire(self, *, standby: bool, say: Callable[[str], None]) -> None:
         """Joins, and waits until this process owns the flow, as long as `LeaseWait` says, or for ever as a standby.
@@ -67,6 +68,7 @@ class Ownership:
             OwnedElsewhereError: a live member holds it; the message names it.
             UnreachableError, NotAuthorisedError: the group cannot be joined.
         """
+        self._life.happen(FlowEvent.JOIN)
         waiting = LeaseWait(self._loop.time())
         # before our own joining hides it for some seconds
         waiting.saw(await self._holder(), waiting.began)
@@ -110,21 +112,32 @@ class Ownership:
                 )
             self._seat.start()
 
-    @property
-    def is_given_up(self) -> bool:
-        """Whether what it runs has to end: the flow is somebody else's, or it was let in by nobody for long."""
-        return self.lost.is_set() and self._keeping is not None and self._keeping.done()
+    def claimed(self) -> FlowTransition:
+        """Moves the flow to its next phase, after its shards were claimed and its stored state was recovered."""
+        transition = self._life.happen(FlowEvent.CLAIM)
+        self._keep_asking()
+        return transition
+
+    def _keep_asking(self) -> None:
+        if self._life.is_leased or self._life.phase is FlowPhase.CLOSED:
+            return
+        if self._keeping is None or self._keeping.done():
+            self._keeping = self._loop.create_task(self._keep())
 
     async def _keep(self) -> None:
-        """Asks for the seat again; ends where we have it, where another has it, or nobody lets us in for a minute."""
+        """Asks for the lease until it is held, another process holds it, or the group admits no owner for a minute."""
         until = self._loop.time() + NOBODY_WAITS_SECONDS
         while self._loop.time() < until:
             self._seat.start()
-            if await came_within(LOOK_SECONDS, self.held.wait()):
+            if await came_within(LOOK_SECONDS, self._life.leased.wait()):
                 return
-            with suppress(MmtoolError, ConnectionLostError):  # who cannot be asked has told of nobody else
+            with suppress(
+                MmtoolError, ConnectionLostError
+            ):  # an unanswered question has named no other holder
                 if await self._other() is not None:
-                    return
+                    break
+        if self._life.phase is FlowPhase.LOST:  # otherwise `again` waits for the lease, and judges it
+            self._life.happen(FlowEvent.GIVE_UP)
 
     async def _held_by(self, waiting: LeaseWait, holder: Callable[[], Awaitable[FlowMember | None]]) -> bool:
         """Whether the seat is ours before the wait is over, given who has it meanwhile."""
@@ -136,7 +149,7 @@ class Ownership:
                 return False
 
     async def _wait(self, seconds: float | None) -> None:
-        waiting = asyncio.create_task(self.held.wait())
+        waiting = asyncio.create_task(self._life.leased.wait())
         try:
             async with asyncio.timeout(seconds):
                 while not waiting.done():
@@ -153,8 +166,8 @@ class Ownership:
         return self._seat.other(await self._holder())
 
     async def release(self) -> None:
-        """Leaves the group."""
-        self._is_left = True
+        """Leaves the group; the flow is closed."""
+        self._life.happen(FlowEvent.CLOSE)
         if self._keeping is not None:
             self._keeping.cancel()
         await in_thread(self._seat.leave)
@@ -164,10 +177,9 @@ class Ownership:
         self._loop.call_soon_threadsafe(self._now, held)
 
     def _now(self, held: bool) -> None:
-        (self.held.set if held else self.held.clear)()
-        (self.lost.clear if held else self.lost.set)()
-        if not held and not self._is_left and (self._keeping is None or self._keeping.done()):
-            self._keeping = self._loop.create_task(self._keep())
+        if held != self._life.is_leased:  # a consumer may say twice that it was revoked
+            self._life.happen(FlowEvent.LEASE_HELD if held else FlowEvent.LEASE_LOST)
+        self._keep_asking()
 
 
 def _client_id() -> str:

@@ -14,10 +14,12 @@ from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.events import is_for_people
 from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.plan.flow.phases import FlowEvent, FlowPhase
 from mmtool.replication.driver import deferred_flows, reacquisition
 from mmtool.replication.driver import engine as driver
 from mmtool.replication.driver.engine import Engine
 from mmtool.replication.driver.run_options import RunOptions
+from mmtool.replication.ownership.flow_life import FlowLife
 from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.spark.rounds import spark_up
@@ -50,13 +52,12 @@ class Run:
     def __init__(self, settings):
         self.name, self.answers = settings.name, True
         self.flow = SimpleNamespace(settings=settings, answers=self._answers)
-        self.ownership = SimpleNamespace(
-            lost=asyncio.Event(), held=asyncio.Event(), is_given_up=False, again=self._again
-        )
+        self.life = FlowLife()
+        self.ownership = SimpleNamespace(again=self._again)
         self.standing = OwnedState({})
         self.watch = SimpleNamespace(news=[])
         self.view, self.warnings = TopicsView(matched=1), []
-        self.is_away = self.wants_look = False
+        self.wants_look = False
         self.joined = asyncio.Event()
         self.joined.set()
         self.did, self.failures, self.closed, self.hangs_at = [], {}, None, ""
@@ -78,22 +79,25 @@ class Run:
 
     async def _again(self):
         await self._done("again")()
-        self.ownership.lost.clear()
-        self.ownership.is_given_up = False
+        if not self.life.is_leased:
+            self.life.happen(FlowEvent.LEASE_HELD)
 
     async def _answers(self):
         return self.answers
 
     async def join(self, *, standby, say):
         self.did.append("join")
+        self.life.happen(FlowEvent.JOIN)
         await self.joined.wait()
+        self.life.happen(FlowEvent.LEASE_HELD)
 
     async def matches(self):
         await self._done("matches")()
         return True
 
-    async def take_to_mirror(self, *, in_doubt=False):
-        await self._done("take in doubt" if in_doubt else "take")()
+    async def take_to_mirror(self):
+        await self._done("take in doubt" if self.life.is_in_doubt else "take")()
+        return self.life.happen(FlowEvent.CLAIM)
 
     async def refresh(self):
         await self._done("refresh")()
@@ -103,7 +107,8 @@ class Run:
         self.flow.settings = settings
 
     async def close(self, *, clean):
-        self.closed = clean and not self.is_away
+        self.closed = clean and self.life.phase is FlowPhase.RUNNING
+        self.life.happen(FlowEvent.CLOSE)
 
     def partitions(self):
         return []
@@ -159,7 +164,7 @@ class Scene:
 
     async def _meet(self, flow):
         run = self.runs[flow.name]
-        run.flow.settings = flow
+        run.flow.settings, run.life = flow, FlowLife()
         await run._done("meet")()
         return run
 
@@ -242,17 +247,16 @@ def test_the_flows_that_this_process_does_not_own_are_told_with_the_reason(playe
         async with scene.running():
             await until(scene.engine.ready.is_set)
             told.append(scene.engine.unowned())
-            run.ownership.held.set()
+            run.life.happen(FlowEvent.LEASE_LOST)
             told.append(scene.engine.unowned())
-            run.is_away = True
+            run.life.happen(FlowEvent.DOUBT)
             told.append(scene.engine.unowned())
-            run.is_away = False
         return told
 
     assert played(play) == [
         ["a->b: not started yet", "c->b: not started yet"],
-        ["a->b: not owned by this process", "c->b: not started yet"],
         ["c->b: not started yet"],
+        ["a->b: lost the ownership lease; asking for it again", "c->b: not started yet"],
         ["a->b: reacquiring ownership", "c->b: not started yet"],
     ]
 
@@ -318,7 +322,7 @@ def test_a_cluster_that_goes_away_before_its_flow_is_taken_stops_no_other_and_is
         other, run = scene.runs.values()
         run.failures[where], run.answers = [*failures], False
         async with scene.running():
-            await until(lambda: scene.engine.ready.is_set() and not run.is_away)
+            await until(lambda: scene.engine.ready.is_set() and run.life.is_claimed)
             await until(lambda: all(duty.turns for duty in scene.duties))
         took = [what for what in run.did if what.startswith("take")]
         return other.did.count("take"), took, run.closed, len(scene.duties), scene.said
@@ -369,7 +373,12 @@ def test_a_run_with_a_goal_ends_where_a_cluster_goes_away_with_one_line_that_say
 def test_a_seat_that_was_lost_while_others_were_taken_is_waited_for_before_anything_is_claimed(played):
     async def play(scene):
         run = scene.runs["c->b"]
-        run.ownership.lost.set()
+
+        async def join_and_lose(**options):
+            await Run.join(run, **options)
+            run.life.happen(FlowEvent.LEASE_LOST)
+
+        run.join = join_and_lose
         async with scene.running():
             await until(scene.engine.ready.is_set)
         return run.did[2:5]
@@ -398,10 +407,10 @@ def test_a_seat_that_is_lost_ends_nothing_until_it_is_given_up(played):
         run = scene.runs["c->b"]
         async with scene.running():
             await until(scene.engine.ready.is_set)
-            run.ownership.lost.set()
+            run.life.happen(FlowEvent.LEASE_LOST)
             await asyncio.sleep(0.05)
             kept = scene.engine._must_stop(), "again" in run.did
-            run.ownership.is_given_up = True
+            run.life.happen(FlowEvent.GIVE_UP)
             await until(lambda: "take in doubt" in run.did)
         return kept, scene.said[-1]
 

@@ -12,9 +12,11 @@ from kit.flow_runs import run_of
 from kit.mirror import SOURCE_ID, TARGET_ID, assigned
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.offsets import EARLIEST
+from mmtool.plan.flow.phases import FlowEvent, FlowPhase
 from mmtool.replication.driver import flow_run
 from mmtool.replication.driver import topic_refresh as looking
 from mmtool.replication.driver.topic_refresh import TopicRefresher
+from mmtool.replication.ownership.flow_life import FlowLife
 from mmtool.replication.topics import start_offsets
 from mmtool.replication.topics.mirror import MirroredTopic
 from mmtool.replication.topics.mirror_topics import TopicsView
@@ -124,7 +126,7 @@ class Flow:
         self.view = self.found = TopicsView(matched=1)
         self.warnings = []
         self.looks = 0
-        self.is_away = self.wants_look = False
+        self.life, self.wants_look = FlowLife(FlowPhase.RUNNING), False
         self.gate = asyncio.Event()
         self.fails = []
 
@@ -176,14 +178,14 @@ def test_a_look_that_failed_is_made_again_soon_and_what_it_may_have_found_is_pla
     assert asyncio.run(scene()) == (
         [False, False, True, False],
         3,
-        ["a->b: topics could not be refreshed: a does not answer"],
+        ["a->b: the topic list could not be refreshed: a does not answer; trying again"],
     )
 
 
 def test_a_flow_that_is_away_is_not_looked_at():
     async def scene():
         flow = Flow(refresh_topics=True)
-        flow.is_away = True
+        flow.life.happen(FlowEvent.DOUBT)
         return await TopicRefresher([flow], lambda _: None).look(), flow.looks
 
     assert asyncio.run(scene()) == (False, 0)

@@ -14,8 +14,10 @@ from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.kafka.groups.lease import GroupLease
 from mmtool.kafka.state.claims import all_or_none
 from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.plan.flow.phases import FlowPhase
 from mmtool.plan.flow.status import FlowMember
 from mmtool.replication.ownership import ownership
+from mmtool.replication.ownership.flow_life import FlowLife
 from mmtool.replication.ownership.ownership import Ownership
 
 DENIED = NotAuthorisedError("READ on group g is denied")
@@ -24,6 +26,11 @@ FLOW = SimpleNamespace(
     identity=SimpleNamespace(name="a->b", ownership_group="g", control_topic="c"),
     settings=SimpleNamespace(target=None),
 )
+
+
+def owner(phase):
+    """The lease of a flow in that phase, before the group has said anything."""
+    return Ownership(FLOW, FlowLife(phase))
 
 
 class QuietSeat(GroupLease):
@@ -37,16 +44,16 @@ def test_an_owner_whose_right_was_taken_away_and_given_back_owns_again(monkeypat
     monkeypatch.setattr(ownership, "GroupLease", QuietSeat)
 
     async def scene():
-        mine = Ownership(FLOW)
+        mine = owner(FlowPhase.JOINING)
         mine._now(False)
         mine._seat.failure = DENIED
         with pytest.raises(NotAuthorisedError):
             await mine.again()
         mine._now(True)
         await mine.again()
-        return mine.held.is_set(), mine.lost.is_set()
+        return mine._life.phase
 
-    assert asyncio.run(scene()) == (True, False)
+    assert asyncio.run(scene()) is FlowPhase.OWNED
 
 
 def test_an_owner_whose_host_has_another_name_by_now_knows_its_own_seat(monkeypatch):
@@ -61,12 +68,12 @@ def test_an_owner_whose_host_has_another_name_by_now_knows_its_own_seat(monkeypa
     monkeypatch.setattr(ownership, "LOOK_SECONDS", 0.05)
 
     async def scene():
-        mine = Ownership(FLOW)
+        mine = owner(FlowPhase.JOINING)
         holders.append(SimpleNamespace(client_id=ownership._client_id()))
         monkeypatch.setattr(ownership.socket, "gethostname", lambda: "another")
         asyncio.get_running_loop().call_later(0.2, mine._now, True)
         await asyncio.wait_for(mine.again(), 5)
-        return mine.held.is_set()
+        return mine._life.is_leased
 
     assert asyncio.run(scene())
 
@@ -84,13 +91,13 @@ def given_up(monkeypatch, answers, back_after=None):
         return answer
 
     async def scene():
-        mine = Ownership(FLOW)
-        mine._now(True)
+        mine = owner(FlowPhase.OWNED)
+        mine.claimed()
         mine._now(False)
         if back_after is not None:
             asyncio.get_running_loop().call_later(back_after, mine._now, True)
         await asyncio.sleep(0.5)
-        had = mine.is_given_up
+        had = mine._life.phase is FlowPhase.GIVEN_UP
         mine._seat.leave = lambda: mine._now(False)  # as a consumer that is closed says once more
         await mine.release()
         await asyncio.sleep(0)
@@ -117,6 +124,32 @@ def test_it_gives_up_where_another_has_the_seat_or_nobody_lets_it_in(monkeypatch
     assert given_up(monkeypatch, answers) == (True, 0)
 
 
+def test_a_lease_that_is_lost_while_the_shards_are_claimed_is_judged_after_the_claim(monkeypatch):
+    """Until then `again` judges it: a flow of which nothing is mirrored has no workers to stop."""
+
+    async def seat_holder(*_):
+        return ANOTHER
+
+    async def scene():
+        mine = owner(FlowPhase.JOINING)
+        mine._seat.leave = lambda: None
+        mine._now(True)
+        mine._now(False)
+        await asyncio.sleep(0.05)
+        before = mine._life.phase
+        mine.claimed()
+        claimed = mine._life.phase
+        await asyncio.sleep(0.05)
+        after = mine._life.phase
+        await mine.release()
+        return before, claimed, after
+
+    monkeypatch.setattr(ownership, "GroupLease", QuietSeat)
+    monkeypatch.setattr(ownership, "seat_holder", seat_holder)
+    monkeypatch.setattr(ownership, "LOOK_SECONDS", 0.01)
+    assert asyncio.run(scene()) == (FlowPhase.JOINING, FlowPhase.LOST, FlowPhase.GIVEN_UP)
+
+
 def newcomer(monkeypatch, holders):
     """One that asks for the seat, and is told each second who has it; when it was told what it ends with."""
     clock = iter(range(1000))
@@ -125,7 +158,7 @@ def newcomer(monkeypatch, holders):
         return next(holders)
 
     async def scene():
-        mine = Ownership(FLOW)
+        mine = owner(FlowPhase.DEFERRED)
         mine._target = SimpleNamespace(alias="west")
         mine._loop = SimpleNamespace(time=lambda: float(next(clock)))
         mine.release = released
@@ -204,15 +237,19 @@ def test_an_owner_whose_membership_broke_down_does_not_think_that_it_has_the_sea
     monkeypatch.setattr(GroupLease, "_config", lambda _: {})
 
     async def scene():
-        mine = Ownership(FLOW)
+        mine = owner(FlowPhase.JOINING)
         mine._seat.start()
-        await asyncio.wait_for(mine.lost.wait(), 2)
+        await asyncio.wait_for(mine._life.leased.wait(), 2)
+        for _ in range(2000):
+            if not mine._life.is_leased:
+                break
+            await asyncio.sleep(0.001)
         await asyncio.wait_for(mine.again(), 2)
-        had = mine.held.is_set(), mine.lost.is_set()
+        had = mine._life.phase
         await mine.release()
         return had
 
-    assert asyncio.run(scene()) == (True, False)
+    assert asyncio.run(scene()) is FlowPhase.OWNED
 
 
 def test_of_claims_that_are_made_together_none_goes_on_where_one_fails():

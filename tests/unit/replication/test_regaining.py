@@ -13,8 +13,10 @@ from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.events import is_for_people
 from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.plan.flow.phases import FlowEvent, FlowPhase
 from mmtool.replication.driver import reacquisition as regaining
 from mmtool.replication.driver.reacquisition import Reacquirer
+from mmtool.replication.ownership.flow_life import FlowLife
 from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 
@@ -33,7 +35,8 @@ class Run:
     name = "a->b"
 
     def __init__(self, *outcomes):
-        self.outcomes, self.tried, self.is_away = outcomes, 0, False
+        self.outcomes, self.tried = outcomes, 0
+        self.life = FlowLife(FlowPhase.RUNNING)
         self.ownership = SimpleNamespace(again=self._nothing)
         self.flow = None
         self.source_away = []
@@ -46,12 +49,13 @@ class Run:
         if self.source_away:
             raise self.source_away.pop()
 
-    async def take_to_mirror(self, *, in_doubt):
-        assert in_doubt
+    async def take_to_mirror(self):
+        assert self.life.is_in_doubt
         self.tried += 1
         outcome = self.outcomes[min(self.tried, len(self.outcomes)) - 1]
         if outcome is not None:
             raise outcome
+        return self.life.happen(FlowEvent.CLAIM)
 
 
 def scene(run, play, begin=Reacquirer.begin):
@@ -60,7 +64,7 @@ def scene(run, play, begin=Reacquirer.begin):
     async def played():
         said, regained = [], asyncio.Event()
         rota = SimpleNamespace(stop=run._nothing, start=lambda: None)
-        taking = Reacquirer({run.name: rota}, said.append, regained)
+        taking = Reacquirer({run.name: rota}, said.append, regained, begun=None)
         begin(taking, run)
         try:
             return await play(taking, regained), said
@@ -74,19 +78,19 @@ def test_a_flow_is_away_until_it_is_taken_and_its_clusters_are_named_once():
     run = Run(AWAY, AWAY, None)
 
     async def play(taking, regained):
-        before = (run.is_away, taking.is_busy)
+        before = (run.life.is_claimed, taking.is_busy)
         await taking.wait(5)
-        return before, (run.is_away, taking.is_busy, regained.is_set())
+        return before, (run.life.is_claimed, taking.is_busy, regained.is_set())
 
     found, said = scene(run, play)
-    assert found == ((True, True), (False, False, True))
+    assert found == ((False, True), (True, False, True))
     assert [(told.event, told.fields["flow"]) for told in said] == [
         ("ownership_lost", "a->b"),
         ("cluster_away", "a->b"),
         ("ownership_reacquired", "a->b"),
     ]
     assert list(filter(is_for_people, said)) == [
-        "a->b: lost ownership; reacquiring",
+        "a->b: the last batches may be incomplete; claiming the shards again",
         "a->b: waiting for the clusters: cluster east does not answer",
     ]
 
@@ -164,9 +168,10 @@ class PutOff(Run):
         self.looks += 1
         return self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
 
-    async def take_to_mirror(self, *, in_doubt):
-        await super().take_to_mirror(in_doubt=in_doubt)
+    async def take_to_mirror(self):
+        claimed = await super().take_to_mirror()
         self.standing = OwnedState({})
+        return claimed
 
 
 def looked_for(run, play):
@@ -183,12 +188,12 @@ def test_what_was_put_off_is_taken_up_once_its_source_answers_and_the_round_ends
         await asyncio.wait_for(differs.wait(), 5)
         found = taking.has_found
         taking.begin_found([run])
-        away = run.is_away
+        mirrored = run.life.is_claimed
         await taking.wait(5)
-        return before, found, away, (run.is_away, run.tried, taking.has_found, taking.is_busy)
+        return before, found, mirrored, (run.life.is_claimed, run.tried, taking.has_found, taking.is_busy)
 
     found, said = looked_for(run, play)
-    assert found == ((False, False), True, True, (False, 1, False, False))
+    assert found == ((False, False), True, False, (True, 1, False, False))
     assert list(filter(is_for_people, said)) == ["a->b: source partition is back; restarting recovery"]
     assert run.looks == 3
 

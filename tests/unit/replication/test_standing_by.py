@@ -9,9 +9,11 @@ import pytest
 
 from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.plan.flow.phases import FlowPhase
 from mmtool.replication.driver import flow_run
 from mmtool.replication.driver.flow_run import FlowRun
 from mmtool.replication.mm2.takeover import Mm2Takeover
+from mmtool.replication.ownership.flow_life import FlowLife
 
 AWAY = ConnectionLostError("no broker of the source answers")
 RUNS = OwnedElsewhereError("MirrorMaker 2 runs flow a->b")
@@ -41,9 +43,10 @@ def standby(monkeypatch):
 
     predecessor._guard = SimpleNamespace(refuse=refuse)
     run.flow, run._predecessor = None, predecessor
-    run.ownership = SimpleNamespace(acquire=nothing)
+    run.life = FlowLife(FlowPhase.OWNED)
+    run.ownership = SimpleNamespace(acquire=nothing, claimed=lambda: None)
     run._positions, run.standing = {}, SimpleNamespace(blocks={})
-    run.take, run.refresh = take, nothing
+    run._claim, run.refresh = take, nothing
     return run
 
 
@@ -83,9 +86,9 @@ def test_a_flow_whose_target_does_not_take_the_last_word_is_left_all_the_same(mo
     monkeypatch.setattr(flow_run, "write_documents", write)
     monkeypatch.setattr(flow_run, "closed_records", lambda *_: [])
     run = FlowRun.__new__(FlowRun)
-    run.is_away, run.owner, run.shard_count = False, "me", 1
+    run.life, run.owner, run.shard_count = FlowLife(FlowPhase.RUNNING), "me", 1
     run.standing = SimpleNamespace(shards={0: None}, clear=lambda _: [])
-    run.ownership = SimpleNamespace(lost=asyncio.Event(), release=lambda: done("left the seat"))
+    run.ownership = SimpleNamespace(release=lambda: done("left the seat"))
     run.watch = SimpleNamespace(stop=lambda: did.append("stopped following"))
     identity = SimpleNamespace(control_topic="control")
     run.flow = SimpleNamespace(identity=identity, close=lambda: done("closed"))

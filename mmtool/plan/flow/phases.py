@@ -1,0 +1,142 @@
+"""The life of a flow in the process that runs it, as a table: (phase, event) -> what comes next.
+
+An event that the table does not know raises and changes nothing. Two facts decide what may be done with a flow, and the
+phase holds both: whether the ownership lease is held, and whether its shards are claimed with nothing in doubt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class FlowPhase(StrEnum):
+    """Where a flow is in one process; each has a sentence in `MEANING`."""
+
+    DEFERRED = "deferred"
+    JOINING = "joining"
+    OWNED = "owned"
+    RUNNING = "running"
+    LOST = "lost"
+    GIVEN_UP = "given_up"
+    REACQUIRING = "reacquiring"
+    RECLAIMING = "reclaiming"
+    CLOSED = "closed"
+
+
+class FlowEvent(StrEnum):
+    """What can happen to a flow."""
+
+    JOIN = "join"
+    LEASE_HELD = "lease_held"
+    LEASE_LOST = "lease_lost"
+    GIVE_UP = "give_up"
+    CLAIM = "claim"
+    DOUBT = "doubt"
+    SOURCE_BACK = "source_back"
+    CLOSE = "close"
+
+
+@dataclass(frozen=True, slots=True)
+class FlowTransition:
+    """Where an event leads, and what that means in one sentence."""
+
+    next: FlowPhase
+    sentence: str
+
+
+START = FlowPhase.DEFERRED
+
+MEANING = {
+    FlowPhase.DEFERRED: "not started yet",
+    FlowPhase.JOINING: "waiting for the ownership lease",
+    FlowPhase.OWNED: "owned; claiming its shards",
+    FlowPhase.RUNNING: "owned and mirrored",
+    FlowPhase.LOST: "lost the ownership lease; asking for it again",
+    FlowPhase.GIVEN_UP: "lost ownership; its workers stop",
+    FlowPhase.REACQUIRING: "reacquiring ownership",
+    FlowPhase.RECLAIMING: "owned; claiming its shards again",
+    FlowPhase.CLOSED: "stopped",
+}
+"""What is said of a flow in that phase."""
+
+LEASED = frozenset({FlowPhase.OWNED, FlowPhase.RUNNING, FlowPhase.RECLAIMING})
+"""This process holds the ownership lease."""
+
+CLAIMED = frozenset({FlowPhase.RUNNING, FlowPhase.LOST, FlowPhase.GIVEN_UP})
+"""This process has claimed the shards, and knows what the target holds: rounds are planned for the flow.
+
+A lost lease alone does not end them: another owner fences before it writes, so each record is mirrored once or refused.
+"""
+
+IN_DOUBT = frozenset({FlowPhase.REACQUIRING, FlowPhase.RECLAIMING})
+"""This process had claimed the shards, and does not know whether its last batches were appended.
+
+It fences every shard before it mirrors on.
+"""
+
+_LEASE_LOST = (
+    "lost the ownership lease; asking for it again; the workers continue, and stop if another owner claims"
+)
+_LEASE_BACK = "the ownership lease is held again; the workers continue"
+_LOST = "lost ownership; reacquiring"
+_SOURCE_BACK = "source partition is back; restarting recovery"
+
+TABLE: dict[tuple[FlowPhase, FlowEvent], FlowTransition] = {
+    (FlowPhase.DEFERRED, FlowEvent.JOIN): FlowTransition(
+        FlowPhase.JOINING, "both clusters answer; asking for the ownership lease"
+    ),
+    (FlowPhase.JOINING, FlowEvent.LEASE_HELD): FlowTransition(
+        FlowPhase.OWNED, "the ownership lease is held; the shards are claimed next"
+    ),
+    (FlowPhase.OWNED, FlowEvent.LEASE_LOST): FlowTransition(
+        FlowPhase.JOINING, "lost the ownership lease before mirroring began; asking for it again"
+    ),
+    (FlowPhase.OWNED, FlowEvent.CLAIM): FlowTransition(FlowPhase.RUNNING, "owner of the flow"),
+    (FlowPhase.RUNNING, FlowEvent.LEASE_LOST): FlowTransition(FlowPhase.LOST, _LEASE_LOST),
+    (FlowPhase.LOST, FlowEvent.LEASE_HELD): FlowTransition(FlowPhase.RUNNING, _LEASE_BACK),
+    (FlowPhase.LOST, FlowEvent.GIVE_UP): FlowTransition(
+        FlowPhase.GIVEN_UP, "another process owns the flow, or the group admitted no owner for 60 s"
+    ),
+    (FlowPhase.GIVEN_UP, FlowEvent.LEASE_HELD): FlowTransition(FlowPhase.RUNNING, _LEASE_BACK),
+    (FlowPhase.RUNNING, FlowEvent.DOUBT): FlowTransition(
+        FlowPhase.RECLAIMING, "the last batches may be incomplete; claiming the shards again"
+    ),
+    (FlowPhase.LOST, FlowEvent.DOUBT): FlowTransition(FlowPhase.REACQUIRING, _LOST),
+    (FlowPhase.GIVEN_UP, FlowEvent.DOUBT): FlowTransition(FlowPhase.REACQUIRING, _LOST),
+    (FlowPhase.RUNNING, FlowEvent.SOURCE_BACK): FlowTransition(FlowPhase.RECLAIMING, _SOURCE_BACK),
+    (FlowPhase.LOST, FlowEvent.SOURCE_BACK): FlowTransition(FlowPhase.REACQUIRING, _SOURCE_BACK),
+    (FlowPhase.GIVEN_UP, FlowEvent.SOURCE_BACK): FlowTransition(FlowPhase.REACQUIRING, _SOURCE_BACK),
+    (FlowPhase.REACQUIRING, FlowEvent.LEASE_HELD): FlowTransition(
+        FlowPhase.RECLAIMING, "the ownership lease is held again; the shards are claimed next"
+    ),
+    (FlowPhase.RECLAIMING, FlowEvent.LEASE_LOST): FlowTransition(
+        FlowPhase.REACQUIRING, "lost the ownership lease again; asking for it"
+    ),
+    (FlowPhase.RECLAIMING, FlowEvent.CLAIM): FlowTransition(FlowPhase.RUNNING, "owner of the flow again"),
+    # the lease may be lost while the shards are being claimed: the claims hold until another owner's
+    (FlowPhase.JOINING, FlowEvent.CLAIM): FlowTransition(FlowPhase.LOST, _LEASE_LOST),
+    (FlowPhase.REACQUIRING, FlowEvent.CLAIM): FlowTransition(FlowPhase.LOST, _LEASE_LOST),
+    # the group may admit this process while it leaves
+    (FlowPhase.CLOSED, FlowEvent.LEASE_HELD): FlowTransition(FlowPhase.CLOSED, "stopped"),
+    **{
+        (phase, FlowEvent.CLOSE): FlowTransition(FlowPhase.CLOSED, "stopped; the ownership lease is released")
+        for phase in FlowPhase
+    },
+}
+
+
+class IllegalFlowEventError(Exception):
+    """An event that cannot happen where the flow is: a defect, never an operator's doing."""
+
+
+def advance(phase: FlowPhase, event: FlowEvent) -> FlowTransition:
+    """What an event leads to.
+
+    Raises:
+        IllegalFlowEventError: The table has no such row.
+    """
+    try:
+        return TABLE[phase, event]
+    except KeyError:
+        raise IllegalFlowEventError(f"{event} cannot happen to a flow that is {phase}") from None
