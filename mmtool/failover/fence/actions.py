@@ -87,7 +87,7 @@ def plan_fence(port: FencePort, topics: Collection[str]) -> FencePlan:
     Raises:
         UnreachableError, NotAuthorisedError: The cluster does not answer, or does not show its rules.
     """
-    return fence_plan(port.facts(topics))
+    return fence_plan(port.facts(topics), port.alias)
 
 
 def raise_fence(port: FencePort, plan: FencePlan) -> tuple[Binding, ...]:

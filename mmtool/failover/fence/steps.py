@@ -65,10 +65,10 @@ class FenceAsked:
         if self.kind is not FenceKind.ACL:
             return _grown(empty if before is None else before.rules, topics)
         if before is None:
-            return fence_plan(self.port.facts(topics)) if topics else empty
+            return fence_plan(self.port.facts(topics), self.port.alias) if topics else empty
         facts = self.port.facts(topics)
         facts = replace(facts, bindings=_without(facts.bindings, before.denies))
-        anew = fence_plan(facts)
+        anew = fence_plan(facts, self.port.alias)
         return _grown(replace(before.rules, guards=anew.guards, warnings=anew.warnings), topics)
 
 

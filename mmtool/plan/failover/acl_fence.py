@@ -26,7 +26,8 @@ ANY_HOST = "*"
 
 _WRITES = frozenset({"WRITE", "ALL"})
 """What gives, or takes, the right to write a topic. IDEMPOTENT_WRITE is a right on the cluster, and writes nothing."""
-_ELSE = "or stop the producers and use --fence watch, or let --fence hook stop them"
+_INSTEAD = "stop the producers and use --fence watch, or let mmtool.hook.fence stop them and use --fence hook"
+_ELSE = f"or {_INSTEAD}"
 
 
 class Binding(NamedTuple):
@@ -189,17 +190,19 @@ class FencePlan:
         return f"deny {few(principals)} WRITE on {few(sorted({deny.name for deny in self.denies}))}"
 
 
-def fence_plan(facts: FenceFacts) -> FencePlan:
-    """The fence for topics as their cluster stands."""
+def fence_plan(facts: FenceFacts, cluster: str) -> FencePlan:
+    """The fence for topics as their cluster stands; ``cluster`` is its alias, for sentences."""
     topics = tuple(sorted(set(facts.topics)))
     if facts.bindings is UNKNOWN:
-        return FencePlan(topics, (), (_NO_AUTHORIZER,), own=facts.own, own_writes=facts.own_writes)
+        guard = _no_authorizer(cluster)
+        return FencePlan(topics, (), (guard,), own=facts.own, own_writes=facts.own_writes)
     writers = unfenced(facts.bindings, topics)
     supers = frozenset() if facts.super_users is UNKNOWN else facts.super_users
     spared = {EVERYBODY} | supers | facts.own
     denies = tuple(_deny(principal, topic) for principal, topic in sorted(writers) if principal not in spared)
     _check(facts.bindings, denies, topics, spared)
-    guards, warnings = _guards(facts, topics, facts.bindings, writers), _warnings(facts, writers)
+    guards = _guards(facts, topics, facts.bindings, writers, cluster)
+    warnings = _warnings(facts, writers, cluster)
     return FencePlan(topics, denies, tuple(guards), tuple(warnings), facts.own, facts.own_writes)
 
 
@@ -229,11 +232,12 @@ def _deny(principal: str, topic: str) -> Binding:
     return Binding(topic, LITERAL, principal, ANY_HOST, "WRITE", "DENY")
 
 
-_NO_AUTHORIZER = FenceGuard(
-    "no_authorizer",
-    "the cluster has no authorizer (authorizer.class.name is not set): ACLs have no effect",
-    "stop the producers and use --fence watch, or let --fence hook stop them",
-)
+def _no_authorizer(cluster: str) -> FenceGuard:
+    return FenceGuard(
+        "no_authorizer",
+        f"{cluster} has no authorizer (authorizer.class.name is not set): ACLs have no effect",
+        _INSTEAD,
+    )
 
 
 def _guards(
@@ -241,69 +245,71 @@ def _guards(
     topics: tuple[str, ...],
     bindings: frozenset[Binding],
     writers: Iterable[tuple[str, str]],
+    cluster: str,
 ) -> Iterable[FenceGuard]:
     of = _by_principal(writers)
     if facts.may_alter is False:
         yield FenceGuard(
             "may_not_alter_acls",
-            "mmtool cannot create ACLs: it lacks ALTER on the cluster",
+            f"mmtool cannot create ACLs on {cluster}: it lacks ALTER on the cluster",
             f"grant ALTER on the cluster to mmtool's principal, {_ELSE}",
         )
     if isinstance(facts.writers, CannotTell):
         yield FenceGuard(
             "producers_unknown",
-            f"the producers are unknown: {facts.writers.why}",
+            f"the producers of {few(topics)} on {cluster} are unknown: {facts.writers.why}",
             f"grant READ on the topics to mmtool's principal; with brokers before 2.8 {_ELSE.removeprefix('or ')}",
         )
     if EVERYBODY in of:
         yield FenceGuard(
             "everybody_may_write",
-            f"an ACL for {EVERYBODY} lets every principal write {few(of[EVERYBODY])}; a DENY for"
+            f"on {cluster}, an ACL for {EVERYBODY} lets every principal write {few(of[EVERYBODY])}; a DENY for"
             f" {EVERYBODY} would stop mmtool and the reverse flow as well",
-            f"replace it with ACLs for the producers' own principals, {_ELSE}",
+            f"replace that ACL with ACLs for the producers' own principals, {_ELSE}",
         )
     unruled = [topic for topic in topics if not any(binding.matches(topic) for binding in bindings)]
     if unruled and facts.allows_unruled is not False:
-        yield _unruled(unruled, certain=facts.allows_unruled is True)
+        yield _unruled(unruled, cluster, certain=facts.allows_unruled is True)
     if facts.super_users is not UNKNOWN:
         for principal in sorted(of.keys() & facts.super_users - facts.own):
             yield FenceGuard(
                 "super_user_writes",
-                f"{principal} may write {few(of[principal])} and is a super user, and ACLs do not apply to"
+                f"{principal} may write {few(of[principal])} on {cluster} and is a super user: ACLs do not apply to"
                 " super users",
                 f"let its producers connect as another principal, {_ELSE}",
             )
 
 
-def _unruled(topics: list[str], *, certain: bool) -> FenceGuard:
-    may = "may" if certain else "may perhaps"
+def _unruled(topics: list[str], cluster: str, *, certain: bool) -> FenceGuard:
+    setting = "allow.everyone.if.no.acl.found"
+    may = f"may write ({setting})" if certain else f"may write if {setting} is set, which {cluster} does not show"
     return FenceGuard(
         "everybody_may_write",
-        f"no ACL names {few(topics)}, so every principal {may} write there"
-        " (allow.everyone.if.no.acl.found); a first ACL would end that for all clients, readers included",
-        f"create ACLs for those topics' producers and consumers, {_ELSE}",
+        f"every principal {may}, because no ACL on {cluster} names {few(topics)}; a first ACL would lock out all other"
+        " clients, consumers included",
+        f"create ACLs for the producers and consumers of {few(topics)}, {_ELSE}",
     )
 
 
-def _warnings(facts: FenceFacts, writers: Iterable[tuple[str, str]]) -> Iterable[FenceGuard]:
+def _warnings(facts: FenceFacts, writers: Iterable[tuple[str, str]], cluster: str) -> Iterable[FenceGuard]:
     of = _by_principal(writers)
     for principal in sorted(of.keys() & facts.own):
         yield FenceGuard(
             "own_principal_writes",
-            f"{principal} is mmtool's own principal and keeps WRITE on {few(of[principal])}",
+            f"{principal} is mmtool's own principal and keeps WRITE on {few(of[principal])} of {cluster}",
             "no application should connect as mmtool",
         )
     if not facts.own_complete:
         yield FenceGuard(
             "own_principal_unknown",
-            "mmtool connects with a certificate, and the brokers derive its principal: mmtool checks its"
-            " own rights again when the fence is in place",
+            f"{cluster} derives mmtool's principal from its certificate, so mmtool does not know it: if the fence denies"
+            " mmtool WRITE, mmtool lifts the fence and stops",
             "",
         )
     if facts.super_users is UNKNOWN:
         yield FenceGuard(
             "super_users_unknown",
-            "the brokers have super users and do not list them: the fence does not stop super users",
+            f"{cluster} has super users and does not list them: the fence does not stop super users",
             "no producer should connect as one of super.users",
         )
 

@@ -62,4 +62,4 @@ def diverged_of(words: str) -> Diverged:
             return Replay()
         case Kind.TOPIC, str() if topic:
             return ToTopic(topic)
-    raise ValueError(f"{words!r} does not say what becomes of diverged records")
+    raise ValueError(f"{words!r} is no value of --diverged")

@@ -49,12 +49,12 @@ def drill_figures(row: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, str]]
 
 
 _FIGURES = (
-    ("rto_seconds", "time to recover (RTO), planned: to the last offset read back", "s"),
-    ("rpo_records", "records lost (RPO), planned", ""),
-    ("reread_records", "records read again, planned", ""),
-    ("records_read", "records read after the offsets, identical on both clusters", ""),
-    ("emergency_rpo_records", "records that an emergency would have lost when the drill began, at most", ""),
-    ("emergency_knowledge_age_seconds", "age of the checkpoints that an emergency would have used", "s"),
+    ("rto_seconds", "planned failover: seconds until the last offset was read back (RTO)", "s"),
+    ("rpo_records", "planned failover: records lost (RPO)", ""),
+    ("reread_records", "planned failover: records read again, at most", ""),
+    ("records_read", "first records after the offsets, identical on both clusters", ""),
+    ("emergency_rpo_records", "emergency failover when the drill began: records lost, at most", ""),
+    ("emergency_knowledge_age_seconds", "emergency failover when the drill began: age of the oldest checkpoint", "s"),
 )
 
 

@@ -60,12 +60,11 @@ class Fence:
     def sentences(self, source: str, groups: str, flow: str) -> tuple[str, str, str]:
         """What its three steps do: raise it, wait for transactions, watch the ends."""
         topics, seconds = few(self.topics) or "no topic", f"{self.watch_seconds:g} s"
-        why = f"where {groups} commits in {flow}"
+        why = f"the topics of {flow} in which {groups} commits"
         raising = {
             FenceKind.ACL: f"on {source}, {self.rules.sentence} ({why})",
-            FenceKind.HOOK: f"let your hook keep producers off {topics} on {source} ({why})",
-            FenceKind.WATCH: f"deny no principal: the producers of {topics} on {source} are already"
-            f" stopped ({why})",
+            FenceKind.HOOK: f"run mmtool.hook.fence, which stops the producers of {topics} on {source} ({why})",
+            FenceKind.WATCH: f"change nothing: you have stopped the producers of {topics} on {source} ({why})",
         }
         return (
             raising.get(self.kind, ""),
@@ -115,7 +114,7 @@ def fence_of(body: Mapping[str, Any]) -> Fence:
             topics, denies, own=frozenset(body["own"]), own_writes=frozenset(body["own_writes"])
         )
     except AssertionError as error:
-        raise ValueError(f"no fence would be made of this: {error}") from error
+        raise ValueError(f"the recorded fence breaks invariant {error}") from error
     ends = {TopicPartition(topic, partition): end for topic, partition, end in body["ends"]}
     return Fence(FenceKind(body["kind"]), topics, rules, body["watch_seconds"], ends)
 

@@ -89,7 +89,7 @@ def test_the_steps_of_a_fence_stand_before_the_drain_and_only_where_one_is_asked
 def test_a_rehearsal_says_who_is_denied_what_and_denies_nobody(scene):
     row = rehearsed_row(rehearse(scene.look(), APP, fence=scene.fence()))
     said = next(step["sentence"] for step in row["steps"] if step["name"] == "fence")
-    assert said == "on east, deny User:alice WRITE on orders (where app has commits in east->west)"
+    assert said == "on east, deny User:alice WRITE on orders (the topics of east->west in which app has commits)"
     assert (scene.fences.rules, scene.drained) == ({MAY}, [])
 
 
@@ -476,8 +476,9 @@ def test_an_own_fence_is_run_and_told_the_topics(scene, ran, hooked):
     ended = ran(FenceKind.HOOK)
     assert (ended.operation.error, hooked(), scene.fences.rules) == (None, ["fence do orders"], {MAY})
     said = next(step["sentence"] for step in ended_row(ended)["steps"] if step["name"] == "fence")
-    assert "let your hook keep producers off orders on east" in said
-    assert "fence.sh raised on east stays" in "\n".join(next_steps(ended))
+    assert "run mmtool.hook.fence, which stops the producers of orders on east" in said
+    assert "fence.sh raised on east stays" in "
+".join(next_steps(ended))
 
 
 def test_an_own_fence_is_told_to_undo_when_a_later_step_fails(scene, ran, hooked):

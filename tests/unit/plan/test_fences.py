@@ -41,7 +41,7 @@ def deny(principal, name="orders", pattern="LITERAL", operation="WRITE", host="*
 
 
 def plan(*bindings, **facts):
-    return fence_plan(replace(FACTS, bindings=frozenset(bindings), **facts))
+    return fence_plan(replace(FACTS, bindings=frozenset(bindings), **facts), "east")
 
 
 def codes(said):
@@ -53,19 +53,19 @@ def codes(said):
 
 @given(fence_facts())
 def test_taking_a_fence_away_leaves_exactly_the_rules_of_before(facts):
-    fence = fence_plan(facts)
+    fence = fence_plan(facts, "east")
     assert (facts.bindings | set(fence.denies)) - set(fence.denies) == facts.bindings
 
 
 @given(fence_facts())
 def test_neither_everybody_nor_mmtool_is_ever_denied(facts):
-    denied = {deny.principal for deny in fence_plan(facts).denies}
+    denied = {deny.principal for deny in fence_plan(facts, "east").denies}
     assert denied.isdisjoint({EVERYBODY, *facts.own})
 
 
 @given(fence_facts())
 def test_whoever_may_write_is_denied_or_named(facts):
-    fence = fence_plan(facts)
+    fence = fence_plan(facts, "east")
     named = " ".join(one.sentence for one in (*fence.guards, *fence.warnings))
     after = unfenced(facts.bindings | set(fence.denies), facts.topics)
     assert [who for who, topic in after if who not in named or topic not in named] == []
@@ -74,7 +74,7 @@ def test_whoever_may_write_is_denied_or_named(facts):
 @given(fence_facts())
 def test_behind_a_fence_without_guards_nobody_but_mmtool_may_write(facts):
     """As Kafka's authorizer would answer; super users are asked for no rule, and are the warnings' matter."""
-    fence = fence_plan(facts)
+    fence = fence_plan(facts, "east")
     after = facts.bindings | set(fence.denies)
     writers = {who for who in PRINCIPALS for topic in facts.topics if may(after, who, "WRITE", topic)}
     assert not fence.executable or writers <= facts.own
@@ -82,7 +82,7 @@ def test_behind_a_fence_without_guards_nobody_but_mmtool_may_write(facts):
 
 @given(fence_facts(), st.sampled_from(["READ", "DESCRIBE", "DELETE"]))
 def test_a_fence_takes_writing_from_the_denied_and_nothing_else_from_anybody(facts, other):
-    fence = fence_plan(facts)
+    fence = fence_plan(facts, "east")
     after = facts.bindings | set(fence.denies)
     denied = {(deny.principal, deny.name) for deny in fence.denies}
     changed = {
@@ -102,8 +102,8 @@ def test_a_fence_takes_writing_from_the_denied_and_nothing_else_from_anybody(fac
 
 @given(fence_facts())
 def test_a_fence_that_stands_is_not_planned_again(facts):
-    fence = fence_plan(facts)
-    assert fence_plan(replace(facts, bindings=facts.bindings | set(fence.denies))).denies == ()
+    fence = fence_plan(facts, "east")
+    assert fence_plan(replace(facts, bindings=facts.bindings | set(fence.denies)), "east").denies == ()
 
 
 # --- who is denied ----------------------------------------------------------------------------------------
@@ -165,26 +165,30 @@ def test_a_fence_says_whom_it_denies_what():
 @pytest.mark.parametrize(
     ("facts", "code", "words"),
     [
-        ({"bindings": UNKNOWN}, "no_authorizer", "authorizer.class.name"),
-        ({"may_alter": False}, "may_not_alter_acls", "lacks ALTER on the cluster"),
+        ({"bindings": UNKNOWN}, "no_authorizer", "east has no authorizer (authorizer.class.name"),
+        ({"may_alter": False}, "may_not_alter_acls", "cannot create ACLs on east: it lacks ALTER on the cluster"),
         ({"writers": CannotTell("READ is missing")}, "producers_unknown", "READ is missing"),
         (
             {"bindings": frozenset({allow(EVERYBODY)})},
             "everybody_may_write",
-            "User:* lets every principal write orders",
+            "on east, an ACL for User:* lets every principal write orders",
         ),
-        ({"bindings": frozenset({allow(SUPER_USER)})}, "super_user_writes", f"{SUPER_USER} may write orders"),
+        ({"bindings": frozenset({allow(SUPER_USER)})}, "super_user_writes", f"{SUPER_USER} may write orders on east"),
         (
             {"bindings": frozenset(), "allows_unruled": True},
             "everybody_may_write",
-            "every principal may write there",
+            "every principal may write (allow.everyone.if.no.acl.found), because no ACL on east names orders",
         ),
-        ({"bindings": frozenset(), "allows_unruled": UNKNOWN}, "everybody_may_write", "may perhaps write"),
+        (
+            {"bindings": frozenset(), "allows_unruled": UNKNOWN},
+            "everybody_may_write",
+            "may write if allow.everyone.if.no.acl.found is set, which east does not show",
+        ),
     ],
 )
 def test_what_a_fence_cannot_hold_forbids_it(facts, code, words):
     there = {"bindings": frozenset({allow("User:alice")})}
-    fence = fence_plan(replace(FACTS, **{**there, **facts}))
+    fence = fence_plan(replace(FACTS, **{**there, **facts}), "east")
     assert codes(fence.guards) == [code]
     assert words in fence.guards[0].sentence
     assert "--fence watch" in fence.guards[0].remedy
@@ -203,7 +207,7 @@ def test_a_topic_without_rules_is_nobody_s_where_rules_are_needed():
     ],
 )
 def test_what_a_fence_leaves_open_is_warned_of(facts, code):
-    fence = fence_plan(replace(FACTS, **facts))
+    fence = fence_plan(replace(FACTS, **facts), "east")
     assert (codes(fence.warnings), fence.executable, fence.denies) == ([code], True, ())
 
 

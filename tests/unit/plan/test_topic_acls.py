@@ -61,7 +61,8 @@ def test_a_fence_of_the_source_keeps_nobody_off_the_target():
             super_users=frozenset(),
             allows_unruled=False,
             writers={},
-        )
+        ),
+        "east",
     ).denies
     assert (
         planned(TopicAcl(deny.name, deny.principal, deny.host, deny.operation, deny.permission), prefix="")
