@@ -57,7 +57,7 @@ def test_a_failback_says_where_its_consumers_have_to_stop(mmtool, tmp_path, monk
     assert (answer.code, error(answer)["code"]) == (3, code)
     assert f"group app is active on {is_active_on}" in error(answer)["message"]
     assert error(answer)["remedy"] == (
-        f"stop the group's consumers on {is_active_on}, and wait until their session has ended"
+        f"stop the group's consumers on {is_active_on}, and wait until their sessions end (session.timeout.ms)"
     )
 
 

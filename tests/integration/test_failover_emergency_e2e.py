@@ -219,7 +219,7 @@ def test_what_it_costs_is_told_before_anybody_agrees(moved, lost):
 
 
 def names_transactional_topic_only(lost, stderr):
-    (line,) = [line for line in stderr.splitlines() if "a transaction may be on target in part: " in line]
+    (line,) = [line for line in stderr.splitlines() if "transactions may be on target in part: " in line]
     plain, transactional = lost.topics
     return f"{transactional}-" in line and f"{plain}-" not in line
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mmtool.errors import RefusedError
 from mmtool.failover.modes.rehearsal import names_of
 from mmtool.kafka.ports import LogPart
-from mmtool.plan.failover.boundaries import boundaries
+from mmtool.plan.failover.boundaries import MOST, boundaries
 from mmtool.plan.failover.failover_plan import Guard
 from mmtool.translation.refusals import Reason
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from mmtool.translation.lockstep import Seen
     from mmtool.translation.runs import Mirrored
     from mmtool.translation.types import TopicPartition
-
-MOST = 1_000
-"""Boundaries that are looked at: four small reads each."""
 
 
 class Proof(NamedTuple):

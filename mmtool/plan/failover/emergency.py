@@ -115,7 +115,13 @@ def plan_emergency(
 def _never_ran(facts: EmergencyFacts, names: Names) -> tuple[Guard, ...]:
     if facts.partitions:
         return ()
-    return (Guard(Reason.NEVER_RAN, f"flow {names.flow} never ran: nothing of it is on {names.target}"),)
+    return (
+        Guard(
+            Reason.NEVER_RAN,
+            f"flow {names.flow} never ran: nothing of it is on {names.target}",
+            "nothing can be failed over without mirrored topics: check -s and -t, and the configuration file",
+        ),
+    )
 
 
 def _group(group: GroupFacts, facts: EmergencyFacts, unknowns: Unknowns) -> GroupPlan:
@@ -237,14 +243,14 @@ def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknow
     if left:
         yield (
             f"{names.target} has no checkpoint of {counted(len(left), 'partition')} of these groups'"
-            f" topics ({few(sorted(map(str, left)), 3)}): the groups get no offset there without"
-            " --unknown earliest or latest"
+            f" topics ({few(sorted(map(str, left)), 3)}): mmtool commits no offset for them; where a group has no"
+            f" commit on {names.target}, --unknown earliest or --unknown latest commits one"
         )
     at = costs.partitions_at_risk
     if costs.lost is UNKNOWN:
         yield (
-            f"{names.target} has no record of where {names.source} ended, so the number of lost records"
-            f" is unknown: {few(at)}"
+            f"the number of lost records is unknown: {names.target} does not store where partitions ended on"
+            f" {names.source}, or how far they were mirrored; records may be lost in {few(at)}"
         )
     elif costs.lost:
         are, them = ("is", "it") if costs.lost == 1 else ("are", "them")
@@ -255,8 +261,8 @@ def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknow
         )
     if silent_seconds is not UNKNOWN and silent_seconds > _SHORT_SECONDS and costs.lost is not UNKNOWN:
         yield (
-            f"{names.target} last heard from {names.source} {silent_seconds:.0f} s ago: records written"
-            " there since are lost as well, and are not counted here"
+            f"{names.target} last heard from {names.source} {silent_seconds:.0f} s ago: records that were written to"
+            f" {names.source} since then are lost as well, and the number of lost records does not include them"
         )
     if costs.oldest_seconds is not UNKNOWN:
         yield f"checkpoints are up to {costs.oldest_seconds:.0f} s old: {_read_again(costs, names)}"
@@ -272,12 +278,13 @@ def _read_again(costs: Costs, names: Names) -> str:
         return "nothing is read again"
     most = f"at most {counted(costs.reread, 'record')}"
     if costs.expected is UNKNOWN:
-        since = f"the records that groups have committed on {names.source} since are read again, {most}"
-        return f"{since}; the expected number is unknown, because the commit rate of a group is unknown"
+        again = f"{most} are read again, which the groups committed on {names.source} after the checkpoints"
+        return f"{again}; the expected number is unknown, because the commit rate of a group is unknown"
     if costs.expected == 0:
         return (
             f"no record is expected to be read again, because no group was committing on {names.source}"
             f" ({most})"
         )
     by = f"by the rates at which groups were committing on {names.source}"
-    return f"{counted(costs.expected, 'record')} are expected to be read again {by} ({most})"
+    are = "is" if costs.expected == 1 else "are"
+    return f"{counted(costs.expected, 'record')} {are} expected to be read again {by} ({most})"

@@ -139,8 +139,8 @@ def state_guards(state: AppState, cluster: str) -> tuple[Guard, ...]:
         Guard(
             Reason.STATE_NOT_MIRRORED,
             f"group {group} is a Kafka Streams application, and its state is not on {cluster}: {state.why_lost(group)}",
-            "mirror its changelogs under their own names (set IdentityReplicationPolicy, and let `topics` match them),"
-            " or add --without-state: the application then starts with empty state",
+            "mirror its changelogs under their own names (set IdentityReplicationPolicy, and let `topics` match them);"
+            f" or add --without-state, and reset the application on {cluster} before you start it",
         )
         for group in (() if state.without else state.losing)
     )
@@ -159,7 +159,7 @@ def _active(code: str, group: str, cluster: str, standing: GroupStanding) -> Gua
     remedy = (
         f"delete it on {cluster}, or give the consumer group another name"
         if standing.kind
-        else f"stop the group's consumers on {cluster}, and wait until their session has ended"
+        else f"stop the group's consumers on {cluster}, and wait until their sessions end (session.timeout.ms)"
     )
     return Guard(code, occupied(group, cluster, standing), remedy)
 
@@ -167,7 +167,7 @@ def _active(code: str, group: str, cluster: str, standing: GroupStanding) -> Gua
 def blocking_guards(plans: Iterable[GroupPlan], *, after_drain: bool) -> tuple[Guard, ...]:
     """Verdicts that keep a group from being written; before the drain, only those that no drain cures."""
     return tuple(
-        Guard(verdict.refusal, f"group {plan.group}, {_place(verdict)}: {plan.why(verdict)}")
+        Guard(verdict.refusal, f"group {plan.group}{_place(verdict)}: {plan.why(verdict)}")
         for plan in plans
         for verdict in plan.blocking
         if verdict.refusal is not None
@@ -182,7 +182,8 @@ def drain_cures(verdict: Verdict) -> bool:
 
 
 def _place(verdict: Verdict) -> str:
-    return str(verdict.source or "every partition")
+    place = verdict.source or verdict.target
+    return f", {place}" if place else ""
 
 
 def moved_meanwhile(
@@ -193,7 +194,7 @@ def moved_meanwhile(
     return tuple(
         Guard(
             "source_commits_moved",
-            f"group {group.group} has no members on {cluster}, and its commits still move",
+            f"group {group.group} has no members on {cluster}, and its committed offsets still change",
         )
         for group in now
         if group.commits != earlier[group.group]

@@ -196,25 +196,25 @@ def _has_gaps(known: PartitionMap) -> bool:
 
 def told_by_target(known: TransactionsOnTarget, names: Names) -> str:
     """All that the target alone tells, as a sentence."""
-    only = f"only {names.source} can list them"
+    command = f"list them with mmtool verify -s {names.source} -t {names.target} --transactions"
+    later = f"when {names.source} answers, {command}"
     if not known.has_runs:
         return (
-            f"{names.target} stores no offset runs of these topics, and so nothing about transactions that are"
-            f" there in part: {only}"
+            f"{names.target} stores no offset runs of these topics of {names.flow}, so transactions that are on"
+            f" {names.target} in part cannot be found now: {later}"
         )
     if known.behind:
         return (
-            f"a transaction may be on {names.target} in part: {few(known.behind)} may end before {names.source} does,"
-            " and the topic's offsets have gaps as transaction markers, and compaction, leave them;"
-            f" {names.target} does not store which transaction a record belongs to: when {names.source} answers,"
-            f" list them with mmtool verify -s {names.source} -t {names.target} --transactions"
+            f"transactions may be on {names.target} in part: {few(known.behind)} may lack records of {names.source}, and"
+            " the source offsets of the topic have gaps, which transaction markers and compaction leave;"
+            f" {names.target} does not store which transaction a record belongs to: {later}"
         )
     if known.topics:
         return (
             f"{few(known.topics)} may hold transactions, and {names.target} has every record up to the last seen end of"
-            f" {names.source}: transactions that ended since may be there in part, and {only}"
+            f" {names.source}: transactions that ended after that may be on {names.target} in part; {later}"
         )
     return (
-        f"no topic on {names.target} has gaps as transaction markers leave them:"
-        f" no complete transaction of {names.source} was seen in the mirrored records"
+        f"no complete transaction of {names.source} is in the mirrored records of {names.target}: their source offsets"
+        " have no gaps, which transaction markers leave"
     )

@@ -53,5 +53,5 @@ class LeaseWait:
 def waits(holder: FlowMember | None) -> str:
     """For how long, in words."""
     if holder is None:
-        return f"{NOBODY_WAITS_SECONDS:g} s at the most: members that died are still counted"
+        return f"{NOBODY_WAITS_SECONDS:g} s at the most, until the sessions of processes that died have ended"
     return f"{NEWCOMER_WAITS_SECONDS:g} s at the most"

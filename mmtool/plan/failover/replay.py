@@ -34,8 +34,8 @@ def replay_guards(names: Names, facts: HomeFacts, topics: Container[str]) -> tup
     """
     if not facts.one_name:
         sentence = (
-            f"--diverged replay: records in a mirrored topic of {names.target} are not mirrored"
-            f" back to {names.source}"
+            "--diverged replay needs IdentityReplicationPolicy: with other policies, records in a mirrored topic of"
+            f" {names.target} are not mirrored back to {names.source}"
         )
         return (Guard("no_way_home", sentence, _INSTEAD),)
     tails = [(known, tail) for known, tail in _tails(facts) if known.source.topic in topics]
@@ -57,20 +57,26 @@ def _on_the_way(names: Names, facts: HomeFacts, known: PartitionFacts, tail: Div
     place = known.source
     if known.map is None:
         sentence = (
-            f"--diverged replay: MirrorMaker 2 runs {names.flow}, and it cannot skip records of {place}"
+            f"--diverged replay: MirrorMaker 2 runs {names.flow}, and cannot skip the diverged records of {place}:"
+            f" {names.target} would get them twice"
         )
         yield Guard("run_by_mm2", sentence, _INSTEAD)
     elif known.target not in facts.born:
         sentence = (
             f"--diverged replay: flow {names.target}->{names.source} does not mirror {known.target.topic}"
         )
-        yield Guard("no_way_home", sentence, f"add it to the topics of that flow, or {_INSTEAD}")
+        yield Guard(
+            "no_way_home",
+            sentence,
+            f"add {known.target.topic} to {names.target}->{names.source}.topics, or {_INSTEAD}",
+        )
     elif not tail.is_final:
         sentence = f"--diverged replay: {known.target} on {names.target} may hold unrecorded records"
         yield Guard(
             "ambiguous",
             sentence,
-            f"run `mmtool flow rebuild --execute`, which derives their offset runs, or {_INSTEAD}",
+            f"stop `mmtool replicate` and run `mmtool flow rebuild -s {names.source} -t {names.target} --topic"
+            f" {place.topic} --execute`, which derives their offset runs, or {_INSTEAD}",
         )
 
 
@@ -87,7 +93,9 @@ def _behind(names: Names, facts: HomeFacts, known: PartitionFacts) -> Iterator[G
                 f" on {names.source}"
             )
             yield Guard(
-                "would_read_twice", sentence, f"let it catch up on {names.target} first, or {_INSTEAD}"
+                "would_read_twice",
+                sentence,
+                f"let {group.group} catch up on {names.target} first, or {_INSTEAD}",
             )
 
 

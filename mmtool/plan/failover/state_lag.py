@@ -39,14 +39,17 @@ class StateLag:
         """For an operator who has to agree."""
         name, group = self.topic.name, self.topic.group
         if self.behind is UNKNOWN:
-            return f"state of {group}: the lag of {name} behind {names.source} is unknown"
+            return (
+                f"state of {group}: it is unknown how many records of {name} on {names.source} are missing on"
+                f" {names.target}: the group may start with older state than its offsets"
+            )
         if self.behind:
             return (
-                f"state of {group}: {name} is up to {counted(self.behind, 'record')} behind the last known"
-                f" end of {names.source}: the group starts with older state than its offsets"
+                f"state of {group}: {name} on {names.target} is up to {counted(self.behind, 'record')} behind its last"
+                f" known end on {names.source}: the group may start with older state than its offsets"
             )
         return (
-            f"state of {group}: {name} holds every record up to the last known end of"
+            f"state of {group}: {name} on {names.target} holds every record up to its last known end on"
             f" {names.source}{self._since}"
         )
 
@@ -55,10 +58,10 @@ class StateLag:
         if self.ahead_seconds is UNKNOWN:
             return ""
         if self.ahead_seconds < 0:
-            return f", up to {-self.ahead_seconds:.1f} s behind the offsets"
+            return f", which is up to {-self.ahead_seconds:.1f} s older than the offsets"
         return (
-            f", up to {self.ahead_seconds:.1f} s ahead of the offsets: records that are read again"
-            " change it a second time"
+            f", which is up to {self.ahead_seconds:.1f} s newer than the offsets: records that the group reads again"
+            " change the state a second time"
         )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from mmtool.plan.failover.boundaries import MOST
 from mmtool.plan.failover.divergence import TO_FILE, Diverged, Replay, ToFile, ToTopic
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence, FenceKind
 from mmtool.plan.words import Names, counted, few
@@ -164,21 +165,24 @@ def _going_home(
     home, away = names.source, names.target
     groups = few([plan.group for plan in plans]) or "no group"
     are = "is" if len(plans) == 1 else "are"
+    read = "reads" if len(plans) == 1 else "read"
     committed = sum(verdict.commit is not None for plan in plans for verdict in plan.verdicts)
     topics = few(held) or "no topic"
     return {
         StepName.CHECK: f"check that {groups} {are} idle on {away} and on {home}",
-        StepName.DRAIN: f"mirror the remaining records from {home} to {away}, for those topics of {topics}"
-        " that are not marked as failed over",
-        StepName.MARK: f"hold {topics}: they are not mirrored to {away} until the groups are back on {home}",
+        StepName.DRAIN: f"mirror the remaining records of {topics} from {home} to {away}, except for topics that are"
+        " marked as failed over",
+        StepName.MARK: f"mark {topics} as failed over: {names.flow} does not mirror them until {groups} {are} back on"
+        f" {home}",
         StepName.FIND: f"find the diverged tail: records of {topics} on {home} that were never mirrored to"
         f" {away}",
         StepName.DRAIN_BACK: (
-            f"mirror to {home} the records that were produced on {away} and that these groups read"
+            f"mirror to {home} the records that were produced on {away} and that {groups} {read}"
             + (f", and the state in {few(state)}" if state else "")
         ),
         StepName.TRANSLATE: (
-            f"translate {committed} committed offsets of {away} to {home}, after the diverged tail"
+            f"translate {counted(committed, 'committed offset')} of {away} to {home}: a group that has read all mirrored"
+            " records continues after the diverged tail"
         ),
         StepName.VALIDATE: f"check every offset against the logs of {home}, and that no client committed"
         " meanwhile",
@@ -201,8 +205,8 @@ def _salvaging(names: Names, held: tuple[str, ...], diverged: Diverged) -> dict[
         case Replay():
             return {
                 StepName.EXPORT: (
-                    f"produce the diverged records again to {topics} of {names.target}, and make"
-                    f" {names.flow} skip the old ones"
+                    f"produce the diverged records of {names.source} again to {topics} on {names.target}, and make"
+                    f" {names.flow} skip the originals"
                 ),
                 StepName.RELEASE: f"{again}, except for the diverged tail, which is already on"
                 f" {names.target}",
@@ -222,11 +226,11 @@ def _going_away(
         StepName.CHECK: (
             f"check that {groups} {are} stopped on {names.source} and idle on {names.target}"
             if planned
-            else f"check that {groups} {are} idle on {names.target}; {names.source} is not asked"
+            else f"check that {groups} {are} idle on {names.target}; {names.source} is not contacted"
         ),
         StepName.MARK: (
-            f"mark {topics} as failed over: they are not mirrored to {names.target} until `mmtool failover"
-            " failback` or `release`"
+            f"mark {topics} as failed over: {names.flow} does not mirror them until `mmtool failover failback` or"
+            " `mmtool failover release`"
         ),
         StepName.DRAIN: f"mirror until {names.target} holds every record of {topics} on {names.source}",
         StepName.TRANSLATE: (
@@ -239,7 +243,8 @@ def _going_away(
             f"check every offset against the logs of {names.target}, and that no client committed meanwhile"
         ),
         StepName.PROVE: (
-            "check that the records before and after each offset"
+            "check that the records before and after "
+            + ("each exact offset" if committed <= MOST else f"{MOST:,} of the exact offsets")
             + (f", and the last record of {few(state)}," if state else "")
             + f" are the same on {names.source} and on {names.target}"
         ),

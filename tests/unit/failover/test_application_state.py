@@ -240,7 +240,7 @@ def test_an_emergency_says_how_far_the_changelog_is_behind_and_asks_to_accept_th
     assert rehearsal.refusal is None
     assert rehearsal.at_risk
     (told,) = [told for told in rehearsal.warnings if told.startswith("state of app")]
-    assert f"{CHANGELOG} is up to 3 records behind the last known end of east" in told
+    assert f"{CHANGELOG} on west is up to 3 records behind its last known end on east" in told
     ((name, behind, _),) = [tuple(row.values()) for row in rehearsed_row(rehearsal)["state_topics"]]
     assert (name, behind) == (CHANGELOG, 3)
 
@@ -250,7 +250,7 @@ def test_an_emergency_says_by_how_much_a_whole_changelog_is_ahead_of_the_offsets
     rehearsal = emergency.rehearse(lost.side, APP)
     assert not rehearsal.at_risk
     (told,) = [told for told in rehearsal.warnings if told.startswith("state of app")]
-    assert "holds every record up to the last known end of east" in told
+    assert "holds every record up to its last known end on east" in told
     assert "the offsets" in told
 
 

@@ -100,7 +100,7 @@ def test_where_the_tail_goes_is_on_record_before_its_first_record(scene, ran):
 @pytest.mark.parametrize("words", ["topic salvage", "replay"])
 def test_the_rehearsal_says_where_the_tail_goes_and_writes_nothing(scene, words):
     rehearsal = rehearse(scene.both, BOTH, diverged=diverged_of(words))
-    where = "topic salvage of east" if words != "replay" else "orders of west"
+    where = "topic salvage of east" if words != "replay" else "orders on west"
     (export,) = [step for step in rehearsed_row(rehearsal)["steps"] if step["name"] == "export_diverged"]
     assert where in export["sentence"]
     assert "5 records of east never reached west" in rehearsal.warnings[0]

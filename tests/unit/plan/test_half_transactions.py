@@ -87,7 +87,7 @@ def test_from_the_target_alone_a_partition_that_ends_early_may_hold_a_part_also_
     found = on_target(first=5, second=101)
     assert (found.topics, found.behind) == (("payments",), (OTHER,))
     sentence = told_by_target(found, EAST_WEST)
-    assert "a transaction may be on west in part: payments-1 may end before east does" in sentence
+    assert "transactions may be on west in part: payments-1 may lack records of east" in sentence
     assert "west does not store which transaction a record belongs to" in sentence
 
 
@@ -99,7 +99,7 @@ def test_what_is_mirrored_to_the_last_seen_end_may_lack_what_ended_since():
     found = on_target(first=5, second=50)
     assert found.behind == ()
     assert (
-        "transactions that ended since may be there in part, and only east can list them"
+        "transactions that ended after that may be on west in part; when east answers, list them with"
         in told_by_target(found, EAST_WEST)
     )
 
@@ -107,7 +107,7 @@ def test_what_is_mirrored_to_the_last_seen_end_may_lack_what_ended_since():
 def test_a_topic_without_gaps_has_no_complete_transaction():
     found = transactions_on_target(facts({OTHER: map_of(ORDERS, [(0, 0, 5)], 5)}, {OTHER: 9}))
     assert (found.topics, found.behind) == ((), ())
-    assert "no complete transaction of east was seen" in told_by_target(found, EAST_WEST)
+    assert "no complete transaction of east is in the mirrored records of west" in told_by_target(found, EAST_WEST)
 
 
 def test_of_topics_that_are_not_selected_nothing_is_told():
@@ -117,4 +117,4 @@ def test_of_topics_that_are_not_selected_nothing_is_told():
 
 def test_of_topics_without_offset_runs_the_target_tells_nothing_of_transactions():
     found = transactions_on_target(facts({PAYMENTS: None}, {}))
-    assert "west stores no offset runs of these topics" in told_by_target(found, EAST_WEST)
+    assert "west stores no offset runs of these topics of east->west" in told_by_target(found, EAST_WEST)

@@ -77,7 +77,7 @@ def test_what_becomes_of_diverged_records_is_on_the_page_as_it_is_typed_and_done
     saved = saved_by(scene, Mode.FAILBACK, diverged)
     page = render(runbook_of(saved, scene.settings, "my.properties", kept=None))
     again, into = (
-        "produce the diverged records again to orders of west",
+        "produce the diverged records of east again to orders on west",
         "write the diverged records to topic salvage of east",
     )
     does = again if diverged == Replay() else into

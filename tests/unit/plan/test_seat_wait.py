@@ -54,4 +54,4 @@ def test_a_whoever_holds_it_no_longer_than_a_session_ends_no_wait(turns):
 
 def test_in_words_a_wait_for_nobody_says_for_whom():
     assert waits(member("a")) == "15 s at the most"
-    assert waits(None) == "60 s at the most: members that died are still counted"
+    assert waits(None) == "60 s at the most, until the sessions of processes that died have ended"

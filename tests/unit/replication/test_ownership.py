@@ -192,7 +192,7 @@ def test_one_that_nobody_lets_in_does_not_say_that_somebody_runs_the_flow(monkey
     told = (9, "cluster west did not admit mmtool to group g within 60 s")
     assert ((error.exit_code, error.message), seconds) == (told, 61)
     assert said == [
-        "flow a->b has no owner yet; waiting 60 s at the most: members that died are still counted"
+        "flow a->b has no owner yet; waiting 60 s at the most, until the sessions of processes that died have ended"
     ]
 
 
