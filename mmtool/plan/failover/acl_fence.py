@@ -282,7 +282,11 @@ def _guards(
 
 def _unruled(topics: list[str], cluster: str, *, certain: bool) -> FenceGuard:
     setting = "allow.everyone.if.no.acl.found"
-    may = f"may write ({setting})" if certain else f"may write if {setting} is set, which {cluster} does not show"
+    may = (
+        f"may write ({setting})"
+        if certain
+        else f"may write if {setting} is set, which {cluster} does not show"
+    )
     return FenceGuard(
         "everybody_may_write",
         f"every principal {may}, because no ACL on {cluster} names {few(topics)}; a first ACL would lock out all other"
@@ -302,8 +306,8 @@ def _warnings(facts: FenceFacts, writers: Iterable[tuple[str, str]], cluster: st
     if not facts.own_complete:
         yield FenceGuard(
             "own_principal_unknown",
-            f"{cluster} derives mmtool's principal from its certificate, so mmtool does not know it: if the fence denies"
-            " mmtool WRITE, mmtool lifts the fence and stops",
+            f"{cluster} derives mmtool's principal from its certificate, so mmtool does not know it: if the fence"
+            " denies mmtool WRITE, mmtool lifts the fence and stops",
             "",
         )
     if facts.super_users is UNKNOWN:

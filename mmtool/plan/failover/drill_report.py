@@ -54,7 +54,11 @@ _FIGURES = (
     ("reread_records", "planned failover: records read again, at most", ""),
     ("records_read", "first records after the offsets, identical on both clusters", ""),
     ("emergency_rpo_records", "emergency failover when the drill began: records lost, at most", ""),
-    ("emergency_knowledge_age_seconds", "emergency failover when the drill began: age of the oldest checkpoint", "s"),
+    (
+        "emergency_knowledge_age_seconds",
+        "emergency failover when the drill began: age of the oldest checkpoint",
+        "s",
+    ),
 )
 
 

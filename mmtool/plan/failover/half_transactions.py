@@ -205,8 +205,8 @@ def told_by_target(known: TransactionsOnTarget, names: Names) -> str:
         )
     if known.behind:
         return (
-            f"transactions may be on {names.target} in part: {few(known.behind)} may lack records of {names.source}, and"
-            " the source offsets of the topic have gaps, which transaction markers and compaction leave;"
+            f"transactions may be on {names.target} in part: {few(known.behind)} may lack records of {names.source},"
+            " and the source offsets of the topic have gaps, which transaction markers and compaction leave;"
             f" {names.target} does not store which transaction a record belongs to: {later}"
         )
     if known.topics:

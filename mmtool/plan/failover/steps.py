@@ -181,8 +181,8 @@ def _going_home(
             + (f", and the state in {few(state)}" if state else "")
         ),
         StepName.TRANSLATE: (
-            f"translate {counted(committed, 'committed offset')} of {away} to {home}: a group that has read all mirrored"
-            " records continues after the diverged tail"
+            f"translate {counted(committed, 'committed offset')} of {away} to {home}: a group that has read all"
+            " mirrored records continues after the diverged tail"
         ),
         StepName.VALIDATE: f"check every offset against the logs of {home}, and that no client committed"
         " meanwhile",

@@ -115,7 +115,9 @@ def test_an_idle_group_is_expected_to_read_nothing_again(scene):
 def test_where_no_rate_was_measured_nothing_is_expected_and_that_is_said(scene):
     expected, total, told = reading_again(scene)
     assert (expected, total) == ([None, 0], None)
-    assert "at most 10 records are read again, which the groups committed on east after the checkpoints" in told
+    assert (
+        "at most 10 records are read again, which the groups committed on east after the checkpoints" in told
+    )
     assert told.endswith("the expected number is unknown, because the commit rate of a group is unknown")
 
 
@@ -154,7 +156,9 @@ def test_a_mirror_that_had_died_before_the_source_says_that_it_knows_nothing_of_
     scene.state.marked(LookRecord(int(time.time() * 1000) - silent * 1000))
     told = [warning for warning in rehearse(scene.side, APP).warnings if "last heard from east" in warning]
     assert bool(told) == (silent > 10)
-    assert all("151 s ago: records that were written to east since then are lost" in warning for warning in told)
+    assert all(
+        "151 s ago: records that were written to east since then are lost" in warning for warning in told
+    )
 
 
 def halted(scene):
@@ -184,8 +188,10 @@ def test_where_a_mirror_was_halted_or_paused_or_left_behind_nobody_saw_how_far_t
     how(scene)
     rehearsal = rehearse(scene.side, APP)
     assert (rehearsal.at_risk, partitions(rehearsed_row(rehearsal))[0]["lost_max"]) == (True, None)
-    (told,) = [warning for warning in rehearsal.warnings if "the number of lost records is unknown" in warning]
-    assert told.endswith("records may be lost in orders-0")
+    (told,) = [
+        warning for warning in rehearsal.warnings if "the number of lost records is unknown" in warning
+    ]
+    assert "records may be lost in orders-0" in told
 
 
 def test_a_second_emergency_tells_what_the_first_one_told_while_the_source_is_silent(scene, ran):

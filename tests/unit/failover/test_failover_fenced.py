@@ -89,7 +89,9 @@ def test_the_steps_of_a_fence_stand_before_the_drain_and_only_where_one_is_asked
 def test_a_rehearsal_says_who_is_denied_what_and_denies_nobody(scene):
     row = rehearsed_row(rehearse(scene.look(), APP, fence=scene.fence()))
     said = next(step["sentence"] for step in row["steps"] if step["name"] == "fence")
-    assert said == "on east, deny User:alice WRITE on orders (the topics of east->west in which app has commits)"
+    assert (
+        said == "on east, deny User:alice WRITE on orders (the topics of east->west in which app has commits)"
+    )
     assert (scene.fences.rules, scene.drained) == ({MAY}, [])
 
 

@@ -166,14 +166,22 @@ def test_a_fence_says_whom_it_denies_what():
     ("facts", "code", "words"),
     [
         ({"bindings": UNKNOWN}, "no_authorizer", "east has no authorizer (authorizer.class.name"),
-        ({"may_alter": False}, "may_not_alter_acls", "cannot create ACLs on east: it lacks ALTER on the cluster"),
+        (
+            {"may_alter": False},
+            "may_not_alter_acls",
+            "cannot create ACLs on east: it lacks ALTER on the cluster",
+        ),
         ({"writers": CannotTell("READ is missing")}, "producers_unknown", "READ is missing"),
         (
             {"bindings": frozenset({allow(EVERYBODY)})},
             "everybody_may_write",
             "on east, an ACL for User:* lets every principal write orders",
         ),
-        ({"bindings": frozenset({allow(SUPER_USER)})}, "super_user_writes", f"{SUPER_USER} may write orders on east"),
+        (
+            {"bindings": frozenset({allow(SUPER_USER)})},
+            "super_user_writes",
+            f"{SUPER_USER} may write orders on east",
+        ),
         (
             {"bindings": frozenset(), "allows_unruled": True},
             "everybody_may_write",

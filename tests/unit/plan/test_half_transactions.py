@@ -107,7 +107,9 @@ def test_what_is_mirrored_to_the_last_seen_end_may_lack_what_ended_since():
 def test_a_topic_without_gaps_has_no_complete_transaction():
     found = transactions_on_target(facts({OTHER: map_of(ORDERS, [(0, 0, 5)], 5)}, {OTHER: 9}))
     assert (found.topics, found.behind) == ((), ())
-    assert "no complete transaction of east is in the mirrored records of west" in told_by_target(found, EAST_WEST)
+    assert "no complete transaction of east is in the mirrored records of west" in told_by_target(
+        found, EAST_WEST
+    )
 
 
 def test_of_topics_that_are_not_selected_nothing_is_told():
