@@ -161,7 +161,7 @@ def test_a_group_without_a_name_is_a_usage_error(groups, file):
     assert "-g/--group is empty" in groups("import", file, "-g", "").stderr
     file.write_text(",east.orders,0,7\n")
     ended = groups("import", file)
-    assert (ended.code, "line 1: the group is empty" in ended.stderr) == (2, True)
+    assert (ended.code, "line 1: the group's name is empty" in ended.stderr) == (2, True)
 
 
 def test_a_rehearsal_shows_what_would_be_committed_and_commits_nothing(groups, file, scene):

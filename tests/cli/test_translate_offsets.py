@@ -90,9 +90,9 @@ def test_without_a_selector_every_group_is_read(rows, scene):
         (
             ["-g", "fans"],
             3,
-            "left out: fans, share groups (KIP-932): mmtool does not translate their share-partition start offsets",
+            "left out: fans (share groups, KIP-932): mmtool does not translate their share-partition start offsets",
         ),
-        ([], 0, "left out: words, streams groups (KIP-1071): their offsets belong to state stores"),
+        ([], 0, "left out: words (streams groups, KIP-1071): their offsets belong to state stores"),
     ],
 )
 def test_what_share_groups_and_streams_groups_are_is_said(translate, scene, arguments, code, said):

@@ -108,7 +108,10 @@ NO_STATE = AppState()
 def state_warnings(state: AppState, cluster: str) -> Iterator[str]:
     """What ``--without-state`` means for each application."""
     for group in state.losing if state.without else ():
-        yield f"group {group} starts on {cluster} without its state: {state.why_lost(group)}"
+        yield (
+            f"group {group} starts on {cluster} without its state: {state.why_lost(group)}; reset the application on"
+            f" {cluster} before you start it"
+        )
 
 
 def with_lost_state(plan: GroupPlan, state: AppState, group: str | None = None) -> GroupPlan:

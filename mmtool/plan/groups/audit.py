@@ -168,7 +168,8 @@ def _compared(
         return AuditState.BEHIND, f"nothing is committed on {where}"
     more = before.offset - expected
     if more < 0:
-        return AuditState.BEHIND, f"by {counted(-more, 'record')}" + (f", or {slack} more" if slack else "")
+        least = f"{-more:,} to " if slack else ""
+        return AuditState.BEHIND, f"by {least}{counted(slack - more, 'record')}"
     if more > slack:
         return AuditState.AHEAD, f"by {counted(more - slack, 'record')}"
     return AuditState.SYNCED, f"within {counted(slack, 'record')}" if slack else ""
@@ -195,7 +196,8 @@ def audit_by_checkpoints(
         before = committed.get(place._replace(topic=remote(place.topic)))
         standing, how = _compared(checkpoint.downstream, 0, before)
         age = max(0, now_ms - checkpoint.timestamp_ms) / 1000
-        reason = f"{Reason.SOURCE_UNREACHABLE}: {how or standing}, by the checkpoint of {age:.0f} s ago"
+        how = f"{how or standing}, compared with the checkpoint of {age:.0f} s ago"
+        reason = f"{Reason.SOURCE_UNREACHABLE}: {how}"
         offsets = (checkpoint.upstream, checkpoint.downstream, None if before is None else before.offset)
         rows.append(AuditRow(group, *place, standing, reason, *offsets))
     return rows

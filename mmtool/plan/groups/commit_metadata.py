@@ -45,9 +45,10 @@ def position_map_warnings(groups: Iterable[GroupFacts], read_at: str, written_at
         if places:
             yield (
                 f"group {group.group}: the commit metadata of {few(places, _NAMED)} looks like a map of"
-                f" processed records (parallel-consumer); it holds offsets of {read_at}, and the same"
-                f" records may have other offsets on {written_at}. Next: stop the consumers so that they"
-                " finish the records they hold (close with drain), then move the group"
+                f" processed records (parallel-consumer); the map holds offsets of {read_at}, and mmtool copies it"
+                f" unchanged: on {written_at} the same records may have other offsets, and the group may skip or"
+                " repeat records. Next: stop the group's consumers so that they finish the records they hold (close"
+                " with drain), then move the group"
             )
 
 

@@ -163,8 +163,8 @@ class SelectedGroups:
 
 
 _NO_CONSUMERS = {
-    "share": "share groups (KIP-932): mmtool does not translate their share-partition start offsets",
-    "streams": "streams groups (KIP-1071): their offsets belong to state stores, which mmtool does not move",
+    "share": "(share groups, KIP-932): mmtool does not translate their share-partition start offsets",
+    "streams": "(streams groups, KIP-1071): their offsets belong to state stores, which mmtool does not move",
 }
 
 
@@ -172,7 +172,7 @@ def told_of_others(selected: SelectedGroups) -> tuple[str, ...]:
     """What is said of groups that are no consumer groups."""
     others = selected.others
     return tuple(
-        f"left out: {few([name for name in sorted(others) if others[name] == kind])}, {sentence}"
+        f"left out: {few([name for name in sorted(others) if others[name] == kind])} {sentence}"
         for kind, sentence in _NO_CONSUMERS.items()
         if kind in others.values()
     )

@@ -295,8 +295,8 @@ def _detail(facts: PartitionFacts, commit: Commit, refusal: Reason | None, rules
     if commit.offset > log.log_end:
         return Reason.BEYOND_SOURCE_END.said_of(Sides(read, written))
     return (
-        f"the commit on {read} is past the end of {written}'s log, which was truncated or recreated:"
-        " reset the group"
+        f"the commit on {read} leads past the end of {written}'s log, which was truncated or recreated:"
+        f" reset the group on {read}"
     )
 
 

@@ -38,7 +38,7 @@ def parse_reset_csv(lines: Iterable[str]) -> dict[TopicPartition, UpstreamOffset
     found: dict[TopicPartition, UpstreamOffset] = {}
     for number, (group, place, offset) in _rows(lines):
         if group is not None:
-            raise ValueError(f"line {number}: expected topic,partition,offset without a group")
+            raise ValueError(f"line {number}: expected topic,partition,offset, and not a fourth column for a group")
         if found.setdefault(place, UpstreamOffset(offset)) != offset:
             raise ValueError(f"line {number}: {place} has two offsets, {found[place]} and {offset}")
     return found
@@ -55,7 +55,7 @@ def parse_groups_csv(lines: Iterable[str]) -> dict[str | None, dict[TopicPartiti
         of_group = found.setdefault(group, {})
         if len(found) > 1 and None in found:
             raise ValueError(
-                f"line {number}: some lines have three columns and others four, so the group is not clear"
+                f"line {number}: some lines have three columns and others four: lines with three name no group"
             )
         if of_group.setdefault(place, offset) != offset:
             raise ValueError(f"line {number}: {place} has two offsets, {of_group[place]} and {offset}")
@@ -75,12 +75,12 @@ def _rows(lines: Iterable[str]) -> Iterator[tuple[int, ResetLine]]:
                 f" {','.join(row)[:60]!r}"
             )
         if group == [""]:
-            raise ValueError(f"line {number}: the group is empty")
+            raise ValueError(f"line {number}: the group's name is empty")
         empty = False
         place = TopicPartition(topic.strip(), int(partition))
         yield number, ResetLine(group[0] if group else None, place, int(offset))
     if empty:
-        raise ValueError("no line names a partition")
+        raise ValueError("the file has no offsets")
 
 
 def _fields(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:

@@ -36,14 +36,14 @@ def parse_offset_log(lines: Iterable[str]) -> dict[TopicPartition, int]:
     version, *rest = [line.rstrip("\n") for line in lines] or [""]
     if version not in {_IN_ORDER, _BY_SOURCE}:
         raise ValueError(
-            f"it begins with {version[:20]!r}: expected offsets of version {_IN_ORDER} or {_BY_SOURCE}"
+            f"the first line is {version[:20]!r}, and mmtool reads the versions {_IN_ORDER} and {_BY_SOURCE}"
         )
     found: dict[TopicPartition, int] = {}
     for line in rest[1:]:
         for place, offset in _of_source(_offsets_in(line, version)).items():
             found[place] = min(offset, found.get(place, offset))
     if not found:
-        raise ValueError("none of its sources is Kafka's")
+        raise ValueError("the file has no offsets of a Kafka source")
     return found
 
 
@@ -52,7 +52,7 @@ def _offsets_in(line: str, version: str) -> str:
         return line
     _, colon, offsets = line.partition(":")
     if not colon:
-        raise ValueError(f"{line[:20]!r} names no source: each line of version {version} begins with one")
+        raise ValueError(f"line {line[:20]!r} does not begin with a source's id and a colon, as in version {version}")
     return offsets
 
 

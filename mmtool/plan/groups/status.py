@@ -238,7 +238,7 @@ def _without_checkpoint(known: GroupKnowledge, alone: GroupPlan | None) -> _Judg
     reason = Reason.SOURCE_UNREACHABLE if names_group else Reason.UNKNOWN_GROUP
     what = "no checkpoint of this partition" if names_group else "no checkpoint of the group"
     return _not_ready(
-        reason, f"{known.target} has {what}: an emergency failover would not know where the group is"
+        reason, f"{known.target} has {what}: an emergency failover would not know the group's offset"
     )
 
 

@@ -73,7 +73,7 @@ class Undo:
         """
         body = decode(value)
         if body.get("kind") != _KIND:
-            raise UnreadableDocumentError("another document of mmtool's")
+            raise UnreadableDocumentError("a document of mmtool that is no undo file")
         return cls(ClusterId(body["cluster_id"]), tuple(_replaced(row) for row in body["replaced"]))
 
 

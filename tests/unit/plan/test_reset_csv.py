@@ -22,7 +22,7 @@ def test_a_heading_is_passed_over_where_headings_stand():
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (["app,orders,0,42"], "line 1: expected topic,partition,offset without a group"),
+        (["app,orders,0,42"], "line 1: expected topic,partition,offset, and not a fourth column for a group"),
         (["orders,0"], "line 1: expected topic,partition,offset"),
         (["orders,0,42", "topic,partition,offset"], "line 2"),
         (["orders,0,-1"], "line 1"),
@@ -30,7 +30,7 @@ def test_a_heading_is_passed_over_where_headings_stand():
         (["orders,4200000000,1"], "line 1: expected topic,partition,offset"),
         (["orders,0,1", "x" * 200_000], "line 2: field larger than field limit"),
         (["orders,0,1", "orders,0,2"], "line 2: orders-0 has two offsets, 1 and 2"),
-        ([""], "no line names a partition"),
+        ([""], "the file has no offsets"),
     ],
 )
 def test_what_is_no_such_line_is_named(lines, said):
@@ -49,7 +49,7 @@ def test_four_columns_name_the_group():
     [
         (
             ["app,a,0,1", "a,0,1"],
-            "line 2: some lines have three columns and others four, so the group is not clear",
+            "line 2: some lines have three columns and others four: lines with three name no group",
         ),
         (["app,a,0,1", "app,a,0,2"], "line 2: a-0 has two offsets, 1 and 2"),
         (["app,a,zero,1"], "line 1"),
