@@ -113,7 +113,7 @@ def test_an_audit_says_so_in_the_row(run, scene):
     assert verdicts["b", "orders-b"] == "stale"
     assert reasons["b", "orders-b"] == f"partition_missing: {LEADERLESS.message}"
     assert verdicts["c", LONG] == "not_mirrored"
-    assert "its name of 254 characters is longer than Kafka's 249" in reasons["c", LONG]
+    assert "its name of 254 characters is longer than Kafka's limit of 249" in reasons["c", LONG]
 
 
 def test_a_group_that_is_kept_ready_says_so_and_stands_as_it_should_elsewhere(run, scene):

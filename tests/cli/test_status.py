@@ -271,12 +271,12 @@ def test_a_source_topic_that_was_deleted_with_records_unmirrored_is_halted_and_w
     )
     assert short["reason"] == (
         "source topic orders was deleted, with 6 offsets or more that were not mirrored:"
-        " `mmtool flow forget --topic orders` deletes its stored state"
+        " `mmtool flow forget --topic orders --execute` deletes its stored state"
     )
     assert (whole["state"], whole["lag_records"], whole["lag_seconds"]) == ("idle", 0, 0.0)
     assert whole["reason"] == (
         "source topic orders was deleted; all its known records are on the target:"
-        " `mmtool flow forget --topic orders` deletes its stored state"
+        " `mmtool flow forget --topic orders --execute` deletes its stored state"
     )
 
 

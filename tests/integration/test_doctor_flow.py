@@ -204,7 +204,7 @@ PLANTED = {
         "warning",
         "on target has 2 partitions, ill-more on source has 1",
     ),
-    ("names", LONG): ("target", "problem", "longer than Kafka's 249"),
+    ("names", LONG): ("target", "problem", "longer than Kafka's limit of 249"),
     ("names", "ill-alike"): ("target", "problem", "it collides with source_ill-alike"),
     ("names", "source.ill-taken"): ("target", "problem", "holds 40 offsets and no flow has written it"),
     ("loop", "target.source.ill-again"): ("source", "problem", "source->target->source"),

@@ -125,7 +125,7 @@ def test_a_config_that_the_target_does_not_take_is_adjusted_and_said_once_and_go
         )
         assert said.count(sentence) == 1, said
     unknown = (
-        f"topic {remote}: message.format.version is 3.0-IV1 on {alias} and left out on west, whose brokers"
+        f"topic {remote}: message.format.version is 3.0-IV1 on {alias} and not set on west, whose brokers"
     )
     assert said.count(unknown) == 1, said
     assert "could not be changed" not in said
@@ -168,7 +168,7 @@ def test_a_topic_of_a_newer_source_is_mirrored_to_an_older_target(old, fleet, tm
     remote = f"{alias}.{name}"
     assert end_offsets(old.bootstrap, remote) == {0: RECORDS}
     assert configs_of(old.bootstrap, [remote])[remote] == {"min.insync.replicas": "2"}
-    assert f"topic {remote}: internal.segment.bytes is 100000 on new and left out on old" in answer.stderr
+    assert f"topic {remote}: internal.segment.bytes is 100000 on new and not set on old" in answer.stderr
     assert f"topic {remote} on old has 1 replica, below min.insync.replicas = 2:" in answer.stderr
 
 

@@ -72,7 +72,7 @@ def test_of_a_group_that_reads_both_the_long_topic_alone_is_refused(run, flow):
     reasons = told(flow, answer, "reason")
     assert [reasons[flow.short, n] for n in (0, 1)] == ["", ""]
     assert [reasons[flow.long, n] for n in (0, 1)] == ["partition_missing"] * 2
-    true_reason = "its name of 256 characters is longer than Kafka's 249"
+    true_reason = "its name of 256 characters is longer than Kafka's limit of 249"
     assert all(true_reason in told(flow, answer, "detail")[flow.long, n] for n in (0, 1))
     (error,) = json.loads(answer.stdout)["errors"]
     assert true_reason in error["remedy"]

@@ -258,7 +258,7 @@ def _guards(
         yield FenceGuard(
             "producers_unknown",
             f"the producers of {few(topics)} on {cluster} are unknown: {facts.writers.why}",
-            f"grant READ on the topics to mmtool's principal; with brokers before 2.8 {_ELSE.removeprefix('or ')}",
+            f"grant READ on the topics to mmtool's principal; with brokers before 2.8 {_INSTEAD}",
         )
     if EVERYBODY in of:
         yield FenceGuard(

@@ -38,7 +38,9 @@ def parse_reset_csv(lines: Iterable[str]) -> dict[TopicPartition, UpstreamOffset
     found: dict[TopicPartition, UpstreamOffset] = {}
     for number, (group, place, offset) in _rows(lines):
         if group is not None:
-            raise ValueError(f"line {number}: expected topic,partition,offset, and not a fourth column for a group")
+            raise ValueError(
+                f"line {number}: expected topic,partition,offset, and not a fourth column for a group"
+            )
         if found.setdefault(place, UpstreamOffset(offset)) != offset:
             raise ValueError(f"line {number}: {place} has two offsets, {found[place]} and {offset}")
     return found

@@ -52,7 +52,9 @@ def _offsets_in(line: str, version: str) -> str:
         return line
     _, colon, offsets = line.partition(":")
     if not colon:
-        raise ValueError(f"line {line[:20]!r} does not begin with a source's id and a colon, as in version {version}")
+        raise ValueError(
+            f"line {line[:20]!r} does not begin with a source's id and a colon, as in version {version}"
+        )
     return offsets
 
 

@@ -119,12 +119,12 @@ def _topics(names: list[str]) -> str:
 def _sentence(one: ConfigAdjustment, source: str, target: str) -> str:
     why = one.reason.rpartition(f"for configuration {one.name}: ")[2]
     if one.wanted is None:
-        return f"{one.name} stays {one.kept or 'as it is'} on {target}: {why}"
+        return f"{one.name} has its default on {source} and stays {one.kept or 'as it is'} on {target}: {why}"
     said = f"{one.name} is {one.wanted} on {source}"
     if one.given is not None:
         return f"{said} and {one.given} on {target}: {why}"
     if one.is_unknown:
-        return f"{said} and left out on {target}, whose brokers do not know it"
+        return f"{said} and not set on {target}, whose brokers do not know it"
     if one.kept is None:
-        return f"{said} and left out on {target}: {why}"
+        return f"{said} and not set on {target}: {why}"
     return f"{said} and stays {one.kept} on {target}: {why}"

@@ -27,7 +27,7 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 def name_problem(name: str) -> str:
     """Why no Kafka cluster takes a topic of this name; empty where it does (Kafka's own rule, class Topic)."""
     if len(name) > _LONGEST_NAME:
-        return f"its name of {len(name)} characters is longer than Kafka's {_LONGEST_NAME}"
+        return f"its name of {len(name)} characters is longer than Kafka's limit of {_LONGEST_NAME}"
     if not _LEGAL_NAME.fullmatch(name) or name in {".", ".."}:
         return f"Kafka allows letters, digits, '.', '_' and '-' in a topic's name, and not {name!r}"
     return ""
@@ -49,8 +49,8 @@ def not_the_same(
     if set(mirrored) == {name}:  # it has no second try: one that was mirrored whole would come a second time
         return (
             f"source topic {name} had no topic id when it was mirrored and has one now, as after an"
-            " upgrade of its cluster: `mmtool flow rebuild` compares both logs, and continues where they"
-            " agree"
+            f" upgrade of its cluster: stop `mmtool replicate`, run `mmtool flow rebuild --topic {name} --execute`,"
+            " which finds where both logs agree, and start `mmtool replicate` again"
         )
     return "" if begins_again else source_made_again(name)
 
@@ -73,9 +73,8 @@ def source_deleted(name: str, missing: int) -> str:
     said = "; all its known records are on the target"
     if missing:
         said = f", with {counted(missing, 'offset')} or more that were not mirrored"
-    return (
-        f"source topic {name} was deleted{said}: `mmtool flow forget --topic {name}` deletes its stored state"
-    )
+    forget = f"`mmtool flow forget --topic {name} --execute`"
+    return f"source topic {name} was deleted{said}: {forget} deletes its stored state"
 
 
 def source_denied(name: str) -> str:
@@ -85,8 +84,8 @@ def source_denied(name: str) -> str:
 
 def configs_hidden(names: Sequence[str]) -> str:
     """That topics do not show how they are configured, and what may help: one made a moment ago does so later."""
-    show = "does not show its" if len(names) == 1 else "do not show their"
-    return f"{few(names)} {show} configuration: check DESCRIBE_CONFIGS on it"
+    show, them = ("does not show its", "it") if len(names) == 1 else ("do not show their", "them")
+    return f"{few(names)} {show} configuration: check that mmtool has DESCRIBE_CONFIGS on {them}"
 
 
 def target_denied(name: str) -> str:
@@ -109,8 +108,8 @@ def too_few_replicas(
     have = f"topic {names[0]} on {alias} has" if len(names) == 1 else f"topics {few(names)} on {alias} have"
     return (
         f"{have} {counted(replicas, 'replica')}, below min.insync.replicas = {in_sync}: brokers before Kafka 3.7 refuse"
-        f" all records, later ones take them with {replicas} in sync; set {key} to {in_sync} or more before topics are"
-        " made"
+        f" all records, later ones accept them with {replicas} in sync; set {key} to {in_sync} or more for new topics,"
+        " and add replicas with kafka-reassign-partitions.sh"
     )
 
 
@@ -130,7 +129,7 @@ def what_helps(reason: str, source_topic: str, partitions: int) -> str:
     if code.endswith("AUTHORIZATION_FAILED"):
         return "grant CREATE and ALTER on it"
     if code in _PASSES:
-        return "mmtool tries again when it next lists topics"
+        return "mmtool tries again at the next refresh of topics (refresh.topics.interval.seconds)"
     return (
         f"create it with {counted(partitions, 'partition')} on the target by hand, or add"
         f" {source_topic} to topics.exclude"

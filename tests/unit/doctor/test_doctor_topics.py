@@ -39,7 +39,7 @@ def test_fewer_partitions_are_a_problem_without_refresh_and_more_are_a_warning(f
 
 def test_a_name_that_is_too_long_for_the_target_is_a_problem(flow):
     (found,) = judge_names(flow(), ["x" * 248], [])
-    assert "longer than Kafka's 249" in found.message
+    assert "longer than Kafka's limit of 249" in found.message
     assert list(judge_names(flow(), ["x" * 247], [])) == []
 
 
