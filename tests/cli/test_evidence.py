@@ -93,7 +93,7 @@ def test_the_page_has_the_rows_that_the_command_printed(drilled):
 @pytest.mark.parametrize(
     ("was", "becomes"),
     [
-        (r"(<th scope=\"row\">records lost \(RPO\), planned</th><td>)0", r"\g<1>7"),
+        (r"(<th scope=\"row\">planned failover: records lost \(RPO\)</th><td>)0", r"\g<1>7"),
         (r"step read_back: done", "step read_back: skipped"),
         (r"(SHA-256 of the journal</h3><pre>)[0-9a-f]{64}", rf"\g<1>{'0' * 64}"),
         (r"\"rpo_records\":0", '"rpo_records":7'),

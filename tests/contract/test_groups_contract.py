@@ -285,7 +285,11 @@ def test_many_groups_are_read_together(side, topic, topic_name):
 
 
 def test_a_topic_of_a_name_that_no_cluster_takes_costs_no_other_its_bounds(side, topic):
-    names = {"x" * 250: "longer than Kafka's limit of 249", "a/b": "Kafka allows letters", "": "Kafka allows letters"}
+    names = {
+        "x" * 250: "longer than Kafka's limit of 249",
+        "a/b": "Kafka allows letters",
+        "": "Kafka allows letters",
+    }
     places = [at(topic), *map(at, names)]
     found = side.cluster.bounds_each(places)
     assert found == side.cluster.bounds(places) == {at(topic): Bounds(0, 0)}
