@@ -191,10 +191,9 @@ def _without_source(
     names = select_groups(selection, held, lambda _: True).known
     committed = clusters.target.groups.commits_each(names)
     yield from _not_told(committed.failed)
+    remote, alias = clusters.settings.remote_topic, clusters.target.alias
     for name in committed:
-        yield from audit_by_checkpoints(
-            name, held[name], committed[name], clusters.settings.remote_topic, now_ms
-        )
+        yield from audit_by_checkpoints(name, held[name], committed[name], remote, now_ms, alias)
 
 
 def _without_target(clusters: FlowClusters, selection: GroupSelection) -> Iterable[AuditRow]:

@@ -114,7 +114,7 @@ def fence_of(body: Mapping[str, Any]) -> Fence:
             topics, denies, own=frozenset(body["own"]), own_writes=frozenset(body["own_writes"])
         )
     except AssertionError as error:
-        raise ValueError(f"the recorded fence breaks invariant {error}") from error
+        raise ValueError(f"the recorded fence is invalid ({error})") from error
     ends = {TopicPartition(topic, partition): end for topic, partition, end in body["ends"]}
     return Fence(FenceKind(body["kind"]), topics, rules, body["watch_seconds"], ends)
 

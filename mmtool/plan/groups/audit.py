@@ -160,9 +160,7 @@ def _judged(
             return _PLAIN.get(reason, AuditState.STALE), plan.why(verdict)
 
 
-def _compared(
-    expected: int, slack: int, before: Commit | None, where: str = FORWARD.written
-) -> tuple[AuditState, str]:
+def _compared(expected: int, slack: int, before: Commit | None, where: str) -> tuple[AuditState, str]:
     """Of what is committed on the target and what should be, known to within ``slack`` records."""
     if before is None:
         return AuditState.BEHIND, f"nothing is committed on {where}"
@@ -181,6 +179,7 @@ def audit_by_checkpoints(
     committed: Mapping[TopicPartition, Commit],
     remote: Callable[[str], str],
     now_ms: int,
+    target: str,
 ) -> list[AuditRow]:
     """The rows of one group while the source does not answer: against the last checkpoint of each partition.
 
@@ -190,14 +189,15 @@ def audit_by_checkpoints(
         committed: What it has committed on the target.
         remote: What a source topic is called there.
         now_ms: For their age.
+        target: What sentences call the target.
     """
     rows = []
     for place, checkpoint in sorted(held.items()):
         before = committed.get(place._replace(topic=remote(place.topic)))
-        standing, how = _compared(checkpoint.downstream, 0, before)
+        standing, how = _compared(checkpoint.downstream, 0, before, target)
         age = max(0, now_ms - checkpoint.timestamp_ms) / 1000
-        how = f"{how or standing}, compared with the checkpoint of {age:.0f} s ago"
-        reason = f"{Reason.SOURCE_UNREACHABLE}: {how}"
+        said = how if before is None else f"{standing} {how}".strip()
+        reason = f"{Reason.SOURCE_UNREACHABLE}: {said}, compared with the checkpoint of {age:.0f} s ago"
         offsets = (checkpoint.upstream, checkpoint.downstream, None if before is None else before.offset)
         rows.append(AuditRow(group, *place, standing, reason, *offsets))
     return rows
