@@ -116,19 +116,25 @@ def is_passing(error: Any) -> bool:
 
 _OURS: dict[Kind, tuple[type[MmtoolError], str]] = {
     Kind.AWAY: (UnreachableError, "check {alias}.bootstrap.servers and the cluster's health"),
-    Kind.DENIED: (NotAuthorisedError, "grant the right to mmtool's principal"),
-    Kind.BUSY: (RefusedError, "stop the group's members, or wait for the transaction to end"),
-    Kind.GONE: (RefusedError, "check that it was not deleted or recreated meanwhile"),
-    Kind.TOO_OLD: (RefusedError, "the broker is older than this needs: source 2.1, target 2.5"),
-    Kind.SETTINGS: (ConfigError, "check the properties of {alias}"),
-    Kind.BROKEN: (MmtoolError, "run again with --debug, and report it"),
+    Kind.DENIED: (
+        NotAuthorisedError,
+        "grant the right to mmtool's principal: `mmtool doctor -c FILE` prints the command",
+    ),
+    Kind.BUSY: (
+        RefusedError,
+        "if the group has members, stop them; if a transaction is open, wait until it ends",
+    ),
+    Kind.GONE: (RefusedError, "check whether the topic or group was deleted or recreated"),
+    Kind.TOO_OLD: (RefusedError, "mmtool needs Kafka 2.1 or later on the source, 2.5 or later on the target"),
+    Kind.SETTINGS: (ConfigError, "check the keys {alias}.* of the properties file"),
+    Kind.BROKEN: (MmtoolError, "run the same command with --debug, and report the traceback"),
 }
 
 
 def unreachable(alias: str, what: str, why: str) -> UnreachableError:
     """In the words of `failure_of`, for a cluster that gave no answer with an error in it."""
     _, remedy = _OURS[Kind.AWAY]
-    return UnreachableError(f"cluster {alias} failed at {what}: {why}", remedy=remedy.format(alias=alias))
+    return UnreachableError(f"cluster {alias}: {what} failed: {why}", remedy=remedy.format(alias=alias))
 
 
 def problem_of(code: int) -> Problem:
@@ -149,9 +155,9 @@ def failure_of(cluster: ClusterSettings, error: Any, what: str) -> MmtoolError:
     ours, remedy = _OURS[kind]
     if error.code() in {KafkaError._SSL, KafkaError._AUTHENTICATION}:  # noqa: SLF001  librdkafka's public names
         remedy = "check security.protocol, certificates and credentials of {alias}"
-    failed = f"denies {what}" if kind is Kind.DENIED else f"failed at {what}"
+    failed = f" denies {what}" if kind is Kind.DENIED else f": {what} failed"
     said = f"{error.str()} ({error.name()})"
     remedy = remedy.format(alias=cluster.alias)
     if kind is Kind.AWAY:
-        remedy += f"; it was asked at {cluster.bootstrap_servers}"
-    return ours(f"cluster {cluster.alias} {failed}: {said}", remedy=remedy)
+        remedy += f"; mmtool tried {cluster.bootstrap_servers}"
+    return ours(f"cluster {cluster.alias}{failed}: {said}", remedy=remedy)

@@ -118,7 +118,8 @@ def test_only_what_has_no_leader_on_the_target_waits_and_a_new_owner_names_it(th
         second = stage.start("--standby").wait()
         assert second.code == 9, second.stderr
         assert re.search(
-            r"error: offsets of cluster target: source\.lone-\S+-\d of target has no leader", second.stderr
+            r"error: reading offsets of cluster target: source\.lone-\S+-\d of target has no leader",
+            second.stderr,
         )
         target.start_broker(lone[1])
         third = stage.start()

@@ -180,7 +180,8 @@ class WireCluster:
         """
         if self.cluster_id and answer.cluster_id != self.cluster_id:
             raise ConnectionLostError(
-                f"cluster {answer.cluster_id} answers for {self.alias}, which was {self.cluster_id}"
+                f"the brokers of {self.alias} now report cluster id {answer.cluster_id}, before it was"
+                f" {self.cluster_id}"
             )
         self.cluster_id = answer.cluster_id
         self._brokers = {broker.node: broker for broker in answer.brokers}
@@ -231,7 +232,9 @@ class WireCluster:
             connection.close()
             raise ConnectionLostError(f"broker {node} of {self.alias} did not answer in time") from error
         except (KafkaError, OSError) as error:
-            raise ConnectionLostError(f"connection to broker {node} of {self.alias}: {error}") from error
+            raise ConnectionLostError(
+                f"connection to broker {node} of {self.alias} failed: {error}"
+            ) from error
 
     async def _connection(self, node: int, purpose: str) -> Any:
         key = (node, purpose)
@@ -247,7 +250,9 @@ class WireCluster:
                 try:
                     connection = await self._connect(broker.host, broker.port)
                 except OSError as error:
-                    raise ConnectionLostError(f"broker {node} of {self.alias}: {_why(error)}") from error
+                    raise ConnectionLostError(
+                        f"connecting to broker {node} of {self.alias} failed: {_why(error)}"
+                    ) from error
                 except NotAuthorisedError as error:
                     # whom a broker asks about passwords may be away for a moment
                     raise ConnectionLostError(f"broker {node}: {error.message}") from error
@@ -273,7 +278,9 @@ class WireCluster:
                 remedy=f"check {self.alias}.sasl.* and {self.alias}.ssl.* in the properties file",
             ) from error
         except (KafkaError, UnicodeError) as error:  # the latter of a name that no host can have
-            raise ConnectionLostError(f"{host}:{port} of {self.alias}: {error}") from error
+            raise ConnectionLostError(
+                f"connecting to {host}:{port} of {self.alias} failed: {error}"
+            ) from error
 
     async def send_to_leader(
         self, topic: str, partition: int, request: WireRequest[A], *, purpose: str = ""
@@ -317,7 +324,7 @@ class WireCluster:
             if asyncio.get_running_loop().time() > deadline:
                 raise UnreachableError(
                     f"cluster {self.alias} has no coordinator for {what} {key}: {reason}",
-                    remedy=f"check that the topic {topic} has leaders",
+                    remedy=f"check that every partition of {topic} on {self.alias} has a leader",
                 )
             await asyncio.sleep(pause)
             pause = min(pause * 2, _BACKOFF_LIMIT_SECONDS)
@@ -369,7 +376,7 @@ class WireCluster:
         if code in DENIED:
             raise NotAuthorisedError(
                 f"cluster {self.alias} denies {what}: {name_of(code)}",
-                remedy="grant the right to mmtool's principal: `mmtool acls` prints the rights that are needed",
+                remedy="grant the right to mmtool's principal: `mmtool doctor -c FILE` prints the command",
             )
 
 
@@ -395,6 +402,8 @@ async def retrying(attempt: Any, *, what: str, seconds: float = PATIENCE_SECONDS
         except ConnectionLostError as error:
             reason = str(error)
         if asyncio.get_running_loop().time() > deadline:
-            raise UnreachableError(f"{what}: {reason}", remedy="check the cluster's health, then run again")
+            raise UnreachableError(
+                f"{what}: {reason}", remedy="check the brokers, then run the same command again"
+            )
         await asyncio.sleep(pause)
         pause = min(pause * 2, _BACKOFF_LIMIT_SECONDS)

@@ -133,7 +133,7 @@ class Connection(asyncio.BufferedProtocol):
         while end - start >= _SIZE.size:
             (size,) = _SIZE.unpack_from(self._small, start)
             if not 0 <= size <= _LARGEST_ANSWER:
-                raise ConnectionError(f"an answer of {size} bytes")
+                raise ConnectionError(f"the broker sent a response of {size} bytes, which is no valid size")
             start += _SIZE.size
             frame = memoryview(bytearray(size))
             there = min(size, end - start)
@@ -151,7 +151,7 @@ class Connection(asyncio.BufferedProtocol):
     def _answered(self, frame: memoryview) -> None:
         number, prepared, answer = self._waiting[0]  # one that cannot be read fails with all others
         if _SIZE.unpack_from(frame)[0] != number:
-            raise ConnectionError("an answer to another request")
+            raise ConnectionError("the broker sent the response to another request")
         if not answer.done():
             answer.set_result(prepared.read(frame))
         self._waiting.popleft()

@@ -78,7 +78,7 @@ async def list_offsets(
         return Code.NONE, None
 
     if missing:
-        await retrying(attempt, what=f"offsets of cluster {cluster.alias}", seconds=seconds)
+        await retrying(attempt, what=f"reading offsets of cluster {cluster.alias}", seconds=seconds)
     return {
         tp: listed.offset
         for tp, listed in found.items()
@@ -185,7 +185,7 @@ async def read_range(
                 yield view
         end = part.last_stable_offset if read_committed else part.high_watermark
         is_hole = (end >= stop or isinstance(stop, AtMost)) and not answer.throttle_ms
-        why = "it ends there" if end < stop else "throttled by a quota"
+        why = "the log ends there" if end < stop else "throttled by a quota"
         if quiet and position >= end and isinstance(stop, AtMost):
             return
 

@@ -132,7 +132,7 @@ def test_who_is_moved_by_somebody_else_in_the_middle_of_a_turn_is_not_moved_back
 def test_a_group_whose_coordinator_did_not_answer_is_followed_in_the_next_turn(turns):
     groups = turns.scene.target.groups
     turns.scene.commits("other", "orders", 15)
-    groups.hidden["other"] = UnreachableError("cluster west failed at describing group other")
+    groups.hidden["other"] = UnreachableError("cluster west: describing group other failed")
     rows = {row.group: row for row in turns.after(0).rows}
     assert (told(rows["app"])[0], rows["other"].reason) == ("synced", groups.hidden["other"].message)
     groups.hidden.clear()

@@ -350,7 +350,7 @@ def ended(played, prepare, **options):
 
 def test_what_has_no_leader_is_named_and_nothing_starts_for_its_cluster_answers(played):
     """That may last, and a restart after a crash cannot fence what nobody leads."""
-    alone = UnreachableError("offsets of cluster b: c.orders-0 of b has no leader")
+    alone = UnreachableError("reading offsets of cluster b: c.orders-0 of b has no leader")
     error, closed = ended(played, lambda run: run.failures.update(take=[alone]))
     assert (error, closed) == (alone, False)
 

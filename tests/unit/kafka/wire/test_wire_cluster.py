@@ -161,9 +161,9 @@ def test_another_cluster_that_answers_at_the_same_name_by_now_is_none_that_is_ta
 
     monkeypatch.setattr(cluster, "_connect", connected)
     away, back = asyncio.run(all_of_it())
-    answered = "cluster a does not answer at nowhere:1: cluster theirs answers for a, which was ours"
+    answered = "cluster a does not answer at nowhere:1: the brokers of a now report cluster id theirs, before it was ours"
     assert away == (answered, "ours")
-    assert back == ("broker 1 of a: no route", "ours")
+    assert back == ("connecting to broker 1 of a failed: no route", "ours")
 
 
 @pytest.mark.parametrize(
