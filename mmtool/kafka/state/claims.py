@@ -59,7 +59,9 @@ async def claim(cluster: WireCluster, transactional_id: str) -> Claim:
         answer = await _ask(cluster, transactional_id, request)
         return answer.error_code, Claim(answer.producer_id, answer.epoch)
 
-    code, claimed = await retrying(attempt, what=f"claim of {transactional_id} on {cluster.alias}")
+    code, claimed = await retrying(
+        attempt, what=f"claim of transactional id {transactional_id} on {cluster.alias}"
+    )
     _check(cluster, code, transactional_id)
     return claimed  # type: ignore[no-any-return]
 
@@ -99,7 +101,9 @@ async def _open(
             code = Code.UNKNOWN_TOPIC_OR_PARTITION
         return code, results
 
-    code, results = await retrying(attempt, what=f"fencing of {transactional_id} on {cluster.alias}")
+    code, results = await retrying(
+        attempt, what=f"fencing of transactional id {transactional_id} on {cluster.alias}"
+    )
     _check(cluster, code, transactional_id)
     return results  # type: ignore[no-any-return]
 
@@ -130,7 +134,9 @@ async def _abort(cluster: WireCluster, transactional_id: str, claimed: Claim) ->
         request = EndTxnRequest(transactional_id, claimed.producer_id, claimed.epoch)
         return await _ask(cluster, transactional_id, request), None
 
-    code, _ = await retrying(attempt, what=f"fencing of {transactional_id} on {cluster.alias}")
+    code, _ = await retrying(
+        attempt, what=f"fencing of transactional id {transactional_id} on {cluster.alias}"
+    )
     _check(cluster, code, transactional_id)
 
 
@@ -142,12 +148,14 @@ async def _ask(cluster: WireCluster, transactional_id: str, request: WireRequest
 def _check(cluster: WireCluster, code: int, transactional_id: str) -> None:
     if code in (Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED):
         raise ClaimLostError(
-            f"another mmtool claimed {transactional_id} on {cluster.alias}",
-            remedy="one process runs a flow: `mmtool replicate --standby` waits for its turn",
+            f"another mmtool process claimed transactional id {transactional_id} on {cluster.alias}",
+            remedy="only one process runs a flow; to wait until it ends: `mmtool replicate -c FILE --standby`",
         )
     cluster.check_denied(code, f"WRITE on transactional id {transactional_id}")
     if code != Code.NONE:
-        raise MmtoolError(f"cluster {cluster.alias} refuses to claim {transactional_id}: {name_of(code)}")
+        raise MmtoolError(
+            f"cluster {cluster.alias} refuses the claim of transactional id {transactional_id}: {name_of(code)}"
+        )
 
 
 async def take_shards(

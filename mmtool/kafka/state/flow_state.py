@@ -143,16 +143,16 @@ def _check(identity: FlowIdentity, stored: FlowRecord) -> None:
     """A flow's identity is its two cluster ids; the aliases are in topic names, so they are fixed with it."""
     if not _same_clusters(identity, stored):
         raise UsageError(
-            f"{identity.control_topic} on {identity.target_alias} belongs to clusters"
-            f" {stored.source_cluster_id} -> {stored.target_cluster_id}, but {identity.name}"
-            f" is now {identity.source_id} -> {identity.target_id}",
-            remedy="give the other cluster an alias of its own",
+            f"topic {identity.control_topic} on {identity.target_alias} belongs to cluster ids"
+            f" {stored.source_cluster_id} -> {stored.target_cluster_id}, but the cluster ids of {identity.name}"
+            f" are now {identity.source_id} -> {identity.target_id}",
+            remedy="correct bootstrap.servers if it leads to the wrong cluster; give a new cluster a new alias",
             code="alias_clash",
         )
     if (stored.source_alias, stored.target_alias) != (identity.source_alias, identity.target_alias):
         raise UsageError(
-            f"these two clusters are mirrored as {stored.source_alias}->{stored.target_alias} already,"
-            f" not as {identity.name}",
+            f"the clusters of {identity.name} are already mirrored under the aliases"
+            f" {stored.source_alias}->{stored.target_alias}",
             remedy=f"use the aliases {stored.source_alias} and {stored.target_alias}",
             code="alias_clash",
         )

@@ -18,8 +18,13 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings
     from mmtool.kafka.wire.blocking_client import BlockingWireClient
 
-NO_GUESS = "find the other program that wrote to this topic; `mmtool flow rebuild` derives offset runs from both logs"
-"""The remedy where a stored record cannot be trusted."""
+REBUILD_RUNS = "run `mmtool flow rebuild -c FILE`, which derives the offset runs from both logs"
+"""The remedy where a stored offset run cannot be trusted."""
+FOREIGN_RECORD = (
+    "run the mmtool release that wrote the record; if another program wrote it, stop that program and write a"
+    " tombstone under the record's key: compaction removes the record"
+)
+"""The remedy where a record of another internal topic cannot be read: it cannot be derived from the logs."""
 
 _POLL_SECONDS = 0.5
 _BATCH = 5_000
@@ -247,10 +252,12 @@ def newest_records(records: Iterable[LogRecord]) -> list[LogRecord]:
     return list({record.key: record for record in records}.values())
 
 
-def unreadable(topic: str, partition: int, offset: int, why: str) -> RefusedError:
+def unreadable(
+    topic: str, partition: int, offset: int, why: str, remedy: str = FOREIGN_RECORD
+) -> RefusedError:
     """The refusal for a stored value that cannot be trusted."""
     return RefusedError(
         f"{topic}-{partition} offset {offset} cannot be read: {why}",
-        remedy=NO_GUESS,
+        remedy=remedy,
         code="unreadable_state",
     )

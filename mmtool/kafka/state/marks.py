@@ -68,7 +68,8 @@ def _check(cluster: WireCluster, identity: FlowIdentity) -> None:
     found = cluster.identify()
     if found != identity.target_id:
         raise RefusedError(
-            f"cluster {cluster.alias} is {found}, not {identity.target_id}, the target of {identity.name}",
+            f"the brokers of {cluster.alias} report cluster id {found}, but the target of {identity.name} is"
+            f" {identity.target_id}",
             remedy=f"check {cluster.alias}.bootstrap.servers",
         )
 

@@ -72,7 +72,7 @@ def check_counts(alias: str, wanted: Iterable[CreateTopic], found: Mapping[str, 
             raise RefusedError(
                 f"topic {topic.name} on {alias} has {count} partitions instead of {topic.partitions}: mmtool did not"
                 " create it",
-                remedy="delete it if it holds no records: mmtool creates its topics itself",
+                remedy="if the topic has no records, delete it: mmtool creates it with the right number of partitions",
                 code="state_topic",
             )
 
@@ -89,7 +89,8 @@ def check_kept(alias: str, found: Mapping[str, Mapping[str, ConfigEntry]]) -> No
             raise RefusedError(
                 f"topic {name} on {alias} has cleanup.policy={policy.value}: Kafka would delete"
                 " what mmtool stores in it",
-                remedy=f"kafka-configs --alter --topic {name} --add-config cleanup.policy=compact",
+                remedy=f"kafka-configs.sh --bootstrap-server HOST:PORT --alter --topic {name} --add-config"
+                " cleanup.policy=compact",
                 code="state_topic",
             )
 
@@ -164,7 +165,9 @@ async def _topic_id(cluster: WireCluster, topic: str) -> TopicId:
             away = str(error)
         await asyncio.sleep(_LOOK_SECONDS)
     if away:
-        raise UnreachableError(f"topic {topic} on cluster {cluster.alias}: {away}", remedy="run it again")
+        raise UnreachableError(
+            f"topic {topic} on cluster {cluster.alias}: {away}", remedy="run the same command again"
+        )
     raise MmtoolError(f"topic {topic} is missing on cluster {cluster.alias}")
 
 

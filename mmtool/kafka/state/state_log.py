@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.state.control_view import ControlView
-from mmtool.kafka.state.log_reader import NO_GUESS, newest_records, read_log, unreadable
+from mmtool.kafka.state.log_reader import REBUILD_RUNS, newest_records, read_log, unreadable
 from mmtool.plan.records.documents import (
     ProducerRecord,
     UnreadableDocumentError,
@@ -71,7 +71,7 @@ def read_control_of_run(cluster: ClusterSettings, identity: FlowIdentity, nothin
     if control.flow is None:
         raise RefusedError(
             f"flow {identity.name} never ran: there is nothing to {nothing_to}",
-            remedy="start it with `mmtool replicate`, or leave it out of the configuration",
+            remedy="run `mmtool replicate -c FILE` first, or choose another flow with -s and -t",
             code=Reason.NEVER_RAN,
         )
     return control
@@ -159,7 +159,11 @@ def _key_of(record: LogRecord, identity: FlowIdentity) -> BlockKey:
     try:
         return decode_key(record.key)
     except UnreadableStateError as error:
-        raise unreadable(identity.runs_topic, record.partition, record.offset, error.why) from error
+        raise _unreadable_run(identity, record, error.why) from error
+
+
+def _unreadable_run(identity: FlowIdentity, record: LogRecord, why: str) -> RefusedError:
+    return unreadable(identity.runs_topic, record.partition, record.offset, why, REBUILD_RUNS)
 
 
 def take_block(blocks: dict[BlockKey, Block], record: LogRecord, identity: FlowIdentity) -> BlockKey | None:
@@ -176,17 +180,13 @@ def take_block(blocks: dict[BlockKey, Block], record: LogRecord, identity: FlowI
     except UnreadableStateError as error:
         if record.value is None:
             return None
-        raise unreadable(identity.runs_topic, record.partition, record.offset, error.why) from error
+        raise _unreadable_run(identity, record, error.why) from error
     if block is None:
         blocks.pop(key, None)
     elif not block.belongs_to(identity.source_id, identity.target_id):
-        raise unreadable(
-            identity.runs_topic, record.partition, record.offset, "it belongs to another pair of clusters"
-        )
+        raise _unreadable_run(identity, record, "the record belongs to another pair of clusters")
     elif block.key != key:
-        raise unreadable(
-            identity.runs_topic, record.partition, record.offset, "its key is that of another block"
-        )
+        raise _unreadable_run(identity, record, "the key of the record does not fit its value")
     else:
         blocks[key] = block
     return key
@@ -216,7 +216,7 @@ def partition_maps(blocks: Iterable[Block]) -> dict[Place, PartitionMap]:
     except UnreadableStateError as error:
         raise RefusedError(
             f"{error.what}: {error.why}",
-            remedy=NO_GUESS,
+            remedy=REBUILD_RUNS,
             code="unreadable_state",
         ) from error
 

@@ -73,14 +73,14 @@ def test_of_many_blocks_the_one_that_cannot_be_read_is_named():
 
 def test_a_block_under_another_block_s_key_is_refused():
     first, second = blocks()
-    assert "offset 1 cannot be read: its key is that of another block" in why(
+    assert "offset 1 cannot be read: the key of the record does not fit its value" in why(
         record(0, first), record(1, first, key=encode_key(second.key))
     )
 
 
 def test_a_block_of_other_clusters_is_refused():
     (block,) = blocks(replace(ORDERS, source_cluster_id=ClusterId("elsewhere")), 1)
-    assert "offset 0 cannot be read: it belongs to another pair of clusters" in why(record(0, block))
+    assert "offset 0 cannot be read: the record belongs to another pair of clusters" in why(record(0, block))
 
 
 def test_a_missing_block_is_refused():
