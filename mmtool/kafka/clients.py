@@ -80,7 +80,7 @@ def new_client(factory: Callable[[dict[str, Any]], C], config: dict[str, Any], c
         named = ", ".join(f"{cluster.alias}.{key}" for key in dict.fromkeys(keys)) or f"{cluster.alias}.*"
         raise ConfigError(
             f"cluster {cluster.alias}: librdkafka refuses the settings: {reason}",
-            remedy=f"check {named}; `mmtool config show` names the line",
+            remedy=f"check {named}; `mmtool config show -c FILE` names the line",
         ) from None
 
 

@@ -77,7 +77,7 @@ def _on_disk(text: str, ends: contextlib.ExitStack) -> str:
             file.flush()
         except OSError as error:
             raise UsageError(
-                f"the private key cannot be put into {folder} for OpenSSL: {error.strerror}",
+                f"the private key cannot be written to {folder} for OpenSSL: {error.strerror}",
                 remedy="free some space, or set XDG_STATE_HOME to another folder",
             ) from error
         if path.exists():  # else another process took it for abandoned before it was locked
@@ -97,7 +97,7 @@ def _private_folder() -> Path:
         if _is_private(folder) and os.access(folder, os.W_OK):
             return folder
     raise UsageError(
-        f"no folder of {', '.join(map(str, _folders()))} can be used; OpenSSL needs the key in a file",
+        f"none of the folders {', '.join(map(str, _folders()))} can be used; OpenSSL needs the private key in a file",
         remedy="set XDG_RUNTIME_DIR or XDG_STATE_HOME to a folder of this user",
     )
 

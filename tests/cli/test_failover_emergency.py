@@ -90,7 +90,7 @@ def test_where_nobody_can_be_asked_it_needs_yes(emergency, scene):
 
 
 def test_another_operation_under_way_is_ten(emergency, scene):
-    scene.seat.failure = OwnedElsewhereError("another operation on this flow is under way")
+    scene.seat.failure = OwnedElsewhereError("another operation on flow east->west is running")
     ended = emergency(*EXECUTE)
     assert (ended.code, scene.target.groups.committed, scene.marks.failed_over) == (10, {}, set())
 

@@ -235,7 +235,7 @@ BEGUN = {
 
 def test_another_operation_under_way_is_ten_and_the_plan_stays_good(failover, saved, path, scene):
     mode, _ = saved
-    scene.seat.failure = OwnedElsewhereError("another operation on this flow is under way")
+    scene.seat.failure = OwnedElsewhereError("another operation on flow east->west is running")
     assert (failover(mode, "--plan", path, *EXECUTE).code, scene.journal.stored) == (10, {})
     scene.seat.failure = None
     assert failover(mode, "--plan", path, *EXECUTE).code == 0

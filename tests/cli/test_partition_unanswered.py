@@ -13,7 +13,7 @@ from mmtool.plan.records.documents import OwnerRecord, RefusedRecord
 from mmtool.translation.sync_map import OffsetPair
 from mmtool.translation.types import TopicPartition
 
-LEADERLESS = UnreachableError("cluster CLUSTER failed at asking about PLACE: the partition has no leader")
+LEADERLESS = UnreachableError("cluster CLUSTER: reading offsets of PLACE failed: the partition has no leader")
 DENIED = NotAuthorisedError("cluster CLUSTER denies DESCRIBE on topic PLACE")
 LONG = "orders-".ljust(249, "x")
 SIDES = {"east": "orders-b", "west": "east.orders-b"}
@@ -136,7 +136,9 @@ def test_a_rehearsal_names_the_partition_and_why(run, scene):
 def test_a_rehearsal_names_a_topic_that_cannot_be_on_the_target(run):
     answer = run("failover", "planned", "-g", "c")
     assert answer.code == 3
-    assert f"group c, {LONG}-0: west cannot hold the topic: its name of 254" in answer.stderr
+    assert (
+        f"group c, {LONG}-0: cluster west cannot have a topic of this name: its name of 254" in answer.stderr
+    )
 
 
 def test_an_emergency_moves_who_does_not_read_it(run, scene, monkeypatch):

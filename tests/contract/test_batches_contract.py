@@ -161,7 +161,7 @@ def test_whoever_was_replaced_appends_no_more(broker, topic_name):
     first, second = broker.appender(name), broker.appender(name)
     first.append(broker.place, ready(0, 1))
     second.append(broker.place, ready(1, 1))
-    with pytest.raises(Exception, match="another process writes as"):
+    with pytest.raises(Exception, match="another process claimed transactional id"):
         first.append(broker.place, ready(2, 1))
 
 
@@ -172,7 +172,7 @@ def test_what_was_sent_by_whoever_was_replaced_does_not_arrive_behind_the_look(b
     first, second = broker.appender(name), broker.appender(name)
     first.append(broker.place, ready(0, 1))
     assert second.appended(broker.place, 0) == 1
-    with pytest.raises(Exception, match="another process writes as"):
+    with pytest.raises(Exception, match="another process claimed transactional id"):
         first.append(broker.place, ready(1, 1))
     second.append(broker.place, ready(1, 1))
     assert broker.appender(name).appended(broker.place, 0) == 2

@@ -91,7 +91,10 @@ def test_an_audit_has_a_row_for_it_with_the_true_reason(run, flow):
 def test_a_failover_refuses_the_group_that_reads_it_and_says_why(run, flow, words):
     answer = run(*words, "-g", flow.both)
     assert answer.code == 3
-    assert f"{flow.long}-0: target cannot hold the topic: its name of 256 characters" in answer.stderr
+    assert (
+        f"{flow.long}-0: cluster target cannot have a topic of this name: its name of 256 characters"
+        in answer.stderr
+    )
     assert answer.seconds < SECONDS
 
 

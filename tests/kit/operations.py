@@ -104,7 +104,9 @@ class FakeSeat:
             raise self.failure
         self.join()
         if self.queue[0] is not self:
-            raise OwnedElsewhereError(f"another operation on this flow is under way: {self.queue[0].name}")
+            raise OwnedElsewhereError(
+                f"another operation on flow east->west is running: {self.queue[0].name}"
+            )
 
     def is_taken(self) -> bool:
         return self.failure is not None or bool(self.queue and self.queue[0] is not self)

@@ -197,7 +197,7 @@ class ScenarioScene:
             scene.journal.failure = UnreachableError(said.journal)
         if said.operator:
             scene.seat.failure = OwnedElsewhereError(
-                f"another operation on this flow is under way: {said.operator}; nothing was written"
+                f"another operation on flow east->west is running: {said.operator}; nothing was written"
             )
         alter = scene.target.groups.alter
 

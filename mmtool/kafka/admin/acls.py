@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_SECONDS = 30.0
 _UNSPOKEN = frozenset({"UNKNOWN", "ANY"})
-_NOT_KNOWN = "the client library does not know its operation or permission"
+_NOT_KNOWN = "librdkafka does not know the operation or permission of this ACL"
 """Why one rule is left out: the library would refuse the whole request that has it."""
 
 
@@ -63,7 +63,9 @@ class AclAdmin:
         except KafkaException as error:
             if error.args[0].code() == KafkaError.SECURITY_DISABLED:
                 return UNKNOWN
-            raise failure_of(self._cluster, error.args[0], "DESCRIBE on the cluster, to read ACLs") from error
+            raise failure_of(
+                self._cluster, error.args[0], "DESCRIBE on the cluster (to read ACLs)"
+            ) from error
         return [
             TopicAcl(b.name, b.principal, b.host, b.operation.name, b.permission_type.name) for b in found
         ]

@@ -199,15 +199,15 @@ class KafkaClusterDetails:
                 result.failed[node] = self._no_log_dirs(node, node in answers)
             return result
 
-        return self._ask("asking for log directories", told)
+        return self._ask("reading log directories", told)
 
     def _no_log_dirs(self, node: int, answered: bool) -> MmtoolError:
         if answered:
             return NotAuthorisedError(
-                f"cluster {self.alias} denies DESCRIBE on the cluster, to tell its log directories",
+                f"cluster {self.alias} denies DESCRIBE on the cluster (to read its log directories)",
                 remedy="grant DESCRIBE on the cluster to mmtool's principal",
             )
-        return unreachable(self.alias, f"asking broker {node} for its log directories", "no answer")
+        return unreachable(self.alias, f"reading the log directories of broker {node}", "no answer")
 
     # --- rights -------------------------------------------------------------------------------------------
 
@@ -216,13 +216,13 @@ class KafkaClusterDetails:
 
     def _cluster_rights(self) -> Rights | Unknown:
         try:
-            answer = self._any("asking for rights", DescribeClusterRequest())
+            answer = self._any("reading mmtool's rights", DescribeClusterRequest())
         except TooOldError:  # before Kafka 2.8
             return UNKNOWN
         return answer.rights if answer.error_code == Code.NONE else UNKNOWN
 
     def has_authorizer(self) -> bool:
-        answer = self._any("asking for an authorizer", DescribeAclsRequest(_NO_TOPIC))
+        answer = self._any("looking for an authorizer", DescribeAclsRequest(_NO_TOPIC))
         return answer.error_code != Code.SECURITY_DISABLED
 
     def uncreatable(self, topics: Collection[str]) -> dict[str, str]:
@@ -251,7 +251,7 @@ class KafkaClusterDetails:
 
     def hidden_groups(self, groups: Collection[str]) -> frozenset[str]:
         """A broker that does not coordinate a group looks at the right first, too."""
-        found = self._any("asking for rights", DescribeGroupsRequest(sorted(groups))) if groups else {}
+        found = self._any("reading mmtool's rights", DescribeGroupsRequest(sorted(groups))) if groups else {}
         denied = Code.GROUP_AUTHORIZATION_FAILED
         return frozenset(name for name, one in found.items() if one.error_code == denied)
 
@@ -263,7 +263,7 @@ class KafkaClusterDetails:
                 found |= dict(zip(some, answers, strict=True))
             return found
 
-        return self._ask("asking for rights", tried) if names else {}
+        return self._ask("reading mmtool's rights", tried) if names else {}
 
     # --- offsets ------------------------------------------------------------------------------------------
 
@@ -275,10 +275,10 @@ class KafkaClusterDetails:
                 {place: offset if offset >= 0 else None for place, offset in found.items()}
             )
             for place in times.keys() - result.keys():
-                result.failed[place] = unreachable(self.alias, f"asking for offsets of {place}", "no answer")
+                result.failed[place] = unreachable(self.alias, f"reading offsets of {place}", "no answer")
             return result
 
-        return self._ask("asking for offsets", told) if times else Answers()
+        return self._ask("reading offsets", told) if times else Answers()
 
     def size_samples(
         self, questions: Mapping[TopicPartition, SizeQuestion]
@@ -312,7 +312,8 @@ class KafkaClusterDetails:
             raise unreachable(self.alias, what, str(error)) from error
         except UnsupportedByBrokerError as error:
             raise TooOldError(
-                f"cluster {self.alias} is too old for {what}: {error}", remedy="see its versions row"
+                f"cluster {self.alias} is too old for {what}: {error}",
+                remedy=f"see the versions row of {self.alias}",
             ) from error
 
 

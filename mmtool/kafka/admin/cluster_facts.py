@@ -69,11 +69,11 @@ class KafkaCluster:
         return KafkaGroups(self._settings, self._seconds)
 
     def probe(self) -> ClusterId:
-        metadata = self._metadata("asking for its id")
+        metadata = self._metadata("reading the cluster id")
         if metadata.cluster_id is None:
             raise UnreachableError(
                 f"cluster {self.alias} does not report its cluster id",
-                remedy="mmtool needs brokers that answer Metadata v2 (Kafka 0.10.1) or later",
+                remedy="mmtool needs Kafka 2.1 or later on the source, 2.5 or later on the target",
             )
         check_cluster_id(self._settings, metadata.cluster_id)
         return ClusterId(metadata.cluster_id)
@@ -127,7 +127,7 @@ class KafkaCluster:
         async def asked(wire: WireCluster) -> Answers[TopicPartition, Bounds]:
             return await read_bounds(wire, self._settings, partitions, patience, committed=committed)
 
-        return self._wire.ask(asked, "asking for offsets")
+        return self._wire.ask(asked, "reading offsets")
 
     def records(self, parts: Collection[LogPart], *, committed: bool) -> dict[LogPart, list[Seen]]:
         return self.records_each(parts, committed=committed).complete()
@@ -192,7 +192,7 @@ def check_cluster_id(settings: ClusterSettings, answered: str) -> None:
     expected = settings.expected_cluster_id
     if expected is not None and expected != answered:
         raise RefusedError(
-            f"{settings.alias} answers as cluster {answered}, not {expected}",
+            f"the brokers of {settings.alias} report cluster id {answered}, and the properties file names {expected}",
             remedy=f"check {settings.alias}.bootstrap.servers and {settings.alias}.mmtool.cluster.id",
             code="wrong_cluster",
         )

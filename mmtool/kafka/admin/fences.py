@@ -89,7 +89,7 @@ class KafkaFences:
 
     def facts(self, topics: Collection[str]) -> FenceFacts:
         own, own_complete = own_principals(self._cluster)
-        config = self._ask("asking for super.users", self._config)
+        config = self._ask("reading super.users of the brokers", self._config)
         supers, unruled = config[_SUPER_USERS], config[_ALLOWS_UNRULED]
         return FenceFacts(
             tuple(topics),
@@ -97,7 +97,7 @@ class KafkaFences:
             own,
             own_complete,
             self.own_writes(topics),
-            self._ask("asking for its rights", self._may_alter),
+            self._ask("reading mmtool's rights", self._may_alter),
             UNKNOWN if supers is UNKNOWN else _principals(supers),
             UNKNOWN if unruled is UNKNOWN else unruled.strip().lower() == "true",
             self._writers_or_why(topics),
@@ -108,7 +108,7 @@ class KafkaFences:
         return frozenset() if found is UNKNOWN else found
 
     def own_writes(self, topics: Collection[str]) -> frozenset[str]:
-        found = self._ask("asking for its rights", lambda wire: wire.refresh(topics, with_rights=True))
+        found = self._ask("reading mmtool's rights", lambda wire: wire.refresh(topics, with_rights=True))
         return frozenset(
             name for name, topic in found.items() if topic.rights is not UNKNOWN and topic.rights.may_write
         )
@@ -118,7 +118,7 @@ class KafkaFences:
             answer = await self._any(wire, DescribeAclsRequest())
             if answer.error_code == Code.SECURITY_DISABLED:
                 return UNKNOWN
-            self._check(answer.error_code, "DESCRIBE on the cluster, to read ACLs")
+            self._check(answer.error_code, "DESCRIBE on the cluster (to read ACLs)")
             return answer.bindings
 
         found = self._ask("reading ACLs", listed)
@@ -131,7 +131,7 @@ class KafkaFences:
             answer = await self._any(wire, DescribeClusterRequest())
         except UnsupportedByBrokerError:  # before Kafka 2.8
             return UNKNOWN
-        self._check(answer.error_code, "asking for its rights")
+        self._check(answer.error_code, "reading mmtool's rights")
         return UNKNOWN if answer.rights is UNKNOWN else answer.rights.may_alter
 
     async def _config(self, wire: WireCluster) -> dict[str, str | Unknown]:
@@ -216,7 +216,7 @@ class KafkaFences:
             if asyncio.get_running_loop().time() > deadline:
                 break
             await asyncio.sleep(_LOOK_SECONDS)
-        stands = "does not apply the ACLs yet" if there else "still applies the removed ACLs"
+        stands = "does not apply the new ACLs yet" if there else "still applies the removed ACLs"
         return {
             binding: Problem(_LATE, f"broker {node} {stands}") for node, of in late.items() for binding in of
         }
@@ -254,7 +254,7 @@ class KafkaFences:
             await wire.refresh({place.topic for place in left})
             for answer in await asyncio.gather(*self._of_leaders(wire, left)):
                 for place, (code, producers) in answer.items():
-                    self._check(code, f"READ on topic {place.topic}, to list its producers")
+                    self._check(code, f"READ on topic {place.topic} (to list its producers)")
                     found[place] = tuple(map(_writer, producers))
 
         try:
@@ -262,7 +262,7 @@ class KafkaFences:
         except UnsupportedByBrokerError as error:
             raise RefusedError(
                 f"brokers of {self.alias} cannot list producers (DescribeProducers needs Kafka 2.8 or later)",
-                remedy="stop the producers yourself, and use --fence watch",
+                remedy="stop the producers yourself, then run the command with --fence watch",
             ) from error
         return found
 

@@ -33,14 +33,14 @@ LISTENER_SECONDS = 3.0
 """So long one listener has for each of connecting, answering and the login."""
 _LARGEST_ANSWER = 1 << 20
 _CLIENT_ID = f"{CLIENT_ID}-doctor"
-_NOT_KAFKA = "what it answers is not Kafka's protocol"
+_NOT_KAFKA = "the answer is not in Kafka's protocol"
 _ALERTS = {
-    "CERTIFICATE_REQUIRED": "it asks for a client certificate",
-    "CERTIFICATE_EXPIRED": "it says that the client certificate has expired",
-    "UNKNOWN_CA": "it does not trust the authority of the client certificate",
-    "BAD_CERTIFICATE": "it refuses the client certificate",
-    "CERTIFICATE_UNKNOWN": "it refuses the client certificate",
-    "HANDSHAKE_FAILURE": "it refuses the TLS handshake, as where a client certificate is missing",
+    "CERTIFICATE_REQUIRED": "the broker requires a client certificate",
+    "CERTIFICATE_EXPIRED": "the broker reports that the client certificate has expired",
+    "UNKNOWN_CA": "the broker does not trust the authority of the client certificate",
+    "BAD_CERTIFICATE": "the broker refuses the client certificate",
+    "CERTIFICATE_UNKNOWN": "the broker refuses the client certificate",
+    "HANDSHAKE_FAILURE": "the broker refuses the TLS handshake; it may require a client certificate",
 }
 """What a broker's TLS alert means: OpenSSL's word, and ours."""
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNEXPECTED_EOF")
@@ -140,12 +140,12 @@ class ListenerTrial:
         except SaslAuthenticationFailed as error:
             raise _FailedError(Stage.LOGIN, _said(error)) from error
         except (KafkaError, ValueError) as error:  # the latter of a broker that does not prove who it is
-            raise _FailedError(Stage.LOGIN, f"the login ended: {_said(error)}") from error
+            raise _FailedError(Stage.LOGIN, f"the login failed: {_said(error)}") from error
         except TimeoutError as error:
             raise _FailedError(Stage.LOGIN, _silence("the second request")) from error
         except OSError as error:
-            why = "it closes the connection at the second request"
-            hint = "" if self.entrance.security.sasl else ", as a listener does that asks for a login"
+            why = "the broker closes the connection at the second request"
+            hint = "" if self.entrance.security.sasl else "; the listener may require a SASL login"
             raise _FailedError(Stage.LOGIN, why + hint) from error
 
     def _options(self) -> dict[str, Any]:
@@ -223,7 +223,7 @@ async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
     except ssl.SSLError as error:
         raise _tls_failure(error) from error
     except (OSError, EOFError) as error:
-        raise _FailedError(Stage.ANSWER, "it closes the connection at the first request") from error
+        raise _FailedError(Stage.ANSWER, "the broker closes the connection at the first request") from error
 
 
 def _tls_failure(error: OSError) -> _FailedError:
@@ -234,7 +234,7 @@ def _tls_failure(error: OSError) -> _FailedError:
     if alert:
         return _FailedError(Stage.CLIENT_CERTIFICATE, alert)
     if any(name in word for name in _NO_TLS) or not isinstance(error, ssl.SSLError):
-        return _FailedError(Stage.TLS, "it does not speak TLS")
+        return _FailedError(Stage.TLS, "the listener does not speak TLS")
     return _FailedError(Stage.TLS, word)
 
 

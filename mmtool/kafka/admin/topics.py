@@ -189,7 +189,7 @@ class TopicAdmin:
                 )
             raise RefusedError(
                 f"cluster {self._cluster.alias} refuses to create {topic}: {reason}",
-                remedy=f"check CREATE on topics {names}, and {factor}",
+                remedy=f"correct what the broker names; the key for the replication factor is {factor}",
             )
 
 

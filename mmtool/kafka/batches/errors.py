@@ -36,7 +36,7 @@ class OversizeRecordError(BatchError):
     def __init__(self, upstream_offset: UpstreamOffset, size: int, limit: int) -> None:
         super().__init__(
             f"the record at upstream offset {upstream_offset} needs a batch of {size} bytes; "
-            f"the target takes {limit}",
+            f"the target topic takes {limit}",
             remedy="raise max.message.bytes on the target topic",
         )
         self.upstream_offset = upstream_offset

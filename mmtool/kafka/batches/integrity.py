@@ -26,6 +26,6 @@ def verify_crc(view: BatchView) -> None:
     current = header.magic == MAGIC
     if not (header.crc == crc32c(bytes(view.memory[CHECKED_FROM:])) if current else legacy_crc_fits(view)):
         raise CorruptBatchError(
-            f"offsets {header.base_offset} to {header.last_offset}: the checksum does not fit the bytes",
-            remedy="let another replica lead the source partition, or move past the range with flow seek",
+            f"offsets {header.base_offset} to {header.last_offset}: the checksum of the batch is wrong",
+            remedy="let another replica lead the source partition, or skip these offsets with `mmtool flow seek`",
         )

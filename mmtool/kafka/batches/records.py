@@ -171,13 +171,13 @@ def _walk(plain: bytes, header: BatchHeader) -> RecordColumns:
         else:
             place, at = read_unsigned(plain, at)
         if at >= end or (length | place) & 1:  # too short for a body, or negative
-            raise BatchError(f"a broken record, number {len(columns)} of the batch at offset {base_offset}")
+            raise BatchError(f"record {len(columns)} of the batch at offset {base_offset} is broken")
         add_time(base_timestamp + ((time >> 1) ^ -(time & 1)))
         add_offset(base_offset + (place >> 1))
         add_body(plain[at:end])
         at = end
     if at != len(plain):
-        raise BatchError(f"records end at byte {at} of {len(plain)} of the batch at offset {base_offset}")
+        raise BatchError(f"the records of the batch at offset {base_offset} end at byte {at} of {len(plain)}")
     columns.timestamps = as_longs(columns.timestamps)
     return columns
 
@@ -205,7 +205,7 @@ def read_unsigned(plain: bytes, at: int) -> tuple[int, int]:
             return value, at
         shift += 7
         if shift >= _LONGEST_VARINT:
-            raise BatchError("a varint of more than 64 bits")
+            raise BatchError("a record has a varint of more than 64 bits")
 
 
 def fields_of(body: bytes) -> tuple[bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]:

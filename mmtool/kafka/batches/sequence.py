@@ -63,7 +63,9 @@ def _odd_view(memory: memoryview, start: int) -> BatchView | None:
     (length,) = LENGTH_FIELD.unpack_from(memory, start + 8)
     magic = memory[start + MAGIC_AT]
     if magic > MAGIC or length < SMALLEST_LENGTH[magic]:
-        raise BatchError(f"no record batch at byte {start} of a fetch answer: length {length}, magic {magic}")
+        raise BatchError(
+            f"no record batch starts at byte {start} of the fetch response: length {length}, magic {magic}"
+        )
     whole = memory[start : start + LOG_OVERHEAD + length]
     if len(whole) < LOG_OVERHEAD + length:
         return None
@@ -76,6 +78,6 @@ def _odd_view(memory: memoryview, start: int) -> BatchView | None:
 
 def _bad_counts(header: BatchHeader) -> BatchError:
     return BatchError(
-        f"the batch at offset {header.base_offset} claims {header.record_count} records "
-        f"and a last offset delta of {header.last_offset_delta}"
+        f"the header of the batch at offset {header.base_offset} contradicts itself:"
+        f" {header.record_count} records, last offset delta {header.last_offset_delta}"
     )

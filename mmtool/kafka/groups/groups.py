@@ -149,8 +149,8 @@ class KafkaGroups:
 
     def _unstable(self, group: str, place: str) -> UnstableOffsetError:
         return UnstableOffsetError(
-            f"group {group} has a transaction open over its offset of {place} on {self._cluster.alias}",
-            remedy="let its producer commit or abort, or wait for transaction.timeout.ms",
+            f"group {group} has an open transaction that commits its offset of {place} on {self._cluster.alias}",
+            remedy="wait until its producer commits or aborts it, at the latest after transaction.timeout.ms",
         )
 
     # --- standing -----------------------------------------------------------------------------------------
@@ -188,12 +188,12 @@ class KafkaGroups:
     def missing_rights(self, wanted: Mapping[str, Collection[TopicPartition]]) -> list[str]:
         described = self._of_all(
             wanted,
-            "asking for the rights on group",
+            "reading mmtool's rights on group",
             lambda groups: DescribeGroupsRequest(groups, with_rights=True),
             self._rights_of,
         ).complete()
         topics = {place.topic for places in wanted.values() for place in places}
-        found = self._wire.ask(lambda wire: self._topic_rights(wire, topics), "asking for rights")
+        found = self._wire.ask(lambda wire: self._topic_rights(wire, topics), "reading mmtool's rights")
         return [
             *(f"READ on group {name}" for name, of in sorted(described.items()) if _may_not_read(of)),
             *(
@@ -206,11 +206,13 @@ class KafkaGroups:
     def _rights_of(self, group: str, described: DescribedGroup) -> Rights | Unknown:
         """A coordinator that has moved, or still loads, answers without them."""
         if is_passing(KafkaError(described.error_code)):
-            self._check(described.error_code, f"asking for the rights on group {group}")
+            self._check(described.error_code, f"reading mmtool's rights on group {group}")
         return described.rights
 
     async def _topic_rights(self, wire: WireCluster, topics: Collection[str]) -> dict[str, TopicMetadata]:
-        return await self._patiently("asking for rights", lambda: wire.refresh(topics, with_rights=True))
+        return await self._patiently(
+            "reading mmtool's rights", lambda: wire.refresh(topics, with_rights=True)
+        )
 
     def alter(self, group: str, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, Problem]:
         wanted = {place: (commit.offset, commit.metadata) for place, commit in offsets.items()}

@@ -176,7 +176,8 @@ def not_let_in(alias: str, group: str) -> UnreachableError:
     """The error of who got no seat although nobody had it."""
     waited = f"within {NOBODY_WAITS_SECONDS:g} s"
     return UnreachableError(
-        f"cluster {alias} did not admit mmtool to group {group} {waited}", remedy="run the same command again"
+        f"cluster {alias} did not give mmtool the lease of group {group} {waited}; no other process has it",
+        remedy="run the same command again",
     )
 
 

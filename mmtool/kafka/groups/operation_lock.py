@@ -38,6 +38,7 @@ class OperationLock:
         self._target = target
         self._prepare = prepare
         self._joined = False
+        self._flow = f"{source_alias}->{target.alias}"
         self._group = f"mmtool.failover.{source_alias}"
         self._held = threading.Event()
         self._seat = GroupLease(target, self._group, JOURNAL_TOPIC, _client_id(), self._changed)
@@ -77,8 +78,8 @@ class OperationLock:
         if holder is None:
             raise not_let_in(self._target.alias, self._group)
         raise OwnedElsewhereError(
-            f"another operation on this flow is under way: {holder}; nothing was written",
-            remedy="wait until it has ended; see `mmtool failover list`",
+            f"another operation on flow {self._flow} is running: {holder}; nothing was written",
+            remedy="wait until that operation has ended: `mmtool failover list -c FILE` shows it",
         )
 
     def _other(self) -> FlowMember | None:
@@ -90,9 +91,9 @@ class OperationLock:
         with suppress(UnreachableError):  # what the group's coordinator told us last has to do
             if (holder := self._other()) is not None:
                 raise OwnedElsewhereError(
-                    f"another operation on this flow has started: {holder}; nothing more was written",
-                    remedy="this process was suspended or disconnected for longer than the session timeout of 10 s; see"
-                    " `mmtool failover list`",
+                    f"another operation on flow {self._flow} has started: {holder}; this process was suspended or"
+                    " disconnected for longer than the session timeout of 10 s, and wrote nothing more",
+                    remedy="see the state of both operations: `mmtool failover list -c FILE`",
                 )
 
     def is_taken(self) -> bool:

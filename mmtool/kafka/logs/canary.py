@@ -75,7 +75,8 @@ class KafkaCanary:
             raise failure_of(source, failed[0], f"writing to {CANARY_TOPIC}")
         if left:
             raise UnreachableError(
-                f"cluster {source.alias} did not take {left} records of {CANARY_TOPIC} in {self._seconds:g} s",
+                f"cluster {source.alias} did not acknowledge {left} records of {CANARY_TOPIC} within"
+                f" {self._seconds:g} s",
                 remedy="check that the topic has a leader and enough in-sync replicas",
             )
         return sorted(placed, key=lambda record: record.offset or 0)

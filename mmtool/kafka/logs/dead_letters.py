@@ -129,7 +129,7 @@ class KafkaDeadLetters:
             self._unanswered.clear()  # nor do the numbers of other partitions count any more
 
     def _is_there(self, place: TopicPartition, letter: Letter) -> bool:
-        return self._wire.ask(lambda cluster: _holds(cluster, place, letter), f"a look at {place}")
+        return self._wire.ask(lambda cluster: _holds(cluster, place, letter), f"reading {place}")
 
     async def _make(self, cluster: WireCluster, target: str, place: TopicPartition) -> None:
         """With as many partitions as the topic that it is beside."""

@@ -83,8 +83,8 @@ async def read_bounds(
 def impossible(alias: str, problem: str) -> RefusedError:
     """That a cluster can have no topic of a name, for the reason that `name_problem` gives."""
     return RefusedError(
-        f"{alias} cannot hold the topic: {problem}",
-        remedy="mmtool.topic.rename.format makes other names; topics.exclude leaves the topic out",
+        f"cluster {alias} cannot have a topic of this name: {problem}",
+        remedy="give the topic another name with mmtool.topic.rename.format, or add it to topics.exclude",
         code="partition_missing",
     )
 
@@ -131,7 +131,7 @@ class _Lookup:
             known = await within(seconds, self._wire.refresh(topics))
         except (ConnectionLostError, TimeoutError) as error:
             if waited >= self._patience.answer:
-                what = "asking for offsets"
+                what = "reading offsets"
                 raise unreachable(self._cluster.alias, what, str(error) or "no answer") from error
             self._wait(self._open, str(error))
             return
@@ -148,7 +148,9 @@ class _Lookup:
         elif place.partition not in {partition.partition for partition in topic.partitions}:
             self._await_metadata(place)
         elif self._wire.leader(*place) is None:
-            error = unreachable(self._cluster.alias, f"asking about {place}", "the partition has no leader")
+            error = unreachable(
+                self._cluster.alias, f"reading offsets of {place}", "the partition has no leader"
+            )
             self._waits[place] = _Wait(error, self._patience.leader)
         else:
             return True
@@ -188,7 +190,7 @@ class _Lookup:
 
     def _wait(self, places: Iterable[TopicPartition], why: str) -> None:
         for place in places:
-            error = unreachable(self._cluster.alias, f"asking about {place}", why or "no answer")
+            error = unreachable(self._cluster.alias, f"reading offsets of {place}", why or "no answer")
             self._waits[place] = _Wait(error, self._patience.answer)
 
     def _give_up(self, waited: float) -> None:

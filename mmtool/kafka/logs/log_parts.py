@@ -56,7 +56,7 @@ def read_parts(
                 found[part] = await within(seconds, _read(there, part, read_committed=read_committed))
             except (ConnectionLostError, TimeoutError) as lost:
                 found.failed[part] = _unread(
-                    cluster.alias, str(lost) or f"{part.place} took longer than {seconds:g} s"
+                    cluster.alias, str(lost) or f"reading {part.place} took longer than {seconds:g} s"
                 )
             except MmtoolError as error:
                 found.failed[part] = error

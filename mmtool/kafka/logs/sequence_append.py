@@ -33,9 +33,10 @@ T = TypeVar("T")
 
 _SECONDS_OF_A_LOOK = 600.0
 _CURES = {
-    Code.MESSAGE_TOO_LARGE: "raise max.message.bytes of that topic",
-    Code.RECORD_LIST_TOO_LARGE: "raise segment.bytes of that topic",
-    Code.INVALID_RECORD: "a compacted topic takes no record without a key: name one with cleanup.policy=delete",
+    Code.MESSAGE_TOO_LARGE: "raise max.message.bytes of topic {topic}",
+    Code.RECORD_LIST_TOO_LARGE: "raise segment.bytes of topic {topic}",
+    Code.INVALID_RECORD: "topic {topic} is compacted and takes no record without a key: use a topic with"
+    " cleanup.policy=delete",
 }
 """What a broker will never take, however often it is asked, and what helps."""
 
@@ -89,7 +90,7 @@ class KafkaAppender:
             )
             return numbered([view.header async for view in views], writer.producer_id)
 
-        return self._asked(self._looks, count, f"looking at {place}")
+        return self._asked(self._looks, count, f"reading {place}")
 
     def append(self, place: TopicPartition, batch: ReadyBatch) -> None:
         writer, sequence = self._claim(), self._next.get(place, 0)
@@ -120,8 +121,9 @@ class KafkaAppender:
     def _refusal(self, place: TopicPartition, code: int) -> MmtoolError:
         if code in FENCED:
             return MmtoolError(
-                f"another process writes as {self._id} on {self._alias}",
-                remedy="run one operation at a time: `mmtool failover list`",
+                f"another process claimed transactional id {self._id} on {self._alias}; this process writes"
+                " nothing more",
+                remedy="run one operation at a time: `mmtool failover list -c FILE` shows them",
             )
         said = f"cluster {self._alias} refuses a batch of {place}: {name_of(code)}"
         if code in DENIED:
@@ -129,7 +131,7 @@ class KafkaAppender:
                 said, remedy=f"grant WRITE on topic {place.topic} to mmtool's principal"
             )
         if code in _CURES:
-            return RefusedError(said, remedy=_CURES[Code(code)])
+            return RefusedError(said, remedy=_CURES[Code(code)].format(topic=place.topic))
         return MmtoolError(said)
 
     def _claim(self) -> Claim:
@@ -160,5 +162,6 @@ class KafkaAppender:
             return wire.ask(question, what)
         except ConnectionLostError as lost:
             raise UnreachableError(
-                f"{what} of cluster {self._alias}: {lost}", remedy="check that its partitions have leaders"
+                f"cluster {self._alias}: {what} failed: {lost}",
+                remedy="check that the partition has a leader",
             ) from lost

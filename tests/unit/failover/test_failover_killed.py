@@ -378,7 +378,7 @@ def test_two_of_us_typed_it_and_only_the_second_is_refused(tmp_path, end):
             return
         begun.append(second)
         ways, journalist = case.ways(second)
-        case.scene.seat.failure = OwnedElsewhereError("another operation on this flow is under way")
+        case.scene.seat.failure = OwnedElsewhereError("another operation on flow east->west is running")
         log = Both(journalist, Killing(4)) if end == "under way" else journalist
         with suppress(KilledError):
             assert case.executed(second, ways, log).operation.error.exit_code == 10

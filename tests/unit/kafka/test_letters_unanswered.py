@@ -25,7 +25,7 @@ class Target:
 
     def ask(self, question, what):
         known = inspect.getclosurevars(question).nonlocals
-        if what.startswith("a look"):
+        if what.startswith("reading"):
             log = self.logs[known["place"].partition]
             return any(set(known["letter"].headers) <= set(one.headers) for one in log.records.values())
         if what.startswith("claiming"):

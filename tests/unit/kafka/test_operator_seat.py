@@ -64,8 +64,12 @@ class Waits:
 @pytest.mark.parametrize(
     ("holder", "seconds", "said"),
     [
-        (FlowMember("host-2-pid-7", "10.0.0.8", holds=True), 15, "is under way: host-2-pid-7 on 10.0.0.8"),
-        (None, 60, "cluster west did not admit mmtool to group mmtool.failover.east within 60 s"),
+        (
+            FlowMember("host-2-pid-7", "10.0.0.8", holds=True),
+            15,
+            "east->west is running: host-2-pid-7 on 10.0.0.8",
+        ),
+        (None, 60, "cluster west did not give mmtool the lease of group mmtool.failover.east within 60 s"),
     ],
     ids=["of somebody", "of nobody"],
 )

@@ -49,4 +49,4 @@ def test_one_of_an_operation_that_the_library_does_not_know_is_left_out_of_the_r
     admin, sent = acls()
     failed = admin.add([rule("ann"), rule("new", "UNKNOWN")])
     assert (sent, list(failed)) == (["User:ann"], [rule("new", "UNKNOWN")])
-    assert "does not know its operation" in failed[rule("new", "UNKNOWN")]
+    assert "does not know the operation" in failed[rule("new", "UNKNOWN")]

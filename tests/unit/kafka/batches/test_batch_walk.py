@@ -90,7 +90,7 @@ def test_a_negative_count_or_last_offset_delta_is_an_error(at):
     broken = bytearray(data(7))
     struct.pack_into(">i", broken, at, -5)
 
-    with pytest.raises(BatchError, match="the batch at offset 7 claims"):
+    with pytest.raises(BatchError, match="the batch at offset 7 contradicts itself"):
         list(iter_batches(broken))
 
 
