@@ -64,7 +64,9 @@ async def borrowed(name: str, close: Callable[[], Awaitable[None]], again: str) 
     try:
         yield
     except FencedError as error:
-        raise _stop_first(f"another process took ownership of flow {name}: {error}") from error
+        raise _stop_first(
+            f"another process took ownership of flow {name} during this command: {error}"
+        ) from error
     except (InDoubtError, ConnectionLostError) as error:
         raise UnreachableError(f"flow {name}: {error}", remedy=again) from error
     finally:

@@ -125,8 +125,8 @@ async def derive_partition(
 
 def _nothing_there(about: MirroredPartition, before: int | None) -> str:
     """No runs can be told from that, and none need be: with a log that was cut whole, all is mirrored again."""
-    way_on = f"; to mirror it again: `mmtool flow seek --topic {about.source_topic} --to earliest`"
-    return f"the target holds no record of this flow{way_on if before else ''}"
+    way_on = f"; to mirror the topic again: `mmtool flow seek --topic {about.source_topic} --to earliest --execute`"
+    return f"the target partition has no record of this flow{way_on if before else ''}"
 
 
 async def _read(

@@ -28,7 +28,7 @@ from mmtool.plan.flow.moves import Action, Move, changes, plan_forget, plan_seek
 from mmtool.plan.groups.offsets import Direction, PartitionFacts
 from mmtool.plan.records.documents import position_key
 from mmtool.plan.records.identity import shard_of
-from mmtool.plan.words import counted
+from mmtool.plan.words import counted, few
 from mmtool.replication.control.control_follower import booked_position
 from mmtool.replication.driver.context import connect
 from mmtool.replication.driver.flow_run import FlowRun
@@ -84,7 +84,7 @@ class Rehearsal:
         late = [move for move in self.moves.values() if self.is_to_a_time and move.is_to_the_end]
         said = (
             [
-                f"no record at or after that time in {counted(len(late), 'partition')}: the end of the log is used"
+                f"no record at or after the time of --to in {counted(len(late), 'partition')}: the log end is used"
             ]
             if late
             else []
@@ -111,11 +111,14 @@ def refusal_of(moves: Collection[Move]) -> RefusedError | None:
     found = refused(moves)
     if not found:
         return None
-    said = ", ".join(f"{len(of)} {reason} (as {of[0].facts.source})" for reason, of in sorted(found.items()))
+    said = ", ".join(
+        f"{counted(len(of), 'partition')} {reason} (for example {of[0].facts.source})"
+        for reason, of in sorted(found.items())
+    )
     code = next(iter(found)) if len(found) == 1 else "refused"
     return RefusedError(
         f"refused: {said}",
-        remedy="name a position inside the source's log, and only topics that exist on both clusters",
+        remedy="name an offset within the source's log, and only topics that exist on both clusters",
         code=code,
     )
 
@@ -216,8 +219,8 @@ def _positions(
         missing = sorted(to.keys() - set(places))
         if missing:
             raise UsageError(
-                f"{flow.identity.name} has no partition {', '.join(map(str, missing[:5]))}",
-                remedy="name partitions that the source has",
+                f"flow {flow.identity.name} has no partition {few(missing)}",
+                remedy="name only partitions that exist on the source and that the flow mirrors",
             )
         return dict(to)
     found = run_loop(ask_starts(flow, places, to))
@@ -279,8 +282,9 @@ def _refuse_other(asked: Moves, found: Moves, run: FlowRun) -> None:
         if before is None or before.action is not move.action:
             was = "nothing" if before is None else before.action
             raise RefusedError(
-                f"{move.facts.source} changed after the rehearsal: {was} was rehearsed, and it would be {move.action}",
-                remedy="run it again without --execute",
+                f"{move.facts.source} changed after the rehearsal, from action {was} to {move.action};"
+                " nothing was moved",
+                remedy="run the same command without --execute to see what it does now",
                 code="changed_meanwhile",
             )
         if move.action is Action.SKIP and place in run.standing.halted:
@@ -322,12 +326,15 @@ class _Mover:
         flow, source = self._run.flow, move.facts.source
         topic = self._run.view.topics.get(source.topic)
         if topic is None:
-            why = self._run.view.refused.get(source.topic, "it no longer exists on the source")
-            raise RefusedError(f"{source}: {why}", remedy="fix that, then run again")
+            why = self._run.view.refused.get(source.topic, "the topic no longer exists on the source")
+            raise RefusedError(f"{source}: {why}", remedy="remove the cause, then run the same command again")
         target = TopicPartition(topic.target_name, source.partition)
         ends = await list_offsets(flow.target, {target: LATEST}, read_committed=False)
         if target not in ends:
-            raise UnreachableError(f"target {target} has no leader", remedy="run again when it has one")
+            raise UnreachableError(
+                f"target partition {target} on {flow.target.alias} has no leader",
+                remedy="run the same command again when the partition has a leader",
+            )
         start = MirrorStart(_known(move.after), DownstreamOffset(ends[target]))
         recorder = MapRecorder.begin(partition_of(flow, topic, source.partition), start)
         if move.facts.source_log is not UNKNOWN:

@@ -50,7 +50,7 @@ def pause(flow: FlowNow, reason: str) -> PausedTopics:
         RefusedError: the flow never ran.
         UnreachableError, NotAuthorisedError: as the target answers.
     """
-    control = read_control_of_run(flow.clusters.settings.target, flow.identity, "hold")
+    control = read_control_of_run(flow.clusters.settings.target, flow.identity, "pause or resume")
     topics = {name: topic.topic_id for name, topic in flow.topics.items()}
     words = pause_words(
         topics,
@@ -70,13 +70,15 @@ def resume(flow: FlowNow) -> PausedTopics:
         RefusedError: the flow never ran, or the whole of it is paused and only some topics are meant.
         UnreachableError, NotAuthorisedError: as the target answers.
     """
-    control = read_control_of_run(flow.clusters.settings.target, flow.identity, "hold")
+    control = read_control_of_run(flow.clusters.settings.target, flow.identity, "pause or resume")
     ids = {topic.topic_id for topic in flow.topics.values()}
     try:
         words = resume_words(ids, control.pauses, whole=not flow.narrowed, by=operator(), at_ms=_now_ms())
     except ValueError as error:
         raise RefusedError(
-            str(error), remedy="resume the flow without --topic; then pause the others", code="paused"
+            str(error),
+            remedy="run `mmtool flow resume` without --topic, then `mmtool flow pause --topic T` for the other topics",
+            code="paused",
         ) from error
     return _say(flow, control, words, Action.RESUME)
 

@@ -102,18 +102,18 @@ class Rebuilt:
         if self.told:
             records = sum(part.mapped for part in self.told.values())
             said.append(
-                f"rebuilt for {counted(len(self.told), 'partition')}:"
-                f" {records:,} records are mapped exactly;"
+                f"the rebuild maps {records:,} records of {counted(len(self.told), 'partition')} exactly;"
                 " commits before the first of them can no longer be translated (not_mirrored)"
             )
         if self.strays:
             said.append(
-                f"removed from the offset-runs topic: {self.strays} records that mmtool did not write"
+                f"the rebuild removes from the offset-runs topic {counted(self.strays, 'record')} that mmtool did not"
+                " write"
             )
         if self.anew:
             said.append(
-                f"{self.flow.identity.control_topic} was recreated without failed-over marks and pauses; the flow is"
-                " paused: check `mmtool failover list`, then run `mmtool flow resume`"
+                f"the rebuild recreates {self.flow.identity.control_topic} without the failed-over marks and pauses,"
+                " which are lost, and pauses the flow: check `mmtool failover list`, then run `mmtool flow resume`"
             )
         return said
 
@@ -170,7 +170,7 @@ def _control(flow: FlowNow) -> ControlView:
     target, identity = flow.clusters.settings.target, flow.identity
     control = read_control(target, identity)
     if control.flow is None and not read_runs_log(target, identity).keys:
-        return read_control_of_run(target, identity, "derive")
+        return read_control_of_run(target, identity, "rebuild")
     return control
 
 
@@ -179,7 +179,9 @@ async def _rehearse(flow: FlowNow, topics: Collection[str], control: ControlView
     try:
         return (await _derive(context, flow, topics, control))[0]
     except ConnectionLostError as error:
-        raise UnreachableError(f"flow {flow.identity.name}: {error}", remedy="run it again") from error
+        raise UnreachableError(
+            f"flow {flow.identity.name}: {error}", remedy="run the same command again"
+        ) from error
     finally:
         await context.close()
 

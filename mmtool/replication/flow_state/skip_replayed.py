@@ -30,7 +30,11 @@ class FlowPassing:
 
     def check(self, flow: FlowNow) -> None:
         if (owner := owner_now(flow)) is not None:
-            raise owned(flow.identity.name, owner, "; it must be stopped to skip the replayed records")
+            raise owned(
+                flow.identity.name,
+                owner,
+                "; the replayed records can be skipped only while no replicate runs",
+            )
 
     def pass_over(self, flow: FlowNow, to: Mapping[TopicPartition, UpstreamOffset]) -> None:
         left = _left(flow, to)
@@ -44,7 +48,8 @@ class FlowPassing:
                 raise RefusedError(
                     f"{move.facts.source}: the replayed records cannot be skipped: the target does not match the"
                     " stored state",
-                    remedy="run `mmtool flow rebuild`",
+                    remedy=f"run `mmtool flow rebuild -s {flow.identity.source_alias} -t {flow.identity.target_alias}"
+                    f" --topic {move.facts.source.topic} --execute`, then this command again",
                     code="ambiguous",
                 )
         execute(found, self._say, is_held=True)

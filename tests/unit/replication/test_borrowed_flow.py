@@ -43,7 +43,7 @@ def ended():
     [
         (
             FencedError("newer epoch"),
-            (10, "another process took ownership of flow a->b: newer epoch", STOP_FIRST),
+            (10, "another process took ownership of flow a->b during this command: newer epoch", STOP_FIRST),
         ),
         (InDoubtError("no answer"), (9, "flow a->b: no answer", "run it again")),
         (ConnectionLostError("closed"), (9, "flow a->b: closed", "run it again")),
