@@ -124,7 +124,7 @@ def test_a_flow_goes_on_behind_the_last_record_that_mm2_copied_or_is_told_how_ma
         of_it = [line for line in said if f"{topic}-{partition}:" in line]
         assert ([end.said in line for line in of_it] == [True]) if end.said else of_it == [], said
     assert (
-        f"{len(ends) - 1} partitions continue where MirrorMaker 2 stopped; MirrorMaker 2 stored no position of 1"
+        f"{len(ends) - 1} partitions continue where MirrorMaker 2 stopped; MirrorMaker 2 stored no offset of 1 part"
         in said[0]
     )
 
@@ -156,7 +156,10 @@ def test_aborted_records_that_mm2_copied_are_not_copied_again(fleet, tmp_path, t
     [
         (("stores_position", 5000), "5000.*the source's log ends at 50.*recreated"),
         (("syncs", 30, 5000), "5000.*the target's log ends at 50.*recreated"),
-        (("syncs", 30, 31), "record 31 on the target is not record 30 of the source.*recreated"),
+        (
+            ("syncs", 30, 31),
+            "offset 31 on the target is offset 30 of the source, but the records differ.*recreated",
+        ),
     ],
     ids=["source-recreated", "target-shorter", "target-recreated"],
 )
@@ -312,7 +315,7 @@ def test_where_the_file_has_mm2_write_no_sign_of_itself_it_is_said_that_it_may_r
     signs = "emit.heartbeats.enabled = {0}\nemit.offset-syncs.enabled = {1}\nemit.checkpoints.enabled = {1}"
     answers = [refused(guarded(signs.format(*of))[0]) for of in (("false", "false"), ("true", "false"))]
     assert [(answer, len(warnings)) for answer, _, warnings in answers] == [(None, 1), (None, 0)]
-    assert "a running MirrorMaker 2 is seen only by its workers' group" in answers[0][2][0]
+    assert "mmtool sees a running MirrorMaker 2 only by its workers' group" in answers[0][2][0]
     assert "-mm2, there-mm2, mirrormaker2-cluster on there)" in answers[0][2][0]
 
 
@@ -334,7 +337,7 @@ def test_an_mm2_that_comes_back_is_said_once_and_so_is_its_end(guarded):
     _, said, _ = asyncio.run(guard(flow, watched))
     lately = "it wrote to heartbeats on there in the last 15 s"
     assert said == [
-        f"{flow.name}: MirrorMaker 2 now runs this flow too: {lately}; stop it: the target gets records twice",
+        f"{flow.name}: MirrorMaker 2 now runs this flow too: {lately}; stop it: the target gets each record twice",
         f"{flow.name}: MirrorMaker 2 has stopped",
     ]
 

@@ -104,7 +104,8 @@ class MirrorMakerGuard:
         raise OwnedElsewhereError(
             f"MirrorMaker 2 runs flow {name}: {sign.sentence}",
             remedy="stop MirrorMaker 2's connectors, then run `mmtool replicate --take-over`, which continues where"
-            f" they stopped; if it only sends heartbeats, set {name}.emit.heartbeats.enabled = false in its file",
+            f" they stopped; if it only sends heartbeats, set {name}.emit.heartbeats.enabled = false in"
+            " MirrorMaker 2's file",
             code=BY_MIRROR_MAKER,
         )
 
@@ -151,7 +152,7 @@ class MirrorMakerGuard:
                 return sign
 
     async def _falls_silent(self, sign: Sign, say: Say) -> bool:
-        said = f"MirrorMaker 2's workers have left, but {sign.sentence}: still checking"
+        said = f"MirrorMaker 2's workers have left, but {sign.sentence}: checking whether it has stopped"
         say(flow_notice(self.flow.settings.name, said, Event.MIRROR_MAKER_SEEN))
         deadline = time.monotonic() + sign.silence_seconds
         while time.monotonic() < deadline:
@@ -205,7 +206,8 @@ class MirrorMakerGuard:
         if str(denied) not in self._denied:
             self._denied.add(str(denied))
             self.warnings.append(
-                f"{self.flow.settings.name}: make sure that MirrorMaker 2 does not run this flow as well: {denied}"
+                f"{self.flow.settings.name}: mmtool cannot see whether MirrorMaker 2 runs this flow as well: {denied};"
+                " make sure that it does not"
             )
 
     def _warn_of_unseen(self, sign: Sign | None) -> None:
@@ -219,9 +221,9 @@ class MirrorMakerGuard:
         ):
             groups = ", ".join(workers_groups(here))
             self.warnings.append(
-                f"{here.name}: emit.heartbeats.enabled and emit.offset-syncs.enabled are false: a running MirrorMaker 2"
-                f" is seen only by its workers' group ({groups} on {here.target.alias}); make sure that none with"
-                " another group runs this flow"
+                f"{here.name}: emit.heartbeats.enabled and emit.offset-syncs.enabled are false: mmtool sees a running"
+                f" MirrorMaker 2 only by its workers' group ({groups} on {here.target.alias}); make sure that no"
+                " MirrorMaker 2 with another group runs this flow"
             )
 
     def _warn_of_shared_topics(self, sign: Sign) -> None:
@@ -229,8 +231,9 @@ class MirrorMakerGuard:
         if here.emit_offset_syncs or here.emit_checkpoints:
             self.warnings.append(
                 f"{here.name}: MirrorMaker 2 runs between these clusters too, under other topic names"
-                f" ({sign.sentence}): both write its offset syncs and checkpoints: set emit.offset-syncs.enabled and"
-                " emit.checkpoints.enabled = false here"
+                f" ({sign.sentence}): mmtool and MirrorMaker 2 both write to MirrorMaker 2's offset-syncs and"
+                f" checkpoints topics: set {here.name}.emit.offset-syncs.enabled = false and"
+                f" {here.name}.emit.checkpoints.enabled = false in mmtool's file"
             )
 
 

@@ -46,8 +46,8 @@ async def mm2_stop_point(
                 return _behind(found)
         if compared and all(_differs_at(sync, found) for found in compared):
             raise ContradictionError(
-                f"record {sync.downstream} on the target is not record {sync.upstream} of the source, as MirrorMaker 2"
-                " says: one of the topics was recreated"
+                f"MirrorMaker 2 stored that offset {sync.downstream} on the target is offset {sync.upstream} of the"
+                " source, but the records differ: one of the topics was recreated"
             )
     if traces.last is UNKNOWN:
         return UNKNOWN
@@ -95,7 +95,7 @@ async def _compared(
         return []
     except ConnectionLostError as lost:
         raise UnreachableError(
-            f"{about.upstream}: {lost}", remedy="run it again when every partition has a leader"
+            f"{about.upstream}: {lost}", remedy="run the same command again when every partition has a leader"
         ) from lost
     return comparisons
 

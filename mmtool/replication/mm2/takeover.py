@@ -189,9 +189,10 @@ class Mm2Takeover:
             await asyncio.sleep(1)
         else:
             raise RefusedError(
-                f"{waiting[0]} on {self.flow.target.alias} has an open transaction after which MirrorMaker 2 may have"
-                " written",
-                remedy="wait until it ends (its producer's transaction.timeout.ms)",
+                f"{waiting[0]} on {self.flow.target.alias} has an open transaction, so mmtool cannot read what"
+                " MirrorMaker 2 wrote last; nothing was mirrored",
+                remedy="run the same command again when the transaction has ended, at the latest after its producer's"
+                " transaction.timeout.ms",
                 code="open_transaction",
             )
         starts = await list_offsets(self.flow.target, dict.fromkeys(downs, EARLIEST), read_committed=False)
@@ -229,17 +230,22 @@ class Mm2Takeover:
         go = "continues" if len(found) == 1 else "continue"
         parts = [f"{counted(len(found), 'partition')} {go} where MirrorMaker 2 stopped"] if found else []
         if others and not self._begun:
-            parts.append(f"MirrorMaker 2 stored no position of {others}, which start at {start}")
+            parts.append(
+                f"MirrorMaker 2 stored no offset of {counted(others, 'partition')}: mirrored from {start}"
+            )
         if parts:
             self.warnings.append(f"{name}: {'; '.join(parts)}")
         unsure = {up: cut.repeats_max for up, cut in found.items() if cut.repeats_max != 0}
         for up, most in list(unsure.items())[:_NAMED]:
             bound = "records may" if most is UNKNOWN else f"up to {most} records may"
             self.warnings.append(
-                f"{name}: {up}: {bound} be on the target twice: its log does not show what MirrorMaker 2 wrote last"
+                f"{name}: {up}: {bound} be on the target twice: the target's log does not show where"
+                " MirrorMaker 2 stopped"
             )
         if len(unsure) > _NAMED:
-            self.warnings.append(f"{name}: likewise in {len(unsure) - _NAMED} more partitions")
+            self.warnings.append(
+                f"{name}: records of {len(unsure) - _NAMED} more partitions may be on the target twice"
+            )
 
     async def _warn_of_repeats(self, written: Collection[TopicPartition]) -> None:
         """Where MM2 has been before; that it may not be asked is not worth more than its silence."""
@@ -257,7 +263,8 @@ class Mm2Takeover:
             where = ", ".join(where for where, of in told.items() if of)
             self.warnings.append(
                 f"{here.name}: MirrorMaker 2 has mirrored {few(sorted(topics), 3)} before, and its offsets ({where})"
-                f" are ignored: {self._what_repeats()}; `mmtool replicate --take-over` continues where it stopped"
+                f" are ignored: {self._what_repeats()}; `mmtool replicate --take-over` continues where"
+                " MirrorMaker 2 stopped"
             )
         others = sorted({up.topic for up in written} - topics)
         if (
@@ -268,13 +275,13 @@ class Mm2Takeover:
         ):
             names = few([here.remote_topic(topic) for topic in others], 3)
             self.warnings.append(
-                f"{here.name}: {names} on {here.target.alias} already hold records, of which neither mmtool nor"
-                f" MirrorMaker 2 has stored anything: {self._what_repeats()}"
+                f"{here.name}: {names} on {here.target.alias} already hold records, but neither mmtool nor"
+                f" MirrorMaker 2 has stored offsets for them: {self._what_repeats()}"
             )
 
     def _what_repeats(self) -> str:
         start = self.flow.settings.start_setting
-        return f"records from {start} on are mirrored again, after the records that exist"
+        return f"records are mirrored again from {start}, after the records that are on the target"
 
 
 def _likeliest(

@@ -35,5 +35,5 @@ def test_a_take_over_words_a_start_as_the_file_would(load, lines, worded):
     flow = SimpleNamespace(settings=load(lines).flows[0])
     predecessor = Mm2Takeover(flow, take_over=True, warnings=warnings)
     predecessor._say_what_follows({}, 3)
-    assert warnings == [f"A->B: MirrorMaker 2 stored no position of 3, which start at {worded}"]
-    assert f"records from {worded} on are mirrored again" in predecessor._what_repeats()
+    assert warnings == [f"A->B: MirrorMaker 2 stored no offset of 3 partitions: mirrored from {worded}"]
+    assert f"records are mirrored again from {worded}" in predecessor._what_repeats()
