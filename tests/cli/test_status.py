@@ -242,7 +242,7 @@ def test_what_the_source_has_deleted_unmirrored_is_told_with_the_lag_of_what_is_
 def test_a_halt_that_names_what_the_source_deleted_is_not_said_twice(rows, scene):
     scene.runs(5, 10)
     scene.source.logs[TopicPartition("orders", 0)] = Bounds(15, 21)
-    said = "the source deleted offsets 5 to 14 before they were mirrored: `mmtool.on.data.loss = continue`"
+    said = "the source deleted offsets 5 to 14 before they were mirrored: set mmtool.on.data.loss = continue"
     scene.stands(0, 5, State.HALTED, said)
     assert rows()[0]["reason"] == said
 

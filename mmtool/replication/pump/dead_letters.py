@@ -87,7 +87,7 @@ class DeadLetters:
         except MmtoolError as error:
             mirror.halt(
                 f"the record at upstream offset {letter.offset} cannot be written to the dead-letter topic:"
-                f" {error.message}"
+                f" {error.message}{f': {error.remedy}' if error.remedy else ''}"
             )
         else:
             mirror.posted(batch)

@@ -37,6 +37,10 @@ def refusal(sent: InFlightBatch, answer: ProducedPartition, topic: str) -> str:
         return f"WRITE on target topic {topic} {GRANT_IT}"
     where = f"the target refuses the batch at upstream offset {sent.batch.upstream_start}"
     why = f"{where}: {name_of(answer.error_code)} {answer.message}".rstrip()
+    if answer.error_code == Code.INVALID_RECORD:
+        return (
+            f"{why}: if {topic} is compacted, it takes no record without a key: set its cleanup.policy=delete"
+        )
     if answer.error_code != Code.INVALID_TIMESTAMP:
         return why
     return (

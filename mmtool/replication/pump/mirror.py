@@ -352,7 +352,8 @@ class PartitionMirror:
                     self.syncs.acked(segment.upstream_start, downstream, segment.count)
                 downstream = DownstreamOffset(downstream + segment.count)
         except InvariantError as broken:
-            why_not = f"diverged: the target answered offset {sent.base_offset} for new records ({broken})"
+            got = f"new records got offset {sent.base_offset} on the target"
+            why_not = f"diverged: {got}, which contradicts the offset runs ({broken})"
             self.halt(why_not, for_good=True)  # nothing behind it is booked: the frontier stays before it
             return
         self._in_flight.popleft()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.fetch import FetchedPartition
     from mmtool.kafka.wire.transactions import ProducerState
     from mmtool.replication.pump.mirror import PartitionMirror
+    from mmtool.translation.types import TopicPartition
 
 LONG_MS = 60_000
 """A transaction is worth a word then: Kafka's producers end theirs within a minute (transaction.timeout.ms)."""
@@ -76,7 +77,7 @@ class OpenTransactionWatch:
         wrote_ms = now_ms if holder is None else holder.last_timestamp
         if now_ms - min(held.since_ms, wrote_ms) >= LONG_MS and self._held.get(mirror) is held:
             held.said = True
-            note(mirror, _sentence(held.at, holder))
+            note(mirror, _sentence(mirror.assignment.place, held.at, holder))
 
     async def _holder(self, mirror: PartitionMirror, at: int) -> ProducerState | None:
         """Who has a transaction open from there; None where the leader does not tell."""
@@ -91,7 +92,7 @@ def note(mirror: PartitionMirror, reason: str) -> None:
     mirror.reason, mirror.dirty = reason, True
 
 
-def _sentence(at: int, holder: ProducerState | None) -> str:
+def _sentence(place: TopicPartition, at: int, holder: ProducerState | None) -> str:
     who = (
         "a producer"
         if holder is None
@@ -99,7 +100,8 @@ def _sentence(at: int, holder: ProducerState | None) -> str:
     )
     return (
         f"held at offset {at}: {who} has an open transaction there; later records follow when the transaction"
-        " ends (`kafka-transactions.sh abort` ends it)"
+        " ends; to abort it: `kafka-transactions.sh --bootstrap-server HOST:PORT abort"
+        f" --topic {place.topic} --partition {place.partition} --start-offset {at}`"
     )
 
 

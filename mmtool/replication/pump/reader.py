@@ -19,6 +19,7 @@ from mmtool.replication.driver.halt_retry import GRANT_IT
 from mmtool.replication.pump.fetch_set import FETCH_BYTES, LEAST_FETCH, FetchSet
 from mmtool.replication.pump.open_transactions import OpenTransactionWatch
 from mmtool.replication.pump.pending_replies import PendingReplies
+from mmtool.replication.pump.truncation import log_ended
 from mmtool.replication.topics.presence import Presence, TopicWatch
 from mmtool.runtime.timeouts import came_within
 from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -150,7 +151,7 @@ class SourceReader:
             presence = self._watch.presence(a.topic, a.topic_id, found.get(a.topic))
             if presence.is_gone:
                 what = f"topic {a.topic} {presence.value} on the source"
-                self._halt_behind(mirror, f"{what}: its mirror is left as it is")
+                self._halt_behind(mirror, f"{what}: its mirror on the target stays as it is")
             elif presence is Presence.UNSEEN or self._leader(mirror) is None:
                 unled.append(mirror)
         self._unled = unled
@@ -242,8 +243,8 @@ class SourceReader:
         except (UnreachableError, RefusedError) as error:
             alias = self._cluster.alias
             why = (
-                f"topic {PRODUCERS_TOPIC} of {alias} cannot be read, so records mirrored to {alias} cannot be"
-                f" recognised: {error.message}"
+                f"topic {PRODUCERS_TOPIC} of {alias} cannot be read, so mmtool cannot recognise records that other"
+                f" flows mirrored to {alias}: {error.message}"
             )
             if isinstance(error, NotAuthorisedError):
                 why = f"READ on topic {PRODUCERS_TOPIC} of {alias} {GRANT_IT}"
@@ -284,7 +285,8 @@ class SourceReader:
         if code == Code.TOPIC_AUTHORIZATION_FAILED:
             self._halt_behind(mirror, f"READ on source topic {mirror.assignment.topic} {GRANT_IT}")
         elif code == Code.CORRUPT_MESSAGE:
-            self._halt_behind(mirror, f"the source's log is corrupt at offset {mirror.fetch_position}")
+            corrupt = f"the source's log is corrupt at offset {mirror.fetch_position}"
+            self._halt_behind(mirror, f"{corrupt}: let another replica lead the source partition")
         elif code not in RETRY_SAME_LEADER:
             self._stale = True  # leadership, deletion or recreation: metadata tells which
 
@@ -299,7 +301,7 @@ class SourceReader:
         if start <= position <= end:
             return False
         if position > end:
-            self._halt(mirror, f"the source's log ends at {end}, below position {position}: it was truncated")
+            self._halt(mirror, log_ended(mirror.assignment.place, position, end))
         elif mirror.untouched:
             mirror.skip_to(UpstreamOffset(start))
         elif self._continue_on_loss:
@@ -311,7 +313,7 @@ class SourceReader:
             mirror.skip_to(UpstreamOffset(start))
         else:
             deleted = deleted_unmirrored(position, start)
-            way_on = "`mmtool.on.data.loss = continue` records the gap and continues"
+            way_on = "set mmtool.on.data.loss = continue to mirror the records after them"
             self._halt_behind(mirror, f"{deleted}: {way_on}")
         return True
 

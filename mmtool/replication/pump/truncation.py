@@ -25,14 +25,29 @@ def source_cut(
     if end >= read_to:
         return (
             f"the source's log below {read_to} no longer holds the records that were read, as after an unclean leader"
-            " election; the first offset that differs is unknown: compare both sides, then `mmtool flow seek --csv"
-            " FILE`"
+            " election; the first offset that differs is unknown: find it with `mmtool verify`, then move the position"
+            " there with `mmtool flow seek --csv FILE`"
         )
-    lost = f"{end} to {frontier - 1} were mirrored and are gone"
-    gone = f"offsets {lost}" if end < frontier else "no mirrored record is gone"
+    lost = f"{end} to {frontier - 1} were mirrored and are gone from the source"
+    gone = f"offsets {lost}" if end < frontier else "no mirrored record is gone from the source"
     return (
-        f"the source's log was cut at {end}, as by an unclean leader election: {gone}; to mirror the records there now:"
-        f" `mmtool flow seek --csv FILE`, with the line {place.topic},{place.partition},{end}"
+        f"the source's log was cut at {end}, as by an unclean leader election: {gone};"
+        f" {_mirror_from(place, end)}"
+    )
+
+
+def log_ended(place: TopicPartition, read_to: int, end: int) -> str:
+    """Of a source's log that is shorter than what was read of it."""
+    return (
+        f"the source's log ends at offset {end}, but was read up to {read_to}: it was truncated;"
+        f" {_mirror_from(place, end)}"
+    )
+
+
+def _mirror_from(place: TopicPartition, offset: int) -> str:
+    return (
+        f"to mirror the source's records from offset {offset} on: stop `mmtool replicate`, then `mmtool flow seek"
+        f" --csv FILE`, with the line {place.topic},{place.partition},{offset}"
     )
 
 
@@ -47,5 +62,5 @@ def target_cut(about: MirroredPartition, log_end: DownstreamOffset, known_to: Do
     return (
         f"the target's log was cut at {log_end}, as by an unclean leader election:"
         f" offsets {log_end} to {known_to - 1} of {about.downstream} are gone; to mirror their records again:"
-        f" `mmtool flow rebuild --topic {about.source_topic}`, then start `mmtool replicate`"
+        f" stop `mmtool replicate`, run `mmtool flow rebuild --topic {about.source_topic}`, then start it again"
     )

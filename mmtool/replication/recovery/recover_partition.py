@@ -157,8 +157,8 @@ async def resume(
     tail, others = await mirror.behind(block.tail)
     if log_start > stored_end and not _is_whole(block, tail, unbooked):
         raise DivergedError(
-            f"target {about.target_topic}-{about.partition} deleted offsets {stored_end} to {log_start - 1}"
-            f" before they were recorded: delete that topic and {BEGIN_AGAIN}"
+            f"target partition {about.target_topic}-{about.partition} deleted offsets {stored_end} to {log_start - 1}"
+            f" before mmtool recorded them: delete topic {about.target_topic} and {BEGIN_AGAIN}"
         )
     found = await _walk(source, target, block, tail, target_topic_id, bounds)
     for piece in found.runs:
@@ -221,7 +221,11 @@ async def _walk(
             raise _gone(about, why) from error
         raise SourceAwayError(str(error)) from error
     if len({one.frontier for one in found}) != 1:
-        alike = f"alike, after the records deleted below {begin}" if compared[0].is_complete else None
+        alike = (
+            f"equal after the records that the source deleted below offset {begin}"
+            if compared[0].is_complete
+            else None
+        )
         raise DivergedError(_difference(block, compared[0].compared, count, compared[0].difference or alike))
     return found[0]
 
@@ -272,7 +276,7 @@ async def _end(source: Upstream, about: MirroredPartition) -> int:
         raise _gone(about, why)
     end = await source.offset(place, LATEST, read_committed=source.read_committed)
     if end is None:
-        raise ConnectionLostError(f"{place} of {source.cluster.alias} is not there")
+        raise ConnectionLostError(f"{source.cluster.alias} reports no log end of {place}")
     return end
 
 
@@ -320,7 +324,7 @@ async def surviving(
 
 
 def _incomparable(about: MirroredPartition, why: object) -> DivergedError:
-    return DivergedError(f"{about.upstream} cannot be compared: {why}")
+    return DivergedError(f"unrecorded records of {about.upstream} cannot be compared with the source: {why}")
 
 
 def _gone(about: MirroredPartition, why: str) -> GoneError:
@@ -333,4 +337,7 @@ def _difference(block: Block, compared: int, count: int, difference: object) -> 
         f"{about.source_topic}-{about.partition}: diverged: of {count} records that the target holds after"
     )
     where += f" upstream offset {block.tail.upstream_frontier} the source has {compared}"
-    return f"{where} ({difference})" if difference else where
+    why = f" ({difference})" if difference else ""
+    return (
+        f"{where}{why}: compare with `mmtool verify`, then `mmtool flow rebuild --topic {about.source_topic}`"
+    )

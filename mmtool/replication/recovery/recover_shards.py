@@ -155,18 +155,20 @@ class _Resumption:
                 raise
 
         async with self.limit:
-            _, resumed = await retrying(attempt, what=str(tp), seconds=_LEADER_SECONDS)
+            _, resumed = await retrying(
+                attempt, what=f"recovery of target partition {tp}", seconds=_LEADER_SECONDS
+            )
         return resumed  # type: ignore[no-any-return]  # what `attempt` gave
 
     async def _resumed_now(self, block: Block) -> Resumed:
         tp, target, known = block.about.downstream, self.flow.target, block.about.target_topic_id
         bounds, topic_id = self.bounds.pop(tp, None), target.topic_id(tp.topic)
         if (tp.topic, known) in self.gone:
-            what = "is gone" if topic_id is None else "was deleted and created again"
+            what = "was deleted" if topic_id is None else "was deleted and created again"
             raise GoneError(f"target topic {tp.topic} {what}: {BEGIN_AGAIN}")
         if bounds is None or topic_id is None or known not in (topic_id, tp.topic):
             raise ConnectionLostError(
-                f"{target.alias} reports no leader, no log end or another topic id for the partition"
+                f"{target.alias} reports no leader, no log end or another topic id for {tp}"
             )
         log = TargetLog(DownstreamOffset(bounds[0]), DownstreamOffset(bounds[1]))
         unbooked = self.unbooked.get(tp, UNKNOWN)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 5.0
 REBUILD = (
-    "`mmtool flow rebuild` derives them from both logs; `mmtool flow forget --topic` starts a topic over"
+    "run `mmtool flow rebuild -c FILE`, which derives the offset runs from both logs; or mirror topic T again from the"
+    " start with `mmtool flow forget -c FILE --topic T`"
 )
 """What helps where offset runs are lost."""
 
@@ -116,8 +117,8 @@ def _refusal(identity: FlowIdentity, topic: str, alias: str) -> RefusedError:
     if topic == identity.runs_topic:
         return RefusedError(where + "the flow's offset runs are lost", remedy=REBUILD, code="runs_lost")
     return RefusedError(
-        where + "failed-over marks, pauses and the last owner's unrecorded records are not known",
-        remedy="`mmtool flow rebuild` recreates it from both logs and leaves the flow paused; before you resume the"
-        " flow, `mmtool failover list` shows which topics have failed over",
+        where + "failed-over marks, pauses and the last owner's unrecorded records are unknown",
+        remedy="run `mmtool flow rebuild -c FILE`: it recreates the topic from both logs and leaves the flow paused;"
+        " before `mmtool flow resume`, look in `mmtool failover list` for topics that have failed over",
         code="control_lost",
     )

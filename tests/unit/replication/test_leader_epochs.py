@@ -103,7 +103,10 @@ def test_a_seek_forgets_the_epoch():
 
 @pytest.mark.parametrize(
     ("end", "what"),
-    [(1, "offsets 1 to 1 were mirrored and are gone"), (2, "no mirrored record is gone")],
+    [
+        (1, "offsets 1 to 1 were mirrored and are gone from the source"),
+        (2, "no mirrored record is gone from the source"),
+    ],
 )
 def test_a_source_that_was_cut_halts_its_mirror_and_says_what_is_gone(end, what):
     mirror, log = mirror_of(), FakeLog()

@@ -386,7 +386,10 @@ def test_a_gap_of_one_partition_is_told_however_long_another_waits_for_its_targe
     assert asyncio.run(scene()) == [(0, 0), (9, 9)]
 
 
-UNREAD = "topic mmtool-producers.internal of source cannot be read, so records mirrored to source cannot be recognised"
+UNREAD = (
+    "topic mmtool-producers.internal of source cannot be read, so mmtool cannot recognise records that other flows"
+    " mirrored to source"
+)
 
 
 @pytest.mark.parametrize(

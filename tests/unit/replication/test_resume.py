@@ -183,7 +183,7 @@ def test_where_all_records_are_alike_those_that_retention_left_are_not_taken_for
     flow.take()
     assert flow.newest.tail.upstream_frontier == 0
     assert flow.halted.startswith("orders-0: diverged: of 6 records that the target holds")
-    assert f"deleted below {start}" in flow.halted
+    assert f"deleted below offset {start}" in flow.halted
 
 
 @pytest.mark.parametrize("start", [6, 7, 9])
@@ -212,7 +212,7 @@ def test_what_the_target_deleted_before_it_was_booked_halts_however_alike_what_i
     flow.target.trim(start)
     flow.take()
     assert flow.halted.startswith(
-        f"target source.orders-0 deleted offsets 0 to {start - 1} before they were recorded"
+        f"target partition source.orders-0 deleted offsets 0 to {start - 1} before mmtool recorded them"
     )
 
 
@@ -344,7 +344,8 @@ def test_a_source_topic_that_was_made_again_meanwhile_can_never_be_compared_and_
     lose_answers(flow.source, 1)
     flow.take()
     assert flow.halted == (
-        "orders-0 cannot be compared: topic orders was deleted and created again on the source"
+        "unrecorded records of orders-0 cannot be compared with the source:"
+        " topic orders was deleted and created again on the source"
     )
 
 
@@ -352,7 +353,9 @@ def test_a_source_whose_log_is_corrupt_there_halts_its_partition_and_no_other():
     flow = died([3, 3])
     disturb(flow.source, 1, lambda: fetched(end=0)._replace(error_code=Code.CORRUPT_MESSAGE))
     flow.take()
-    assert flow.halted == "orders-0 cannot be compared: orders-0 of source: CORRUPT_MESSAGE"
+    assert flow.halted == (
+        "unrecorded records of orders-0 cannot be compared with the source: orders-0 of source: CORRUPT_MESSAGE"
+    )
 
 
 def test_a_partition_that_its_topic_has_no_more_since_it_was_made_again_halts_at_once(monkeypatch):
@@ -362,7 +365,8 @@ def test_a_partition_that_its_topic_has_no_more_since_it_was_made_again_halts_at
     monkeypatch.setattr(LogOnWire, "leader", lambda wire, *_: None if wire.alias == "source" else 0)
     flow.take()
     assert flow.halted == (
-        "orders-0 cannot be compared: topic orders was deleted and created again on the source"
+        "unrecorded records of orders-0 cannot be compared with the source:"
+        " topic orders was deleted and created again on the source"
     )
 
 
@@ -475,7 +479,9 @@ def test_a_leader_of_the_target_that_does_not_come_back_in_a_minute_is_said_and_
     scene = Scene(flow, monkeypatch)
     lose_answers(flow.target, 1 << 30)
     monkeypatch.setattr(recover_shards, "_LEADER_SECONDS", 0.0)
-    with pytest.raises(UnreachableError, match=r"^source\.orders-0: broker 1 does not answer$"):
+    with pytest.raises(
+        UnreachableError, match=r"^recovery of target partition source\.orders-0: broker 1 does not answer$"
+    ):
         scene.resume()
     assert scene.standing.halted == {}
 
@@ -492,7 +498,7 @@ def test_a_partition_whose_source_leader_stays_away_is_put_off_and_the_others_do
     why = f"broker 1 does not answer: {recover_shards.COMPARED_LATER}"
     assert (halted, frontier, scene.closes) == ({place: why}, 0, False)
     assert [about.upstream for about in scene.standing.awaited] == [scene.block.about.upstream]
-    assert scene.standing.way_on(place) == "run the same command again once its leader is back"
+    assert scene.standing.way_on(place) == "run the same command again when the source partition has a leader"
 
     flow.source.fetch = read
     scene.standing = OwnedState({SHARD.shard: SHARD}, {place: scene.block})
