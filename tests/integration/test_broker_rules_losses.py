@@ -264,12 +264,12 @@ async def test_records_that_the_target_is_going_to_refuse_for_their_time_are_tol
     said = list(filter(is_for_people, owner.run.warnings))
     await owner.close()
     assert said == [
-        f"{scene.settings.name}: {scene.topic}-0 holds records {what} on: {scene.mirrored} refuses them, and their"
-        f" mirror halts there; raise message.timestamp.{key}.max.ms on it,"
+        f"{scene.settings.name}: {scene.topic}-0 holds records {what} on: {scene.mirrored} refuses them, and the"
+        f" mirror halts there; raise message.timestamp.{key}.max.ms on {scene.mirrored},"
         " or set mmtool.on.timestamp.refused = raise-limit"
         for what, key in (
             ("older than 1d 0h, from offset 0", "before"),
-            ("more than 1h 0m ahead of its clock, from offset 3", "after"),
+            ("more than 1h 0m ahead of the broker's clock, from offset 3", "after"),
         )
     ]
 

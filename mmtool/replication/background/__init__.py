@@ -105,7 +105,8 @@ class Scheduler:
                     await duty.perform()
                 except MmtoolError as error:
                     raise PartlyAppliedError(
-                        f"{self._flow}: records are mirrored; {duty.name} are not: {error.message}",
+                        f"{self._flow}: all records are mirrored, but the last update of {duty.name} failed:"
+                        f" {error.message}",
                         remedy=error.remedy or "run the same command again",
                     ) from error
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.kafka.admin.acls import AclAdmin
 from mmtool.plan.topics.acls import plan_acls
+from mmtool.plan.words import counted
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.known import UNKNOWN
 
@@ -43,7 +44,8 @@ class TopicAcls:
         there = target.topic_acls()
         if there is UNKNOWN:
             raise MmtoolError(
-                f"cluster {self.flow.target.alias} has no authorizer: topic ACLs are not copied"
+                f"cluster {self.flow.target.alias} has no authorizer, so topic ACLs are not copied:"
+                " configure one, or set sync.topic.acls.enabled = false"
             )
         missing = plan_acls(
             here, set(there), mirrors=self.flow.mirrors_topic, remote_topic=self.flow.remote_topic
@@ -52,5 +54,6 @@ class TopicAcls:
         if failed:
             first = next(iter(failed))
             raise MmtoolError(
-                f"{len(failed)} ACLs could not be added, the first for {first.topic}: {failed[first]}"
+                f"{counted(len(failed), 'ACL')} could not be added on {self.flow.target.alias}, for example for topic"
+                f" {first.topic}: {failed[first]}"
             )

@@ -64,7 +64,7 @@ class TopicConfigs:
                 continue
             for step in plan_topic_configs(here[topic], there[remote], config_rules(self.flow)):
                 if isinstance(step, KeptConfig):
-                    self._say_once(f"{remote}: {step.name} is kept: {step.reason}")
+                    self._say_once(f"{remote}: {step.name} is not copied from the source: {step.reason}")
                 else:
                     steps.setdefault(remote, []).append(step)
         result = target.alter_adjusted(steps)
@@ -73,7 +73,8 @@ class TopicConfigs:
         if failed := result.failed:
             first = next(iter(failed))
             raise MmtoolError(
-                f"the configuration of {counted(len(failed), 'topic')} could not be changed, for example {first}:"
+                f"the configuration of {counted(len(failed), 'topic')} on {self.flow.target.alias} could not be"
+                f" changed, for example of {first}:"
                 f" {failed[first]}"
             )
         if unseen:

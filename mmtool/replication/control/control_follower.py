@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mmtool.translation.blocks import Block
 
 
+_NO_CONTROL = "the control topic cannot be read, so new pauses and failovers have no effect yet"
 _AGAIN_SECONDS = 2.0
 
 
@@ -130,7 +131,8 @@ class ControlFollower:
         try:
             documents, trouble = await feed.next(), ""
         except Exception as error:  # noqa: BLE001  who stops following hears of no pause and no mark any more
-            documents, trouble = [], f"pauses and failovers cannot be read: {error}"
+            documents = []
+            trouble = f"{_NO_CONTROL}: {error}; mmtool retries"
             await asyncio.sleep(_AGAIN_SECONDS)
         if trouble and trouble != self._trouble:
             self.news.append(Notice(trouble, Event.CLUSTER_AWAY))
@@ -207,7 +209,7 @@ class ControlFollower:
             self._waiting[other].discard(place)
             if not self._waiting[other]:
                 del self._waiting[other]
-                said = f"no partition waits for {other}"
+                said = f"no partition waits for {other} any more"
                 self.news.append(Notice(said, Event.BROKER_ANSWERS, broker=other, executor=executor))
         if broker:
             if broker not in self._waiting:

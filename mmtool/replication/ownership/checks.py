@@ -40,8 +40,8 @@ async def check_identity(flow: FlowContext, warnings: list[str]) -> None:
     if origins.is_blind:
         warnings.append(
             f"{flow.identity.name}: cluster {flow.source.alias} does not let mmtool read {PRODUCERS_TOPIC}: records"
-            f" that other flows mirrored to {flow.source.alias} would be mirrored to {flow.target.alias} as well;"
-            f" grant DESCRIBE and READ on it if other flows write to {flow.source.alias}"
+            f" that other flows mirrored to {flow.source.alias} are mirrored to {flow.target.alias} as well; grant"
+            f" DESCRIBE and READ on topic {PRODUCERS_TOPIC} if other flows write to {flow.source.alias}"
         )
 
 

@@ -207,7 +207,9 @@ async def _register(flow: FlowContext, claims: Mapping[int, Claim]) -> frozenset
     known = await in_thread(read_producers, flow.settings.target)
     if any(claim.producer_id not in known for claim in missing.values()):
         raise MmtoolError(
-            f"{PRODUCERS_TOPIC} on {flow.target.alias} does not hold what was just written to it"
+            f"topic {PRODUCERS_TOPIC} on {flow.target.alias} lacks the producer ids that mmtool has just written to it;"
+            " no record was mirrored",
+            remedy=f"check that {PRODUCERS_TOPIC} has cleanup.policy=compact, then run the same command again",
         )
     return _of_flow(flow, known)
 

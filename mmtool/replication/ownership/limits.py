@@ -130,7 +130,11 @@ def _refuse_split_alias(flow: FlowSettings, back: FlowSettings) -> None:
     if not found:
         return
     alias, separator = found[0][0].topic_aliases.source, found[0][1]
-    why = f"contains the separator {separator!r}" if separator else "has no end under a blank separator"
+    why = (
+        f"contains the separator {separator!r}"
+        if separator
+        else "cannot be separated from the topic's name with a blank separator"
+    )
     other = "_" if separator != "_" else "-"
     renamed = {
         key: one.topic_aliases.source.replace(by, other)
@@ -138,13 +142,13 @@ def _refuse_split_alias(flow: FlowSettings, back: FlowSettings) -> None:
         for key in (one.alias_keys.source, (back if one is flow else flow).alias_keys.target)
     }
     lines = " and ".join(f"{key} = {name}" for key, name in renamed.items())
-    aliases = f"set {lines}, which name topics" if separator else "set another separator"
+    aliases = f"set {lines} (topic names get these aliases)" if separator else "set another separator"
     grown = separator.join(
         (back.topic_aliases.source, flow.topic_aliases.source, back.topic_aliases.source, "")
     )
     raise UsageError(
-        f"{flow.name} and {back.name}: alias {alias} {why}, so MirrorMaker 2 cannot see where a topic came from:"
-        f" topic names would grow without end, as {grown}...",
+        f"{flow.name} and {back.name}: alias {alias} {why}, so the replication policy cannot see where a topic"
+        f" came from: topic names would grow without end, for example {grown}...",
         remedy=f"{aliases}; or disable one of the two flows",
         code="endless_names",
     )
@@ -163,8 +167,8 @@ def _refuse_endless_names(cycle: tuple[FlowSettings, ...]) -> None:
         return
     flows, last = " and ".join(flow.name for flow in way), way[-1]
     raise UsageError(
-        f"{flows}: topic names would grow without end: {' -> '.join(names)}: {last.name} does not recognise topics that"
-        f" {way[0].name} mirrored",
+        f"{flows}: topic names would grow without end ({' -> '.join(names)}), because {last.name} does not recognise"
+        f" topics that {way[0].name} mirrored",
         remedy=_one_name_each(way),
         code="endless_names",
     )
@@ -180,10 +184,10 @@ def _one_name_each(way: tuple[FlowSettings, ...]) -> str:
     names = ", ".join(f"{flow.source.alias}.alias = {flow.source.alias}" for flow in way)
     keys = [f"{flow.name}.{side}.cluster.alias" for flow in way for side in ("source", "target")]
     own = [key for flow in way for key in (flow.alias_keys.source, flow.alias_keys.target) if key in keys]
-    without = f" without {', '.join(own)}," if own else ""
+    without = f", without {', '.join(own)}" if own else ""
     return (
-        f"name each cluster alike in all of these flows: {names},{without} with one separator and policy; or disable"
-        " one of the flows"
+        f"give each cluster the same alias in all of these flows: set {names}{without}, and use one separator and"
+        " policy; or disable one of the flows"
     )
 
 
@@ -224,7 +228,7 @@ def refuse_meeting(flows: Iterable[FlowSettings]) -> None:
         if one.target.alias == other.target.alias and (name := _common_name(one, other)):
             raise UsageError(
                 f"mmtool.topic.rename.format: {one.name} and {other.name} would both write to topic {name}",
-                remedy="put ${source} into the format",
+                remedy="put ${source} into mmtool.topic.rename.format",
                 code="names_meet",
             )
 
@@ -248,8 +252,8 @@ async def refuse_met_topics(runs: Sequence[FlowRun]) -> None:
                 raise UsageError(
                     f"topic {by_remote[remote]} of {one.flow.source.alias} and topic {topic} of"
                     f" {other.flow.source.alias} would both be {remote} on {one.flow.target.alias}",
-                    remedy=f"set another {other.flow.settings.alias_keys.source}, which names its topics, or exclude"
-                    " one of the two topics",
+                    remedy=f"set {other.flow.settings.alias_keys.source} to another alias, which its topic names get,"
+                    " or add one of the two topics to topics.exclude",
                     code="names_meet",
                 )
 

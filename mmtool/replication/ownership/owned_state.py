@@ -58,8 +58,13 @@ class OwnedState:
     def way_on(self, place: Place) -> str:
         """What an operator does about a halted partition."""
         if place in self.later:
-            return "run the same command again once its leader is back"
-        return "`mmtool flow rebuild` or `mmtool flow forget` come first"
+            return "run the same command again when the source partition has a leader"
+        block = self.blocks.get(place)
+        topic = block.about.source_topic if block is not None else "T"
+        return (
+            f"first run `mmtool flow rebuild --topic {topic}`, or mirror the topic again from the start with"
+            f" `mmtool flow forget --topic {topic}`"
+        )
 
     def clear(self, count: int) -> list[ShardAssignment]:
         """The shards, of ``count``, that can be closed: into one with an unclear partition the next owner looks."""

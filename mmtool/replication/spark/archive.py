@@ -37,7 +37,10 @@ def make_archive() -> Path:
             _record(classes.options(write=True))
             classes.adopt()
     if not classes.file.exists():
-        raise MmtoolError(f"Java wrote no archive to {classes.file.parent}", remedy="check the space on disk")
+        raise MmtoolError(
+            f"Java wrote no class-data-sharing archive to {classes.file.parent}",
+            remedy="check the free space of its disk",
+        )
     return classes.file
 
 

@@ -54,7 +54,7 @@ class ConnectRounds:
         missing = [name for name in ("grpc", "pandas", "pyarrow") if find_spec(name) is None]
         if missing:
             raise UsageError(
-                f"mmtool.spark.master = {master}: Spark Connect needs {', '.join(missing)}, not installed here",
+                f"mmtool.spark.master = {master}: Spark Connect needs {', '.join(missing)}, which this host lacks",
                 remedy="pip install 'mmtool[connect]'",
             )
         from pyspark.sql import SparkSession

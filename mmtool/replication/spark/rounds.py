@@ -65,7 +65,7 @@ def open_rounds(master: str, conf: Mapping[str, str]) -> Rounds:
     if conf.get("spark.speculation", "false").lower() == "true":
         raise UsageError(
             "mmtool.spark.conf.spark.speculation = true: a second attempt of a running task fences the first",
-            remedy="remove it; Spark retries a failed task in any case",
+            remedy="remove this key; Spark retries a failed task without it",
         )
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if master.startswith("sc://"):

@@ -240,8 +240,9 @@ class MirrorTopics:
         remote = self._flow.settings.remote_topic(about.source_topic)
         if remote != about.target_topic:
             return (
-                f"is mirrored to {about.target_topic}, and would now be called {remote}: keep its naming policy, or"
-                f" mirror it from the start under the new name with `mmtool flow forget --topic {about.source_topic}`"
+                f"topic {about.source_topic} is mirrored to {about.target_topic} and would now be called {remote}:"
+                " restore its former name in the configuration, or mirror it from the start under the new name with"
+                f" `mmtool flow forget --topic {about.source_topic}`"
             )
         presence = presence_of(about.target_topic_id, target.get(remote))
         if not presence.is_gone:

@@ -137,7 +137,8 @@ class Origins:
         if there.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION and self._was_seen:
             raise UnreachableError(
                 f"topic {PRODUCERS_TOPIC} no longer exists on {self._source.alias}",
-                remedy="restart the flow that mirrors to this cluster: it registers its producers",
+                remedy=f"restart the `mmtool replicate` that mirrors to {self._source.alias}: it registers its"
+                " producers again",
             )
         if there.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
             return  # nobody ever mirrored anything to the source

@@ -87,7 +87,8 @@ class LeaderCheck:
         """
         if self._check.missing:
             raise UnreachableError(
-                _no_leader(self._check.missing), remedy="check the clusters' health, then run again"
+                _no_leader(self._check.missing),
+                remedy="run the same command again when each of these partitions has a leader",
             )
 
 

@@ -59,11 +59,12 @@ def _sentence(topic: MirroredTopic, key: str, places: Mapping[TopicPartition, in
     name, bound = topic.limits.before if key == BEFORE else topic.limits.after
     (place, offset), *others = places.items()
     which = f"{place} and {len(others)} more partitions hold" if others else f"{place} holds"
+    start = f"{place} from" if others else "from"
     what = {
         BEFORE: f"older than {duration(bound / 1000)}",
-        AFTER: f"more than {duration(bound / 1000)} ahead of its clock",
+        AFTER: f"more than {duration(bound / 1000)} ahead of the broker's clock",
     }[key]
     return (
-        f"{which} records {what}, from offset {offset} on: {topic.target_name} refuses them, and their mirror halts"
-        f" there; raise {name} on it, or set {RAISE}"
+        f"{which} records {what}, {start} offset {offset} on: {topic.target_name} refuses them, and the"
+        f" mirror halts there; raise {name} on {topic.target_name}, or set {RAISE}"
     )

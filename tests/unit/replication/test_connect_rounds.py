@@ -17,7 +17,7 @@ def test_spark_connect_without_its_packages_says_what_to_install(monkeypatch):
     with pytest.raises(UsageError) as caught:
         open_rounds("sc://127.0.0.1:15002", {})
     assert str(caught.value) == (
-        "mmtool.spark.master = sc://127.0.0.1:15002: Spark Connect needs grpc, pandas, not installed here"
+        "mmtool.spark.master = sc://127.0.0.1:15002: Spark Connect needs grpc, pandas, which this host lacks"
     )
     assert caught.value.remedy == "pip install 'mmtool[connect]'"
 

@@ -106,12 +106,12 @@ dc-us->dc-eu.enabled = true
         (
             "replication.policy.separator = -\n",
             "alias dc-us contains the separator '-'",
-            "set dc-us.alias = dc_us and dc-eu.alias = dc_eu, which name topics",
+            "set dc-us.alias = dc_us and dc-eu.alias = dc_eu (topic names get these aliases)",
         ),
         ("dc-us.alias = us.west\n", "alias us.west contains the separator '.'", "dc-us.alias = us_west"),
         (
             "replication.policy.separator =\n",
-            "alias dc-us has no end under a blank separator",
+            "alias dc-us cannot be separated from the topic's name with a blank separator",
             "another separator",
         ),
         (
@@ -165,13 +165,13 @@ def test_flows_whose_topics_come_to_a_rest_are_fine(more, load_text):
     [
         (
             "source.cluster.alias = site\n",
-            "a->b and b->c and c->a: topic names would grow without end: topic -> site.topic -> site.site.topic",
+            "a->b and b->c and c->a: topic names would grow without end (topic -> site.topic -> site.site.topic",
             "a.alias = a, b.alias = b, c.alias = c",
         ),
         (
             "source.cluster.alias = site\nc->a.source.cluster.alias = other\n",
             "grow without end",
-            "c.alias = c, without c->a.source.cluster.alias, with one separator",
+            "c.alias = c, without c->a.source.cluster.alias, and use one separator",
         ),
         (
             "replication.policy.separator =\na.alias = aa\nb.alias = bb\nc.alias = cc\n",
@@ -236,6 +236,6 @@ def test_the_remedy_against_a_split_alias_is_one_after_which_nothing_is_refused(
     text += "dc-b->dc-a.enabled = true\nreplication.policy.separator = -\n"
     with pytest.raises(UsageError) as caught:
         refuse_growth(load_text(text).flows)
-    lines = caught.value.remedy.removeprefix("set ").split(", which")[0].split(" and ")
+    lines = caught.value.remedy.removeprefix("set ").split(" (topic")[0].split(" and ")
     assert [key for key in keys if key not in " ".join(lines)] == []
     refuse_growth(load_text(text + "\n".join(lines) + "\n").flows)

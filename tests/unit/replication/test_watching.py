@@ -54,7 +54,8 @@ def test_a_pause_is_heard_after_a_question_that_was_refused(monkeypatch, trouble
 
     hold, news = asyncio.run(scene())
     assert hold is not None
-    assert news[0] == f"pauses and failovers cannot be read: {trouble}"
+    unread = "the control topic cannot be read, so new pauses and failovers have no effect yet"
+    assert news[0] == f"{unread}: {trouble}; mmtool retries"
     assert len(news) == 2
 
 

@@ -161,7 +161,8 @@ def test_another_cluster_that_answers_at_the_same_name_by_now_is_none_that_is_ta
 
     monkeypatch.setattr(cluster, "_connect", connected)
     away, back = asyncio.run(all_of_it())
-    answered = "cluster a does not answer at nowhere:1: the brokers of a now report cluster id theirs, before it was ours"
+    moved = "the brokers of a now report cluster id theirs, before it was ours"
+    answered = f"cluster a does not answer at nowhere:1: {moved}"
     assert away == (answered, "ours")
     assert back == ("connecting to broker 1 of a failed: no route", "ours")
 
