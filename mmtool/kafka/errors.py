@@ -118,7 +118,7 @@ _OURS: dict[Kind, tuple[type[MmtoolError], str]] = {
     Kind.AWAY: (UnreachableError, "check {alias}.bootstrap.servers and the cluster's health"),
     Kind.DENIED: (
         NotAuthorisedError,
-        "grant the right to mmtool's principal: `mmtool doctor -c FILE` prints the command",
+        "grant mmtool's principal the right: `mmtool doctor -c FILE` prints the kafka-acls.sh command",
     ),
     Kind.BUSY: (
         RefusedError,

@@ -106,7 +106,9 @@ class KafkaDeadLetters:
     def post(self, letter: Letter) -> None:
         place = TopicPartition(letter.target + DEAD_LETTER_SUFFIX, letter.place.partition)
         if place not in self._ready:
-            self._wire.ask(lambda cluster: self._make(cluster, letter.target, place), f"topic {place.topic}")
+            self._wire.ask(
+                lambda cluster: self._make(cluster, letter.target, place), f"creating topic {place.topic}"
+            )
             self._settle(place, letter)
             if self._is_there(place, letter):
                 return

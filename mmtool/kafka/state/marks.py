@@ -57,7 +57,7 @@ def write_marks(
         await make_missing(cluster, target, identity.control_topic, replication_factor)
         await append_records(cluster, identity.control_topic, [(mark.key, mark.encode()) for mark in marks])
 
-    what = f"topic {identity.control_topic}"
+    what = f"writing to {identity.control_topic}"
     try:
         wire.ask(write, what)
     except ConnectionLostError as lost:

@@ -376,7 +376,7 @@ class WireCluster:
         if code in DENIED:
             raise NotAuthorisedError(
                 f"cluster {self.alias} denies {what}: {name_of(code)}",
-                remedy="grant the right to mmtool's principal: `mmtool doctor -c FILE` prints the command",
+                remedy="grant mmtool's principal the right: `mmtool doctor -c FILE` prints the kafka-acls.sh command",
             )
 
 
