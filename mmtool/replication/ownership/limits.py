@@ -142,7 +142,11 @@ def _refuse_split_alias(flow: FlowSettings, back: FlowSettings) -> None:
         for key in (one.alias_keys.source, (back if one is flow else flow).alias_keys.target)
     }
     lines = " and ".join(f"{key} = {name}" for key, name in renamed.items())
-    aliases = f"set {lines} (topic names get these aliases)" if separator else "set another separator"
+    aliases = (
+        f"set {lines} (topic names get these aliases)"
+        if separator
+        else "set another replication.policy.separator"
+    )
     grown = separator.join(
         (back.topic_aliases.source, flow.topic_aliases.source, back.topic_aliases.source, "")
     )

@@ -70,7 +70,7 @@ class OffsetRunWriter:
             UnreachableError: the target did not take them for a minute.
         """
         if self._cut_off:
-            raise InDoubtError("offset runs: an earlier write did not complete")
+            raise InDoubtError("writing offset runs: an earlier write did not complete")
         self._cut_off = True
         by_partition: dict[int, list[tuple[ShardAssignment, list[ReadyBatch]]]] = defaultdict(list)
         for shard in self._flow.shards:
@@ -154,9 +154,9 @@ async def _append_runs(
         entry = ProducePartition(topic, topic_id, partition, batch.payload)
         code = await append(cluster, entry, _PATIENCE_SECONDS)
         if code in FENCED:
-            raise FencedError(f"offset runs: {name_of(code)}")
+            raise FencedError(f"writing offset runs: {name_of(code)}")
         if code in (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID):
-            raise InDoubtError(f"offset runs: {name_of(code)}")
+            raise InDoubtError(f"writing offset runs: {name_of(code)}")
         if code not in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
             cluster.check_denied(code, f"WRITE on topic {topic}")
             raise refused(cluster, topic, code)

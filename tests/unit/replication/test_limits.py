@@ -112,7 +112,7 @@ dc-us->dc-eu.enabled = true
         (
             "replication.policy.separator =\n",
             "alias dc-us cannot be separated from the topic's name with a blank separator",
-            "another separator",
+            "another replication.policy.separator",
         ),
         (
             "source.cluster.alias = site\n",
