@@ -479,8 +479,7 @@ def test_an_own_fence_is_run_and_told_the_topics(scene, ran, hooked):
     assert (ended.operation.error, hooked(), scene.fences.rules) == (None, ["fence do orders"], {MAY})
     said = next(step["sentence"] for step in ended_row(ended)["steps"] if step["name"] == "fence")
     assert "run mmtool.hook.fence, which stops the producers of orders on east" in said
-    assert "fence.sh raised on east stays" in "
-".join(next_steps(ended))
+    assert "fence.sh raised on east stays" in "\n".join(next_steps(ended))
 
 
 def test_an_own_fence_is_told_to_undo_when_a_later_step_fails(scene, ran, hooked):
