@@ -106,7 +106,10 @@ class Event(StrEnum):
     # --- configuration ---
     CONFIG_RELOADED = "config_reloaded", "`replicate` uses a changed properties file."
     CONFIG_REFUSED = "config_refused", "`replicate` does not use a changed properties file, or a part of it."
-    CONFIG_VALUE_ADJUSTED = "config_value_adjusted", "A configured value was not used; the line names the one that mmtool uses."
+    CONFIG_VALUE_ADJUSTED = (
+        "config_value_adjusted",
+        "A configured value was not used; the line names the one that mmtool uses.",
+    )
 
     # --- operations ---
     OPERATION_STARTED = "operation_started", "A failover, failback or drill has started or was resumed."

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from mmtool.errors import RefusedError
 from mmtool.failover.modes.rehearsal import names_of
 from mmtool.kafka.ports import LogPart
-from mmtool.plan.failover.boundaries import MOST, boundaries
+from mmtool.plan.failover.boundaries import boundaries
 from mmtool.plan.failover.failover_plan import Guard
+from mmtool.plan.failover.steps import MOST_PROVEN
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def prove(
         RefusedError: Two of them differ: the offset would lead elsewhere.
         UnreachableError, NotAuthorisedError: A log cannot be read.
     """
-    found = boundaries(plans, partitions, MOST)
+    found = boundaries(plans, partitions, MOST_PROVEN)
     parts = {
         (boundary, record): _parts(boundary, record) for boundary in found for record in boundary.records
     }

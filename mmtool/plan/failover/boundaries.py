@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from mmtool.translation.runs import Mirrored
     from mmtool.translation.types import TopicId, TopicPartition
 
-MOST = 1_000
-"""Boundaries that are compared: four small reads each."""
-
 
 class Boundary(NamedTuple):
     """One commit on the source, and the records next to it; None where the mirror has none on that side.

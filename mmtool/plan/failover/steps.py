@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from mmtool.plan.failover.boundaries import MOST
 from mmtool.plan.failover.divergence import TO_FILE, Diverged, Replay, ToFile, ToTopic
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence, FenceKind
 from mmtool.plan.words import Names, counted, few
@@ -15,6 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mmtool.plan.groups.offsets import GroupPlan
+
+
+MOST_PROVEN = 1_000
+"""Exact offsets whose neighbouring records are compared before they are written: four small reads each."""
 
 
 class Mode(StrEnum):
@@ -244,7 +247,7 @@ def _going_away(
         ),
         StepName.PROVE: (
             "check that the records before and after "
-            + ("each exact offset" if committed <= MOST else f"{MOST:,} of the exact offsets")
+            + ("each exact offset" if committed <= MOST_PROVEN else f"{MOST_PROVEN:,} of the exact offsets")
             + (f", and the last record of {few(state)}," if state else "")
             + f" are the same on {names.source} and on {names.target}"
         ),
