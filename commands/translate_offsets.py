@@ -116,22 +116,8 @@ def translate_offsets(
     chosen = selection(group, groups, all_groups=all_groups, unit=meant)
     if execute:
         require_selector(chosen, "--execute")
-    if csv is not None and str(csv) == "-":
-        raise UsageError(
-            "--csv needs a file, and - is stdout", remedy="to write to stdout, use mmtool groups export"
-        )
-    if refine and reverse:
-        raise UsageError(
-            "--refine only translates from source to target, --reverse from target to source",
-            remedy="leave out --refine or --reverse",
-        )
+    _check_options(csv, flows, refine=refine, reverse=reverse)
     rules = Rules(Direction.REVERSE if reverse else Direction.FORWARD, allow_rewind, allow_skip)
-    if refine and len(flows) > 1:
-        names = ", ".join(one.name for one in flows)
-        raise UsageError(
-            f"--refine is for one flow, and -s and -t name several: {names}",
-            remedy="translate flow by flow, with -s and -t",
-        )
     ways = [connect(one, timeout, beside_mm2=True) for one in flows]
 
     def translated() -> Translation:
@@ -154,6 +140,24 @@ def translate_offsets(
         finish(_result(rehearsed(found), found), output, refusal(found))
         if found.writable:
             talk(f"nothing was changed; add --execute to {question(found)}")
+
+
+def _check_options(csv: Path | None, flows: Sequence[FlowSettings], *, refine: bool, reverse: bool) -> None:
+    if csv is not None and str(csv) == "-":
+        raise UsageError(
+            "--csv needs a file, and - is stdout", remedy="to write to stdout, use mmtool groups export"
+        )
+    if refine and reverse:
+        raise UsageError(
+            "--refine only translates from source to target, --reverse from target to source",
+            remedy="leave out --refine or --reverse",
+        )
+    if refine and len(flows) > 1:
+        names, first = ", ".join(one.name for one in flows), flows[0]
+        raise UsageError(
+            f"--refine is for one flow, and -s and -t name several: {names}",
+            remedy=f"run the command for each of these flows, first -s {first.source.alias} -t {first.target.alias}",
+        )
 
 
 def _synced(flows: Sequence[FlowSettings], config: Path | None, *, reverse: bool) -> bool:
