@@ -170,8 +170,8 @@ class Tail:
     checked_to: DownstreamOffset | Unknown = UNKNOWN
 
     @property
-    def known_to(self) -> DownstreamOffset:
-        """Every record of ours below is booked: what was mirrored since lies at or after it."""
+    def target_verified_end(self) -> DownstreamOffset:
+        """Below it every mirrored record is recorded: records mirrored since are at or after it."""
         end = self.downstream_end.position
         return end if self.checked_to is UNKNOWN else max(end, self.checked_to)
 

@@ -230,9 +230,9 @@ def _first_born_away(back: PartitionMap, tail: DivergedTail, commit: UpstreamOff
     record = back.runs.find_forward(commit)
     if record is not None:
         return record
-    known_to = back.tail.known_to
-    behind_all = tail.end if known_to >= tail.brought_to else 0
-    return max(known_to, behind_all, home.log_start)
+    target_verified_end = back.tail.target_verified_end
+    behind_all = tail.end if target_verified_end >= tail.brought_to else 0
+    return max(target_verified_end, behind_all, home.log_start)
 
 
 def _first_from_home(

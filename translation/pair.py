@@ -83,7 +83,7 @@ def began_too_late(flow: PartitionMap, other: PartitionMap, commit: DownstreamOf
 def _first_of_ours(there: PartitionMap, commit: UpstreamOffset, target: TargetLog) -> DownstreamOffset:
     """The first record of this side that is unread: behind what is booked where all of that is read."""
     record = there.runs.find_forward(commit)
-    return max(there.tail.known_to, target.log_start) if record is None else record
+    return max(there.tail.target_verified_end, target.log_start) if record is None else record
 
 
 def _first_of_theirs(
@@ -110,6 +110,6 @@ def read_again(
 
 def unbooked(there: PartitionMap, back: PartitionMap, commit: UpstreamOffset) -> int:
     """Records of the other side that may have come here below the commit since its map was stored."""
-    booked = UpstreamOffset(back.tail.known_to)
+    booked = UpstreamOffset(back.tail.target_verified_end)
     born_here = there.runs.records_below(commit) - there.runs.records_below(booked)
     return max(0, commit - booked - max(0, born_here))

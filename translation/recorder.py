@@ -51,13 +51,13 @@ class MapRecorder:
         "_downstream_end",
         "_frontier",
         "_gaps",
-        "_known_to",
         "_leader_epoch",
         "_max_runs",
         "_previous",
         "_sealed",
         "_source_end",
         "_source_log_start",
+        "_target_verified_end",
         "_writer",
         "about",
         "mirror_start",
@@ -76,7 +76,7 @@ class MapRecorder:
         self._max_runs = max_runs
         self._frontier = block.tail.upstream_frontier
         self._downstream_end = block.tail.downstream_end.position
-        self._known_to = block.tail.known_to
+        self._target_verified_end = block.tail.target_verified_end
         self._source_end = block.tail.source_end
         self._source_log_start = block.tail.source_log_start
         self._writer = block.tail.writer
@@ -114,14 +114,16 @@ class MapRecorder:
         Raises:
             InvariantError: A, B or C as `RunBuilder.append`, across blocks and the mirror's start as well.
         """
-        if downstream_start < self._known_to:
-            raise InvariantError("C", f"target offset {downstream_start} is not above {self._known_to - 1}")
+        if downstream_start < self._target_verified_end:
+            raise InvariantError(
+                "C", f"target offset {downstream_start} is not above {self._target_verified_end - 1}"
+            )
         if len(self._builder) >= self._max_runs and not self._builder.extends(
             upstream_start, downstream_start
         ):
             self._seal(upstream_start)
         self._builder.append(upstream_start, downstream_start, count)
-        self._downstream_end = self._known_to = DownstreamOffset(downstream_start + count)
+        self._downstream_end = self._target_verified_end = DownstreamOffset(downstream_start + count)
         self._frontier = UpstreamOffset(max(self._frontier, upstream_start + count))
         self._writer = writer
         self._leader_epoch = UNKNOWN
@@ -151,8 +153,8 @@ class MapRecorder:
 
     def checked(self, log_end: DownstreamOffset) -> None:
         """The target's log was read up to ``log_end``, behind a fence: what is ours there has been told."""
-        if log_end > self._known_to:
-            self._known_to = log_end
+        if log_end > self._target_verified_end:
+            self._target_verified_end = log_end
             self._changed = True
 
     def claimed(self, writer: WriterState) -> None:
@@ -167,9 +169,9 @@ class MapRecorder:
         self._source_end, self._source_log_start = end, log_start
 
     @property
-    def known_to(self) -> DownstreamOffset:
+    def target_verified_end(self) -> DownstreamOffset:
         """Where the target's log ended when it was last heard of."""
-        return self._known_to
+        return self._target_verified_end
 
     @property
     def tail(self) -> Tail:
@@ -181,7 +183,9 @@ class MapRecorder:
             source_log_start=self._source_log_start,
             writer=self._writer,
             source_leader_epoch=self._leader_epoch,
-            checked_to=self._known_to if self._known_to > self._downstream_end else UNKNOWN,
+            checked_to=self._target_verified_end
+            if self._target_verified_end > self._downstream_end
+            else UNKNOWN,
         )
 
     @property

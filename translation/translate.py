@@ -155,7 +155,7 @@ def _refusal_back(
 
 def _at_frontier(partition: PartitionMap, commit: DownstreamOffset, source: SourceLog | Unknown) -> Answer:
     frontier = partition.upstream_frontier
-    beyond = commit - partition.tail.known_to
+    beyond = commit - partition.tail.target_verified_end
     if source is not UNKNOWN:
         if frontier > source.log_end:
             return Refused(Reason.BEYOND_SOURCE_END)

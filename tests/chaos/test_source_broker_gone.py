@@ -56,7 +56,7 @@ class Topics:
     def unbooked(self, ends):
         """Whose mirror is longer than its books say."""
         maps = stored_maps(self.flow, self.source, self.target)
-        return [name for name, end in ends.items() if maps[name, 0].tail.known_to < end]
+        return [name for name, end in ends.items() if maps[name, 0].tail.target_verified_end < end]
 
     def differences(self):
         pairs = [(name, self.flow.remote_topic(name)) for name in self.names]

@@ -108,12 +108,14 @@ class _Truth:
         """The same from the target: behind the last record it is the frontier, which is the source's end."""
         target = TargetLog(DownstreamOffset(0), DownstreamOffset(self.down_end))
         source = SourceLog(UpstreamOffset(0), UpstreamOffset(self.up_end))
-        known_to = self.map.tail.known_to
+        target_verified_end = self.map.tail.target_verified_end
         for commit in range(self.down_end + 1):
             index = bisect_left(self.downs, commit)
             expected: Exact | Bounded = Exact(self.ups[index] if index < len(self.ups) else self.up_end)
-            if commit > known_to:  # not yet looked at: at most that many records could have been mirrored
-                expected = Bounded(self.up_end, commit - known_to)
+            if (
+                commit > target_verified_end
+            ):  # not yet looked at: at most that many records could have been mirrored
+                expected = Bounded(self.up_end, commit - target_verified_end)
             answer = translate_back(self.map, DownstreamOffset(commit), target=target, source=source)
             if answer != expected:
                 yield self._wrong("back", commit, expected, answer)

@@ -196,16 +196,16 @@ class _Look:
         """
         if back is None:
             return start, start
-        known_to = UpstreamOffset(min(end, back.tail.known_to))
-        if known_to >= start or self.source.unbooked(back) == 0:
-            return start, known_to
-        return known_to, known_to
+        recorded_to = UpstreamOffset(min(end, back.tail.target_verified_end))
+        if recorded_to >= start or self.source.unbooked(back) == 0:
+            return start, recorded_to
+        return recorded_to, recorded_to
 
     def _is_final(self, known: PartitionFacts) -> bool:
         """Whether the target holds nothing of the flow behind what is booked."""
         if known.map is None or known.target_log is UNKNOWN:
             return False
-        booked_to, end = known.map.tail.known_to, known.target_log.log_end
+        booked_to, end = known.map.tail.target_verified_end, known.target_log.log_end
         if known.map.tail.writer is UNKNOWN or booked_to >= end or self.target.unbooked(known.map) == 0:
             return True
         return not any(view.header.producer_id in self._ours for view in self._behind(known, known.map, end))
@@ -215,11 +215,11 @@ class _Look:
             return 0
         behind = self._behind(known, known.map, known.target_log.log_end)
         strange = [view for view in behind if view.header.producer_id not in self._ours]
-        return sum(records_from(view, known.map.tail.known_to) for view in strange)
+        return sum(records_from(view, known.map.tail.target_verified_end) for view in strange)
 
     def _behind(self, known: PartitionFacts, booked: PartitionMap, end: int) -> Iterator[BatchView]:
         """What the target holds behind what is booked; markers are no records."""
-        booked_to, about = booked.tail.known_to, booked.about
+        booked_to, about = booked.tail.target_verified_end, booked.about
         if booked_to >= end:
             return
         behind = range(booked_to, end)

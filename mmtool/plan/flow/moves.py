@@ -143,7 +143,7 @@ def _from(
     if target is UNKNOWN:
         return Move(facts, Action.REFUSE, before, before, reason=Reason.PARTITION_MISSING)
     unread = max(0, position - max(before, log_start))
-    whole = target.log_end >= known.tail.known_to
+    whole = target.log_end >= known.tail.target_verified_end
     if whole and position >= before:
         action = Action.SKIP if position > before else Action.KEEP
         return Move(facts, action, before, position, end, skipped=unread, reason=clamped)

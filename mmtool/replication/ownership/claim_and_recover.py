@@ -138,9 +138,9 @@ async def _cut(flow: FlowContext, closed: Mapping[Place, Block]) -> dict[Place, 
         for (place, block), tp in zip(led.items(), tps, strict=True)
     }
     return {
-        place: target_cut(led[place].about, end, led[place].tail.known_to)
+        place: target_cut(led[place].about, end, led[place].tail.target_verified_end)
         for place, end in found.items()
-        if end < led[place].tail.known_to
+        if end < led[place].tail.target_verified_end
     }
 
 
@@ -148,7 +148,7 @@ def _end_of_what_is_left(
     block: Block, log_end: int | None, producers: Sequence[ProducerState]
 ) -> DownstreamOffset:
     tail = block.tail
-    end = tail.known_to if log_end is None else min(tail.known_to, log_end)
+    end = tail.target_verified_end if log_end is None else min(tail.target_verified_end, log_end)
     left = UNKNOWN if tail.writer is UNKNOWN else unbooked_of(tail.writer, producers)
     if left is not UNKNOWN and left < 0:
         end = min(end, tail.downstream_end.position + left)

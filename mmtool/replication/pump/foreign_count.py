@@ -18,9 +18,9 @@ class Foreign:
         end: Behind the last one.
     """
 
-    def __init__(self, known_to: int, count: int = 0, end: int = 0) -> None:
+    def __init__(self, counted_to: int, count: int = 0, end: int = 0) -> None:
         self.count, self.end = count, end
-        self._known_to = known_to
+        self._counted_to = counted_to
 
     @classmethod
     def of(cls, assignment: PartitionAssignment) -> Foreign:
@@ -29,18 +29,18 @@ class Foreign:
         The books may end before what was counted last: only a record of ours behind it moves them on.
         """
         tally = assignment.tally
-        known_to = max(assignment.block.tail.known_to, tally.foreign_end)
-        return cls(known_to, tally.foreign, tally.foreign_end)
+        counted_to = max(assignment.block.tail.target_verified_end, tally.foreign_end)
+        return cls(counted_to, tally.foreign, tally.foreign_end)
 
     def appended(self, base: int, end: int) -> None:
         """The mirror's next batch is there."""
         self.reached(base)
-        self._known_to = max(self._known_to, end)
+        self._counted_to = max(self._counted_to, end)
 
     def reached(self, end: int) -> bool:
         """Nothing of ours lies up to there that is not known; whether that is news."""
-        if end <= self._known_to:
+        if end <= self._counted_to:
             return False
-        self.count += end - self._known_to
-        self.end = self._known_to = end
+        self.count += end - self._counted_to
+        self.end = self._counted_to = end
         return True

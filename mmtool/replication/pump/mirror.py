@@ -244,8 +244,10 @@ class PartitionMirror:
         """A target at rest ended there at some moment since ``mark``: every record of ours below is booked."""
         if mark is None or mark != self.mark or self.state == State.HALTED:
             return
-        if log_end < self._recorder.known_to:
-            self.halt(target_cut(self.open_block.about, log_end, self._recorder.known_to), for_good=True)
+        if log_end < self._recorder.target_verified_end:
+            self.halt(
+                target_cut(self.open_block.about, log_end, self._recorder.target_verified_end), for_good=True
+            )
         elif self.foreign is None:
             self._recorder.checked(log_end)
         elif self.foreign.reached(log_end):

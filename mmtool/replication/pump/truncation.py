@@ -51,16 +51,19 @@ def _mirror_from(place: TopicPartition, offset: int) -> str:
     )
 
 
-def target_cut(about: MirroredPartition, log_end: DownstreamOffset, known_to: DownstreamOffset) -> str:
+def target_cut(
+    about: MirroredPartition, log_end: DownstreamOffset, target_verified_end: DownstreamOffset
+) -> str:
     """Of a target's log that is shorter than its books.
 
     Args:
         about: Whose.
         log_end: Where the log ends by now.
-        known_to: Where it ended when it was last heard of.
+        target_verified_end: Where it ended when it was last heard of.
     """
     return (
         f"the target's log was cut at {log_end}, as by an unclean leader election:"
-        f" offsets {log_end} to {known_to - 1} of {about.downstream} are gone; to mirror their records again:"
-        f" stop `mmtool replicate`, run `mmtool flow rebuild --topic {about.source_topic}`, then start it again"
+        f" offsets {log_end} to {target_verified_end - 1} of {about.downstream} are gone;"
+        " to mirror their records again: stop `mmtool replicate`, run"
+        f" `mmtool flow rebuild --topic {about.source_topic} --execute`, then start it again"
     )

@@ -67,7 +67,7 @@ async def match_compacted(
     about, start = block.about, block.tail.upstream_frontier
     stop = source.views[-1].header.next_offset if source.views else source.begin
     here, there = RecordPrints(), RecordPrints()
-    begin = max(bounds.log_start, block.tail.known_to)
+    begin = max(bounds.log_start, block.tail.target_verified_end)
     for view in source.views:
         here.take(view, source.counts)
     for view in tail:

@@ -72,20 +72,20 @@ class MirrorLog:
         Raises:
             DivergedError: it is not.
         """
-        end, known_to = booked.downstream_end, booked.known_to
-        last = end.position - 1 if isinstance(end, MirroredTo) else known_to
+        end, target_verified_end = booked.downstream_end, booked.target_verified_end
+        last = end.position - 1 if isinstance(end, MirroredTo) else target_verified_end
         behind = Behind([], [])
         async for view in self._read(last, self.bounds.log_end):
             header = view.header
-            is_new = header.next_offset > known_to
+            is_new = header.next_offset > target_verified_end
             if is_new and header.producer_id not in self.ours:
-                _add(behind.others, max(header.base_offset, known_to), header.next_offset)
+                _add(behind.others, max(header.base_offset, target_verified_end), header.next_offset)
             if self._is_ours(view):
                 if is_new:
                     behind.ours.append(view)
-            elif header.base_offset <= last < min(known_to, header.next_offset):
+            elif header.base_offset <= last < min(target_verified_end, header.next_offset):
                 at = await self.cut_at(DownstreamOffset(header.next_offset))
-                raise DivergedError(target_cut(self.about, at, known_to))
+                raise DivergedError(target_cut(self.about, at, target_verified_end))
         return behind
 
     async def cut_at(self, end: DownstreamOffset) -> DownstreamOffset:

@@ -149,7 +149,7 @@ async def resume(
         SourceAwayError, ConnectionLostError: a log could not be read now; asked again, it may.
     """
     recorder = MapRecorder.resume(block)
-    about, stored_end = block.about, block.tail.known_to
+    about, stored_end = block.about, block.tail.target_verified_end
     log_start, log_end = bounds.log_start, bounds.log_end
     mirror = MirrorLog(target, about, target_topic_id, bounds, ours)
     if log_end < stored_end:
@@ -203,12 +203,15 @@ async def _walk(
         begin, views = await _still_there(source, about, frontier, count, stop)
         firsts = _firsts(frontier, begin, views)
         compared = [
-            same_records(views, first, tail, count, target_position=block.tail.known_to) for first in firsts
+            same_records(views, first, tail, count, target_position=block.tail.target_verified_end)
+            for first in firsts
         ]
         found = [_all_of(comparison) for comparison in _telling(compared, frontier, begin, views, tail)]
         if not found:
             # batches that are gone altogether are not in that count: no more were appended than there are offsets
-            views = await surviving(source, about, begin, bounds.log_end - block.tail.known_to, stop)
+            views = await surviving(
+                source, about, begin, bounds.log_end - block.tail.target_verified_end, stop
+            )
             firsts = firsts[:1] if compared[0].is_complete else firsts
             known = [SourceRemains(source.cluster, begin, first, views) for first in firsts]
             matched = [await match_compacted(k, target, block, tail, target_topic_id, bounds) for k in known]

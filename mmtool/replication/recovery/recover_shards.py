@@ -52,7 +52,7 @@ async def ask_unbooked(flow: FlowContext, blocks: Collection[Block]) -> dict[Top
     return {
         tp: await count_unbooked(flow.target, block)
         for tp, block in ends.items()
-        if starts.get(tp, 0) > block.tail.known_to
+        if starts.get(tp, 0) > block.tail.target_verified_end
     }
 
 

@@ -72,4 +72,4 @@ def test_offset_runs_translate_as_they_did(stored):
     }
     expected = {10: 0, 30: 20, 31: 20, 75: 60, 110: 95, 120: 95}
     assert answers == {commit: Exact(offset) for commit, offset in expected.items()}
-    assert (known.tail.known_to, known.about.target_topic) == (97, "A.orders")
+    assert (known.tail.target_verified_end, known.about.target_topic) == (97, "A.orders")

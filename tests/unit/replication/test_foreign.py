@@ -57,12 +57,12 @@ def test_at_rest_the_log_s_end_tells_it_and_no_offset_is_moved_by_it():
     mirror, log = mirror_of(foreign=Foreign(0)), FakeLog()
     mirror.offer(fetched(data(0, 2), end=2), now_ms=1)
     settle(mirror, log)
-    known_to = mirror.take_blocks()[-1].tail.known_to
+    target_verified_end = mirror.take_blocks()[-1].tail.target_verified_end
     stranger(log)
     mirror.dirty = False
     mirror.looked(mirror.mark, DownstreamOffset(log.end))
     assert (mirror.foreign.count, mirror.foreign.end, mirror.dirty) == (1, 3, True)
-    assert (mirror.take_blocks(), known_to) == ([], 2)
+    assert (mirror.take_blocks(), target_verified_end) == ([], 2)
 
 
 def test_a_look_that_began_before_a_batch_of_ours_tells_nothing():
@@ -111,7 +111,7 @@ def test_where_others_may_write_nothing_is_foreign():
     mirror, log = mirror_of(), FakeLog()
     stranger(log)
     mirror.looked(mirror.mark, DownstreamOffset(1))
-    assert (mirror.foreign, mirror.take_blocks()[-1].tail.known_to) == (None, 1)
+    assert (mirror.foreign, mirror.take_blocks()[-1].tail.target_verified_end) == (None, 1)
 
 
 def test_who_begins_where_others_wrote_last_does_not_count_them_again():

@@ -85,7 +85,7 @@ def test_what_was_brought_here_is_passed_over_and_what_was_born_here_goes_on():
 def test_what_others_wrote_behind_our_last_record_is_known_once_the_log_was_looked_at_in_a_quiet_moment():
     mirror, _ = seasoned()
     mirror.looked(mirror.mark, DownstreamOffset(9))
-    assert mirror.take_blocks()[-1].tail.known_to == 9
+    assert mirror.take_blocks()[-1].tail.target_verified_end == 9
 
 
 def test_a_look_at_the_log_is_worth_nothing_once_a_record_of_ours_may_lie_below():
@@ -96,7 +96,7 @@ def test_a_look_at_the_log_is_worth_nothing_once_a_record_of_ours_may_lie_below(
     mirror.looked(mark, DownstreamOffset(9))
     mirror.answered(sent, log.append(bytes(sent.batch.payload)))
     mirror.looked(mark, DownstreamOffset(9))
-    assert mirror.take_blocks()[-1].tail.known_to == 2
+    assert mirror.take_blocks()[-1].tail.target_verified_end == 2
 
 
 def test_a_target_log_that_ends_before_what_is_booked_is_a_halt_and_says_what_is_gone():

@@ -232,7 +232,7 @@ def test_a_marker_that_retention_took_behind_the_books_halts_nothing():
 def test_a_target_log_that_was_cut_halts_and_names_the_place_however_many_markers_came_behind(lost, cut_at):
     """Each owner who looks writes a marker: some owners later the log is as long as it was."""
     flow = died([1] * 12, unseen=0, stored=1)
-    assert flow.newest.tail.known_to == 12
+    assert flow.newest.tail.target_verified_end == 12
     flow.target.lose(lost)
     for _ in range(7):
         flow.halted = ""
@@ -412,7 +412,7 @@ class Scene:
         return {}
 
     async def stored(self, _flow, _standing, _shard, blocks):
-        self.order.append([block.tail.known_to for block in blocks])
+        self.order.append([block.tail.target_verified_end for block in blocks])
 
     @property
     def closes(self):

@@ -121,13 +121,13 @@ def test_a_log_that_was_looked_at_is_known_to_its_end_until_more_is_mirrored():
     recorder = MapRecorder.resume(chain()[-1], max_runs=3)
     end = recorder.tail.downstream_end.position
     recorder.checked(DownstreamOffset(end + 2))
-    assert (recorder.changed, recorder.tail.known_to, recorder.tail.downstream_end.position) == (
+    assert (recorder.changed, recorder.tail.target_verified_end, recorder.tail.downstream_end.position) == (
         True,
         end + 2,
         end,
     )
     recorder.appended(UpstreamOffset(99), DownstreamOffset(end + 2), 1, writer=WRITER)
-    assert (recorder.tail.checked_to, recorder.tail.known_to) == (UNKNOWN, end + 3)
+    assert (recorder.tail.checked_to, recorder.tail.target_verified_end) == (UNKNOWN, end + 3)
 
 
 def test_nothing_is_booked_below_what_was_looked_at():
