@@ -1,4 +1,4 @@
-"""From options to services: the flows that a command means, and the clusters of those that look at many."""
+"""Turn ``-c``, ``-s``, ``-t`` and group selectors into settings, flows and cluster connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--diverged file | topic NAME | replay``: what becomes of the records that home never sent away."""
+"""The ``--diverged`` option of a failback: where the diverged tail is written (file, topic or replay)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mmtool failover list|show|resume|cancel|rollback``: the journal, and the ways on and back."""
+"""``mmtool failover list|show|resume|cancel|rollback``: list recorded operations, and continue or end one."""
 
 from __future__ import annotations
 

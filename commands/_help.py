@@ -1,4 +1,4 @@
-"""How help looks, and what every command has without asking for it.
+"""Plain-text help for every command, and the base classes that add the common switches.
 
 Help is plain text in one style: loading rich's renderer would double the start-up time, and plain text reads
 the same at any width, in a pager and in a ticket.

@@ -1,4 +1,4 @@
-"""``mmtool flow``: move, drop, hold and let go on what a flow has stored of its topics."""
+"""``mmtool flow``: seek, forget or rebuild a flow's stored state; pause and resume its topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a group goes on when `translate` refuses and the operator, or an emergency, has to go on."""
+"""Where a group continues when `translate` refuses but it must: an emergency, or ``--allow-skip``."""
 
 from __future__ import annotations
 

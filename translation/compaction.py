@@ -1,4 +1,4 @@
-"""What an owner appended before it vanished, where compaction has been at one of the logs since, or at both.
+"""Match a dead owner's unrecorded records on both logs after compaction removed some of them.
 
 A mirror ships in order and leaves nothing out. So what lies behind the stored runs on the target, and behind their
 frontier on the source, are two remains of one sequence of records, each with holes where compaction took some. The

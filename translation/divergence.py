@@ -1,4 +1,4 @@
-"""Where a group that went on away goes on at home, when home came back with records that were never mirrored.
+"""Failback translation: where a group continues on a source that holds a diverged tail.
 
 Home is the flow's source and away its target. Home's own records from the mirror's frontier on are the *diverged
 tail*: nobody away has read them. The flow has stopped for good; the way back brings home what was born away.

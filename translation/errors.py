@@ -1,4 +1,4 @@
-"""What goes wrong in the algebra itself. Pure: the rooms above turn these into messages for people."""
+"""Errors of the offset algebra. Pure: the packages that use it turn them into messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every key of the file has a say, or a sentence: unknown, misspelt, misplaced, removed, or not needed."""
+"""Warn of keys in the properties file that are unknown, misspelt, misplaced, removed or without effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that is to be said about a file, collected: an operator mends it in one go."""
+"""Collect every error and warning about a properties file, so that one run reports them all."""
 
 from __future__ import annotations
 

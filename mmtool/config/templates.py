@@ -1,4 +1,4 @@
-"""Text that its writer did not mean as a value: ``${NAME}``, ``$NAME``, ``<name>``, ``{{ name }}``, ``# ...``."""
+"""Detect text that no tool substituted in a value: ``${NAME}``, ``<name>``, ``{{ name }}``, ``# ...``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks of what a flow's brokers and this host hold: asking, and handing on to who judges."""
+"""Doctor checks of a flow's brokers and of this host: cluster ids, replicas, disks, Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks that are made once for each cluster: asking, and handing on to who judges."""
+"""Doctor checks made once per cluster: listeners, versions, cluster id, login, certificates."""
 
 from __future__ import annotations
 

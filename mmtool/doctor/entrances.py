@@ -1,4 +1,4 @@
-"""What listeners told: which of them can be reached, who is let in, and how long certificates are valid."""
+"""Judge the answers of listeners: reachability, authentication, certificates and broker versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What target topics take of what source topics hold: sizes, and timestamps."""
+"""Judge whether target topics accept the record sizes and timestamps of the source topics."""
 
 from __future__ import annotations
 

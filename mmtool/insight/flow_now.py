@@ -1,4 +1,4 @@
-"""A flow whose clusters can be asked, and one whose clusters have answered."""
+"""``FlowClusters``: connections to a flow's two clusters. ``FlowNow``: what both have answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commits of groups of which some cannot be asked: those keep no other one from being followed.
+"""Read groups' commits; a group that is denied or has no coordinator does not block the others.
 
 A broker lists every group to whoever may describe the cluster, and tells the commits of those alone that he may
 describe. A group without a coordinator is answered for by nobody, however long one waits.

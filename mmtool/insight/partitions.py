@@ -1,4 +1,4 @@
-"""Partitions of a flow as both of its clusters, and what was stored or told of it, know them.
+"""Facts about each partition of a flow, from both clusters, the stored state and MM2's topics.
 
 The order of the questions matters; see `mmtool.insight.translation`.
 """

@@ -1,4 +1,4 @@
-"""One question asked of several flows: a dead cluster hides no other flow."""
+"""Ask several flows the same question at once; an unreachable cluster does not hide other flows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why it is of no use to wait for a mirror: what its flow says of partitions that do not move by themselves."""
+"""Explain why waiting for a mirror does not help: its partitions are halted, held or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A question that is asked again and again in the background, and its last answer for whoever wants it now."""
+"""Poll a question in a background thread, and keep its last answer, or why there is none."""
 
 from __future__ import annotations
 

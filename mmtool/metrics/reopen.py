@@ -1,4 +1,4 @@
-"""A question whose clients are opened again when their settings have changed, and from time to time."""
+"""A polled question that reopens its Kafka clients when settings change, and every ten minutes."""
 
 from __future__ import annotations
 

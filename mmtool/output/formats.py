@@ -1,4 +1,4 @@
-"""The forms of a result, and of what is told beside it."""
+"""The formats of a result (``-o``) and of log messages on stderr (``--log-format``)."""
 
 from __future__ import annotations
 

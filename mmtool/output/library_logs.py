@@ -1,4 +1,4 @@
-"""What others would write to stderr by themselves, as lines of the log: libraries, Python's warnings, stray errors."""
+"""Write library logs, Python warnings and uncaught errors as log lines of mmtool's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where mmtool keeps things on disk: what is slow to make and not missed when it is deleted, and what would be."""
+"""Folders on disk: a cache, which may be deleted, and mmtool's state, which may not."""
 
 from __future__ import annotations
 

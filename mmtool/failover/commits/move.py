@@ -1,4 +1,4 @@
-"""``translate-offsets``: what was found as rows, as Kafka's file, or written."""
+"""``translate-offsets``: show translated offsets as rows, write Kafka's reset file, or commit them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--diverged topic NAME`` and ``replay``: the diverged tail written somewhere, each record once, whoever is killed.
+"""``--diverged topic NAME`` and ``replay``: write each diverged record once, also after a crash.
 
 S  where it goes is on record before the first record is written, and that it is written once the mirror has passed it
 O  an operation that ends by itself leaves no record half way: what was replayed is passed over, the rest is tail still

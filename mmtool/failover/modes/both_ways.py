@@ -1,4 +1,4 @@
-"""A flow and its way back, once their clusters have answered."""
+"""``BothWays``: a flow, its reverse flow and the logs of both clusters, for a failback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failback looks at before it does anything, and what an operator is told of it."""
+"""What a failback reads from both clusters before it is planned, and its warnings for the operator."""
 
 from __future__ import annotations
 

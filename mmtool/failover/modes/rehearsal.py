@@ -1,4 +1,4 @@
-"""A plan before it is executed, and what there is to say beside it."""
+"""A rehearsal: a plan before it is executed, with its guards, refusals and warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics that have failed over are mirrored again: the returning source's records come after all."""
+"""``failover release``: remove the marks of failed-over topics, so that the owner mirrors them again."""
 
 from __future__ import annotations
 

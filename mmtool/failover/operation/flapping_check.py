@@ -1,4 +1,4 @@
-"""What the journals have against a move: one that was left open, or one the other way some minutes ago.
+"""Refuse or warn when journals show an open operation, or a recent move in the other direction.
 
 Or one that has written diverged records where this one is going to write them. Moving a group to and fro within minutes
 is mostly two people who do not know of each other.

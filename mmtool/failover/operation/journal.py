@@ -1,4 +1,4 @@
-"""Keeping the journal: each word of an operation on the target first, and in a file of this host as well.
+"""Write an operation's journal entries: to the target's journal topic first, then to a local file.
 
 The target's copy counts: any host can take an operation up from it. The file is for who cannot reach the target.
 """

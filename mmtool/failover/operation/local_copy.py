@@ -1,4 +1,4 @@
-"""The words of an operation in a file of this host, for who cannot reach the target: the target's own copy counts."""
+"""A local file with an operation's journal entries, for when the target cannot be reached."""
 
 from __future__ import annotations
 

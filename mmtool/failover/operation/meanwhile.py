@@ -1,4 +1,4 @@
-"""Whether anybody else has done anything on a flow since it was looked at."""
+"""Refuse a cancel or rollback if another process changed an operation on the flow since it was planned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One operation while it runs: which step is where, and who is told."""
+"""Run an operation's steps in order, and report each change of a step to the journal and the operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether mirrors have the names on record that the file gives them: groups are moved to no other ones.
+"""Refuse an operation if the file gives mirrors other topic names than the stored state has.
 
 `replicate` refuses such a flow; so does every operation, before it fences or writes anything.
 """

@@ -1,4 +1,4 @@
-"""Operations that have ended somewhere on their way: taken up again, cancelled, or rolled back.
+"""Interrupted operations: roll them forward, cancel them, or roll them back, from the journal.
 
 Which of that is possible is the table's word (`mmtool.failover.operation.states`), and the journal alone says
 where they are.

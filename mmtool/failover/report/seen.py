@@ -1,4 +1,4 @@
-"""What a plan rests on, taken from the same answers that it was made of: no cluster is asked again."""
+"""Build a plan's fingerprint from the answers that the plan was made of, without new requests."""
 
 from __future__ import annotations
 

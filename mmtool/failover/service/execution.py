@@ -1,4 +1,4 @@
-"""An operation while it runs: judged by what came before, alone on its flow, with a journal and a log."""
+"""Execute an operation: check the journal, take the operation lock, run the steps, log each of them."""
 
 from __future__ import annotations
 

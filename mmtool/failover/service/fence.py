@@ -1,4 +1,4 @@
-"""The way to an operation's fence: one that is asked for, or one that the journal says is standing."""
+"""Connect to an operation's fence: a requested one, or one that the journal says is still in force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done once a move has been agreed to: the first time, or when an operation is resumed."""
+"""The functions that execute a confirmed failover, one per mode; a resume uses them too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic configs that one broker takes and another does not: every good one is set, whatever stands beside it.
+"""Set topic configs when a broker refuses some: find the refused ones, and set all others.
 
 A broker refuses a topic's configs as a whole. The wrong one is taken from the broker's text where it names it in
 Kafka's words; else each config is tried on its own, without effect (``validate_only``). All topics that were refused

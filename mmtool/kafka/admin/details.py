@@ -1,4 +1,4 @@
-"""What brokers say of themselves, for `mmtool doctor`: listeners, releases, replicas, disks and rights."""
+"""The port and data types of what `mmtool doctor` asks a cluster; `cluster_details` implements the port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The seat of the one who may write to a target's journal: one operation on a flow at a time.
+"""The operation lock: a group membership that lets one operation at a time run on a flow.
 
 It takes seconds to be had, so a command asks for it before all else: little is imported here.
 """

@@ -1,4 +1,4 @@
-"""Records of a log that fit no batch of a size, looked for in a sample: what comes next, and the newest."""
+"""Sample a partition's next and newest records for one that is too large for a target batch."""
 
 from __future__ import annotations
 

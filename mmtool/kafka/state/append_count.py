@@ -1,4 +1,4 @@
-"""How many records a flow has appended since its books were stored, as the partition's leader remembers it."""
+"""Count the records that a flow appended after its stored state, as the partition's leader reports."""
 
 from __future__ import annotations
 

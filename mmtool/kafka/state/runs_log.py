@@ -1,4 +1,4 @@
-"""The runs topic for who mends it: damage is listed, not refused."""
+"""Read the offset-runs topic for ``flow rebuild``: damaged records are listed, not refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking whoever answers first: one that is silent holds nobody up."""
+"""Hedged requests: ask the next broker if one is silent or fails, and return the first answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of the diverged tail of a failback: a file, a topic, or new records away."""
+"""Where a failback writes the diverged tail: a file, a topic, or new records on the target."""
 
 from __future__ import annotations
 

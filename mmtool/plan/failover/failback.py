@@ -1,4 +1,4 @@
-"""A failback as data: groups that went on at a flow's target go home to its source, behind what diverged there.
+"""A failback as data: where groups continue on the flow's source, which may have a diverged tail.
 
 H  nobody is moved back at home: who has committed further there before it was lost stays there
 D  records of the diverged tail that a group passes over are counted, and are never called skipped

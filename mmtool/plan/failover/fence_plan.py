@@ -1,4 +1,4 @@
-"""How producers are kept off the source while they move: what was asked for, as steps and the journal tell it."""
+"""A requested producer fence as data: its kind, its topics and ACLs, its sentences and journal entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a newcomer waits for a seat in a group: members that died are waited for, one that lives keeps it."""
+"""How long a process waits for a lease: longer than a dead holder's session, not for a live holder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--diverged replay``: whether new records away can stand for the diverged ones, and who reads which of them twice.
+"""Guards of ``--diverged replay``: whether new records on the target can replace the diverged ones.
 
 H  what is written away comes home, or it is not written
 O  who goes home passes over the old records, or it is refused; who had read some at home before is told how many

@@ -1,4 +1,4 @@
-"""What pumps have written of a partition before their last word: how fast it is mirrored, and since when it is so.
+"""Earlier positions that workers wrote of a partition: its rate, and since when its state holds.
 
 The control topic is compacted: of what was written long ago the last word alone may be left. A rate is then not told,
 and a state holds at least since its first word that is left.

@@ -1,4 +1,4 @@
-"""What the driver sees in the control topic: the positions that its pumps write each second, and operators' words."""
+"""Follow the control topic in the driver: positions from workers, pauses and marks from operators."""
 
 from __future__ import annotations
 

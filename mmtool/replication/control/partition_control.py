@@ -1,4 +1,4 @@
-"""Listening to the flow's owner: the control record on the target."""
+"""In a worker: wait for the owner's control record that ends the round (STOP or REPLAN)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work beside a round: a cluster that does not answer must not hold up the loop that shows it."""
+"""One asyncio task beside a round, so that a hanging cluster does not block the driver's loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a flow says of topic configs that its target does not take: of each once, whoever came upon it first."""
+"""Notices about topic configs that the target refuses, each reported once per flow."""
 
 from __future__ import annotations
 

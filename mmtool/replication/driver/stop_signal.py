@@ -1,4 +1,4 @@
-"""Waiting for what may take for ever, but not past a stop."""
+"""Await work that may never end, but return when a stop is requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a running engine looks for by itself: new topics and partitions; and what it says only once."""
+"""Look for new topics and partitions in a running driver, and report each problem once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A flow that a command owns for a moment: it joins, works behind the fence, and lets go whatever happens."""
+"""Own a flow for the length of one command: join, work behind the fence, and always release it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holding topics of a flow, and letting them go on: a word in the control topic, obeyed by whoever runs the flow.
+"""Pause and resume topics: one record in the control topic, which the flow's owner obeys.
 
 One record is all that is written, so a crash leaves it said or not said. A running `replicate` sees it within a
 second; one that starts later reads it first.

@@ -1,4 +1,4 @@
-"""A flow that passes over records which are on its target already, as new ones: `flow seek`, for a failback."""
+"""Move a flow past the diverged records that a failback has replayed, as ``flow seek`` does."""
 
 from __future__ import annotations
 

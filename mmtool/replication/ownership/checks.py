@@ -1,4 +1,4 @@
-"""What is looked at before a flow is touched: that it is the one on record, and that it is to be mirrored at all."""
+"""Checks before a flow starts: its clusters and names are the recorded ones, and a topic is left to mirror."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics on record whose names on the target the file has changed: nothing is mirrored a second time unasked."""
+"""Refuse a flow if the file gives its mirrored topics other names on the target than recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pump's way for records that the target takes in no batch: beside their topic, and the mirror goes on."""
+"""Send records too large for the target topic to its dead-letter topic, so that mirroring continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the target's log is known to hold nothing of ours that is not booked.
+"""Record up to which offset the target's log is known to hold no unrecorded record of the flow.
 
 The offset runs end with our last record. What others have written behind it could hide a record of ours that is not
 booked yet, for all that a reader of the runs can tell; so the pump looks at the log's end while nothing is under way,

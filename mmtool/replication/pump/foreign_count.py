@@ -1,4 +1,4 @@
-"""Offsets of a mirror that are not its own: where nobody else may write, somebody did."""
+"""Count the offsets of a mirror that another producer wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Under which leaders of the source's log the records were written that were read (KIP-320)."""
+"""Track the leader epochs under which the fetched source records were written (KIP-320)."""
 
 from __future__ import annotations
 

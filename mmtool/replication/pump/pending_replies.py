@@ -1,4 +1,4 @@
-"""Since when brokers owe an answer."""
+"""Track since when each broker owes an answer to a request."""
 
 from __future__ import annotations
 

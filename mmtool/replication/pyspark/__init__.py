@@ -1,1 +1,1 @@
-"""What Spark starts by name: called as its own, so that who looks for ``pyspark.daemon`` among processes finds it."""
+"""Spark starts this package's daemon by module name, so its process can be found as ``pyspark.daemon``."""

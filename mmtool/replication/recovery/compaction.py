@@ -1,4 +1,4 @@
-"""A vanished owner's last records, where compaction has been since: both logs are read again, with all they hold."""
+"""Recover a dead owner's unrecorded records after compaction: both logs are read again and matched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody else wrote into a mirror behind the books of an owner that died, as the next one finds it.
+"""Foreign records that a new owner finds behind a dead owner's stored state: counted and reported.
 
 The books pass that at once, so that no pump meets it. It is on the control topic before: who is killed there leaves
 either books that end before it, or the word of it.

@@ -1,4 +1,4 @@
-"""What the target's log of one partition holds behind the stored books, read once, behind the fence."""
+"""Read what a partition's target log holds behind the stored offset runs, once, after fencing."""
 
 from __future__ import annotations
 

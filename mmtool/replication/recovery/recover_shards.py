@@ -1,4 +1,4 @@
-"""Every partition of the shards in doubt, brought up to what the target's log holds; each as `resume` says."""
+"""Recover every partition of the shards in doubt from its target log, each by `resume`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark as a process has it, and one round as one job on it."""
+"""Start or join Spark, and run each round as one Spark job."""
 
 from __future__ import annotations
 

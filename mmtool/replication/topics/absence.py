@@ -1,4 +1,4 @@
-"""What metadata does not show any more: looked for again, for a while, before it counts as missing.
+"""Repeat a metadata request for a while before a topic or leader counts as missing.
 
 A broker hears of a young topic, or of a partition's new leader, a moment later than others do.
 """
