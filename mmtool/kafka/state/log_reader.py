@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings
     from mmtool.kafka.wire.blocking_client import BlockingWireClient
 
-REBUILD_RUNS = "run `mmtool flow rebuild -c FILE`, which derives the offset runs from both logs"
+REBUILD_RUNS = (
+    "stop `mmtool replicate`, then run `mmtool flow rebuild -c FILE -s SOURCE -t TARGET --execute`: it derives the"
+    " offset runs from both logs"
+)
 """The remedy where a stored offset run cannot be trusted."""
 FOREIGN_RECORD = (
     "run the mmtool release that wrote the record; if another program wrote it, stop that program and write a"

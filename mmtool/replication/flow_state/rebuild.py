@@ -36,6 +36,7 @@ from mmtool.replication.ownership.internal_topics import (
 from mmtool.replication.ownership.ownership import Ownership
 from mmtool.replication.pump.state_writer import store_records
 from mmtool.replication.recovery.lost_runs import lost_runs, was_mirrored
+from mmtool.replication.recovery.state_loss import resume_after_loss
 from mmtool.replication.topics.origins import Origins
 from mmtool.runtime.operator_name import operator
 from mmtool.runtime.threads import in_thread, run_loop
@@ -113,7 +114,7 @@ class Rebuilt:
         if self.anew:
             said.append(
                 f"the rebuild recreates {self.flow.identity.control_topic} without the failed-over marks and pauses,"
-                " which are lost, and pauses the flow: check `mmtool failover list`, then run `mmtool flow resume`"
+                f" which are lost, and pauses the flow; after it, {resume_after_loss(self.flow.identity)}"
             )
         return said
 
@@ -285,7 +286,7 @@ def _shards(flow: FlowNow) -> int:
 
 
 def _pause() -> PauseRecord:
-    reason = "its control topic was lost: see `mmtool failover list`"
+    reason = "its control topic was lost: add topics that have failed over (`mmtool failover list`) to topics.exclude"
     at_ms = int(time.time() * 1000)
     return PauseRecord(WHOLE_FLOW, "", paused=True, by=operator(), since_ms=at_ms, reason=reason)
 

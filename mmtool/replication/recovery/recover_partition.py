@@ -158,7 +158,7 @@ async def resume(
     if log_start > stored_end and not _is_whole(block, tail, unbooked):
         raise DivergedError(
             f"target partition {about.target_topic}-{about.partition} deleted offsets {stored_end} to {log_start - 1}"
-            f" before mmtool recorded them: delete topic {about.target_topic} and {BEGIN_AGAIN}"
+            f" before mmtool recorded them: delete topic {about.target_topic} on {target.alias} and {BEGIN_AGAIN}"
         )
     found = await _walk(source, target, block, tail, target_topic_id, bounds)
     for piece in found.runs:
@@ -229,7 +229,8 @@ async def _walk(
             if compared[0].is_complete
             else None
         )
-        raise DivergedError(_difference(block, compared[0].compared, count, compared[0].difference or alike))
+        flow = f"-s {source.cluster.alias} -t {target.alias}"
+        raise DivergedError(_difference(flow, block, compared[0], alike))
     return found[0]
 
 
@@ -334,13 +335,12 @@ def _gone(about: MirroredPartition, why: str) -> GoneError:
     return GoneError(str(_incomparable(about, why)))
 
 
-def _difference(block: Block, compared: int, count: int, difference: object) -> str:
-    about = block.about
-    where = (
-        f"{about.source_topic}-{about.partition}: diverged: of {count} records that the target holds after"
-    )
-    where += f" upstream offset {block.tail.upstream_frontier} the source has {compared}"
+def _difference(flow: str, block: Block, found: Comparison, alike: str | None) -> str:
+    about, difference = block.about, found.difference or alike
+    these = f"{flow} --topic {about.source_topic}"
     why = f" ({difference})" if difference else ""
     return (
-        f"{where}{why}: compare with `mmtool verify`, then `mmtool flow rebuild --topic {about.source_topic}`"
+        f"{about.source_topic}-{about.partition}: diverged: of {found.wanted} records that the target holds from"
+        f" source offset {block.tail.upstream_frontier} on, the first {found.compared} equal the source's{why}: stop"
+        f" `mmtool replicate`, compare with `mmtool verify {these}`, then run `mmtool flow rebuild {these} --execute`"
     )

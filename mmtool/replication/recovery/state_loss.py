@@ -30,11 +30,6 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicId
 
 _LOOK_SECONDS = 5.0
-REBUILD = (
-    "run `mmtool flow rebuild -c FILE`, which derives the offset runs from both logs; or mirror topic T again from the"
-    " start with `mmtool flow forget -c FILE --topic T`"
-)
-"""What helps where offset runs are lost."""
 
 
 class OwnTopics:
@@ -102,6 +97,24 @@ def own_topic_id(flow: FlowContext, topic: str) -> TopicId:
     return found
 
 
+def rebuild_lost_runs(identity: FlowIdentity) -> str:
+    """What helps where offset runs are lost."""
+    flow = f"-c FILE -s {identity.source_alias} -t {identity.target_alias}"
+    return (
+        f"run `mmtool flow rebuild {flow} --execute`: it derives the offset runs from both logs; for a topic TOPIC that"
+        f" it refuses, `mmtool flow forget {flow} --topic TOPIC --execute` lets the next replicate mirror it again"
+    )
+
+
+def resume_after_loss(identity: FlowIdentity) -> str:
+    """What comes after a rebuild without marks: to resume lifts every pause, so that only the file holds a topic."""
+    return (
+        "find the topics that have failed over (`mmtool failover list -c FILE`, then `mmtool failover show ID -c FILE`)"
+        " and add them to topics.exclude, then run `mmtool flow resume -c FILE"
+        f" -s {identity.source_alias} -t {identity.target_alias}`"
+    )
+
+
 async def _lost_of(target: WireCluster, ids: Mapping[str, TopicId]) -> str:
     """One that is gone for good."""
     gone = await gone_for_good(target, ids.items())
@@ -115,10 +128,14 @@ async def _has_runs(flow: FlowContext) -> bool:
 def _refusal(identity: FlowIdentity, topic: str, alias: str) -> RefusedError:
     where = f"{identity.name}: topic {topic} on {alias} was deleted or emptied: "
     if topic == identity.runs_topic:
-        return RefusedError(where + "the flow's offset runs are lost", remedy=REBUILD, code="runs_lost")
+        return RefusedError(
+            where + "the flow's offset runs are lost", remedy=rebuild_lost_runs(identity), code="runs_lost"
+        )
     return RefusedError(
-        where + "failed-over marks, pauses and the last owner's unrecorded records are unknown",
-        remedy="run `mmtool flow rebuild -c FILE`: it recreates the topic from both logs and leaves the flow paused;"
-        " before `mmtool flow resume`, look in `mmtool failover list` for topics that have failed over",
+        where
+        + "mmtool no longer knows which topics have failed over, which are paused, and which records the last"
+        " replicate wrote at the end; nothing is mirrored",
+        remedy=f"run `mmtool flow rebuild -c FILE -s {identity.source_alias} -t {identity.target_alias} --execute`,"
+        f" which recreates the topic and pauses the flow; {resume_after_loss(identity)}",
         code="control_lost",
     )
