@@ -313,7 +313,7 @@ class KafkaClusterDetails:
         except UnsupportedByBrokerError as error:
             raise TooOldError(
                 f"cluster {self.alias} is too old for {what}: {error}",
-                remedy=f"see the versions row of {self.alias}",
+                remedy=f"upgrade the brokers of {self.alias}; `mmtool doctor -c FILE` shows their versions",
             ) from error
 
 

@@ -189,7 +189,7 @@ class TopicAdmin:
                 )
             raise RefusedError(
                 f"cluster {self._cluster.alias} refuses to create {topic}: {reason}",
-                remedy=f"correct what the broker names; the key for the replication factor is {factor}",
+                remedy=f"remove the cause that the broker gives; for the replication factor, set {factor}",
             )
 
 

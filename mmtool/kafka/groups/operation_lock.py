@@ -93,7 +93,8 @@ class OperationLock:
                 raise OwnedElsewhereError(
                     f"another operation on flow {self._flow} has started: {holder}; this process was suspended or"
                     " disconnected for longer than the session timeout of 10 s, and wrote nothing more",
-                    remedy="see the state of both operations: `mmtool failover list -c FILE`",
+                    remedy="wait until that operation has ended; if `mmtool failover list -c FILE` then shows that this"
+                    " one has not ended, run `mmtool failover resume ID -c FILE --execute`",
                 )
 
     def is_taken(self) -> bool:

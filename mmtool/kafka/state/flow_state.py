@@ -146,7 +146,8 @@ def _check(identity: FlowIdentity, stored: FlowRecord) -> None:
             f"topic {identity.control_topic} on {identity.target_alias} belongs to cluster ids"
             f" {stored.source_cluster_id} -> {stored.target_cluster_id}, but the cluster ids of {identity.name}"
             f" are now {identity.source_id} -> {identity.target_id}",
-            remedy="correct bootstrap.servers if it leads to the wrong cluster; give a new cluster a new alias",
+            remedy="if bootstrap.servers names the wrong cluster, correct it; if a cluster was replaced, give the"
+            " new cluster a new alias",
             code="alias_clash",
         )
     if (stored.source_alias, stored.target_alias) != (identity.source_alias, identity.target_alias):

@@ -114,7 +114,13 @@ async def _run(engine: Engine, reloader: Reloader) -> Outcome:
 
     def stopped(signum: signal.Signals) -> None:
         if engine.stop.is_set():
-            engine.say(Notice("stopped at once; the next start recovers", Event.STOPPING, signal=signum.name))
+            engine.say(
+                Notice(
+                    "stopped at once; the next start recovers the batches in flight",
+                    Event.STOPPING,
+                    signal=signum.name,
+                )
+            )
             leave_terminal()
             os._exit(128 + signum)  # asked twice: nothing is waited for
         outcome.stopped_by = signum

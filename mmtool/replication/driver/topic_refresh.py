@@ -111,8 +111,8 @@ def _left_out(run: FlowRun) -> str:
     if isinstance(run.flow.settings.policy, RenamePolicy):
         remedy = "put ${source} into mmtool.topic.rename.format"
     said = (
-        f"not mirrored back to {target}, because by their names they are mirrors of its topics:"
-        f" {few(run.view.left_out)}; if they were created on {run.flow.settings.source.alias}, {remedy}"
+        f"not mirrored to {target}: {few(run.view.left_out)}; the replication policy reads these names as mirrors of"
+        f" topics of {target}; if producers write to these topics on {run.flow.settings.source.alias}, {remedy}"
     )
     return flow_notice(run.name, said, Event.TOPICS_LEFT_OUT, topics=run.view.left_out)
 

@@ -112,7 +112,7 @@ def refusal_of(moves: Collection[Move]) -> RefusedError | None:
     if not found:
         return None
     said = ", ".join(
-        f"{counted(len(of), 'partition')} {reason} (for example {of[0].facts.source})"
+        f"{reason} for {counted(len(of), 'partition')} (for example {of[0].facts.source})"
         for reason, of in sorted(found.items())
     )
     code = next(iter(found)) if len(found) == 1 else "refused"
@@ -290,7 +290,7 @@ def _refuse_other(asked: Moves, found: Moves, run: FlowRun) -> None:
         if move.action is Action.SKIP and place in run.standing.halted:
             raise RefusedError(
                 f"{move.facts.source} is halted: {run.standing.halted[place]}",
-                remedy=run.standing.way_on(place),
+                remedy=run.standing.way_on(place, run.flow.identity),
                 code="halted",
             )
 

@@ -46,8 +46,8 @@ async def mm2_stop_point(
                 return _behind(found)
         if compared and all(_differs_at(sync, found) for found in compared):
             raise ContradictionError(
-                f"MirrorMaker 2 stored that offset {sync.downstream} on the target is offset {sync.upstream} of the"
-                " source, but the records differ: one of the topics was recreated"
+                f"MirrorMaker 2 stored source offset {sync.upstream} with target offset {sync.downstream}, but the"
+                " records at these offsets differ: one of the topics was recreated"
             )
     if traces.last is UNKNOWN:
         return UNKNOWN

@@ -212,14 +212,14 @@ class Mm2Takeover:
             return
         first = min(wrong)
         more = f" (and {len(wrong) - 1} more partitions)" if len(wrong) > 1 else ""
-        sentence = f"{self.flow.settings.name}: {first}: {wrong[first]}{more}"
+        sentence = f"{self.flow.settings.name}: {first}{more}: {wrong[first]}"
         if self._begun:
-            self.warnings.append(f"{sentence}: mirrored from {self.flow.settings.start_setting}")
+            self.warnings.append(f"{sentence}; mirrored from {self.flow.settings.start_setting}")
             return
         raise RefusedError(
             sentence,
-            remedy="exclude the topic from the take-over (topics.exclude), or delete its mirror on the target to"
-            " mirror it from the start",
+            remedy=f"to mirror topic {first.topic} from the start, delete its mirror on {self.flow.target.alias}; to"
+            f" mirror the other topics without it, add {first.topic} to topics.exclude",
             code="contradiction",
         )
 

@@ -188,7 +188,7 @@ def _one_name_each(way: tuple[FlowSettings, ...]) -> str:
     names = ", ".join(f"{flow.source.alias}.alias = {flow.source.alias}" for flow in way)
     keys = [f"{flow.name}.{side}.cluster.alias" for flow in way for side in ("source", "target")]
     own = [key for flow in way for key in (flow.alias_keys.source, flow.alias_keys.target) if key in keys]
-    without = f", without {', '.join(own)}" if own else ""
+    without = f", remove {', '.join(own)}" if own else ""
     return (
         f"give each cluster the same alias in all of these flows: set {names}{without}, and use one separator and"
         " policy; or disable one of the flows"
@@ -256,8 +256,8 @@ async def refuse_met_topics(runs: Sequence[FlowRun]) -> None:
                 raise UsageError(
                     f"topic {by_remote[remote]} of {one.flow.source.alias} and topic {topic} of"
                     f" {other.flow.source.alias} would both be {remote} on {one.flow.target.alias}",
-                    remedy=f"set {other.flow.settings.alias_keys.source} to another alias, which its topic names get,"
-                    " or add one of the two topics to topics.exclude",
+                    remedy=f"set {other.flow.settings.alias_keys.source} to another alias (topic names get it), or add"
+                    " one of the two topics to topics.exclude",
                     code="names_meet",
                 )
 

@@ -34,6 +34,7 @@ def refuse_changed_names(
     if changed:
         forget = (
             f"mmtool flow forget -s {flow.source.alias} -t {flow.target.alias} --topic {next(iter(changed))}"
+            " --execute"
         )
         raise names_refusal(flow, changed, f"; or mirror a topic again under its new name: {forget}")
 

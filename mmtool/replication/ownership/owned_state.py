@@ -9,6 +9,7 @@ from mmtool.plan.records.identity import shard_of
 
 if TYPE_CHECKING:
     from mmtool.plan.records.documents import PositionRecord
+    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.replication.spark.assignment import ShardAssignment
     from mmtool.translation.blocks import Block, MirroredPartition
     from mmtool.translation.types import TopicId
@@ -55,15 +56,16 @@ class OwnedState:
         """What was put off, and was not begun anew or forgotten since."""
         return [self.blocks[place].about for place in self.later & self.halted.keys() & self.blocks.keys()]
 
-    def way_on(self, place: Place) -> str:
-        """What an operator does about a halted partition."""
+    def way_on(self, place: Place, identity: FlowIdentity) -> str:
+        """What an operator does about a halted partition of a flow."""
         if place in self.later:
             return "run the same command again when the source partition has a leader"
         block = self.blocks.get(place)
         topic = block.about.source_topic if block is not None else "T"
+        of = f"-c FILE -s {identity.source_alias} -t {identity.target_alias} --topic {topic} --execute"
         return (
-            f"first run `mmtool flow rebuild --topic {topic}`, or mirror the topic again from the start with"
-            f" `mmtool flow forget --topic {topic}`"
+            f"run `mmtool flow rebuild {of}`, then the same command again; if the rebuild is refused, `mmtool flow"
+            f" forget {of}` lets the next replicate mirror the topic again from the start"
         )
 
     def clear(self, count: int) -> list[ShardAssignment]:

@@ -107,8 +107,9 @@ class Ownership:
         while not await self._held_by(waiting, self._other):
             if waiting.holder is not None:
                 raise OwnedElsewhereError(
-                    f"lost ownership of flow {self._identity.name} to {waiting.holder}",
-                    remedy="this process was suspended or disconnected for longer than the session timeout of 10 s",
+                    f"lost ownership of flow {self._identity.name} to {waiting.holder}: this process was suspended or"
+                    " disconnected for longer than the session timeout of 10 s",
+                    remedy="to take over when that process ends, start `mmtool replicate -c FILE --standby`",
                 )
             self._seat.start()
 

@@ -275,7 +275,9 @@ class PartitionMirror:
     def lost(self, sent: InFlightBatch) -> None:
         """No answer came: the batch may or may not be on the target. Raises InDoubtError: by its old number."""
         if sent in self._renumbered:
-            raise InDoubtError(f"{self.name}: no answer for a sequence number that other records would reuse")
+            raise InDoubtError(
+                f"{self.name}: the target did not acknowledge a batch, and other records have its sequence number now"
+            )
         if sent not in self._in_flight:
             return  # numbered anew meanwhile, because one before it was refused
         sent.fate, sent.unsure = BatchState.MISSING, True
@@ -296,7 +298,7 @@ class PartitionMirror:
         too_large = code in (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE)
         if too_large and any(one.unsure for one in self._in_flight):
             raise InDoubtError(
-                f"{self.name}: the target now refuses the size of a batch that it may hold already"
+                f"{self.name}: the target refuses a batch as too large, and may have appended it before"
             )
         sent.unsure |= code in PERHAPS_APPENDED
         if code == Code.NONE:
@@ -355,7 +357,8 @@ class PartitionMirror:
                 downstream = DownstreamOffset(downstream + segment.count)
         except InvariantError as broken:
             got = f"new records got offset {sent.base_offset} on the target"
-            why_not = f"diverged: {got}, which contradicts the offset runs ({broken})"
+            rebuild = f"`mmtool flow rebuild --topic {self.assignment.topic} --execute`"
+            why_not = f"diverged: {got}, which contradicts the offset runs ({broken}): stop replicate, run {rebuild}"
             self.halt(why_not, for_good=True)  # nothing behind it is booked: the frontier stays before it
             return
         self._in_flight.popleft()

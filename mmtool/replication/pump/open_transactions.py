@@ -99,8 +99,8 @@ def _sentence(place: TopicPartition, at: int, holder: ProducerState | None) -> s
         else f"producer {holder.producer_id}, which wrote last at {_when(holder)},"
     )
     return (
-        f"held at offset {at}: {who} has an open transaction there; later records follow when the transaction"
-        " ends; to abort it: `kafka-transactions.sh --bootstrap-server HOST:PORT abort"
+        f"held at offset {at}: {who} has an open transaction on the source; later records follow when the"
+        " transaction ends; to abort it: `kafka-transactions.sh --bootstrap-server HOST:PORT abort"
         f" --topic {place.topic} --partition {place.partition} --start-offset {at}`"
     )
 

@@ -25,8 +25,8 @@ def source_cut(
     if end >= read_to:
         return (
             f"the source's log below {read_to} no longer holds the records that were read, as after an unclean leader"
-            " election; the first offset that differs is unknown: find it with `mmtool verify`, then move the position"
-            " there with `mmtool flow seek --csv FILE`"
+            " election; the first offset that differs is unknown: find it with `mmtool verify --topic"
+            f" {place.topic}`; {_mirror_from(place, 'OFFSET')}"
         )
     lost = f"{end} to {frontier - 1} were mirrored and are gone from the source"
     gone = f"offsets {lost}" if end < frontier else "no mirrored record is gone from the source"
@@ -44,10 +44,11 @@ def log_ended(place: TopicPartition, read_to: int, end: int) -> str:
     )
 
 
-def _mirror_from(place: TopicPartition, offset: int) -> str:
+def _mirror_from(place: TopicPartition, offset: int | str) -> str:
     return (
-        f"to mirror the source's records from offset {offset} on: stop `mmtool replicate`, then `mmtool flow seek"
-        f" --csv FILE`, with the line {place.topic},{place.partition},{offset}"
+        f"to mirror the source's records from offset {offset} on: stop `mmtool replicate`, run `mmtool flow seek --csv"
+        f" offsets.csv --execute`, then start it again; offsets.csv is a file with the line"
+        f" {place.topic},{place.partition},{offset}"
     )
 
 

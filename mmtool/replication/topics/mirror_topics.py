@@ -237,12 +237,14 @@ class MirrorTopics:
         """What became of the counterpart that is on record; empty when it is there."""
         if about is None:
             return ""
-        remote = self._flow.settings.remote_topic(about.source_topic)
+        flow = self._flow.settings
+        remote = flow.remote_topic(about.source_topic)
         if remote != about.target_topic:
             return (
                 f"topic {about.source_topic} is mirrored to {about.target_topic} and would now be called {remote}:"
                 " restore its former name in the configuration, or mirror it from the start under the new name with"
-                f" `mmtool flow forget --topic {about.source_topic}`"
+                f" `mmtool flow forget -s {flow.source.alias} -t {flow.target.alias} --topic {about.source_topic}"
+                " --execute`"
             )
         presence = presence_of(about.target_topic_id, target.get(remote))
         if not presence.is_gone:

@@ -57,8 +57,8 @@ def test_an_old_transaction_is_named_with_its_producer_and_when_it_wrote_last():
     first, then = told(source, ((4, 9), 0), (None, 6))
     assert first == ""
     assert then == (
-        "held at offset 4: producer 77, which wrote last at 2026-09-21T11:13:20Z, has an open transaction there;"
-        " later records follow when the transaction ends; to abort it:"
+        "held at offset 4: producer 77, which wrote last at 2026-09-21T11:13:20Z, has an open transaction on the"
+        " source; later records follow when the transaction ends; to abort it:"
         " `kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic orders --partition 0 --start-offset 4`"
     )
 
@@ -94,7 +94,7 @@ def test_the_next_transaction_is_another_one():
 def test_where_the_leader_does_not_tell_it_is_said_later_and_without_a_name(source):
     early, late = told(source, ((4, 9), 6), (None, LONG_MS // 1000))
     assert early == ""
-    assert late.startswith("held at offset 4: a producer has an open transaction there")
+    assert late.startswith("held at offset 4: a producer has an open transaction on the source")
 
 
 def test_committed_to_the_end_is_held_by_nobody():

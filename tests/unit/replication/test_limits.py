@@ -171,7 +171,7 @@ def test_flows_whose_topics_come_to_a_rest_are_fine(more, load_text):
         (
             "source.cluster.alias = site\nc->a.source.cluster.alias = other\n",
             "grow without end",
-            "c.alias = c, without c->a.source.cluster.alias, and use one separator",
+            "c.alias = c, remove c->a.source.cluster.alias, and use one separator",
         ),
         (
             "replication.policy.separator =\na.alias = aa\nb.alias = bb\nc.alias = cc\n",

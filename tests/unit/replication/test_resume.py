@@ -498,7 +498,10 @@ def test_a_partition_whose_source_leader_stays_away_is_put_off_and_the_others_do
     why = f"broker 1 does not answer: {recover_shards.COMPARED_LATER}"
     assert (halted, frontier, scene.closes) == ({place: why}, 0, False)
     assert [about.upstream for about in scene.standing.awaited] == [scene.block.about.upstream]
-    assert scene.standing.way_on(place) == "run the same command again when the source partition has a leader"
+    assert (
+        scene.standing.way_on(place, scene.flow.identity)
+        == "run the same command again when the source partition has a leader"
+    )
 
     flow.source.fetch = read
     scene.standing = OwnedState({SHARD.shard: SHARD}, {place: scene.block})
