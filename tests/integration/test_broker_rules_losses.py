@@ -264,8 +264,8 @@ async def test_records_that_the_target_is_going_to_refuse_for_their_time_are_tol
     said = list(filter(is_for_people, owner.run.warnings))
     await owner.close()
     assert said == [
-        f"{scene.settings.name}: {scene.topic}-0 holds records {what} on: {scene.mirrored} refuses them, and the"
-        f" mirror halts there; raise message.timestamp.{key}.max.ms on {scene.mirrored},"
+        f"{scene.settings.name}: {scene.topic}-0 holds records {what} on: {scene.mirrored} refuses them, and"
+        f" mirroring halts at this offset; raise message.timestamp.{key}.max.ms on {scene.mirrored},"
         " or set mmtool.on.timestamp.refused = raise-limit"
         for what, key in (
             ("older than 1d 0h, from offset 0", "before"),

@@ -149,7 +149,8 @@ def _check(cluster: WireCluster, code: int, transactional_id: str) -> None:
     if code in (Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED):
         raise ClaimLostError(
             f"another mmtool process claimed transactional id {transactional_id} on {cluster.alias}",
-            remedy="only one process runs a flow; to wait until it ends: `mmtool replicate -c FILE --standby`",
+            remedy="only one process runs a flow; to take over when that process ends, start"
+            " `mmtool replicate -c FILE --standby`",
         )
     cluster.check_denied(code, f"WRITE on transactional id {transactional_id}")
     if code != Code.NONE:

@@ -147,8 +147,13 @@ async def append_records(
 
 def refused(cluster: WireCluster, topic: str, code: int) -> MmtoolError:
     """What to raise where a cluster does not take a record of ours. Only a wrong clock gives one a wrong timestamp."""
-    clock = ": this host's clock is too far from the broker's" if code == Code.INVALID_TIMESTAMP else ""
-    return MmtoolError(f"cluster {cluster.alias} refuses a record of {topic}: {name_of(code)}{clock}")
+    said = f"cluster {cluster.alias} refuses a record of {topic}: {name_of(code)}"
+    if code != Code.INVALID_TIMESTAMP:
+        return MmtoolError(said)
+    return MmtoolError(
+        f"{said}: this host's clock is too far from the broker's",
+        remedy="correct this host's clock, then run the same command again",
+    )
 
 
 async def _topic_id(cluster: WireCluster, topic: str) -> TopicId:

@@ -96,7 +96,11 @@ class DeferredFlows:
             except Exception as error:  # noqa: BLE001  whatever it is, it may pass, and nobody else tries
                 is_known = has_failed_over(error) and name in self.failed_over
                 if not (isinstance(error, ConnectionLostError) or is_away(error) or is_known):
-                    said = flow_notice(name, f"cannot start yet: {error}", Event.FLOW_DEFERRED)
+                    said = flow_notice(
+                        name,
+                        f"cannot start yet: {error}; mmtool retries every {_AGAIN_SECONDS:g} s",
+                        Event.FLOW_DEFERRED,
+                    )
                     self._sayings.once(name, said)
             else:
                 del self.flows[name]

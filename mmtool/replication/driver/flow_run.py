@@ -208,7 +208,7 @@ class FlowRun:
         self.shard_count = control.flow.shards
         if control.flow.shards != self.flow.settings.shards:
             wanted = self.flow.settings.shards
-            said = f"mmtool.shards = {wanted} is ignored: the flow keeps the {self.shard_count} of its first start"
+            said = f"mmtool.shards = {wanted} is ignored: the flow has {self.shard_count} shards since its first start"
             self.warnings.append(
                 flow_notice(self.name, said, Event.CONFIG_VALUE_ADJUSTED, key="mmtool.shards")
             )

@@ -139,7 +139,10 @@ class PartitionMirror:
         if new:
             self._pass_over(UpstreamOffset(new[-1][0].header.next_offset))
         if unreadable is not None:
-            raise BatchError(f"at upstream offset {self.fetch_position}: {unreadable.message}")
+            raise BatchError(
+                f"at upstream offset {self.fetch_position}: {unreadable.message}",
+                remedy="let another replica lead the source partition",
+            )
 
     def _wants(self, header: BatchHeader) -> bool:
         """Whether a batch has records to move, of an origin that this flow carries."""

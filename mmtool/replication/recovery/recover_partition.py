@@ -340,7 +340,7 @@ def _difference(flow: str, block: Block, found: Comparison, alike: str | None) -
     these = f"{flow} --topic {about.source_topic}"
     why = f" ({difference})" if difference else ""
     return (
-        f"{about.source_topic}-{about.partition}: diverged: of {found.wanted} records that the target holds from"
+        f"diverged: of {found.wanted} records that the target holds from"
         f" source offset {block.tail.upstream_frontier} on, the first {found.compared} equal the source's{why}: stop"
         f" `mmtool replicate`, compare with `mmtool verify {these}`, then run `mmtool flow rebuild {these} --execute`"
     )

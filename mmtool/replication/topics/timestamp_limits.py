@@ -65,6 +65,6 @@ def _sentence(topic: MirroredTopic, key: str, places: Mapping[TopicPartition, in
         AFTER: f"more than {duration(bound / 1000)} ahead of the broker's clock",
     }[key]
     return (
-        f"{which} records {what}, {start} offset {offset} on: {topic.target_name} refuses them, and the"
-        f" mirror halts there; raise {name} on {topic.target_name}, or set {RAISE}"
+        f"{which} records {what}, {start} offset {offset} on: {topic.target_name} refuses them, and"
+        f" mirroring halts at this offset; raise {name} on {topic.target_name}, or set {RAISE}"
     )

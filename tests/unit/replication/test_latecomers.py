@@ -58,7 +58,7 @@ def test_what_else_keeps_it_is_said_once_and_tried_again(kind):
     """Whatever that is: nobody else would try."""
     error = kind("DESCRIBE is denied")
     said, tried, left = played([error])
-    assert said[1:] == [f"a->b: cannot start yet: {error}"]
+    assert said[1:] == [f"a->b: cannot start yet: {error}; mmtool retries every 0.001 s"]
     assert (len(tried) > 5, left) == (True, {"a->b"})
 
 
@@ -101,5 +101,5 @@ def test_a_run_with_a_goal_does_not_begin_without_a_flow_whose_cluster_is_away()
 
 def test_a_flow_begins_when_its_mark_is_released():
     said, tried, left = played([FAILED_OVER, FAILED_OVER, None])
-    assert said[1:] == ["a->b: cannot start yet: flow a->b is not mirrored"]
+    assert said[1:] == ["a->b: cannot start yet: flow a->b is not mirrored; mmtool retries every 0.001 s"]
     assert (len(tried), left) == (3, set())

@@ -81,7 +81,7 @@ def test_where_other_records_lie_in_the_place_of_those_that_were_mirrored_it_hal
     flow.source = PairedLog(side=HERE)
     flow.source.born(6, key=b"another")
     flow.take()
-    assert flow.halted.startswith("orders-0: diverged: of 6 records that the target holds")
+    assert flow.halted.startswith("diverged: of 6 records that the target holds")
 
 
 def test_whose_end_nobody_can_tell_halts():
@@ -182,7 +182,7 @@ def test_where_all_records_are_alike_those_that_retention_left_are_not_taken_for
     flow.source.trim(start)
     flow.take()
     assert flow.newest.tail.upstream_frontier == 0
-    assert flow.halted.startswith("orders-0: diverged: of 6 records that the target holds")
+    assert flow.halted.startswith("diverged: of 6 records that the target holds")
     assert f"deleted below offset {start}" in flow.halted
 
 
@@ -192,7 +192,7 @@ def test_nor_are_those_that_are_left_of_a_larger_batch_that_it_cut(start):
     flow.source.trim(start)
     flow.take()
     assert flow.newest.tail.upstream_frontier == 0
-    assert flow.halted.startswith("orders-0: diverged: of 10 records that the target holds")
+    assert flow.halted.startswith("diverged: of 10 records that the target holds")
 
 
 @pytest.mark.parametrize("start", [0, 2])
