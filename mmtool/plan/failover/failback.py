@@ -98,8 +98,10 @@ def plan_failback(
         *state_guards(state, names.source),
         *blocking_guards(found, after_drain=False),
     )
-    steps = steps_of(Mode.FAILBACK, names, found, facts.topics, diverged=diverged, state=state.moved)
     released = tuple(topic for topic in facts.topics if topic not in facts.kept)
+    steps = steps_of(
+        Mode.FAILBACK, names, found, facts.topics, diverged=diverged, state=state.moved, released=released
+    )
     plan = FailoverPlan(
         operation_id,
         Mode.FAILBACK,

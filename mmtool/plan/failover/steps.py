@@ -133,6 +133,8 @@ def steps_of(
     fence: Fence = NO_FENCE,
     diverged: Diverged = TO_FILE,
     state: tuple[str, ...] = (),
+    *,
+    released: tuple[str, ...] = (),
 ) -> tuple[Step, ...]:
     """The steps, with the numbers that are known when they are planned.
 
@@ -144,9 +146,11 @@ def steps_of(
         fence: What keeps producers off the source.
         diverged: For a failback, what becomes of the diverged tail.
         state: Changelogs and repartition topics of Kafka Streams applications that go along.
+        released: For a failback, those of ``held`` that the flow mirrors again.
     """
     if mode is Mode.FAILBACK:
         sentences = _going_home(names, plans, held, state) | _salvaging(names, held, diverged)
+        sentences[StepName.RELEASE] = _releasing(names, held, released, diverged)
     elif mode is Mode.DRILL:
         sentences = _drilling(names, plans, state)
     else:
@@ -198,23 +202,28 @@ def _going_home(
 
 def _salvaging(names: Names, held: tuple[str, ...], diverged: Diverged) -> dict[StepName, str]:
     """The steps that deal with the tail itself."""
-    topics = few(held) or "no topic"
-    again = f"let {names.flow} mirror {topics} again"
     match diverged:
         case ToFile():
             export = "write the diverged records to a file, before any other write"
         case ToTopic(topic):
             export = f"write the diverged records to topic {topic} of {names.source}, before any other write"
         case Replay():
-            return {
-                StepName.EXPORT: (
-                    f"produce the diverged records of {names.source} again to {topics} on {names.target}, and make"
-                    f" {names.flow} skip the originals"
-                ),
-                StepName.RELEASE: f"{again}, except for the diverged tail, which is already on"
-                f" {names.target}",
-            }
-    return {StepName.EXPORT: export, StepName.RELEASE: f"{again}, including the diverged tail"}
+            export = (
+                f"produce the diverged records of {names.source} again to {few(held) or 'no topic'} on {names.target},"
+                f" and make {names.flow} skip the originals"
+            )
+    return {StepName.EXPORT: export}
+
+
+def _releasing(names: Names, held: tuple[str, ...], released: tuple[str, ...], diverged: Diverged) -> str:
+    """What the mirror does once groups are back."""
+    if held and not released:
+        them = "it" if len(held) == 1 else "them"
+        return f"leave {few(held)} failed over: other groups still read {them} on {names.target}"
+    again = f"let {names.flow} mirror {few(released) or 'no topic'} again"
+    if diverged == Replay():
+        return f"{again}, except for the diverged tail, which is already on {names.target}"
+    return f"{again}, including the diverged tail"
 
 
 def _going_away(
