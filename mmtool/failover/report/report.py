@@ -267,7 +267,7 @@ def summary(ended: Ended) -> str:
         return ""
     words = Counter(exactness(v) for plan in cutover.plans for v in plan.verdicts if v.refusal is None)
     kinds = "exact" if set(words) <= {"exact"} else f"{words['exact']} exact, {words['bounded']} bounded"
-    done = "tried with shadow groups of" if ended.rehearsal.plan.mode is Mode.DRILL else "moved"
+    done = "drill: moved copies of" if ended.rehearsal.plan.mode is Mode.DRILL else "moved"
     moved = f"{done} {counted(len(cutover.results), 'group')}, {counted(words.total(), 'offset')}, {kinds}"
     return f"{moved}; {_price(ended)}; {figures.rto_seconds:.1f} s"
 
@@ -284,11 +284,11 @@ def _price(ended: Ended) -> str:
         passed = figures.diverged_records
         more = "" if passed is None else f", {passed} diverged records skipped"
         return f"{lost} records lost, {again} read again{more}"
-    target = ended.rehearsal.names.target
-    behind = figures.diverged_records
-    return f"{lost} records lost, {again} read again" + (
-        f"; {counted(behind, 'record')} produced since, not yet on {target}" if behind else ""
+    names, behind = ended.rehearsal.names, figures.diverged_records
+    late = (
+        f"; {counted(behind or 0, 'record')} produced on {names.source} since then, not yet on {names.target}"
     )
+    return f"{lost} records lost, {again} read again{late if behind else ''}"
 
 
 def _at_most(number: int | None, words: str) -> str:
@@ -412,10 +412,12 @@ def reverse_lines(ended: Ended) -> list[str]:
 def _after_emergency(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[str]:
     here, there = settings.source.alias, settings.target.alias
     back = f"mmtool failover failback {_meant(ended, settings, given)}"
-    other = f"if the groups stay on {there}: `mmtool failover release -s {here} -t {there} --execute`"
+    flow = [*(given[:2] if "-c" in given else ()), "-s", here, "-t", there]
+    stay = f"mmtool failover release {join([*flow, '--execute'])}"
     return [
         f"let producers write to {there}; when {here} returns, keep its consumers stopped",
-        f"when {here} returns, fail back (or, {other} lets `mmtool replicate` mirror the topics again):\n{back}",
+        f"when {here} returns, rehearse the failback, and add --execute to move the groups back to {here}:\n{back}",
+        f"or, if the groups stay on {there}, let `mmtool replicate` mirror the topics of {here} again:\n{stay}",
     ]
 
 
@@ -432,7 +434,7 @@ def ways_on(operation: Operation, given: Sequence[str] = ()) -> list[str]:
     refused = isinstance(error, RefusedError) and error.code == "open_operation"
     if refused or isinstance(error, OwnedElsewhereError):
         return []
-    arguments = join([operation.plan.operation_id, *given])
+    arguments = join([operation.plan.operation_id, *given, "--execute"])
     return [
         f"{sentence}:\nmmtool failover {verb} {arguments}"
         for event, (verb, sentence) in _WAYS_ON.items()
