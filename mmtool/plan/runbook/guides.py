@@ -42,11 +42,11 @@ FIELDS = frozenset(
 _NOTHING = "Nothing to undo: the step only reads."
 _SLOW = (
     "The step takes longer than you can wait: stop it with Ctrl-C (`--timeout` ends it with exit code 4). Or a"
-    " partition is halted: `{status}` shows the reason. No offset has been written. Then `{resume}`."
+    " partition is halted: `{status}` shows the reason. No offset has been written. Then run `{resume}`."
 )
 _RECORD = "{there} does not accept the record: `{resume}` writes it. Start no consumer before that."
 _MARKS = (
-    "{there} does not accept the marks: mmtool removes those that it wrote, and no offset has been written. Then"
+    "{there} does not accept the marks: mmtool removes those that it wrote, and no offset has been written. Then run"
     " `{resume}`."
 )
 _UNMARKED = "mmtool removes the marks, and no offset has been written."
@@ -57,36 +57,36 @@ GUIDES: dict[StepName, Guide] = {
         done_when="No group of {groups} has members on {here} or on {there} (state Empty, or no such group), and no"
         " other operation on these groups is open.",
         stop_when="A group has members: the message lists them with their hosts. Stop them, wait until their session"
-        " ends (`session.timeout.ms`, 45 s by default), then `{resume}`. If mmtool refused before step 1 began, no"
+        " ends (`session.timeout.ms`, 45 s by default), then run `{resume}`. If mmtool refused before step 1 began, no"
         " operation exists: run the command of the section Execute again.",
         way_back=_NOTHING,
         by_hand="Describe the groups on both clusters: the state must be Empty, or the group must not exist.",
     ),
     StepName.FENCE: Guide(
         done_when="Only mmtool and super users may write {topics} on {here}, on every broker.",
-        stop_when="mmtool cannot create an ACL (it needs ALTER on the cluster), or the rule would deny mmtool itself."
-        " mmtool removes its DENY rules, and no offset has been written. Grant ALTER, or let mmtool connect as another"
-        " principal, then `{resume}`.",
-        way_back="If a step fails before offsets are written, mmtool removes exactly these rules. After that they stay"
+        stop_when="mmtool cannot create an ACL (it needs ALTER on the cluster), or the DENY rules would apply to mmtool"
+        " itself. mmtool removes its DENY rules, and no offset has been written. Grant ALTER, or let mmtool connect as"
+        " another principal, then run `{resume}`.",
+        way_back="If a step fails before offsets are written, mmtool removes exactly these rules. Later they stay"
         " until `{rollback}` removes them and restores the offsets, or an administrator removes them with the commands"
         " after `# to undo:`.",
         by_hand="Deny WRITE on {here} to each principal that an ACL allows to write {topics}, or stop the producers.",
     ),
     StepName.TRANSACTIONS: Guide(
         done_when="No transaction with records in {topics} on {here} is open.",
-        stop_when="A transaction stays open for longer than `--timeout` (default here: 90 s): the message names its"
-        " partition, and its producer id where {here} tells it. mmtool lifts the fence, and no offset has been written."
-        " Let the producer commit or abort, then `{resume}`.",
+        stop_when="A transaction stays open for longer than `--timeout` (in this step 90 s by default): the message"
+        " names its partition, and its producer id where {here} tells it. mmtool lifts the fence, and no offset has"
+        " been written. Let the producer commit or abort, then run `{resume}`.",
         way_back=_NOTHING,
         by_hand="List the transactions on {here}, and wait until none with records in {topics} is Ongoing"
         " (`transaction.timeout.ms`, 60 s by default). `kafka-transactions.sh describe --transactional-id ID` shows the"
-        " partitions of one.",
+        " partitions of a transaction.",
     ),
     StepName.ENDS: Guide(
         done_when="The log ends of {topics} on {here} do not move for the watch time.",
         stop_when="A log end moves: a producer still writes, and the message names the partition and, where {here}"
         " tells it, the producer id. mmtool lifts the fence, and no offset has been written. Stop that producer, then"
-        " `{resume}`.",
+        " run `{resume}`.",
         way_back=_NOTHING,
         by_hand="Read the log ends on {here} twice, some seconds apart: they must be the same.",
     ),
@@ -97,14 +97,14 @@ GUIDES: dict[StepName, Guide] = {
         " After offsets are written, `{rollback}` removes the marks and restores the offsets; `{release}` removes the"
         " marks and leaves the groups on {there}. The topics are then mirrored again.",
         by_hand="Stop everything that mirrors {topics} from {here} to {there} (`mmtool replicate`, MirrorMaker 2), and"
-        " keep it stopped when {here} returns. The command below denies its writes on {there} "
+        " keep it stopped when {here} returns. The command below denies the mirror's writes on {there} "
         + _PRINCIPAL
         + ".",
     ),
     StepName.FIND: Guide(
         done_when="mmtool knows the diverged tail: the records of {topics} on {there} that never reached {here}.",
         stop_when="A log on {there} cannot be read, or ends in an open transaction. " + _UNMARKED + " Let the"
-        " transaction end, then `{resume}`.",
+        " transaction end, then run `{resume}`.",
         way_back=_NOTHING,
         by_hand="Compare the log ends of {topics} on {there} with the source offsets at which the mirror to {here}"
         " stopped: the records between them are the diverged tail.",
@@ -115,7 +115,7 @@ GUIDES: dict[StepName, Guide] = {
         stop_when="The file cannot be written. " + _UNMARKED + " Free space or choose another folder, then"
         " `{resume} --diverged-dir DIR`.",
         way_back="Nothing to undo: the file stays, and mmtool never overwrites a complete one.",
-        by_hand="Copy the whole topics on {there} into files: the diverged records are at their ends.",
+        by_hand="Copy the whole topics on {there} into files: the diverged records are the last of each partition.",
     ),
     StepName.DRAIN_BACK: Guide(
         done_when="{there} holds every record that was produced on {here} and that these groups can have read.",
@@ -136,7 +136,7 @@ GUIDES: dict[StepName, Guide] = {
         done_when="Every committed offset of a mirrored partition has an offset on {there}; the table above shows the"
         " offsets that were known at the rehearsal.",
         stop_when="An offset is refused: the message names the reason and the remedy. No offset has been written. Apply"
-        " the remedy, then `{resume}`.",
+        " the remedy, then run `{resume}`.",
         way_back=_NOTHING,
         by_hand="Use the offsets of the table above. For an offset that is not in it, read the record at the committed"
         " offset on {here}, and find the same record (key, timestamp) on {there}: use its offset.",
@@ -145,7 +145,7 @@ GUIDES: dict[StepName, Guide] = {
         done_when="Each offset is between log start and log end on {there}, moves no group back, and no client"
         " committed since the groups were checked. The journal has the previous offsets.",
         stop_when="An offset is outside its log, a group would move back, or a committed offset has changed: a consumer"
-        " with `assign()` or another tool commits for it. No offset has been written. Stop that client, then"
+        " with `assign()` or another tool commits for it. No offset has been written. Stop that client, then run"
         " `{resume}`.",
         way_back="Nothing to undo: the step writes only to the journal.",
         by_hand="Each offset of the table must be between the earliest and the latest offset on {there}, and not below"
@@ -168,18 +168,18 @@ GUIDES: dict[StepName, Guide] = {
         " offsets that the group has on {there} now.",
     ),
     StepName.READ_BACK: Guide(
-        done_when="Another client reads exactly these offsets from {there}.",
+        done_when="Another client reads exactly the offsets of step write from {there}.",
         stop_when="The offsets differ: another client commits for these groups on {there}. Stop it; if a group is now"
-        " behind the offsets that mmtool wrote, reset it by hand as in step write. Then `{resume}`.",
+        " behind the offsets that mmtool wrote, reset it by hand as in step write. Then run `{resume}`.",
         way_back="`{rollback}`, as in step write.",
         by_hand="Describe the groups on {there}, and compare CURRENT-OFFSET with `continues at` in the table.",
     ),
     StepName.HAND_OVER: Guide(
-        done_when="{there} has stored a record for each group; offset sync skips {groups} from now on.",
+        done_when="{there} has stored that each group now belongs to {there}; offset sync skips {groups} from now on.",
         stop_when=_RECORD,
         way_back="`{rollback}` removes these records, and restores the offsets.",
-        by_hand="Exclude the groups from the offset sync of the mirror from {here} to {there}: `groups.exclude` in its"
-        " file, or `sync.group.offsets.enabled = false`, and restart it.",
+        by_hand="Exclude the groups from the offset sync of the mirror from {here} to {there}: set"
+        " `groups.exclude` or `sync.group.offsets.enabled = false` in the mirror's properties file, and restart it.",
     ),
     StepName.RELEASE: Guide(
         done_when="The flow {there}->{here} mirrors {topics} again: `{status}` no longer shows failed_over.",
@@ -199,7 +199,7 @@ GUIDES: dict[StepName, Guide] = {
         done_when="The shadow groups are deleted on {there}.",
         stop_when="A shadow group still exists on {there}: delete it by hand. Groups in production are not touched.",
         way_back="Nothing to undo: the drill created the groups that it deletes.",
-        by_hand="Delete the shadow groups, and no other.",
+        by_hand="Delete the shadow groups, and no other groups.",
     ),
     StepName.REPORT: Guide(
         done_when="The summary shows the moved offsets, the lost records and the records that are read again.",
@@ -224,15 +224,15 @@ _OF_CHOICE: dict[tuple[Kind, StepName], Guide] = {
     ),
     (Kind.REPLAY, StepName.EXPORT): Guide(
         done_when="Each diverged record of {topics} is on {here} once, as a new record, and the flow {there}->{here}"
-        " skips the old ones.",
+        " skips the original records.",
         stop_when="{here} does not accept a record, or another process runs the flow {there}->{here}. No offset has"
         " been written. `{resume}` writes the rest and no record twice; `{cancel}` ends the failback, and the flow"
         " skips the records that were written.",
         way_back="Nothing is undone: the records stay on {here}, like other records that were produced on {here}.",
         by_hand="Copy the whole topics on {there} into files, and produce the records at their ends into"
         " {topics} on {here} with a program, because Kafka's console tools keep neither"
-        " timestamps nor partitions. Before the mirror to {here} starts again, move it past these records:"
-        " `mmtool flow seek`, or the stored offsets of MirrorMaker 2's connector.",
+        " timestamps nor partitions. Before the mirror to {here} starts again, let it continue after these"
+        " records: use `mmtool flow seek --execute`, or change the stored offsets of MirrorMaker 2's connector.",
     ),
     (Kind.REPLAY, StepName.DRAIN_BACK): replace(
         GUIDES[StepName.DRAIN_BACK],
@@ -263,19 +263,19 @@ _OF_MODE: dict[tuple[Mode, StepName], Guide] = {
         stop_when=_MARKS.replace("{there}", "{here}"),
         way_back="If a step fails before offsets are written, mmtool removes the marks of this operation; after a crash"
         " `{cancel}` does. Marks of an earlier emergency failover stay.",
-        by_hand="Stop everything that mirrors {topics} from {there} to {here}. The command below denies its writes on"
-        " {here} " + _PRINCIPAL + ".",
+        by_hand="Stop everything that mirrors {topics} from {there} to {here}. The command below denies the mirror's"
+        " writes on {here} " + _PRINCIPAL + ".",
     ),
     (Mode.FAILBACK, StepName.TRANSLATE): replace(
         GUIDES[StepName.TRANSLATE],
         stop_when="An offset is refused: the message names the reason and the remedy. "
         + _UNMARKED
         + " Apply the"
-        " remedy, then `{resume}`.",
+        " remedy, then run `{resume}`.",
     ),
     (Mode.FAILBACK, StepName.HAND_OVER): Guide(
-        done_when="{here} has stored a record for each group ({groups}): offset sync from {there} to {here} includes"
-        " these groups again.",
+        done_when="{here} has stored that each group ({groups}) belongs to {there} again: offset sync from {there} to"
+        " {here} includes the groups again.",
         stop_when=_RECORD.replace("{there}", "{here}"),
         way_back="`{rollback}` records that the groups are on {here} again, and restores the offsets.",
         by_hand="Remove the groups from `groups.exclude` of the mirror from {there} to {here}, and restart it.",
@@ -283,7 +283,7 @@ _OF_MODE: dict[tuple[Mode, StepName], Guide] = {
     (Mode.EMERGENCY, StepName.CHECK): Guide(
         done_when="No group of {groups} has members on {there} (state Empty, or no such group), and no other"
         " operation is running. {here} is not contacted.",
-        stop_when="A group has members on {there}: the message lists them with their hosts. Stop them, then"
+        stop_when="A group has members on {there}: the message lists them with their hosts. Stop them, then run"
         " `{resume}`. If mmtool refused before step 1 began, no operation exists: run the command of the section"
         " Execute again.",
         way_back=_NOTHING,
@@ -294,7 +294,7 @@ _OF_MODE: dict[tuple[Mode, StepName], Guide] = {
         stop_when="An offset is refused: the message names the reason and the remedy. "
         + _UNMARKED
         + " Apply the"
-        " remedy, then `{resume}`.",
+        " remedy, then run `{resume}`.",
         way_back=_NOTHING,
         by_hand="Use the offsets of the table above; they are as recent as the last checkpoints on {there}.",
     ),
@@ -312,7 +312,7 @@ NOT_RELEASED = Guide(
 _LATE = replace(
     GUIDES[StepName.REPORT],
     stop_when="A producer wrote on {here} after its log ends had stopped moving (exit code 7): stop that producer,"
-    " let `mmtool replicate` mirror its records, then `{resume}`. The groups are already on {there}: start their"
+    " let `mmtool replicate` mirror its records, then run `{resume}`. The groups are already on {there}: start their"
     " consumers.",
 )
 _ENDED = replace(
@@ -326,27 +326,27 @@ _OF_FENCE: dict[tuple[FenceKind, StepName], Guide] = {
     (FenceKind.HOOK, StepName.FENCE): Guide(
         done_when="The hook `mmtool.hook.fence` has exited with 0: it keeps producers off {topics} on {here}.",
         stop_when="The hook fails: mmtool runs it again with MMTOOL_ACTION=undo, and no offset has been written."
-        " Correct the hook, then `{resume}`.",
+        " Correct the hook, then run `{resume}`.",
         way_back="If a step fails before offsets are written, mmtool runs the hook with MMTOOL_ACTION=undo; after that,"
         " `{rollback}` does, and restores the offsets.",
         by_hand="Keep producers off {topics} on {here} as the hook does, or stop the producers.",
     ),
     (FenceKind.WATCH, StepName.FENCE): Guide(
         done_when="You have stopped the producers of {topics} on {here}; step watch_ends checks it.",
-        stop_when="A producer still writes {topics} on {here}: stop it, then `{resume}`.",
+        stop_when="A producer still writes {topics} on {here}: stop it, then run `{resume}`.",
         way_back="Nothing to undo: mmtool denies nothing.",
         by_hand="Stop the producers of {topics} on {here}.",
     ),
     (FenceKind.WATCH, StepName.TRANSACTIONS): replace(
         GUIDES[StepName.TRANSACTIONS],
-        stop_when="A transaction stays open for longer than `--timeout` (default here: 90 s): the message names its"
-        " partition, and its producer id where {here} tells it. Nothing has been changed. Let the producer commit or"
-        " abort, then `{resume}`.",
+        stop_when="A transaction stays open for longer than `--timeout` (in this step 90 s by default): the message"
+        " names its partition, and its producer id where {here} tells it. Nothing has been changed. Let the producer"
+        " commit or abort, then run `{resume}`.",
     ),
     (FenceKind.WATCH, StepName.ENDS): replace(
         GUIDES[StepName.ENDS],
         stop_when="A log end moves: a producer still writes, and the message names the partition and, where {here}"
-        " tells it, the producer id. Nothing has been changed. Stop that producer, then `{resume}`.",
+        " tells it, the producer id. Nothing has been changed. Stop that producer, then run `{resume}`.",
     ),
 }
 """Where it matters who keeps producers off; the texts of `GUIDES` are those for ACLs."""

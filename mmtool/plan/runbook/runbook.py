@@ -210,8 +210,8 @@ def _execution(runbook: Runbook) -> Iterator[str]:
         )
     else:
         yield (
-            "This command plans again, so its offsets may differ from this page. To execute exactly this plan, save it"
-            " with `--out FILE`, and execute `--plan FILE`."
+            "This command plans again, so its offsets may differ from this page. To execute exactly the plan of a"
+            " rehearsal, rehearse with `--out FILE`, then execute with `--plan FILE`."
         )
     yield from _block([runbook.command("failover", plan.mode, *runbook.meant, *accept, "--execute")])
 
@@ -308,7 +308,8 @@ def _notes(runbook: Runbook) -> Iterator[str]:
     if plan.mode is Mode.EMERGENCY:
         yield (
             f"- Let producers write to {there.alias}. Records that never reached {there.alias} stay on {here.alias}"
-            f" when {here.alias} returns: `mmtool failover failback` saves them."
+            f" when {here.alias} returns: `{_failback(runbook)}` rehearses the failback, which saves them; add"
+            " `--execute` to do it."
         )
     elif plan.fence.kind is not FenceKind.NONE:
         yield f"- Start the producers with `bootstrap.servers={there.bootstrap}`. {_fence_stays(runbook)}"
@@ -319,6 +320,11 @@ def _notes(runbook: Runbook) -> Iterator[str]:
         )
 
 
+def _failback(runbook: Runbook) -> str:
+    groups = [word for name in runbook.saved.groups for word in ("-g", name)]
+    return runbook.of_flow("failover", "failback", more=groups)
+
+
 def _fence_stays(runbook: Runbook) -> str:
     here = runbook.hands.here.alias
     match runbook.saved.plan.fence.kind:
@@ -327,9 +333,9 @@ def _fence_stays(runbook: Runbook) -> str:
                 f"The DENY rules on {here} stay: the commands after `# to undo:` in step fence remove them."
             )
         case FenceKind.HOOK:
-            return f"What the hook `mmtool.hook.fence` did on {here} stays."
+            return f"What the hook `mmtool.hook.fence` did on {here} stays until you undo it."
         case _:
-            return f"Keep them stopped on {here}: no ACL stops them."
+            return f"Let no producer write to {here} again: no ACL stops it."
 
 
 def _renamed(runbook: Runbook) -> str:

@@ -107,7 +107,7 @@ def test_only_the_steps_of_a_fence_that_mmtool_sets_speak_of_rules_and_of_liftin
 
 
 def test_a_failback_hands_groups_over_to_offset_sync_and_other_modes_take_them_from_it(scene):
-    assert "offset sync from east to west includes these groups again" in page_of(scene, Mode.FAILBACK)
+    assert "offset sync from east to west includes the groups again" in page_of(scene, Mode.FAILBACK)
     assert "offset sync skips `app` from now on" in page_of(scene, Mode.PLANNED)
 
 
