@@ -178,7 +178,8 @@ def read_reset_file(path: str, content: bytes, group: str | None) -> dict[str, d
         meant = {name: of for name, of in found.items() if name is not None and group in (None, name)}
         if not meant:
             raise UsageError(
-                f"{path} names no group {group}", remedy="the first column of the file lists its groups"
+                f"{path} names no group {group}",
+                remedy="name a group of the first column of the file: -g NAME",
             )
         return meant
     if group is None:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter, deque
 from dataclasses import asdict, dataclass, field, replace
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError
@@ -84,9 +85,11 @@ class SyncTurn:
         if not names:
             return None
         kind = PartlyAppliedError if any(row.written for row in self.rows) else RefusedError
-        where = self.flow.target.alias
+        source, target = self.flow.source.alias, self.flow.target.alias
         return kind(
-            f"not completely synced to {where}: {few(names)}", remedy="see STATE and REASON of these groups"
+            f"not completely synced to {target}: {few(names)}",
+            remedy="the column REASON shows why; for a refused offset, `mmtool translate-offsets"
+            f" -s {source} -t {target} -g {quote(names[0])}` says what to do",
         )
 
 

@@ -77,5 +77,5 @@ def read_undo(name: str, content: bytes, group: str | None = None) -> Undo:
         return kept
     of_group = tuple(one for one in kept.replaced if one.group == group)
     if not of_group:
-        raise UsageError(f"{name} names no group {group}", remedy="without -g, the whole file is restored")
+        raise UsageError(f"{name} names no group {group}", remedy="leave out -g to restore the whole file")
     return Undo(kept.cluster_id, of_group)

@@ -321,7 +321,7 @@ def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
                 yield line, content
     except OSError as error:
         raise UsageError(
-            f"{path} cannot be read: {error.strerror}", remedy="check its name and rights"
+            f"{path} cannot be read: {error.strerror}", remedy="check the file's name and permissions"
         ) from error
     except ValueError as error:
         raise _damaged(path, "a line is not JSON") from error

@@ -176,9 +176,9 @@ def _check_whole(source: BatchesPort, tails: FoundTails, before: BeforeReplay) -
     if left != before.records:
         raise RefusedError(
             f"the source now holds {left} of {before.records} diverged records: mmtool does not know which"
-            " of them it wrote before it stopped, and writes no more of them",
-            remedy="compare the records that were written with those left on the source, and produce the missing ones"
-            " yourself",
+            " of them it wrote before it was interrupted, and writes no more of them",
+            remedy="compare the records that mmtool wrote with those that the source still holds, and produce the"
+            " missing ones yourself",
             code="ambiguous",
         )
 

@@ -156,7 +156,8 @@ def _left(alias: str, left: Mapping[Binding, object], what: str) -> PartlyApplie
     )
     return PartlyAppliedError(
         f"{what} could not be removed on {alias}: {few(list(left))} may still exist ({problem})",
-        remedy="`mmtool failover cancel` tries again; an administrator can also remove the ACLs, the first with:"
+        remedy="try again with `mmtool failover cancel OPERATION_ID --execute`, or with `mmtool failover rollback"
+        " OPERATION_ID --execute` once offsets are written; an administrator can also remove the ACLs, the first with:"
         f" {command}",
         code="fence_left",
     )
@@ -286,7 +287,8 @@ def _ends(cluster: ClusterPort, places: Collection[TopicPartition]) -> dict[Topi
     if gone:
         raise RefusedError(
             f"{few(gone)} no longer exists on {cluster.alias}, so its log end cannot be watched",
-            remedy="check whether the topic was deleted or recreated",
+            remedy="the topic was deleted: leave out the groups that read it, or create it again and run the same"
+            " command again",
         )
     return {place: bounds.log_end for place, bounds in found.items()}
 

@@ -84,7 +84,8 @@ def _grown(rules: FencePlan, topics: tuple[str, ...]) -> FencePlan:
     guard = FenceGuard(
         "fence_stale",
         f"the groups have committed offsets in {few(left)}, which the operation's fence does not cover",
-        "end the operation with `mmtool failover cancel`, and start a new one: its fence covers these topics too",
+        "end the operation with `mmtool failover cancel OPERATION_ID --execute` (`mmtool failover list` shows the id),"
+        " and start a new operation: its fence covers these topics too",
     )
     return replace(rules, guards=(*rules.guards, guard))
 

@@ -254,8 +254,9 @@ class _Steps:
                     f"the records of {target.place} on {names.target} from offset {target.offsets.start} differ from"
                     f" those of {source.place} on {names.source} from offset {source.offsets.start}",
                     remedy=f"another producer wrote into {target.place.topic} on {names.target}, or a topic was"
-                    " recreated: stop that producer and `mmtool replicate`, then run `mmtool flow rebuild --topic"
-                    f" {source.place.topic} --execute`, which derives the offset runs again",
+                    " recreated: stop that producer and `mmtool replicate`, then run `mmtool flow rebuild"
+                    f" -s {names.source} -t {names.target} --topic {source.place.topic} --execute`, which derives the"
+                    " offset runs again",
                 )
             self.records_read += len(pairs)
 

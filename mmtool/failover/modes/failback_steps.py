@@ -63,7 +63,9 @@ class HomeLook:
         staying = sorted(flow.clusters.state.control(flow.identity).moved.keys() - self._going)
         told = flow.clusters.target.groups.commits_each(staying)
         for topic in self.topics if told.failed else ():
-            found[topic] = [f"{name} (perhaps: its commits cannot be read)" for name in sorted(told.failed)]
+            found[topic] = [
+                f"{name} (not certain: its commits cannot be read)" for name in sorted(told.failed)
+            ]
         for name, commits in told.items():
             for topic in self._at_home({place.topic for place in commits}) & self.topics:
                 found.setdefault(topic, []).append(name)
@@ -184,7 +186,7 @@ def at_home_already(plans: Iterable[GroupPlan], moved: Collection[str], names: N
             yield (
                 f"no recorded failover moved group {plan.group} to {names.target}, and it would skip"
                 f" {counted(sum(ahead.values()), 'record')} on {names.source}"
-                f" ({few(sorted(map(str, ahead)), 3)}): leave it out unless it has read them on"
+                f" ({few(sorted(map(str, ahead)), 3)}): leave the group out unless it has read these records on"
                 f" {names.target}"
             )
 

@@ -283,10 +283,11 @@ class _Steps:
         self.cutover.figures = replace(self.cutover.figures, reread_records=reread)
         if self.fence is not None and reread:
             raise GateError(
-                f"groups would read up to {reread} records again, and with a fence none is allowed: neither"
-                " MirrorMaker 2's offset syncs nor a comparison of the records give a closer offset; nothing was"
+                f"groups would read up to {reread} records again, and a failover with --fence allows none: neither"
+                " MirrorMaker 2's offset syncs nor a comparison of the records gives a closer offset; nothing was"
                 " written",
-                remedy="run the command again with --fence none: its rehearsal shows the number for each partition",
+                remedy="to accept these re-reads, run the command again with --fence none; its rehearsal shows their"
+                " number for each partition",
             )
 
     def prove(self) -> None:

@@ -94,7 +94,7 @@ def check(
         young = opposites(known, names, groups, now_ms - 1000 * refused_seconds)
         if young:
             raise RefusedError(
-                f"{sentence_of(young[-1])}; mmtool.failover.min.interval.seconds = {refused_seconds:g} forbids to move"
+                f"{sentence_of(young[-1])}; mmtool.failover.min.interval.seconds = {refused_seconds:g} forbids moving"
                 " groups back so soon",
                 remedy=f"ask that operator; then wait until {refused_seconds:g} s have passed, or remove the key",
                 code="moved_just_now",

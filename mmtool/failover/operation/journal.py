@@ -129,7 +129,7 @@ class Journalist:
         if any(entry.operation_id == name and self._is_theirs(entry) for entry in entries):
             raise TakenUpError(
                 f"another process resumed or ended operation {name}; this process wrote nothing more",
-                remedy=f"mmtool failover show {name}",
+                remedy=f"leave the operation to that process; `mmtool failover show {name}` shows its state",
             )
         self._alone_at = alone_at
         return entries
@@ -387,7 +387,8 @@ def _overtaken(other: Recorded) -> OwnedElsewhereError:
     return OwnedElsewhereError(
         f"operation {other.operation_id} ({other.mode}) by {other.by} moved some of the same groups"
         " meanwhile; this operation wrote nothing",
-        remedy=f"`mmtool failover show {other.operation_id}` shows which groups; run the command again for the others",
+        remedy=f"`mmtool failover show {other.operation_id}` shows which groups; run the command again with -g for"
+        " each of the other groups",
     )
 
 

@@ -90,7 +90,7 @@ def release(ways: OperationContext, topics: Collection[str]) -> None:
     ways.seat.hold()
     needed = keepers(ways.operation_id, ways.journal.told_since())
     for topic in sorted(set(topics) & needed.keys()):
-        warn(f"{topic} stays failed over: the newer operation {needed[topic]} needs the mark")
+        warn(f"{topic} stays failed over: the newer operation {needed[topic]} depends on that")
     ways.marks.write(lifted(topics, needed, ways.operation_id, ways.by, int(ways.now() * 1000)))
 
 

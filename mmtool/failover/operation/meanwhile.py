@@ -30,5 +30,6 @@ def refuse_others(ways: OperationContext, told: Mapping[str, int]) -> None:
     if others:
         raise OwnedElsewhereError(
             f"another process started, resumed or ended operation {others[0]} meanwhile",
-            remedy=f"nothing was changed; `mmtool failover show {others[0]}` shows what it did",
+            remedy=f"nothing was changed; `mmtool failover show {others[0]}` shows what that process did; if"
+            " this command is still needed, run it again",
         )

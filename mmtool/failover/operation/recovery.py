@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 
 _TAKEN_BACK = {OperationState.CANCELLED, OperationState.ROLLED_BACK}
 _AWAY = {Mode.PLANNED, Mode.EMERGENCY}
-_OVER = "it was already undone: see `mmtool failover show {0}`"
+_OVER = "it was already undone: nothing has to be done; to move its groups, start a new operation"
 _COMPLETES = "; `mmtool failover resume {0} --execute` completes it"
 _INSTEAD = {
-    Event.RESUME: "see `mmtool failover show {0}`",
+    Event.RESUME: "nothing is left to do; `mmtool failover show {0}` lists the commands that can follow",
     Event.CANCEL: "it is past its point of no return: `mmtool failover rollback {0} --execute` restores the groups'"
     " previous offsets",
     Event.ROLL_BACK: "no offset was written: `mmtool failover cancel {0} --execute` ends it",

@@ -174,7 +174,7 @@ def _refuse_if_resumed(journal: JournalPort, operation_id: str, entries: int) ->
     if (0 if found is None else found.entries) != entries:
         raise OwnedElsewhereError(
             f"another process started or resumed operation {operation_id} just now; this process changed nothing",
-            remedy=f"`mmtool failover show {operation_id}` shows how far it is",
+            remedy=f"leave the operation to that process; `mmtool failover show {operation_id}` shows its state",
         )
 
 

@@ -53,7 +53,7 @@ def test_nothing_else_is(before):
 def test_where_the_file_forbids_it_it_is_three():
     before = done(Mode.PLANNED, BACK, "app", seconds_ago=50)
     with pytest.raises(
-        RefusedError, match=r"min\.interval\.seconds = 60 forbids to move groups back"
+        RefusedError, match=r"min\.interval\.seconds = 60 forbids moving groups back"
     ) as refused:
         check([before], THERE, ["app"], NOW_MS, 60)
     assert (refused.value.exit_code, refused.value.code) == (3, "moved_just_now")
