@@ -90,7 +90,10 @@ def test_read_in_reverse_an_answer_past_the_source_s_end_is_told_apart(run, scen
     scene.source.add_topic("orders", "id-orders", 12)  # its log was cut
     reason, said = detail(run("translate-offsets", "--reverse", "-g", "app"))
     assert reason == "beyond_source_end"
-    assert said.startswith("the commit on west leads past the end of east's log")
+    assert said.startswith(
+        "the commit on west is valid, but its offset on east is past the end of east's log"
+    )
+    assert "set the group's offset on east with kafka-consumer-groups --reset-offsets" in said
 
 
 @pytest.mark.parametrize(("words", "written"), [((), "west"), (("--reverse",), "east")])

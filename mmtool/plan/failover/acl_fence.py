@@ -301,7 +301,7 @@ def _warnings(facts: FenceFacts, writers: Iterable[tuple[str, str]], cluster: st
         yield FenceGuard(
             "own_principal_writes",
             f"{principal} is mmtool's own principal and keeps WRITE on {few(of[principal])} of {cluster}",
-            "no application should connect as mmtool",
+            "let no application connect as mmtool's principal",
         )
     if not facts.own_complete:
         yield FenceGuard(
@@ -314,7 +314,7 @@ def _warnings(facts: FenceFacts, writers: Iterable[tuple[str, str]], cluster: st
         yield FenceGuard(
             "super_users_unknown",
             f"{cluster} has super users and does not list them: the fence does not stop super users",
-            "no producer should connect as one of super.users",
+            "let no producer connect as one of super.users",
         )
 
 

@@ -53,8 +53,8 @@ CONTROL_LOST = (
     " `mmtool flow rebuild --execute`"
 )
 RUNS_LOST = (
-    "its offset runs are lost: stop `mmtool replicate`; `mmtool flow rebuild --execute` derives them from"
-    " both logs"
+    "the partition's offset runs are lost: stop `mmtool replicate`, then run `mmtool flow rebuild --execute`, which"
+    " derives them from both logs"
 )
 
 

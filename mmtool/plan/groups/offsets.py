@@ -295,8 +295,9 @@ def _detail(facts: PartitionFacts, commit: Commit, refusal: Reason | None, rules
     if commit.offset > log.log_end:
         return Reason.BEYOND_SOURCE_END.said_of(Sides(read, written))
     return (
-        f"the commit on {read} leads past the end of {written}'s log, which was truncated or recreated:"
-        f" reset the group on {read}"
+        f"the commit on {read} is valid, but its offset on {written} is past the end of {written}'s log, which was"
+        f" truncated or recreated: set the group's offset on {written} with kafka-consumer-groups --reset-offsets, or"
+        f" leave the group on {read}"
     )
 
 

@@ -127,7 +127,7 @@ def what_helps(reason: str, source_topic: str, partitions: int) -> str:
     if code == "INVALID_REPLICATION_FACTOR":
         return "set replication.factor to no more than the target has brokers"
     if code.endswith("AUTHORIZATION_FAILED"):
-        return "grant CREATE and ALTER on it"
+        return "grant CREATE and ALTER on the topic to mmtool's principal"
     if code in _PASSES:
         return "mmtool tries again at the next refresh of topics (refresh.topics.interval.seconds)"
     return (
