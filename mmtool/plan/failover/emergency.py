@@ -254,10 +254,10 @@ def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknow
         )
     elif costs.lost:
         are, them = ("is", "it") if costs.lost == 1 else ("are", "them")
-        skips = f" does not, or these groups skip {them}" if _skips(plan) else " does not"
+        skips = f", or these groups skip {them}" if _skips(plan) else ""
         yield (
             f"at most {counted(costs.lost, 'record')} {are} lost: {names.source} was last seen to hold"
-            f" {them}, and {names.target}{skips} ({few(at)})"
+            f" {them}, and {names.target} does not hold {them}{skips} ({few(at)})"
         )
     if silent_seconds is not UNKNOWN and silent_seconds > _SHORT_SECONDS and costs.lost is not UNKNOWN:
         yield (
