@@ -387,7 +387,7 @@ class _Steps:
             if readers := as_groups(until, state):
                 partitions = partition_facts(back, Direction.FORWARD, topics=state, complete=True)
                 ends = plans_by(back, readers, partitions, Rules(Direction.FORWARD))
-                refuse(state_end_guards(ends, self.rehearsal.names.source))
+                refuse(state_end_guards(ends, names_of(back.clusters.settings)))
                 prove(back, ends, partitions)
 
     def _drain(

@@ -294,7 +294,7 @@ class _Steps:
         """What each group reads next is the same record on both sides, and so is the last one of each state topic."""
         readers = as_groups(self.until, self.rehearsal.plan.state)
         ends = plans_by(self.flow, readers, self.partitions, _RULES)
-        refuse(state_end_guards(ends, self.rehearsal.names.target))
+        refuse(state_end_guards(ends, self.rehearsal.names))
         prove(self.flow, [*self.cutover.plans, *ends], self.partitions)
 
     def validate(self) -> None:

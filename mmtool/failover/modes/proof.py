@@ -64,23 +64,24 @@ def prove(
     return Proof(same, gone)
 
 
-def state_end_guards(ends: Iterable[GroupPlan], cluster: str) -> tuple[Guard, ...]:
-    """State topics whose last record ``cluster`` does not hold: an application there would begin without it.
+def state_end_guards(ends: Iterable[GroupPlan], names: Names) -> tuple[Guard, ...]:
+    """State topics whose last record the target does not hold: an application there would begin without it.
 
     Args:
         ends: Of a reader that stands where the drain got to in each state topic.
-        cluster: Where the applications go.
+        names: Of the flow that brings the state to where the applications go.
     """
-    return tuple(_lost_state(plan, verdict, cluster) for plan in ends for verdict in plan.blocking)
+    return tuple(_lost_state(plan, verdict, names) for plan in ends for verdict in plan.blocking)
 
 
-def _lost_state(plan: GroupPlan, verdict: Verdict, cluster: str) -> Guard:
+def _lost_state(plan: GroupPlan, verdict: Verdict, names: Names) -> Guard:
     topic = "TOPIC" if verdict.source is None else verdict.source.topic
     return Guard(
         Reason.STATE_NOT_MIRRORED,
-        f"the state in {verdict.source} is not on {cluster}: {plan.why(verdict)}",
-        f"to mirror the topic again, stop `mmtool replicate`, run `mmtool flow forget --topic {topic} --execute`, and"
-        " start `mmtool replicate` again; or add --without-state: the application then starts with empty state",
+        f"the state in {verdict.source} is not on {names.target}: {plan.why(verdict)}",
+        "to mirror the topic again, stop `mmtool replicate`, run `mmtool flow forget"
+        f" -s {names.source} -t {names.target} --topic {topic} --execute`, and start `mmtool replicate` again; or add"
+        " --without-state: the application then starts with empty state",
     )
 
 

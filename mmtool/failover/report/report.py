@@ -15,7 +15,7 @@ from mmtool.failover.operation.records import Figures
 from mmtool.failover.operation.states import Event, OperationState
 from mmtool.failover.report.reverse_config import reverse_flow
 from mmtool.failover.report.rows import Row, exactness, offset_of, places, reread_expected, reread_max
-from mmtool.plan.failover.divergence import Replay
+from mmtool.plan.failover.divergence import Replay, ToTopic
 from mmtool.plan.failover.emergency import total_expected
 from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
 from mmtool.plan.failover.fence_plan import FenceKind, lowering_commands
@@ -380,10 +380,9 @@ def tail_left(found: Recorded) -> tuple[str, ...]:
     """That diverged records may be written in part; nothing where none are."""
     if found.tail is None:
         return ()
-    words = found.head.plan.diverged.words
-    return (
-        f"some of {counted(found.tail.records, 'diverged record')} may already be written (--diverged {words})",
-    )
+    names, diverged = found.names, found.head.plan.diverged
+    where = f"topic {diverged.topic} of {names.source}" if isinstance(diverged, ToTopic) else names.target
+    return (f"some of {counted(found.tail.records, 'diverged record')} may already be written to {where}",)
 
 
 def _what_stays(fence: Fence, settings: FlowSettings) -> str:
