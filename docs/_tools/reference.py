@@ -74,11 +74,11 @@ def exit_codes() -> str:
         | 2, 3, 4, 5, 8, 9, 10 | nothing |
         | 6 | a part; the output names what remains |
         | 7 | everything; a check after it failed, and the output names it |
-        | 1, 130, 143 | the code does not say; for a failover see `mmtool failover list` |
+        | 1, 130, 143 | unknown from the code; for a failover run `mmtool failover list` |
 
         If stdout cannot be written, the exit code is 7 when the command changed something, and 1 when it only
-        had a result to show. An error of the command itself keeps its own exit code. `code` is the value of
-        `errors[].code` in `-o json`; some errors have a more specific one.
+        had a result to show. An error of the command itself keeps its own exit code. The column `code` is
+        the value of `errors[].code` in `-o json`; some errors have a more specific value.
         """
     done = ("0", "", "done; for a rehearsal: it could be executed")
     unexpected = ("1", "`unexpected`", "unexpected error; `--debug` shows the traceback")
@@ -97,8 +97,8 @@ def metrics() -> str:
         ## Levels
 
         `--metrics-level` sets the labels: `flow`, `topic`, `partition` or `group` (default: all labels). At a coarser
-        level one sample aggregates several; the last column names how. Only `group` has the families with a `group`
-        label. A cluster with 10,000 partitions has about 60,000 series at `partition`, and about 20 per flow at
+        level one sample aggregates several, as the last column says. Families with a `group` label exist only at
+        the level `group`. A cluster with 10,000 partitions has about 60,000 series at `partition`, and about 20 per flow at
         `flow`.
 
         ## Probes
@@ -115,7 +115,7 @@ def metrics() -> str:
         (f"`{f.name}`", f.kind.value, ", ".join(f"`{name}`" for name in f.labels), f.meaning, f.coarser)
         for f in FAMILIES
     ]
-    table = _table(("Family", "Type", "Labels", "Meaning", "Without `partition` or `topic`"), rows)
+    table = _table(("Family", "Type", "Labels", "Meaning", "Aggregated without `partition` or `topic`"), rows)
     return "\n".join(
         [NOTE, "# Metrics\n", textwrap.dedent(intro), table, textwrap.dedent(levels).rstrip() + "\n"]
     )
@@ -157,8 +157,8 @@ def _when(event: Event) -> str:
 
 
 _FIELDS = """\
-Every line has the first five fields, in this order, and others where they apply. A line may have more fields, mostly
-figures: select fields by name, and ignore the rest.
+Every line has the first five fields, in this order; the others are present where they apply. A line may have more
+fields than these, mostly figures: select fields by name, and ignore the rest.
 """
 
 
@@ -167,7 +167,8 @@ def failover_states() -> str:
     intro = """\
         The states of a failover, failback or drill, and the transitions between them. No other transition exists.
         `mmtool failover show` prints the commands that the present state allows. An operation is before or after
-        its **point of no return**.
+        its **point of no return**. `mmtool failover resume`, `cancel` and `rollback` only show what they would do;
+        add `--execute`.
         """
     return "\n".join(
         [
@@ -191,16 +192,17 @@ _RETURN = f"""\
 
     | | Before | After |
     | --- | --- | --- |
-    | Groups | unchanged | some or all offsets are written; the journal has all of them before the first commit |
+    | Groups | unchanged | some or all offsets are written; the journal holds all of them since before the first commit |
     | A step fails | the operation undoes its preparations | the operation stays open |
     | Ctrl-C, SIGTERM | undoes the preparations and ends | takes effect when the operation is complete |
     | `mmtool failover resume` | restarts the operation and repeats every check | writes the missing offsets from the \
-journal; translates nothing, does not ask the source |
+journal; it translates nothing, and does not ask the source |
     | Undo | `mmtool failover cancel` undoes the preparations | `mmtool failover rollback` restores the old offsets of \
-all groups; refused if one of them was started since |
+all groups; refused if one of the groups was started since |
 
-    - If the target refuses the whole write, or all offsets are restored, the operation counts as not started.
-    - A drill is not resumed. Its shadow groups are deleted however it ends; run it again.
+    - If the target refuses the whole write, or all offsets are restored, the state is `failed`, before the point of
+      no return again.
+    - A drill is not resumed. Its copies of the groups are deleted however it ends: run `mmtool failover drill` again.
     """
 
 
@@ -237,15 +239,16 @@ def _node(standing: OperationStatus, drawn: Phase) -> str:
 
 
 def _named(standing: OperationStatus, drawn: Phase) -> str:
-    return f"`{standing.state}`" + ("" if standing.phase is drawn else f", {standing.phase}")
+    return f"`{standing.state}`" + ("" if standing.phase is drawn else f" ({standing.phase} the point of no return)")
 
 
 def flow_phases() -> str:
     """The table of a flow's life in the process that runs it, as a diagram and in sentences."""
     intro = """\
         The phases of a flow in one `mmtool replicate`, and the transitions between them. No other transition exists.
-        `/readyz` of `mmtool replicate` answers 503 while a flow is in another phase than `running`, and names it with
-        the sentence below. A flow that cannot start yet is closed, and starts as `deferred` again every 2 s.
+        While a flow is in another phase than `running`, `/readyz` of `mmtool replicate` answers 503 and shows the
+        flow with the meaning of its phase from the first table. If a flow cannot start yet, `replicate` closes it
+        and tries again as `deferred` every 2 s.
         """
     rows = [
         (f"`{phase}`", phases.MEANING[phase], _held(phase), _planned(phase)) for phase in phases.FlowPhase
