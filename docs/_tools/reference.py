@@ -167,8 +167,8 @@ def failover_states() -> str:
     intro = """\
         The states of a failover, failback or drill, and the transitions between them. No other transition exists.
         `mmtool failover show` prints the commands that the present state allows. An operation is before or after
-        its **point of no return**. `mmtool failover resume`, `cancel` and `rollback` only show what they would do;
-        add `--execute`.
+        its **point of no return**. Without `--execute`, `mmtool failover resume`, `cancel` and `rollback` only show
+        what they would do.
         """
     return "\n".join(
         [
@@ -192,7 +192,7 @@ _RETURN = f"""\
 
     | | Before | After |
     | --- | --- | --- |
-    | Groups | unchanged | some or all offsets are written; the journal holds all of them since before the first commit |
+    | Groups | unchanged | some or all offsets are written; the journal held all of them before the first commit |
     | A step fails | the operation undoes its preparations | the operation stays open |
     | Ctrl-C, SIGTERM | undoes the preparations and ends | takes effect when the operation is complete |
     | `mmtool failover resume` | restarts the operation and repeats every check | writes the missing offsets from the \
@@ -200,8 +200,8 @@ journal; it translates nothing, and does not ask the source |
     | Undo | `mmtool failover cancel` undoes the preparations | `mmtool failover rollback` restores the old offsets of \
 all groups; refused if one of the groups was started since |
 
-    - If the target refuses the whole write, or all offsets are restored, the state is `failed`, before the point of
-      no return again.
+    - If the target refuses the whole write, or all offsets are restored, the operation is `failed`, and is before
+      the point of no return again.
     - A drill is not resumed. Its copies of the groups are deleted however it ends: run `mmtool failover drill` again.
     """
 
