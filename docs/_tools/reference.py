@@ -98,8 +98,8 @@ def metrics() -> str:
 
         `--metrics-level` sets the labels: `flow`, `topic`, `partition` or `group` (default: all labels). At a coarser
         level one sample aggregates several, as the last column says. Families with a `group` label exist only at
-        the level `group`. A cluster with 10,000 partitions has about 60,000 series at `partition`, and about 20 per flow at
-        `flow`.
+        the level `group`. A cluster with 10,000 partitions has about 60,000 series at `partition`, and about 20 per
+        flow at `flow`.
 
         ## Probes
 
@@ -239,7 +239,9 @@ def _node(standing: OperationStatus, drawn: Phase) -> str:
 
 
 def _named(standing: OperationStatus, drawn: Phase) -> str:
-    return f"`{standing.state}`" + ("" if standing.phase is drawn else f" ({standing.phase} the point of no return)")
+    return f"`{standing.state}`" + (
+        "" if standing.phase is drawn else f" ({standing.phase} the point of no return)"
+    )
 
 
 def flow_phases() -> str:
