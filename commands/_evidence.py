@@ -103,7 +103,7 @@ def _signer(path: Path) -> Signer:
         if sys.stdin is None or not (sys.stdin.isatty() and stderr_is_tty()):
             raise UsageError(
                 error.message,
-                remedy=f"set {PASSWORD}: without a terminal, mmtool cannot ask for the password",
+                remedy=f"without a terminal, mmtool cannot ask for the password: set {PASSWORD}",
             ) from None
     return load_signer(path, _ask(path))
 

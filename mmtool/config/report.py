@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 Part = tuple[str] | tuple[str, str]
 """What reads a key: one cluster by its alias, or one flow by its two aliases."""
+
+_SECRET_NAME = re.compile(r"(?i)password|passwd|secret|passphrase|access\.key|token")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,11 @@ class Finding:
     def sentence(self) -> str:
         """File, line, key and message in one line."""
         place = f"{self.path}" if self.line is None else f"{self.path}:{self.line}"
-        return f"{place}: {self.message}" if self.key is None else f"{place}: {self.key}{self.message}"
+        if self.key is None:
+            return f"{place}: {self.message}"
+        # a name of a secret and a colon: the redaction of stderr would take the sentence's first word for the secret
+        quoted = self.message.startswith(": ") and _SECRET_NAME.search(self.key)
+        return f"{place}: `{self.key}`{self.message}" if quoted else f"{place}: {self.key}{self.message}"
 
     @property
     def notice(self) -> Notice:

@@ -137,8 +137,8 @@ class _Reader:
 
     def _login(self, mechanism: Mechanism, entry: Entry) -> Sasl | None:
         way_out = (
-            f"write {_sibling(entry, 'sasl.username')} = ... and {_sibling(entry, 'sasl.password')} = "
-            "${env:NAME}: these two keys win over sasl.jaas.config"
+            f"write the user name to {_sibling(entry, 'sasl.username')}, and a placeholder such as ${{env:NAME}} to"
+            f" {_sibling(entry, 'sasl.password')}; these two keys win over sasl.jaas.config"
         )
         try:
             login = parse_jaas(entry.value)

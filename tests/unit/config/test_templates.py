@@ -4,6 +4,7 @@ import pytest
 
 from mmtool.config.templates import unsubstituted
 from mmtool.errors import ConfigError
+from mmtool.output.redaction import redacted
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
@@ -106,9 +107,17 @@ def test_a_password_that_reads_as_a_variable_loads_with_a_warning(load):
         "A.sasl.password = $principal-password\n"
     )
     assert settings.clusters["A"].security.sasl.password.get_secret_value() == "$principal-password"
-    assert [w.partition(": A")[2] for w in settings.warnings] == [
-        ".sasl.password: begins with $ and is used unchanged; `${env:NAME}` reads the environment"
+    assert [w.partition(": `A")[2] for w in settings.warnings] == [
+        ".sasl.password`: begins with $ and is used unchanged; `${env:NAME}` reads the environment"
     ]
+
+
+def test_a_sentence_about_a_password_is_shown_whole(load):
+    (warning,) = load(
+        "A.security.protocol = SASL_PLAINTEXT\nA.sasl.mechanism = PLAIN\nA.sasl.username = u\n"
+        "A.sasl.password = $principal-password\n"
+    ).warnings
+    assert redacted(warning) == warning
 
 
 def test_what_a_placeholder_stands_for_may_hold_anything(load):

@@ -89,7 +89,7 @@ def test_an_option_of_a_login_that_reads_as_a_variable_loads_with_a_warning(load
 @pytest.mark.parametrize("text", ["%canary%", "@canary@", "$(cat canary)"])
 def test_a_whole_password_that_reads_as_a_variable_loads_with_a_warning(load, text):
     (warning,) = load(f"{SASL}A.sasl.username = u\nA.sasl.password = {text}\n").warnings
-    assert "A.sasl.password: " in warning
+    assert "`A.sasl.password`: " in warning
     assert "is used unchanged" in warning
     assert "canary" not in warning
 
@@ -105,5 +105,5 @@ def test_a_login_module_that_cannot_be_read_is_refused_with_one_semicolon(load, 
         load(f"{SASL}A.sasl.jaas.config = {jaas}\n")
     message = refused.value.message
     assert ";;" not in message
-    assert "; or write A.sasl.username = ..." in message
+    assert "; or write the user name to A.sasl.username, and" in message
     assert "canary" not in message
