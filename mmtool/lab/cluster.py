@@ -203,8 +203,9 @@ class Cluster:
         if earlier and len(earlier["ports"]) != self.shape.brokers:
             size = len(earlier["ports"])
             raise UsageError(
-                f"{self.directory} holds a cluster of {size} broker(s), not {self.shape.brokers}",
-                remedy=f"delete {self.directory} to start with empty clusters, or choose another directory",
+                f"{self.directory} holds the data of a cluster of {size} broker(s), not {self.shape.brokers}",
+                remedy=f"to keep its data, use --brokers {size} or another --state-dir; to start with empty clusters,"
+                f" remove {self.directory} and the folders of the other clusters in {self.directory.parent}",
             )
 
     def _earlier(self) -> dict[str, Any]:

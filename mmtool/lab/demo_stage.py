@@ -74,7 +74,7 @@ def kept(directory: StateDirectory) -> Iterator[Stage]:
     if directory.is_running():
         raise RefusedError(
             f"a demo or lab runs in {directory.path}",
-            remedy=f"stop it: mmtool lab down --state-dir {directory.path}",
+            remedy=f"stop it and delete its data: mmtool lab down --state-dir {directory.path}",
             code="lab_running",
         )
     session.down(directory)  # what a lab that was killed has left

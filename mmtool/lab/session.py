@@ -141,7 +141,8 @@ def _the_running_one(directory: StateDirectory, request: LabRequest) -> LabState
     raise RefusedError(
         f"another lab runs in {directory.path}: clusters {','.join(state.names)}, "
         f"{state.brokers_per_cluster} broker(s) each, Kafka {state.kafka_version}",
-        remedy=f"stop it: mmtool lab down --state-dir {directory.path}; or start yours in another --state-dir",
+        remedy=f"stop that lab and delete its data: mmtool lab down --state-dir {directory.path}; or start yours in"
+        " another directory: mmtool lab up --state-dir DIR",
         code="lab_running",
     )
 
@@ -185,7 +186,7 @@ def _wait_for_start(directory: StateDirectory, supervisor: subprocess.Popen[byte
     if state is None:
         raise MmtoolError(
             f"the lab's supervisor process ended with exit code {supervisor.poll()}",
-            remedy=f"read its log: {directory.log}",
+            remedy=f"the log of the supervisor shows the cause: {directory.log}",
         )
     if state.error:
         usage = supervisor.wait(STOP_SECONDS) == UsageError.exit_code

@@ -79,7 +79,7 @@ class StateDirectory:
         except (OSError, ValueError) as error:
             raise UsageError(
                 f"{self.path}/lab.json cannot be read: {error}",
-                remedy="remove the file, or choose another directory with --state-dir",
+                remedy="remove that file, or choose another directory with --state-dir",
             ) from error
         brokers = tuple(BrokerState(**broker) for broker in document.pop("brokers"))
         return LabState(**document, brokers=brokers)
