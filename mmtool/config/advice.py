@@ -55,8 +55,8 @@ _COPIED_WHOLE = (
 )
 _JAVA_ONLY = "settings of Java's TLS and SASL, without effect in mmtool"
 _WITHOUT_ROLE = (
-    "no effect, in MirrorMaker 2 as well: under an alias, client settings are read only with the prefix "
-    "ALIAS.consumer., ALIAS.producer. or ALIAS.admin. (security settings excepted)"
+    "without effect, in MirrorMaker 2 as well, because client settings under an alias need the prefix "
+    "ALIAS.consumer., ALIAS.producer. or ALIAS.admin. (security settings do not)"
 )
 
 _DEFAULT_FILTERS = {

@@ -189,7 +189,7 @@ _OFF = {"connections.max.idle.ms", "receive.buffer.bytes", "send.buffer.bytes"}
 """Where Java's -1 is librdkafka's 0: never, or the system's own size."""
 
 _DNS = "client.dns.lookup"
-_NO_DEFAULT = "Kafka 4.0 removed the value default: use_all_dns_ips is used"
+_NO_DEFAULT = "Kafka 4.0 removed the value `default`; mmtool uses use_all_dns_ips"
 _READ_BY_FLOWS = {"isolation.level", "auto.offset.reset"}
 
 
@@ -226,7 +226,7 @@ def librdkafka_value(java_name: str, text: str) -> Passed | None:
     if asked < 0 and java_name in _OFF:
         return Passed(equal.name, "0")
     used = min(max(asked, equal.least), equal.greatest)
-    bounds = f"librdkafka accepts {equal.least} to {equal.greatest}: {used} is used"
+    bounds = f"librdkafka accepts {equal.least} to {equal.greatest}; mmtool uses {used}"
     return Passed(equal.name, str(used), "" if used == asked else bounds)
 
 

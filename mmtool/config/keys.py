@@ -226,7 +226,8 @@ _OWN = (
         "mmtool.shards",
         "integer",
         "32",
-        "Number of shards of the flow; fixed at its first start: a later change has no effect.",
+        "Number of shards of the flow. A shard is a set of partitions that share one transactional id; one task"
+        " at a time copies it. Fixed at the flow's first start: a later change has no effect.",
         minimum=1,
         maximum=1024,
     ),
@@ -234,7 +235,8 @@ _OWN = (
         "mmtool.buffer.bytes",
         "integer",
         str(128 * MEBIBYTE),
-        "Bytes of record batches that one worker may hold, requested or not yet acknowledged.",
+        "Bytes of record batches that one worker may hold: requested from the source, or not yet acknowledged by the"
+        " target.",
         minimum=MEBIBYTE,
         maximum=64 * 1024 * MEBIBYTE,
     ),
@@ -250,7 +252,7 @@ _OWN = (
         "integer",
         None,
         "Shortest time, in seconds, before a failover may move a group in the opposite direction again; it does"
-        " not limit failback. Not set: a warning within 5 minutes.",
+        " not limit failback. Not set: no limit; mmtool warns within 5 minutes.",
         minimum=1,
     ),
     Key(
@@ -271,8 +273,9 @@ _OWN = (
         "mmtool.start",
         "start",
         "earliest",
-        "Where mirroring of a partition starts when no frontier is stored for it: `earliest`, `latest` or a time with"
-        " its zone (`2026-01-31T12:00:00Z`).",
+        "Where mirroring of a topic starts when mmtool has stored no position for it (its first start, or after"
+        " `mmtool flow forget`): `earliest`, `latest` or a time with its zone (`2026-01-31T12:00:00Z`). Partitions that"
+        " are added later are mirrored from their first record.",
     ),
     Key(
         "mmtool.on.data.loss",
@@ -313,7 +316,7 @@ BLACKLISTS = {f"{name}.blacklist": f"{name}.exclude" for name in ("topics", "gro
 
 OWN_PREFIXES = {
     "mmtool.spark.conf.": "Any Spark property, for example `mmtool.spark.conf.spark.executor.memory`.",
-    "mmtool.hook.": "Executable that runs at the end of that step of a failover, for example `mmtool.hook.hand_over`.",
+    "mmtool.hook.": "Executable that runs at the end of a failover step: `mmtool.hook.hand_over` for `hand_over`.",
 }
 """Own keys with a free last part, at all three scopes."""
 

@@ -10,9 +10,9 @@ from mmtool.config.security import MECHANISMS, PROTOCOLS
 _HEAD = """\
 # Configuration
 
-One file: MirrorMaker 2's `connect-mirror-maker.properties`, named by `-c/--config` or `MMTOOL_CONFIG`. The same
-file starts MirrorMaker 2 and mmtool. `mmtool config check` reads it and connects nowhere; `mmtool config show`
-prints the value that holds for each flow, and the key that decides it.
+mmtool reads one file: MirrorMaker 2's `connect-mirror-maker.properties`. Name it with `-c/--config` or
+`MMTOOL_CONFIG`. The same file starts MirrorMaker 2 and mmtool. `mmtool config check` reads the file and connects to no
+cluster. `mmtool config show` prints the value of each setting in each flow, and the key that sets it.
 
 This page is generated from the table of keys in `mmtool/config/keys.py`.
 
@@ -20,46 +20,58 @@ This page is generated from the table of keys in `mmtool/config/keys.py`.
 
 | written as | holds for |
 |---|---|
-| `key` | every flow; security keys: every client |
-| `ALIAS.key` | one cluster's clients; mmtool's own keys: every flow with that cluster; the target's value wins over the source's |
+| `key` | every flow; a security key: every client |
+| `ALIAS.key` | the clients of one cluster; a key of mmtool: every flow from or to that cluster. If both clusters of a flow set the key, the target's value wins. |
 | `ALIAS.producer.key`, `ALIAS.consumer.key`, `ALIAS.admin.key` | clients of that role; wins over `ALIAS.key` |
 | `SOURCE->TARGET.key` | one flow; wins over all others |
 
 `clusters` lists the aliases. A flow runs when `SOURCE->TARGET.enabled = true`. `-s` and `-t` can also name a flow that
 is not enabled, to read and fail over a flow that MirrorMaker 2 runs.
 
-`${env:NAME}`, `${file:PATH:KEY}` and `${directory:PATH:FILE}` are replaced when the file is read (no
-`config.providers` is needed); one that cannot be resolved is an error. A line break at the end of a `${directory:}`
-file is dropped.
-Variables of other tools that were not substituted (`${NAME}`, `$HOST` in a server, `<your-host>`) are refused; a `$` in a
-password is not.
-The file is UTF-8 (bytes that are not: Latin-1). The last of several equal keys counts, with a warning.
+mmtool replaces `${env:NAME}`, `${file:PATH:KEY}` and `${directory:PATH:FILE}` when it reads the file;
+`config.providers` is not needed. A placeholder that cannot be resolved is an error. A line break at the end of a
+`${directory:}` file is dropped. mmtool refuses variables of other tools that were not substituted (`${NAME}`, `$HOST`
+in a server, `<your-host>`). A `$` in a password is not refused.
+
+The file is UTF-8; a file with other bytes is read as Latin-1. If a key is set more than once, the last value counts,
+and mmtool warns.
 
 Errors in the keys of a cluster or flow that no enabled flow uses are warnings, unless `-s` and `-t` name
 that flow.
 
-`topics`, `groups` and their excludes are Java regular expressions over whole names. Flags other than `i` and
-`s`, `\\X`, `\\R` and a few forms of character classes are refused rather than read differently. `\\b` follows
-Java 19 and later for letters outside ASCII. `topics.blacklist`, `groups.blacklist` and `config.properties.blacklist`,
-which Kafka no longer reads since 4.0, are added to the excludes, with a warning.
+`topics`, `groups` and their excludes are Java regular expressions over whole names. mmtool refuses what it would read
+differently from Java: flags other than `i` and `s`, `\\X`, `\\R` and a few forms of character classes. For letters
+outside ASCII, `\\b` works as in Java 19 and later. Kafka 4.0 no longer reads `topics.blacklist`, `groups.blacklist` and
+`config.properties.blacklist`; mmtool adds them to the excludes, with a warning.
 
-A negative interval means never, as in MirrorMaker 2; 0 is refused. A number that MirrorMaker 2 takes and that is out
-of mmtool's range (`admin.timeout.ms`, an interval, `offset.lag.max`) is replaced by the nearest one, with a warning.
+A negative interval means never, as in MirrorMaker 2; 0 is refused. MirrorMaker 2 accepts some numbers that are out of
+mmtool's range (`admin.timeout.ms`, an interval, `offset.lag.max`). For such a number mmtool uses the nearest one in its
+range, with a warning.
 """  # noqa: E501 - Markdown: a table row is one line
 
 _ALIASES = """\
 ## Aliases in topic names
 
-Topic names contain the aliases of `clusters`. As in MirrorMaker 2, the file can override them:
-`SOURCE->TARGET.source.cluster.alias` wins over `ALIAS.alias`, and that over the global `source.cluster.alias`; likewise
-`target.cluster.alias`. These aliases are used in the names of mirrored topics, checkpoints and offset syncs, in
-heartbeats, and as the value of `${source}`; `mm2-offsets.ALIAS.internal`, the workers' group and mmtool's own topics
-keep the alias of `clusters`. With a blank `replication.policy.separator` and blank aliases topics keep their names.
+Topic names contain the aliases of `clusters`. As in MirrorMaker 2, the file can set another alias for topic names. For
+the source of a flow, the first of these keys that is set wins:
 
-A topic name that begins with a known alias is split after the longest such alias; any other name is split at the first
-separator. A flow in each direction between clusters whose alias contains the separator is refused, because
-MirrorMaker 2 would mirror topics back under ever longer names: set `ALIAS.alias`. A slash in an alias is written as a
-dash in topic names.
+1. `SOURCE->TARGET.source.cluster.alias`
+2. `ALIAS.alias`
+3. `source.cluster.alias`
+
+For the target, the keys are the same with `target.cluster.alias`. The alias that is found this way is used:
+
+- in the names of mirrored topics, checkpoints topics and offset-syncs topics
+- in heartbeats
+- as the value of `${source}` in `mmtool.topic.rename.format`
+
+The alias of `clusters` stays in `mm2-offsets.ALIAS.internal`, in the group of MirrorMaker 2's workers and in the names
+of mmtool's internal topics. With a blank `replication.policy.separator` and blank aliases topics keep their names.
+
+If a topic name begins with a known alias, it is split after the longest such alias. Any other name is split at the
+first separator. If an alias contains the separator, mmtool refuses flows in both directions between the two clusters,
+because MirrorMaker 2 would mirror topics back under ever longer names: set `ALIAS.alias`. A slash in an alias is
+written as a dash in topic names.
 """
 
 _SECURITY = """\
@@ -79,36 +91,45 @@ _SECURITY = """\
 | `ssl.endpoint.identification.algorithm` | `https`; empty: host names are not checked |
 | `ALIAS.{cluster_id}` | the id that the cluster must answer with |
 
-PEM may stand in one line, or on continuation lines. The format of a store is found from its content; `ssl.truststore.type` and `ssl.keystore.type` are accepted and not
-needed. The `java` that Spark runs on reads JKS stores, PKCS12 stores whose key has a password of its own, and a PKCS12
-key store that is used as trust store (as in Java, only the first certificate of its key's chain is trusted), all in
-memory. Stores are read once, where the command runs:
-Spark's executors need no copy. Stores of other types (JCEKS, BKS) are refused with the command that converts them. A
-wrong password and a store without the entry that is needed are errors. An expired certificate is an error to
-`config check`, and a warning to all other commands: brokers refuse the connection, and an emergency failover from that cluster does not need the connection. OpenSSL, unlike Java,
-trusts no intermediate or server certificate by itself: a trust store must hold the root. Write secrets as
-placeholders; mmtool never shows a secret.
+- PEM text may stand in one line, or on continuation lines.
+- mmtool finds the format of a store from its content. `ssl.truststore.type` and `ssl.keystore.type` are accepted and
+  not needed.
+- The `java` that Spark runs on reads some stores in memory: JKS stores, PKCS12 stores whose key has a password of its
+  own, and a PKCS12 key store that is used as trust store. As in Java, such a trust store gives trust only to the first
+  certificate of its key's chain.
+- Stores are read once, on the host where the command runs: Spark's executors need no copy.
+- Stores of other types (JCEKS, BKS) are refused; the error shows the command that converts them.
+- A wrong password is an error. A store without the needed key or certificate is an error.
+- An expired certificate is an error in `config check`, because brokers refuse the connection. In all other commands it
+  is a warning, because an emergency failover from that cluster does not need the connection.
+- OpenSSL, unlike Java, trusts no intermediate or server certificate by itself: a trust store must hold the root.
+- Write secrets as placeholders. mmtool never shows a secret.
 """  # noqa: E501 - Markdown: a table row is one line
 
 _TAIL = """\
 ## Client settings
 
-Of the keys with the prefix `ALIAS.consumer.`, `ALIAS.producer.` or `ALIAS.admin.` these have an effect: security
-settings, and `isolation.level` and `auto.offset.reset` of the source's consumer (`by_duration:P7D` as well). These
-connection settings, under `consumer.` and `admin.`, apply to reading stored state (topics of mmtool and MirrorMaker 2)
-and to administration only, not to fetching and writing batches: `client.dns.lookup`, `connections.max.idle.ms`,
-`metadata.max.age.ms`, `receive.buffer.bytes`, `send.buffer.bytes`, `reconnect.backoff.*`, `retry.backoff.*`,
-`socket.connection.setup.timeout.ms`. A number that librdkafka does not take is replaced by the nearest one, with a
-warning. All other client settings have no effect, because whole record batches are copied: no client fetches,
-compresses or batches. Values that Java's clients refuse are refused.
+These keys with the prefix `ALIAS.consumer.`, `ALIAS.producer.` or `ALIAS.admin.` have an effect:
 
-## Not read
+- security settings
+- `isolation.level` and `auto.offset.reset` of the source's consumer (`by_duration:P7D` as well)
+- these connection settings, under `consumer.` and `admin.`. They apply to reading stored state (topics of mmtool and
+  MirrorMaker 2) and to administration only, not to fetching and writing batches: `client.dns.lookup`,
+  `connections.max.idle.ms`, `metadata.max.age.ms`, `receive.buffer.bytes`, `send.buffer.bytes`, `reconnect.backoff.*`,
+  `retry.backoff.*`, `socket.connection.setup.timeout.ms`
 
-Kafka Connect's keys (`tasks.max`, `config.storage.*`, converters, REST) are accepted and reported as not
-needed. Two of them are read to find a running MirrorMaker 2 and its source offsets: `TARGET.group.id`, and
-`offset.storage.topic` (global, then under `TARGET.`). Keys that would change what is copied are refused:
-`transforms`, filter classes and naming policies other than Kafka's own. Keys removed in Kafka 4.0 and
-unknown keys get a warning, with the nearest known name.
+For a number that librdkafka does not accept, mmtool uses the nearest one that it accepts, with a warning. Values that
+Java's clients refuse are refused. All other client settings have no effect, because mmtool copies whole record batches
+without a Kafka consumer or producer.
+
+## Keys without effect
+
+mmtool accepts Kafka Connect's keys (`tasks.max`, `config.storage.*`, converters, REST) and reports them as not
+needed. It reads two of them to find a running MirrorMaker 2 and its source offsets: `TARGET.group.id`, and
+`offset.storage.topic` (the global key wins over `TARGET.offset.storage.topic`).
+
+mmtool refuses keys that would change what is copied: `transforms`, filter classes and naming policies other than
+Kafka's own. Keys that Kafka 4.0 removed and unknown keys get a warning, with the nearest known name.
 """
 
 

@@ -441,7 +441,7 @@ class Settings(_Frozen):
 
     def _how_to_enable(self, source: str | None, target: str | None) -> str:
         if self.flows:
-            return "enabled are: " + ", ".join(flow.name for flow in self.flows)
+            return "name an enabled flow with -s and -t: " + ", ".join(flow.name for flow in self.flows)
         first, second = [*self.clusters, "A", "B"][:2]
         example_source = source or (first if first != target else second)
         example_target = target or (second if example_source != second else first)

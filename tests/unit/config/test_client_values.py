@@ -83,13 +83,13 @@ def test_a_first_wait_above_the_longest_one_is_kept_as_by_java(load):
 @pytest.mark.parametrize(
     ("name", "value", "used"),
     [
-        ("receive.buffer.bytes", "134217728", "100000000 is used"),
-        ("metadata.max.age.ms", "604800000", "86400000 is used"),
-        ("metadata.max.age.ms", "0", "1 is used"),
-        ("retry.backoff.ms", "0", "1 is used"),
-        ("reconnect.backoff.max.ms", "7200000", "3600000 is used"),
-        ("socket.connection.setup.timeout.ms", "500", "1000 is used"),
-        ("client.dns.lookup", "default", "use_all_dns_ips is used"),
+        ("receive.buffer.bytes", "134217728", "mmtool uses 100000000"),
+        ("metadata.max.age.ms", "604800000", "mmtool uses 86400000"),
+        ("metadata.max.age.ms", "0", "mmtool uses 1"),
+        ("retry.backoff.ms", "0", "mmtool uses 1"),
+        ("reconnect.backoff.max.ms", "7200000", "mmtool uses 3600000"),
+        ("socket.connection.setup.timeout.ms", "500", "mmtool uses 1000"),
+        ("client.dns.lookup", "default", "mmtool uses use_all_dns_ips"),
     ],
 )
 def test_a_value_out_of_librdkafkas_bounds_is_clamped_with_one_line(name, value, used, load):

@@ -164,7 +164,7 @@ def test_flows_are_selected_by_alias_and_a_named_pair_need_not_be_enabled(source
         ("X", None, "--source X: ", "clusters are: A, B"),
         (None, "X", "--target X: ", "clusters are: A, B"),
         ("A", "A", "--source and --target are both A", "name two clusters"),
-        ("B", None, "no flow from B is enabled", "enabled are: A->B"),
+        ("B", None, "no flow from B is enabled", "name an enabled flow with -s and -t: A->B"),
     ],
 )
 def test_a_wrong_alias_is_answered_with_the_right_ones(source, target, message, remedy, load):
