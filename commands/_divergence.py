@@ -20,8 +20,8 @@ Option = Annotated[
     Kind,
     typer.Option(
         "--diverged",
-        help="Where the diverged records go. file: a local file; `topic NAME`: a topic on the flow's source;"
-        " replay: the mirrored topics on the target, as new records that the reverse flow mirrors to the"
+        help="Where the diverged records (those never mirrored) go. file: a local file; `topic NAME`: a topic on the"
+        " flow's source; replay: the mirrored topics on the target, as new records that the reverse flow mirrors to the"
         " source.",
         rich_help_panel=options.WHAT,
     ),
@@ -56,7 +56,7 @@ def chosen(saved: SavedPlan | None, kind: Kind, name: str | None, folder: Path |
     found = saved.plan.diverged if saved is not None else diverged_of(_words(kind, name))
     if folder is not None and found.kind is not Kind.FILE:
         raise UsageError(
-            f"--diverged-dir is for the file of diverged records, and --diverged {found.words} writes none",
+            f"--diverged-dir is for the file of diverged records, and --diverged {found.words} writes no file",
             remedy="leave out --diverged-dir, or use --diverged file",
         )
     return found

@@ -159,7 +159,7 @@ def cancel(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """End an operation before its point of no return, and undo its preparations."""
+    """End an operation that has not passed its point of no return (no offset is written); undo its preparations."""
     from mmtool.failover.operation.states import Event
     from mmtool.failover.service.lookup import find_operation
 
@@ -178,9 +178,10 @@ def rollback(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Undo an operation: restore its groups' previous offsets and its topics' previous marks, and lift its fence.
+    """Undo an operation: restore its groups' previous offsets, and lift its fence.
 
-    Refused if one of the groups has started after the operation.
+    After a planned or emergency failover, its topics are mirrored again; after a failback, they count as failed over
+    again. Refused if one of the groups has started after the operation.
     """
     from mmtool.failover.operation.states import Event
     from mmtool.failover.service.lookup import find_operation

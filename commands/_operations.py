@@ -205,7 +205,8 @@ def write_drill_page(
         return CheckFailedError(
             f"the evidence page was not written, because the journal cannot be read: {error.message}; the drill"
             " itself has ended",
-            remedy=f"mmtool failover show {join([operation_id, *given, '--html', str(page.path)])}",
+            remedy="when the journal can be read, write the page:"
+            f" mmtool failover show {join([operation_id, *given, '--html', str(page.path)])}",
         )
     assert found is not None
     return write_page(page, found, entries, row, rehearsal.settings, rehearsal.warnings)

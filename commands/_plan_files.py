@@ -35,7 +35,8 @@ Plan = Annotated[
     typer.Option(
         "--plan",
         metavar="FILE",
-        help="Read groups and options from a plan that --out wrote; refused with exit code 5 when the plan is stale.",
+        help="Read groups and options from a plan that --out wrote; refused with exit code 5 when facts of the plan,"
+        " such as a group's members, have changed.",
         rich_help_panel=options.WHAT,
     ),
 ]

@@ -79,7 +79,7 @@ def show(
     target: OnlyTarget = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show the value that holds for each flow, and the key that decides it.
+    """Show the value of each setting in each flow, and the key that sets it.
 
     Secrets are shown as [hidden], and placeholders as written.
     """

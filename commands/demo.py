@@ -70,8 +70,8 @@ def _play(stage: AbstractContextManager[Stage], logs: Path, output: OutputFormat
 def _tell_next_steps(directory: StateDirectory) -> None:
     talk("the clusters keep running; try next:")
     talk(f"  export MMTOOL_CONFIG={directory.properties}")
-    talk("  mmtool translate-offsets -g shipping --reverse    translate its offset on west back to east")
-    talk("  mmtool translate-offsets -g shipping              refused: its commit on west is ahead")
+    talk("  mmtool translate-offsets -g shipping --reverse    show where shipping would continue on east")
+    talk("  mmtool translate-offsets -g shipping              refused: shipping has read further on west")
     talk("  mmtool replicate                                  mirror new records of east, until Ctrl-C")
     talk("  mmtool config show                                every setting, and where it comes from")
     talk(f"  mmtool lab status --state-dir {directory.path}")

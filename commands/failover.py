@@ -118,7 +118,7 @@ def planned(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
-    """Move groups whose consumers are stopped: drain the mirror, translate offsets, commit them, read them back."""
+    """Move groups with stopped consumers: mirror the last records, translate offsets, commit them, read them back."""
     from mmtool.failover.service import connections
 
     saved = plans.opened(ctx, plan, "planned")
@@ -166,7 +166,7 @@ def emergency(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Move groups whose source is lost, with the checkpoints on the target; the source is not contacted."""
+    """Move groups off a lost source: use the checkpoints on the target, without contacting the source."""
     from mmtool.failover.service import connections
 
     saved = plans.opened(ctx, plan, "emergency")
@@ -219,7 +219,7 @@ def failback(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
-    """Move groups back to the source: save its diverged records, then commit offsets after them.
+    """Move groups back to the source: save the source's records that were never mirrored, then commit offsets.
 
     -s and -t name the original flow: -s is the cluster that the groups move back to.
     """

@@ -141,7 +141,7 @@ def rebuild(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Rebuild missing or unreadable offset runs by comparing the logs on source and target.
+    """Rebuild missing or unreadable offset runs (the map of source offsets to target offsets) by comparing the logs.
 
     Stop `mmtool replicate` first.
     """

@@ -66,8 +66,8 @@ OneGroup = Annotated[
         "-g",
         "--group",
         metavar="NAME",
-        help="For a file without a group column: the group of its offsets. For a file with one: import only this"
-        " group.",
+        help="For a file without a group column: the group of its offsets. For a file with a group column: import"
+        " only this group.",
         rich_help_panel=options.WHAT,
     ),
 ]
@@ -255,10 +255,10 @@ def export(
     format_: Format = ExportFormat.KAFKA,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Write the groups' offsets on the target as another tool's file, to stdout.
+    """Write the groups' offsets, translated to the target, to stdout as a file for kafka-consumer-groups or Spark.
 
-    kafka: refused partitions are left out and listed on stderr; exit code 3. spark: one refused partition refuses the
-    whole file, because Spark needs every partition of a topic.
+    --format kafka: partitions whose offset cannot be translated are left out and listed on stderr, and the exit code
+    is 3. --format spark: one such partition is enough to write nothing, because Spark needs every partition of a topic.
     """
     from mmtool.failover.commits.move import left_out, refusal
     from mmtool.failover.report.rows import reset_lines
@@ -328,10 +328,10 @@ def import_(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Commit the offsets of Kafka's reset file on the target, checked first and read back.
+    """Commit the offsets of a kafka-consumer-groups reset file on the target; check them first, and read them back.
 
-    FILE may also be an undo file that mmtool wrote: its previous offsets are restored, and commits that did not exist
-    before are deleted.
+    FILE may also be an undo file that mmtool wrote: the previous offsets in it are restored, and commits that did not
+    exist before are deleted.
     """
     from mmtool.failover.commits.exchange import check_import, content_of, import_rows, read_reset_file
     from mmtool.failover.commits.undo_files import is_undo, read_undo

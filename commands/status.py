@@ -31,7 +31,8 @@ ByGroup = Annotated[
     bool,
     typer.Option(
         "--groups",
-        help="Show one row per partition of each group: whether it can fail over now, and at what cost.",
+        help="Show one row per partition of each group: whether it can fail over now, and how many records would be"
+        " lost or read again.",
         rich_help_panel=options.WHAT,
     ),
 ]
