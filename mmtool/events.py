@@ -171,7 +171,7 @@ FIELDS = {
     "source": "The alias of the flow's source.",
     "target": "The alias of the flow's target.",
     "topic": "The topic's name on the source.",
-    "target_topic": "Its name on the target.",
+    "target_topic": "The topic's name on the target.",
     "topics": "The topics' names on the source, for an event about several topics.",
     "partition": "The partition's number.",
     "upstream_position": "The next offset to fetch from the partition.",
