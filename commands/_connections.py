@@ -327,9 +327,9 @@ def destination(
         return _position(to), topics
     if csv is None or to is not None or topics:
         raise UsageError(
-            "flow seek needs either --to, with or without --topic, or --csv alone",
-            remedy="for one position for all partitions: --to POSITION [--topic NAME]; for an offset for each"
-            " partition: --csv FILE",
+            "flow seek needs either --to or --csv; --topic goes with --to only",
+            remedy="to set the same position for all partitions: --to POSITION [--topic NAME]; to set an offset for"
+            " each partition: --csv FILE",
         )
     offsets = _from_csv(csv)
     return offsets, sorted({place.topic for place in offsets})

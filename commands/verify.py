@@ -155,7 +155,8 @@ def _fraction(text: str | None) -> float:
         part = 0.0
     if not 0 < part <= 1:
         raise UsageError(
-            f"--sample {text}: not a part of the records", remedy="write --sample 5% or --sample 0.05"
+            f"--sample {text}: expected more than 0% and at most 100% of the records",
+            remedy="write --sample 5% or --sample 0.05",
         )
     return part
 
