@@ -205,7 +205,7 @@ def _sha256_of(entries: Iterable[Entry]) -> str:
 def _dump(found: Recorded, narrowed: str) -> str:
     """A command line that prints the same digest."""
     consume = (
-        f"kafka-console-consumer --bootstrap-server {found.names.target} --topic {JOURNAL_TOPIC}"
+        f"kafka-console-consumer --bootstrap-server 'HOST:PORT of {found.names.target}' --topic {JOURNAL_TOPIC}"
         " --from-beginning --timeout-ms 10000 --property print.key=true"
     )
     of_this = f"grep '^operation/{found.operation_id}/' | LC_ALL=C sort -u | cut -f2-"

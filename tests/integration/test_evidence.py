@@ -105,13 +105,13 @@ def test_an_operation_has_a_signed_page_whose_digests_the_cluster_confirms(bench
 
 
 def recomputed(line, bootstrap, flow, folder):
-    """As the page says it, with the address for the alias and Kafka's own tool."""
+    """As the page says it, with the cluster's address and Kafka's own tool."""
     alias = flow.partition("->")[2]
     tool = folder / "kafka-console-consumer"
     command = java_command(tools_classpath(), "org.apache.kafka.tools.consumer.ConsoleConsumer")
     tool.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
     tool.chmod(0o755)
-    return shell(line.replace(f"--bootstrap-server {alias}", f"--bootstrap-server {bootstrap}"), folder)
+    return shell(line.replace(f"'HOST:PORT of {alias}'", bootstrap), folder)
 
 
 def shell(line, folder):
