@@ -75,7 +75,7 @@ class Event(StrEnum):
         "topics_unreadable",
         "The topics of a flow could not be refreshed; `replicate` retries.",
     )
-    NO_TOPIC = "no_topic", "No topic of the source matches yet."
+    NO_TOPIC = "no_topic", "No topic of the source matches `topics` yet."
     PARTITION_HALTED = "partition_halted", "A partition is not copied until the cause in `reason` is fixed."
     PARTITION_WAITING = "partition_waiting", "A partition is not copied for now."
     PARTITION_RESUMED = "partition_resumed", "A halted partition is copied again."

@@ -42,12 +42,12 @@ class LabRequest:
         if wrong:
             raise UsageError(
                 f"--clusters: {wrong[0]!r} is not a cluster alias",
-                remedy="use letters, digits, '_', '.' and '-'; an alias starts with one of the first three",
+                remedy="use letters, digits, '_', '.' and '-'; an alias starts with a letter, a digit or '_'",
             )
         if len(self.clusters) < 2 or len(set(self.clusters)) < len(self.clusters):
             raise UsageError(
                 f"--clusters {','.join(self.clusters)}: a flow needs two clusters with different aliases",
-                remedy="name them, for example --clusters a,b",
+                remedy="name two clusters, for example --clusters a,b",
             )
 
     @classmethod

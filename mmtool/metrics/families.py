@@ -133,7 +133,7 @@ GROUP_REREAD = Family(
     "mmtool_group_reread_records",
     Kind.GAUGE,
     _GROUP,
-    "Records that the group reads again after a failover now, at the most, summed over its partitions.",
+    "Records that the group would read again if it failed over now, at most; summed over its partitions.",
 )
 FAILOVER_READY = Family(
     "mmtool_failover_ready",
