@@ -162,7 +162,9 @@ def load_public_key(path: Path) -> Ed25519PublicKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-    remedy = "ask the signer for PUB.pem; `openssl pkey -in KEY.pem -pubout -out PUB.pem` writes it from KEY.pem"
+    remedy = (
+        "ask the signer for PUB.pem; `openssl pkey -in KEY.pem -pubout -out PUB.pem` writes it from KEY.pem"
+    )
     content = _read("--key", path)
     try:
         key = load_pem_public_key(content)

@@ -373,5 +373,5 @@ def _moved(group: dict[str, object]) -> str:
     example = next(p for p in written if p["topic"] == PAYMENTS)
     return (
         f"{group['group']:<10} {len(written)} offsets written, {kinds}; {PAYMENTS}-{example['partition']}:"
-        f" {example['upstream_offset']:,} on {EAST} is {example['downstream_offset']:,} on {WEST}"
+        f" offset {example['upstream_offset']:,} on {EAST} is offset {example['downstream_offset']:,} on {WEST}"
     )
