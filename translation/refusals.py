@@ -13,11 +13,13 @@ class Sides(NamedTuple):
         read: Where commits are read.
         written: Where they would be committed.
         is_reverse: From a flow's target back to its source.
+        is_emergency: Commits are read from checkpoints on the target, and the source is not asked.
     """
 
     read: str
     written: str
     is_reverse: bool = False
+    is_emergency: bool = False
 
 
 FORWARD = Sides("the source", "the target")
@@ -50,47 +52,59 @@ class Reason(StrEnum):
 
     def said_of(self, sides: Sides) -> str:
         """The same, naming the clusters that are meant."""
-        template = _BACK.get(self, _SENTENCES[self]) if sides.is_reverse else _SENTENCES[self]
+        other = _BACK if sides.is_reverse else _EMERGENCY if sides.is_emergency else _SENTENCES
+        template = other.get(self, _SENTENCES[self])
         return template.format(read=sides.read, written=sides.written)
 
 
 _SENTENCES = {
-    Reason.NEVER_RAN: "this flow has never mirrored this partition: run `mmtool replicate` first",
-    Reason.UNKNOWN_GROUP: "{read} has no such group (in an emergency: {written} has no checkpoint of it):"
-    " `mmtool status --groups` lists the groups",
+    Reason.NEVER_RAN: "the flow from {read} to {written} has never mirrored this partition: run `mmtool replicate`"
+    " first",
+    Reason.UNKNOWN_GROUP: "{read} has no such group: `mmtool status -c FILE --groups` lists the groups",
     Reason.NO_COMMIT: "the group has no committed offset on {read}, and gets none on {written}",
     Reason.BEYOND_MIRROR: "the commit on {read} is past what {written} holds: let `mmtool replicate` catch up",
     Reason.BEYOND_SOURCE_END: "the commit on {read} is past the end of {read}'s log, which was truncated"
     " or recreated, and has no offset on {written}: reset the group on {read}",
     Reason.TARGET_LOG_START_PASSED: "{written} has deleted the records after the group's commit on"
     " {read}: let the group read past them on {read}, or, if mmtool mirrored them, skip them with `mmtool"
-    " translate-offsets --allow-skip`",
-    Reason.PARTITION_MISSING: "the topic mirrored from {read} was deleted or recreated on {written}: `mmtool flow"
-    " forget --topic TOPIC --execute`, then `mmtool replicate`, mirrors the topic again",
+    " translate-offsets -g GROUP --allow-skip --execute`",
+    Reason.PARTITION_MISSING: "the topic mirrored from {read} was deleted or recreated on {written}: to mirror it again,"
+    " stop `mmtool replicate`, run `mmtool flow forget --topic TOPIC --execute`, and start `mmtool replicate` again",
     Reason.NOT_MIRRORED: "not in `topics`, before the first mirrored record, or skipped: let the group read"
     " further",
-    Reason.ACTIVE_ON_TARGET: "the group has members on {written}: stop them (or a share or streams group has its name)",
+    Reason.ACTIVE_ON_TARGET: "the group has consumers on {written}: stop them (or a share or streams group has its"
+    " name)",
     Reason.WOULD_REWIND: "the commit on {written} is ahead of the one translated from {read}: `mmtool"
-    " translate-offsets --allow-rewind` moves it back",
+    " translate-offsets -g GROUP --allow-rewind --execute` moves it back",
     Reason.SOURCE_UNREACHABLE: "{read} does not answer, and {written} has no checkpoint of this partition: nothing is"
     " committed, see `mmtool failover emergency --unknown`",
-    Reason.UNREADABLE_STATE: "the stored state is damaged: run `mmtool flow rebuild --execute`; if a newer"
-    " mmtool wrote it, upgrade mmtool",
+    Reason.UNREADABLE_STATE: "the stored state is damaged, or a newer mmtool wrote it: upgrade mmtool if so; for damaged"
+    " offset runs, stop `mmtool replicate` and run `mmtool flow rebuild --execute`",
     Reason.AMBIGUOUS: "no offset on {written} is proven for the commit on {read}: try `mmtool translate-offsets"
     " --refine`; if the answer stays ambiguous, set an offset with `mmtool groups import`",
     Reason.STATE_NOT_MIRRORED: "{written} does not have all of this state topic under its own name:"
     " `--without-state` moves the application with empty state",
 }
 
+_EMERGENCY = {
+    Reason.UNKNOWN_GROUP: "{written} has no checkpoint of the group, so the group cannot move in an emergency: `mmtool"
+    " failover emergency -c FILE --all-groups` lists the groups that can",
+}
+"""Where nothing but the target is asked."""
+
 _BACK = {
+    Reason.NEVER_RAN: "the flow from {written} to {read} has never mirrored this partition: run `mmtool replicate`"
+    " first",
+    Reason.WOULD_REWIND: "the commit on {written} is ahead of the one translated from {read}: `mmtool"
+    " translate-offsets -g GROUP --reverse --allow-rewind --execute` moves it back",
     Reason.BEYOND_SOURCE_END: "the commit on {read} is past the end of {read}'s log, or its offset is"
     " past the end of {written}'s, which was truncated or recreated: reset the"
     " group on {read}",
     Reason.TARGET_LOG_START_PASSED: "{read} or {written} has deleted the records after the group's commit"
     " on {read}: let the group read past them on {read}",
     Reason.PARTITION_MISSING: "the topic mirrored from {written} was deleted or recreated on {read}, or {written} has"
-    " no such partition: `mmtool flow forget --topic TOPIC --execute`, then `mmtool replicate`, mirrors the"
-    " topic again",
+    " no such partition: to mirror it again, stop `mmtool replicate`, run `mmtool flow forget --topic TOPIC --execute`,"
+    " and start `mmtool replicate` again",
     Reason.AMBIGUOUS: "no offset on {written} is proven for the commit on {read}: set an offset on {written} with"
     " `kafka-consumer-groups --reset-offsets`",
 }

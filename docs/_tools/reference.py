@@ -126,7 +126,8 @@ def refusals() -> str:
     intro = """\
         The values of `reason`: why an offset is not translated or a group not moved, and the remedy. `no_commit`,
         `not_mirrored` and, in an emergency, `source_unreachable` affect their partition alone; any other reason
-        keeps the whole group where it is.
+        keeps the whole group where it is. In an emergency, `unknown_group` means that the target has no checkpoint
+        of the group: it cannot move.
         """
     rows = [(f"`{reason}`", reason.sentence) for reason in Reason]
     table = _table(("`reason`", "Meaning and remedy"), rows)

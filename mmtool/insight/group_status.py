@@ -137,7 +137,7 @@ def _by_both(flow: WatchedFlow, selection: GroupSelection) -> GroupsFound:
     planned = [
         *zip(groups, plans_by(now, groups, partitions, _RULES), strict=True),
         *(
-            (GroupFacts(name, {}), replace(unknown_group(name, Direction.FORWARD), sides=sides))
+            (GroupFacts(name, {}), unknown_group(name, Direction.FORWARD, sides=sides))
             for name in selected.unknown
         ),
     ]

@@ -217,7 +217,7 @@ def translate_groups(
     )
     warnings += standstill(flow, plans)
     sides = flow.sides(rules.direction)
-    plans += [replace(unknown_group(name, rules.direction), sides=sides) for name in selected.unknown]
+    plans += [unknown_group(name, rules.direction, sides=sides) for name in selected.unknown]
     known = ever_ran(partitions.values())
     ordered = tuple(sorted(plans, key=lambda plan: plan.group))
     return Translation(flow, rules, ordered, tuple(warnings), known or flow.narrowed or flow.then is not None)
@@ -280,12 +280,7 @@ def _narrowed(group: GroupFacts, topics: Collection[str]) -> GroupFacts:
 def active_groups(plans: Iterable[GroupPlan], standing: Mapping[str, GroupStanding], where: str) -> list[str]:
     """Who keeps which group from being written on the cluster ``where``: members, and the hosts they are on."""
     refused = {v.group for plan in plans for v in plan.verdicts if v.refusal is Reason.ACTIVE_ON_TARGET}
-    return [
-        occupied(name, where, standing[name])
-        if standing[name].kind
-        else f"group {name} is active on {where}: {standing[name].sentence}"
-        for name in sorted(refused)
-    ]
+    return [occupied(name, where, standing[name]) for name in sorted(refused)]
 
 
 def selected_groups(flow: FlowNow, selection: GroupSelection, direction: Direction) -> SelectedGroups:

@@ -42,7 +42,8 @@ def test_a_drill_that_took_too_long_ends_with_4_and_is_completed_all_the_same(dr
     document = json.loads(ended.stdout)
     (row,), (error,) = document["data"], document["errors"]
     assert (ended.code, error["code"], row["state"]) == (4, "gate_not_met", "completed")
-    assert re.fullmatch(r"RTO [\d.]+ s \(limit 0.001 s\); 0 records read again \(limit 0\)", error["message"])
+    said = r"the drill exceeded a limit: RTO [\d.]+ s \(limit 0.001 s\); 0 records read again \(limit 0\)"
+    assert re.fullmatch(said, error["message"])
     assert page.exists()
 
 

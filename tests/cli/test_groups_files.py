@@ -232,7 +232,7 @@ def test_a_group_with_members_is_left_alone(groups, file, scene):
     scene.target.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
     ended = groups("import", file, "-g", "app", "--execute", "--yes", "-o", "json")
     assert (ended.code, ended.rows[0]["reason"]) == (3, "active_on_target")
-    assert "group app is active on west: Stable: app-1 on 10.0.0.7" in ended.stderr
+    assert "group app is active on west (Stable: app-1 on 10.0.0.7)" in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_who_is_at_work_on_the_target_is_named_with_the_host(translate, scene):
     scene.target.groups.members["app"] = (Member("app-1", "/10.0.0.7"), Member("app-2", "/10.0.0.8"))
     ended = translate("-g", "app", "--execute", "--yes")
     assert (ended.code, scene.target.groups.committed) == (3, {})
-    assert "group app is active on west: Stable: app-1 on 10.0.0.7, app-2 on 10.0.0.8" in ended.stderr
+    assert "group app is active on west (Stable: app-1 on 10.0.0.7, app-2 on 10.0.0.8)" in ended.stderr
 
 
 def test_a_halt_that_a_commit_waits_behind_is_named(translate, scene):

@@ -143,9 +143,30 @@ def check_import(
         )
         for group, of_group in sorted(wanted.items())
     ]
-    sides = Sides("the file", cluster.alias)
-    plans = [replace(plan, sides=sides) for plan in plans]
+    plans = [_worded(plan, cluster.alias) for plan in plans]
     return Imported(cluster, tuple(plans), tuple(active_groups(plans, standing, cluster.alias)))
+
+
+_OF_THE_FILE = {
+    Reason.PARTITION_MISSING: "{where} has no such partition: correct the file, or create the partition",
+    Reason.TARGET_LOG_START_PASSED: "the offset in the file is below the start of {where}'s log: write a higher offset"
+    " into the file",
+    Reason.BEYOND_MIRROR: "the offset in the file is past the end of {where}'s log: let `mmtool replicate` catch up, or"
+    " write a lower offset into the file",
+    Reason.WOULD_REWIND: "the commit on {where} is ahead of the offset in the file: `mmtool groups import FILE"
+    " --allow-rewind --execute` moves it back",
+}
+
+
+def _worded(plan: GroupPlan, where: str) -> GroupPlan:
+    """Offsets come from a file here, and not from a cluster."""
+    verdicts = [
+        replace(verdict, detail=verdict.detail or _OF_THE_FILE[verdict.refusal].format(where=where))
+        if verdict.refusal in _OF_THE_FILE
+        else verdict
+        for verdict in plan.verdicts
+    ]
+    return replace(plan, verdicts=tuple(verdicts), sides=Sides("the file", where))
 
 
 def read_reset_file(path: str, content: bytes, group: str | None) -> dict[str, dict[TopicPartition, int]]:

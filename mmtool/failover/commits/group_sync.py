@@ -24,7 +24,7 @@ from mmtool.plan.groups.facts import GroupFacts
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.groups.sync import SyncRow, SyncState, lead, percentile
 from mmtool.plan.words import counted, few, tally
-from mmtool.translation.refusals import Reason
+from mmtool.translation.refusals import Reason, Sides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -148,7 +148,7 @@ class GroupSync:
         self._renew(stay, read_at)
         moved = {**moved, **self._moved}
         rows = [_moved(of, moved[name]) if name in moved else self._row(name, of) for name, of in led.items()]
-        rows += [_unknown(name) for name in selected.unknown]
+        rows += [_unknown(name, self.clusters.settings) for name in selected.unknown]
         rows += [_not_shown(name, error) for name, error in self._shown.denied.items()]
         ages = sum((counts for _, counts in self._ages), Counter[float]())
         groups = [GroupFacts(name, of_group) for name, of_group in commits.items()]
@@ -206,8 +206,9 @@ class GroupSync:
         )
 
 
-def _unknown(name: str) -> SyncRow:
-    return SyncRow(name, SyncState.UNKNOWN_GROUP, 0, 0, 0, None, Reason.UNKNOWN_GROUP.sentence)
+def _unknown(name: str, flow: FlowSettings) -> SyncRow:
+    reason = Reason.UNKNOWN_GROUP.said_of(Sides(flow.source.alias, flow.target.alias))
+    return SyncRow(name, SyncState.UNKNOWN_GROUP, 0, 0, 0, None, reason)
 
 
 def _not_shown(name: str, error: MmtoolError) -> SyncRow:

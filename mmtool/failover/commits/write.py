@@ -331,8 +331,9 @@ def failure_of_writing(
     if different:
         return CheckFailedError(
             f"offsets were committed on {where}, but not read back as committed: {why}",
-            remedy="where another offset was read back, stop the client that also commits for the group;"
-            f" then {again}",
+            remedy="where another offset was read back, stop the client that also commits for the group; if the"
+            f" offset read back is lower than planned, reset the group on {where} with `kafka-consumer-groups"
+            f" --reset-offsets`; then {again}",
         )
     if not_written:
         return RefusedError(

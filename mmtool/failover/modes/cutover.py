@@ -312,9 +312,12 @@ def _met(
     if all(place in now and now[place].offset >= commit.offset for place, commit in wanted.items()):
         return Written(plan.group, Outcome.WRITTEN, frozenset(wanted))
     if any(now.get(place) not in (commit, before.get(place)) for place, commit in wanted.items()):
-        why = f"group {plan.group} has committed other offsets on {where} since the operation was interrupted"
+        why = (
+            f"group {plan.group} has committed other offsets on {where} since the operation was interrupted: stop its"
+            " consumers, and reset it to the planned offsets with `kafka-consumer-groups --reset-offsets`"
+        )
     elif there.kind:
-        why = f"on {where}, {plan.group} is {there.sentence}"
+        why = f"on {where}, group {plan.group} is {there.sentence}"
     elif not there.idle:
         why = f"group {plan.group} has members on {where}: {there.sentence}"
     else:

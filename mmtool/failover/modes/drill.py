@@ -127,7 +127,8 @@ def rehearse(flow: FlowNow, selection: GroupSelection, *, without_state: bool = 
     refuse_changed_names(flow, topics_of(groups))
     shadows = _shadows(groups, operation_id)
     plans = plan_groups(flow, shadows, _RULES)
-    plans += [unknown_group(name, Direction.FORWARD) for name in selected.unknown]
+    sides = flow.sides(Direction.FORWARD)
+    plans += [unknown_group(name, Direction.FORWARD, sides=sides) for name in selected.unknown]
     settings, identity = flow.clusters.settings, flow.identity
     state, names = app_state(flow, selected.known, without=without_state), names_of(settings)
     plan = plan_drill(operation_id, names, plans, groups, state)
@@ -291,8 +292,8 @@ class _Steps:
         if left:
             name, problem = next(iter(left.items()))
             raise CheckFailedError(
-                f"{counted(len(left), 'shadow group')} could not be deleted on {self.rehearsal.names.target}, for"
-                f" example {name}: {problem}",
+                f"the copies of {counted(len(left), 'group')} could not be deleted on {self.rehearsal.names.target},"
+                f" for example {name}: {problem}",
                 remedy=f"`mmtool failover rollback {self.rehearsal.plan.operation_id} --execute` deletes them",
             )
 
@@ -329,7 +330,7 @@ def gate(row: Row, limits: Limits) -> GateError | None:
             f"nothing was measured: {message}", remedy="add --execute --yes: a rehearsal measures nothing"
         )
     return GateError(
-        message,
+        f"the drill exceeded a limit: {message}",
         remedy="--report FILE lists the seconds of each step, -o json the re-read records of each partition",
     )
 

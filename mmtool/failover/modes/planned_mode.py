@@ -108,9 +108,10 @@ def rehearse(
         )
     groups = read_groups(flow, selected.known, Direction.FORWARD)
     refuse_changed_names(flow, topics_of(groups))
+    sides = flow.sides(Direction.FORWARD)
     plans = [
         *plan_groups(flow, groups, _RULES),
-        *(unknown_group(name, Direction.FORWARD) for name in selected.unknown),
+        *(unknown_group(name, Direction.FORWARD, sides=sides) for name in selected.unknown),
     ]
     settings, identity = flow.clusters.settings, flow.identity
     fenced = NO_FENCE if fence is None else fence.plan(topics_to_fence(groups, flow.topics))

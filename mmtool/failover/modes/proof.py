@@ -10,6 +10,7 @@ from mmtool.kafka.ports import LogPart
 from mmtool.plan.failover.boundaries import boundaries
 from mmtool.plan.failover.failover_plan import Guard
 from mmtool.plan.failover.steps import MOST_PROVEN
+from mmtool.translation.answers import Knowledge
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
@@ -64,25 +65,26 @@ def prove(
     return Proof(same, gone)
 
 
-def state_end_guards(ends: Iterable[GroupPlan], names: Names) -> tuple[Guard, ...]:
-    """State topics whose last record the target does not hold: an application there would begin without it.
+def state_end_guards(ends: Iterable[GroupPlan], flow: Names) -> tuple[Guard, ...]:
+    """State topics whose last record the flow's target does not hold: an application there would begin without it.
 
     Args:
         ends: Of a reader that stands where the drain got to in each state topic.
-        names: Of the flow that brings the state to where the applications go.
+        flow: That copies the state to where the applications go.
     """
-    return tuple(_lost_state(plan, verdict, names) for plan in ends for verdict in plan.blocking)
+    return tuple(_lost_state(plan, verdict, flow) for plan in ends for verdict in plan.blocking)
 
 
-def _lost_state(plan: GroupPlan, verdict: Verdict, names: Names) -> Guard:
-    topic = "TOPIC" if verdict.source is None else verdict.source.topic
-    return Guard(
-        Reason.STATE_NOT_MIRRORED,
-        f"the state in {verdict.source} is not on {names.target}: {plan.why(verdict)}",
-        "to mirror the topic again, stop `mmtool replicate`, run `mmtool flow forget"
-        f" -s {names.source} -t {names.target} --topic {topic} --execute`, and start `mmtool replicate` again; or add"
-        " --without-state: the application then starts with empty state",
-    )
+def _lost_state(plan: GroupPlan, verdict: Verdict, flow: Names) -> Guard:
+    without = "add --without-state: the application then starts with empty state"
+    if verdict.source is not None and verdict.knowledge is Knowledge.OFFSET_RUNS:
+        without = (
+            f"to mirror the topic again, stop `mmtool replicate`, run `mmtool flow forget -s {flow.source}"
+            f" -t {flow.target} --topic {verdict.source.topic} --execute`, and start `mmtool replicate` again; or"
+            f" {without}"
+        )
+    sentence = f"the state in {verdict.source} is not on {flow.target}: {plan.why(verdict)}"
+    return Guard(Reason.STATE_NOT_MIRRORED, sentence, without)
 
 
 def _parts(boundary: Boundary, record: Mirrored) -> tuple[LogPart, LogPart]:

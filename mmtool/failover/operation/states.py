@@ -84,7 +84,8 @@ TABLE: dict[tuple[OperationStatus, Event], Transition] = {
         _FAILED_BEFORE, "no offset was accepted, or all were restored: the groups are unchanged"
     ),
     (_RUNNING_AFTER, Event.STEP_FAILED): Transition(
-        _FAILED_AFTER, "offsets are written in part, or a later step failed: the rows say which"
+        _FAILED_AFTER,
+        "offsets are written in part, or a later step failed: `mmtool failover show ID` lists which",
     ),
     (_RUNNING_AFTER, Event.FINISH): Transition(
         _COMPLETED, "every group can continue from its written offsets"

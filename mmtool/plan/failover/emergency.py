@@ -84,7 +84,7 @@ def plan_emergency(
     plans = [_group(group, facts, unknowns) for group in facts.groups]
     plans += [unknown_group(name, _RULES.direction) for name in facts.unknown]
     plans = [with_lost_state(plan, state) for plan in plans]
-    sides = Sides(names.source, names.target)
+    sides = Sides(names.source, names.target, is_emergency=True)
     found = tuple(replace(plan, sides=sides) for plan in sorted(plans, key=lambda plan: plan.group))
     guards = (
         *_never_ran(facts, names),
@@ -118,7 +118,7 @@ def _never_ran(facts: EmergencyFacts, names: Names) -> tuple[Guard, ...]:
     return (
         Guard(
             Reason.NEVER_RAN,
-            f"flow {names.flow} never ran: nothing of it is on {names.target}",
+            f"flow {names.flow} never ran: {names.target} has no topic that it mirrored",
             "nothing can be failed over without mirrored topics: check -s and -t, and the configuration file",
         ),
     )

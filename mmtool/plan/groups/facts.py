@@ -88,7 +88,7 @@ ABSENT = GroupStanding("Dead")
 def occupied(group: str, cluster: str, standing: GroupStanding) -> str:
     """Why no offsets can be committed for a group on a cluster, as a sentence."""
     if standing.kind:
-        return f"on {cluster}, {group} is {standing.sentence}"
+        return f"on {cluster}, group {group} is {standing.sentence}"
     return f"group {group} is active on {cluster} ({standing.sentence})"
 
 

@@ -197,7 +197,9 @@ class GroupPlan:
                 yield place, Commit(verdict.answer.offset, verdict.commit.metadata if verdict.commit else "")
 
 
-def unknown_group(group: str, direction: Direction, detail: str = "") -> GroupPlan:
+def unknown_group(
+    group: str, direction: Direction, detail: str = "", *, sides: Sides | None = None
+) -> GroupPlan:
     """The plan for a name that no group has, or for a group that a cluster tells nothing of, as ``detail`` says."""
     nothing = Verdict(
         group,
@@ -208,7 +210,7 @@ def unknown_group(group: str, direction: Direction, detail: str = "") -> GroupPl
         detail=detail,
         is_unasked=bool(detail),
     )
-    return GroupPlan(group, direction, (nothing,))
+    return GroupPlan(group, direction, (nothing,), sides)
 
 
 def plan_group(
@@ -222,7 +224,7 @@ def plan_group(
         rules: The direction, and what is allowed.
     """
     if group.problem:
-        return unknown_group(group.group, rules.direction, group.problem)
+        return unknown_group(group.group, rules.direction, group.problem, sides=rules.sides)
     topics = {place.topic for place in partitions}
     inside = {place: commit for place, commit in group.commits.items() if place.topic in topics}
     verdicts = [_inside(group, place, commit, partitions, rules) for place, commit in inside.items()]
@@ -289,7 +291,7 @@ def _detail(facts: PartitionFacts, commit: Commit, refusal: Reason | None, rules
     """What is known of a refusal besides its reason."""
     if refusal is Reason.PARTITION_MISSING:
         return facts.problems
-    log, (read, written, is_reverse) = facts.target_log, rules.sides
+    log, (read, written, is_reverse, _) = facts.target_log, rules.sides
     if refusal is not Reason.BEYOND_SOURCE_END or not is_reverse or log is UNKNOWN or facts.then is not None:
         return ""
     if commit.offset > log.log_end:

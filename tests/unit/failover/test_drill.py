@@ -101,7 +101,7 @@ def test_shadows_that_cannot_be_deleted_are_said_with_the_way_and_do_not_hide_wh
     assert drilled.operation.error is not None
     assert "could not be deleted" not in drilled.operation.error.message
     said = capsys.readouterr().err
-    assert "1 shadow group could not be deleted on west" in said
+    assert "the copies of 1 group could not be deleted on west" in said
     assert f"mmtool failover rollback {drilled.rehearsal.plan.operation_id} --execute" in said
 
 

@@ -44,14 +44,14 @@ REHEARSALS = {
 def test_a_rehearsal_refuses_a_group_whose_name_is_taken_on_the_target(scene, mode, kind):
     assert REHEARSALS[mode](scene).refusal is None
     scene.target.groups.others["app"] = kind
-    refused(REHEARSALS[mode](scene), f"on west, app is a {kind} group")
+    refused(REHEARSALS[mode](scene), f"on west, group app is a {kind} group")
 
 
 @KINDS
 def test_a_failback_refuses_a_group_whose_name_is_taken_on_the_source(tmp_path, kind):
     scene = ThereAndBack(tmp_path)
     scene.source.groups.others["app"] = kind
-    refused(failback.rehearse(scene.both, APP), f"on east, app is a {kind} group")
+    refused(failback.rehearse(scene.both, APP), f"on east, group app is a {kind} group")
 
 
 @pytest.mark.parametrize("mode", ["planned", "drill"])
@@ -62,9 +62,9 @@ def test_a_group_that_is_made_meanwhile_is_seen_before_the_drain(scene, mode):
     scene.target.groups.others["app"] = "share"
     ways, journalist = scene.ways(rehearsal)
     ended = service.execute(rehearsal, scene, ways, journalist)
-    assert (ended.operation.error.exit_code, ended.operation.error.message[:28]) == (
+    assert (ended.operation.error.exit_code, ended.operation.error.message[:34]) == (
         3,
-        "on west, app is a share grou",
+        "on west, group app is a share grou",
     )
     assert scene.drained == []
 
@@ -74,7 +74,7 @@ def test_a_translation_refuses_such_a_group_and_names_the_cluster(scene):
     found = translate_groups(scene.look(), APP, Rules())
     assert [verdict.refusal for plan in found.plans for verdict in plan.verdicts] == ["active_on_target"]
     assert not found.writable
-    assert any(told.startswith("on west, app is a share group") for told in found.warnings)
+    assert any(told.startswith("on west, group app is a share group") for told in found.warnings)
 
 
 def test_an_import_refuses_such_a_group(scene):
@@ -82,7 +82,7 @@ def test_an_import_refuses_such_a_group(scene):
     found = check_import(scene.target, {"app": {TopicPartition("east.orders", 0): 5}}, allow_rewind=False)
     assert not found.writable
     assert found.refusal.code == "active_on_target"
-    assert any(told.startswith("on west, app is a streams group") for told in found.warnings)
+    assert any(told.startswith("on west, group app is a streams group") for told in found.warnings)
 
 
 def test_a_group_sync_passes_such_a_group_over_and_says_why(scene):
