@@ -329,9 +329,7 @@ def _fence_stays(runbook: Runbook) -> str:
     here = runbook.hands.here.alias
     match runbook.saved.plan.fence.kind:
         case FenceKind.ACL if runbook.saved.plan.fence.denies:
-            return (
-                f"The DENY rules on {here} stay: the commands after `# to undo:` in step fence remove them."
-            )
+            return f"The DENY ACLs on {here} stay: the commands after `# to undo:` in step fence remove them."
         case FenceKind.HOOK:
             return f"What the hook `mmtool.hook.fence` did on {here} stays until you undo it."
         case _:
