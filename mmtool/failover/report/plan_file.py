@@ -10,6 +10,7 @@ from mmtool.errors import RefusedError, StalePlanError, UsageError
 from mmtool.failover.operation.states import Event, OperationState
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.runbook.by_hand import Place
+from mmtool.plan.runbook.fingerprint import another_cluster
 from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan, write_plan
 from mmtool.plan.runbook.runbook import Runbook, render
 from mmtool.plan.words import counted
@@ -125,7 +126,7 @@ def check_clusters(saved: SavedPlan, there: ClusterPort, here: ClusterPort | Non
 
 
 def _another(alias: str, was: ClusterId | Unknown, now: ClusterId) -> list[str]:
-    return [] if was == now else [f"{alias} was cluster {was} and is {now}"]
+    return [] if was == now else [another_cluster(alias, was, now)]
 
 
 def check_fresh(saved: SavedPlan, rehearsal: SavableRehearsal) -> None:
@@ -172,7 +173,7 @@ def is_spent(saved: SavedPlan, found: Recorded | None) -> bool:
     raise RefusedError(
         f"operation {name} is {found.state}: a plan is executed once",
         remedy=(
-            f"`mmtool failover resume {name} --execute` completes it"
+            f"`mmtool failover resume {name} -c FILE --execute` completes it"
             if resumable
             else "rehearse again with --out FILE, and execute the new plan"
         ),

@@ -132,11 +132,16 @@ def differences(saved: Fingerprint, now: Fingerprint, names: Names) -> list[str]
     ]
 
 
+def another_cluster(alias: str, was: ClusterId | Unknown, now: ClusterId | Unknown) -> str:
+    """That an alias means another cluster than when the plan was made."""
+    today = "now does not tell its cluster id" if now is UNKNOWN else f"is now cluster {now}"
+    return f"{alias} was cluster {was} when the plan was made, and {today}"
+
+
 def _sides(saved: SideSeen, now: SideSeen, alias: str) -> Iterator[str]:
     """Once a cluster is another one, its topics tell nothing more."""
     if saved.cluster_id is not UNKNOWN and saved.cluster_id != now.cluster_id:
-        answers = "its id is now unknown" if now.cluster_id is UNKNOWN else f"is {now.cluster_id}"
-        yield f"{alias} was cluster {saved.cluster_id} and {answers}"
+        yield another_cluster(alias, saved.cluster_id, now.cluster_id)
         return
     for name, was in saved.topics.items():
         there = now.topics.get(name)

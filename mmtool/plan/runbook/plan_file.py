@@ -150,7 +150,9 @@ def read_plan(content: bytes) -> SavedPlan:
     try:
         return _from(body)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise UnreadableDocumentError(f"this version of mmtool cannot read it: {error!r}") from error
+        raise UnreadableDocumentError(
+            "a value of the plan is missing or unknown to this version of mmtool; another version may have written it"
+        ) from error
 
 
 def _from(body: Mapping[str, Any]) -> SavedPlan:

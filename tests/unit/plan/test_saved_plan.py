@@ -84,7 +84,9 @@ def test_a_step_that_would_do_something_else_makes_a_plan_stale(saved):
 
 
 def test_another_cluster_is_told_by_its_ids_and_nothing_is_said_of_its_topics():
-    assert told(here=SideSeen(ClusterId("other-id"))) == ["east was cluster east-id and is other-id"]
+    assert told(here=SideSeen(ClusterId("other-id"))) == [
+        "east was cluster east-id when the plan was made, and is now cluster other-id"
+    ]
 
 
 def test_a_topic_is_told_by_its_id_and_its_partitions():
