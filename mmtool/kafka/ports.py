@@ -288,6 +288,9 @@ class ClusterPort(Protocol):
     def offsets_retention_seconds(self) -> float:
         """After how long the cluster forgets a commit that nobody repeats (``offsets.retention.minutes``, KIP-211)."""
 
+    def known_offsets_retention(self) -> float | Unknown:
+        """`offsets_retention_seconds` as a broker states it; UNKNOWN where the cluster does not show it."""
+
 
 class BatchesPort(Protocol):
     """One cluster's logs, batch by batch as they are stored, and who mirrored to them. Errors as in `GroupsPort`."""
@@ -350,6 +353,10 @@ class FencePort(Protocol):
 
     @property
     def alias(self) -> str: ...
+
+    @property
+    def servers(self) -> str:
+        """The cluster's bootstrap servers, for commands that an operator runs."""
 
     def facts(self, topics: Collection[str]) -> FenceFacts:
         """All that a fence's plan is made from."""

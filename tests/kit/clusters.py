@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.topics.retention import Retention
     from mmtool.translation.blocks import Block
+    from mmtool.translation.known import Unknown
     from mmtool.translation.lockstep import Seen
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.sync_map import OffsetPair
@@ -273,6 +274,9 @@ class FakeCluster:
     def offsets_retention_seconds(self) -> float:
         self._answer()
         return 7 * 86_400.0
+
+    def known_offsets_retention(self) -> float | Unknown:
+        return self.offsets_retention_seconds()
 
     def _answer(self) -> None:
         if self.failure is not None:

@@ -91,6 +91,10 @@ class FakeFences:
     def alias(self) -> str:
         return self.cluster.alias
 
+    @property
+    def servers(self) -> str:
+        return f"{self.cluster.alias}:9092"
+
     def facts(self, topics: Collection[str]) -> FenceFacts:
         places = [place for place in self.cluster.logs if place.topic in topics]
         return FenceFacts(

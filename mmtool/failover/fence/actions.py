@@ -127,7 +127,7 @@ def lower_fence(port: FencePort, created: Collection[Binding]) -> None:
     """
     left = port.remove(created) if created else {}
     if left:
-        raise _left(port.alias, left, "the fence")
+        raise _left(port, left, "the fence")
 
 
 def _take_back(port: FencePort, denies: Sequence[Binding], why: BaseException) -> None:
@@ -136,26 +136,26 @@ def _take_back(port: FencePort, denies: Sequence[Binding], why: BaseException) -
     except MmtoolError as error:
         left = dict.fromkeys(denies, error)
     if left:
-        raise _left(port.alias, left, f"{str(why) or 'interrupted'}; the fence's DENY ACLs") from why
+        raise _left(port, left, f"{str(why) or 'interrupted'}; the fence's DENY ACLs") from why
     if denies and isinstance(
         why, UnreachableError
     ):  # without an answer, the request may be under way in the cluster
         raise UnreachableError(
             f"{why.message}; {port.alias} has none of the fence's DENY ACLs now, but may still create them",
             remedy="list the ACLs in two minutes, and remove a DENY of WRITE that is there then: kafka-acls.sh"
-            f" --bootstrap-server BROKER --list --topic {quote(denies[0].name)}",
+            f" --bootstrap-server {quote(port.servers)} --list --topic {quote(denies[0].name)}",
         ) from why
 
 
-def _left(alias: str, left: Mapping[Binding, object], what: str) -> PartlyAppliedError:
+def _left(port: FencePort, left: Mapping[Binding, object], what: str) -> PartlyAppliedError:
     first, problem = next(iter(left.items()))
     command = (
-        f"kafka-acls.sh --bootstrap-server BROKER --remove --force --topic {quote(first.name)}"
+        f"kafka-acls.sh --bootstrap-server {quote(port.servers)} --remove --force --topic {quote(first.name)}"
         f" --deny-principal {quote(first.principal)} --deny-host {quote(first.host)}"
         f" --operation {first.operation.capitalize()}"
     )
     return PartlyAppliedError(
-        f"{what} could not be removed on {alias}: {few(list(left))} may still exist ({problem})",
+        f"{what} could not be removed on {port.alias}: {few(list(left))} may still exist ({problem})",
         remedy="try again with `mmtool failover cancel OPERATION_ID --execute`, or with `mmtool failover rollback"
         " OPERATION_ID --execute` once offsets are written; an administrator can also remove the ACLs, the first with:"
         f" {command}",
@@ -218,7 +218,7 @@ def await_transactions(
                 f" {few([_open(one) for one in still_open])}",
                 remedy="let the producers commit or abort, then run the same command again; if a producer is gone, wait"
                 " for its transaction.timeout.ms, or abort, the first with: kafka-transactions.sh --bootstrap-server"
-                f" BROKER abort --topic {quote(first.place.topic)} --partition {first.place.partition}"
+                f" {quote(port.servers)} abort --topic {quote(first.place.topic)} --partition {first.place.partition}"
                 f" --start-offset {first.open_from}",
                 code="open_transactions",
             )

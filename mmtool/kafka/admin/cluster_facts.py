@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import COMMITS, ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.topics.facts import TopicFacts, name_problem
+from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import ClusterId, TopicPartition
 
 if TYPE_CHECKING:
@@ -138,6 +140,11 @@ class KafkaCluster:
     def offsets_retention_seconds(self) -> float:
         """See `ClusterPort.offsets_retention_seconds`; without DESCRIBE_CONFIGS on the cluster, Kafka's own default."""
         return 60.0 * self._broker_number(_RETENTION, _DEFAULT_RETENTION_MINUTES)
+
+    def known_offsets_retention(self) -> float | Unknown:
+        """See `ClusterPort.known_offsets_retention`."""
+        minutes = self._broker_number(_RETENTION, math.nan)
+        return UNKNOWN if math.isnan(minutes) else 60.0 * minutes
 
     def commit_times(self, groups: Collection[str]) -> dict[str, dict[TopicPartition, int]]:
         """See `ClusterPort.commit_times`."""

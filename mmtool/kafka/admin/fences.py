@@ -85,6 +85,10 @@ class KafkaFences:
     def alias(self) -> str:
         return self._cluster.alias
 
+    @property
+    def servers(self) -> str:
+        return self._cluster.bootstrap_servers_for("admin")
+
     # --- facts --------------------------------------------------------------------------------------------
 
     def facts(self, topics: Collection[str]) -> FenceFacts:
