@@ -231,7 +231,7 @@ def _cost(alias: str, one: ShownCertificate) -> str:
         return "clients do not connect to this broker"
     if one.is_own:
         return f"brokers of {alias} refuse mmtool's connections"
-    return f"mmtool does not connect to brokers of {alias} whose certificates this authority signed"
+    return f"mmtool does not connect to brokers of {alias} whose certificates this CA signed"
 
 
 def _renew(one: ShownCertificate) -> str:
@@ -241,7 +241,7 @@ def _renew(one: ShownCertificate) -> str:
         )
     if one.is_own:
         return f"renew the client certificate in {one.subject}, then restart `mmtool replicate`"
-    return f"import the authority's current certificate into {one.subject}"
+    return f"import the CA's current certificate into {one.subject}"
 
 
 def _refused(alias: str, answers: Iterable[ListenerAnswer], known: set[str]) -> Iterator[Finding]:
@@ -258,9 +258,7 @@ def _refusal_remedy(one: ListenerAnswer) -> str:
             f"issue the broker's certificate with the subject alternative name {host}, or advertise a host name that it"
             f" has; an empty {one.entrance.name}.ssl.endpoint.identification.algorithm turns the check off"
         )
-    return (
-        f"import the authority that signed the certificate into {one.entrance.name}.ssl.truststore.location"
-    )
+    return f"import the certificate of the CA that signed it into {one.entrance.name}.ssl.truststore.location"
 
 
 def _date(moment: datetime) -> str:

@@ -12,6 +12,7 @@ from mmtool.plan.topics.configs import cleanup_policies
 from mmtool.plan.topics.facts import configs_hidden
 from mmtool.plan.topics.retention import Deadline, Retention, deadline, deleted_unmirrored, due_words
 from mmtool.plan.words import counted
+from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -187,7 +188,7 @@ def hidden_topics(check: Check, view: FlowView) -> Iterator[Finding]:
                 check,
                 alias,
                 hidden[0] if len(hidden) == 1 else "",
-                f"could not be checked: {configs_hidden(hidden)}",
+                f"could not be checked: {configs_hidden(hidden, alias)}",
                 f"grant mmtool's principal DESCRIBE_CONFIGS on these topics of {alias}",
             )
 
@@ -250,8 +251,10 @@ def _kept(name: str, value: int | None) -> str:
 
 
 def _offsets_retention(view: FlowView) -> Iterator[Finding]:
-    here = view.clusters.source.offsets_retention_seconds()
-    there = view.clusters.target.offsets_retention_seconds()
+    here = view.clusters.source.known_offsets_retention()
+    there = view.clusters.target.known_offsets_retention()
+    if here is UNKNOWN or there is UNKNOWN:
+        return
     yield from judge_offsets_retention(view.settings.source.alias, view.settings.target.alias, here, there)
 
 

@@ -106,7 +106,7 @@ def judge_names(
         on_target: Topics that the target has.
     """
     alias = settings.target.alias
-    shared = meeting(mirrored, settings.remote_topic)
+    shared = meeting(mirrored, settings.remote_topic, alias)
     for topic, why in sorted(shared.items()):
         yield problem(
             Check.NAMES,
@@ -164,7 +164,7 @@ def _taken(view: FlowView) -> Iterator[Finding]:
         for alias, control in view.other_controls().items()
         for position in control.positions.values()
     }
-    found = taken_names(view.mirrored(), view.settings.remote_topic, taken)
+    found = taken_names(view.mirrored(), view.settings.remote_topic, taken, view.settings.target.alias)
     for topic, why in sorted(found.items()):
         yield problem(
             Check.NAMES, view.settings.target.alias, topic, why, _another_alias(view.settings, topic)

@@ -22,6 +22,7 @@ from mmtool.plan.records.documents import FlowRecord, OwnerRecord, PositionRecor
 from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.plan.topics.facts import source_deleted
 from mmtool.plan.topics.retention import Retention
+from mmtool.plan.words import GRANT_IT
 from mmtool.translation.types import TopicId, TopicPartition
 
 KEYS = [
@@ -358,7 +359,7 @@ def test_a_topic_that_the_source_only_hides_is_not_called_deleted(rows, scene):
     scene.lost()
     scene.source.hidden.add("orders")
     assert {(row["state"], row["reason"]) for row in rows()} == {
-        ("halted", "DESCRIBE on source topic orders is denied: grant it")
+        ("halted", f"DESCRIBE on source topic orders {GRANT_IT}")
     }
 
 

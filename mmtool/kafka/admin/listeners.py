@@ -37,7 +37,7 @@ _NOT_KAFKA = "the answer is not in Kafka's protocol"
 _ALERTS = {
     "CERTIFICATE_REQUIRED": "the broker requires a client certificate",
     "CERTIFICATE_EXPIRED": "the broker reports that the client certificate has expired",
-    "UNKNOWN_CA": "the broker does not trust the authority of the client certificate",
+    "UNKNOWN_CA": "the broker does not trust the CA of the client certificate",
     "BAD_CERTIFICATE": "the broker refuses the client certificate",
     "CERTIFICATE_UNKNOWN": "the broker refuses the client certificate",
     "HANDSHAKE_FAILURE": "the broker refuses the TLS handshake; it may require a client certificate",

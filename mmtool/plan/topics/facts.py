@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 _PASSES = frozenset({"no answer", "_TIMED_OUT", "_TRANSPORT", "REQUEST_TIMED_OUT", "NOT_CONTROLLER"})
 
-BEGIN_AGAIN = (
-    "start `mmtool replicate` with mmtool.on.topic.recreated = restart to mirror it again from the start"
-)
+BEGIN_AGAIN = "set mmtool.on.topic.recreated = restart, and stop and start `mmtool replicate`, to mirror it again from the start"
 """What helps when a target topic was deleted."""
 
 _LONGEST_NAME = 249
@@ -82,10 +80,10 @@ def source_denied(name: str) -> str:
     return f"DESCRIBE on source topic {name} {GRANT_IT}"
 
 
-def configs_hidden(names: Sequence[str]) -> str:
+def configs_hidden(names: Sequence[str], alias: str) -> str:
     """That topics do not show how they are configured, and what may help: one made a moment ago does so later."""
-    show, them = ("does not show its", "it") if len(names) == 1 else ("do not show their", "them")
-    return f"{few(names)} {show} configuration: check that mmtool has DESCRIBE_CONFIGS on {them}"
+    show, them = ("does not show its", "it") if len(names) == 1 else ("do not show their", "each of them")
+    return f"{few(names)} {show} configuration: check that mmtool has DESCRIBE_CONFIGS on {them} on {alias}"
 
 
 def target_denied(name: str) -> str:
@@ -170,13 +168,13 @@ class GrowTopic:
 TopicStep = CreateTopic | GrowTopic
 
 
-def meeting(names: Iterable[str], remote_topic: Callable[[str], str]) -> dict[str, str]:
-    """Topics of one flow that would have one name on the target, each with the reason why it is not mirrored."""
+def meeting(names: Iterable[str], remote_topic: Callable[[str], str], alias: str) -> dict[str, str]:
+    """Topics of one flow that would have one name on the target ``alias``, each with the reason why it is not mirrored."""
     by_remote: dict[str, list[str]] = {}
     for name in names:
         by_remote.setdefault(remote_topic(name), []).append(name)
     return {
-        name: f"{' and '.join(sorted(together))} would both be called {remote} on the target: exclude one of them"
+        name: f"{' and '.join(sorted(together))} would both be called {remote} on {alias}: add one of them to topics.exclude"
         for remote, together in by_remote.items()
         if len(together) > 1
         for name in together
@@ -184,7 +182,7 @@ def meeting(names: Iterable[str], remote_topic: Callable[[str], str]) -> dict[st
 
 
 def taken_names(
-    names: Iterable[str], remote_topic: Callable[[str], str], taken: Mapping[str, str]
+    names: Iterable[str], remote_topic: Callable[[str], str], taken: Mapping[str, str], alias: str
 ) -> dict[str, str]:
     """Topics whose name on the target another flow uses, each with the reason why it is not mirrored.
 
@@ -192,10 +190,11 @@ def taken_names(
         names: Topics of the source.
         remote_topic: The flow's naming policy.
         taken: Topics of the target, and the name of the flow that mirrors into each.
+        alias: Of the target.
     """
     return {
-        name: f"{name} would be called {remote} on the target, where {taken[remote]} mirrors another topic: exclude one"
-        " of them, or give one of the sources another alias"
+        name: f"{name} would be called {remote} on {alias}, where {taken[remote]} mirrors another topic: add one of"
+        " the two topics to topics.exclude of its flow"
         for name in names
         if (remote := remote_topic(name)) in taken
     }

@@ -57,8 +57,13 @@ class TopicConfigs:
         target = TopicAdmin(self.flow.target)
         here, there = TopicAdmin(self.flow.source).configs(topics), target.configs(topics.values())
         steps: dict[str, list[SetConfig | ResetConfig]] = {}
-        unseen = [f"source topic {topic}" for topic in topics if topic not in here]
-        unseen += [f"target topic {remote}" for remote in topics.values() if remote not in there]
+        unseen = (
+            ([f"source topic {topic}" for topic in topics if topic not in here], self.flow.source.alias),
+            (
+                [f"target topic {remote}" for remote in topics.values() if remote not in there],
+                self.flow.target.alias,
+            ),
+        )
         for topic, remote in topics.items():
             if topic not in here or remote not in there:
                 continue
@@ -77,8 +82,8 @@ class TopicConfigs:
                 f" changed, for example of {first}:"
                 f" {failed[first]}"
             )
-        if unseen:
-            raise MmtoolError(configs_hidden(unseen))
+        if hidden := [configs_hidden(names, alias) for names, alias in unseen if names]:
+            raise MmtoolError("; ".join(hidden))
 
     def _say_once(self, sentence: str) -> None:
         if sentence not in self._said:

@@ -46,8 +46,8 @@ class FlowPassing:
         for move in found.moves.values():
             if move.action not in (Action.SKIP, Action.KEEP):
                 raise RefusedError(
-                    f"{move.facts.source}: the replayed records cannot be skipped: the target does not match the"
-                    " stored state",
+                    f"{move.facts.source}: the replayed records cannot be skipped: the log on"
+                    f" {flow.identity.target_alias} does not match the stored state",
                     remedy=f"run `mmtool flow rebuild -s {flow.identity.source_alias} -t {flow.identity.target_alias}"
                     f" --topic {move.facts.source.topic} --execute`, then this command again",
                     code="ambiguous",

@@ -152,8 +152,8 @@ class MirrorTopics:
         found = await self._listed()
         found |= (unlisted := await self._unlisted(found, on_record))
         source = self._wanted(found)
-        met = meeting(source, self._flow.settings.remote_topic)
-        met |= taken_names(source, self._flow.settings.remote_topic, taken)
+        remote, alias = self._flow.settings.remote_topic, self._flow.settings.target.alias
+        met = meeting(source, remote, alias) | taken_names(source, remote, taken, alias)
         target, gone = await self._settled(source, on_record)
         gone |= met
         steps = plan_topics(
@@ -280,7 +280,7 @@ class MirrorTopics:
         creates = [step for step in steps if isinstance(step, CreateTopic)]
         configs = self._source.configs([step.source_topic for step in creates])
         blind = {
-            s.name: configs_hidden([f"source topic {s.source_topic}"])
+            s.name: configs_hidden([f"source topic {s.source_topic}"], self._flow.settings.source.alias)
             for s in creates
             if s.source_topic not in configs
         }

@@ -65,7 +65,7 @@ def test_configs_of_topics_are_carried_over_beside_one_that_may_not_be_described
 
     def fake(cluster):
         return SimpleNamespace(
-            configs=lambda names: {name: there[cluster][name] for name in names if name in there[cluster]},
+            configs=lambda names: {n: there[cluster.alias][n] for n in names if n in there[cluster.alias]},
             alter_adjusted=lambda steps: altered.update(steps) or TrialResult(),
         )
 
@@ -73,7 +73,8 @@ def test_configs_of_topics_are_carried_over_beside_one_that_may_not_be_described
     monkeypatch.setattr(
         topic_configs, "config_rules", lambda _: SimpleNamespace(accepts=bool, defaults_from="")
     )
-    duty = TopicConfigs(SimpleNamespace(source="source", target="target"), dict, print, SILENT)
+    flow = SimpleNamespace(source=SimpleNamespace(alias="source"), target=SimpleNamespace(alias="target"))
+    duty = TopicConfigs(flow, dict, print, SILENT)
     with pytest.raises(MmtoolError, match="source topic shy does not show its configuration"):
         duty._perform({"open": "a.open", "shy": "a.shy"})
     assert list(altered) == ["a.open"]

@@ -58,7 +58,7 @@ def test_topics_that_would_have_one_name_on_the_target_are_named_together():
     def shortened(name):
         return name.removesuffix("-eu")
 
-    found = meeting(["orders", "orders-eu", "payments"], shortened)
+    found = meeting(["orders", "orders-eu", "payments"], shortened, "west")
     assert set(found) == {"orders", "orders-eu"}
     assert "orders and orders-eu would both be called orders" in found["orders"]
 
@@ -92,6 +92,6 @@ def test_a_topic_that_is_given_an_id_under_a_running_pump_is_still_there():
 
 
 def test_a_topic_whose_name_on_the_target_another_flow_uses_is_refused_with_that_flow():
-    found = taken_names(["x", "y"], "us.east.{}".format, {"us.east.x": "us->hub"})
+    found = taken_names(["x", "y"], "us.east.{}".format, {"us.east.x": "us->hub"}, "hub")
     assert list(found) == ["x"]
-    assert "x would be called us.east.x on the target, where us->hub mirrors another topic" in found["x"]
+    assert "x would be called us.east.x on hub, where us->hub mirrors another topic" in found["x"]

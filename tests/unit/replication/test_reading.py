@@ -256,7 +256,10 @@ def test_a_round_that_ends_in_the_moment_in_which_there_is_room_again_does_end(t
     [
         (Deleting(), "the source deleted offsets 4 to 8 before they were mirrored"),
         (Corrupt(), "the source's log is corrupt at offset 4"),
-        (Denying(), "READ on source topic orders is denied: grant it"),
+        (
+            Denying(),
+            "READ on source topic orders is denied: grant it to mmtool's principal; mmtool tries again by itself",
+        ),
     ],
     ids=["deleted", "corrupt", "denied"],
 )
@@ -397,7 +400,7 @@ UNREAD = (
     [
         (
             NotAuthorisedError("denied"),
-            "READ on topic mmtool-producers.internal of source is denied: grant it",
+            "READ on topic mmtool-producers.internal of source is denied: grant it to mmtool's principal; mmtool tries again by itself",
         ),
         (UnreachableError("it is gone"), f"{UNREAD}: it is gone"),
         (RefusedError("offset 7 is damaged"), f"{UNREAD}: offset 7 is damaged"),
