@@ -108,13 +108,16 @@ def down(*, state_dir: StateDir = None, keep_data: KeepData = False) -> None:
     from mmtool.lab import session
 
     directory = _directory(state_dir)
+    has_data = directory.read() is not None
     ran = session.down(directory, keep_data=keep_data)
-    kept = "kept" if keep_data else "deleted"
-    talk(
-        f"the clusters in {directory.path} have stopped; their topics and groups were {kept}"
-        if ran
-        else f"no lab runs in {directory.path}"
-    )
+    kept = f"their topics and groups were {'kept' if keep_data else 'deleted'}"
+    if ran:
+        talk(f"the clusters in {directory.path} have stopped; {kept}")
+    else:
+        talk(
+            f"no lab runs in {directory.path}"
+            + (f"; its clusters had stopped already, and {kept}" if has_data else "")
+        )
 
 
 @app.command()

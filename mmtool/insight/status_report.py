@@ -83,7 +83,7 @@ def _run_by(facts: FlowFacts) -> str:
 
 def _by_mirror_maker(progress: MirrorMakerProgress) -> str:
     if progress.has_left:
-        return "not running (last owner: MirrorMaker 2, whose workers have left)"
+        return "not running (last owner: MirrorMaker 2)"
     workers = f", {counted(progress.workers, 'worker')}" if progress.workers else ""
     return f"run by MirrorMaker 2{workers}"
 
@@ -162,7 +162,7 @@ def gate(rows: Iterable[PartitionRow], max_lag_seconds: float | None) -> GateErr
     return GateError(
         f"--max-lag-seconds {max_lag_seconds:g} is not met by {len(failing)} of {counted(len(found), 'partition')}:"
         f" {named}{more}",
-        remedy="the row of each partition has its state and reason",
+        remedy="mmtool status -c FILE shows the state and the reason of each partition",
     )
 
 

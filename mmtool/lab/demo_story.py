@@ -169,7 +169,7 @@ class _Story:
             f"Kafka {KAFKA_VERSION}, KRaft, one broker per cluster",
         )
         if not is_cached():
-            self.tell.note("downloading Kafka once: about 45 MB, half a minute")
+            self.tell.note("downloading Kafka (about 45 MB); the next start uses the downloaded copy")
         self.stage = stack.enter_context(stage)
         self.tell.done(", ".join(f"{alias} at {at}" for alias, at in self.stage.bootstrap.items()))
 

@@ -74,7 +74,7 @@ def test_a_gate_is_met_by_a_mirror_of_mirror_maker_that_has_caught_up(rows, scen
 def test_what_waits_for_workers_that_have_left_is_not_shown_as_running(rows, scene):
     copied(scene, 60, 10, has_left=True)
     first, second = rows()
-    assert told(first) == ("idle", 60, 40, "mirrored by MirrorMaker 2, whose workers have left")
+    assert told(first) == ("idle", 60, 40, "mirrored by MirrorMaker 2, which is not running")
     assert second["state"] == "caught_up"
 
 

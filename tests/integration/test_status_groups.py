@@ -187,5 +187,5 @@ def test_a_flow_that_mirror_maker_runs_is_told_from_its_own_topics(bench, look, 
     assert ended.code == 4
     assert sum(row["lag_records"] for row in ended.rows) == 200
     behind = {(row["state"], row["reason"]) for row in ended.rows if row["lag_records"]}
-    assert behind == {("idle", "mirrored by MirrorMaker 2, whose workers have left")}
+    assert behind == {("idle", "mirrored by MirrorMaker 2, which is not running")}
     assert sum(row["rpo_records"] for row in look(properties, "--groups").rows) == 200

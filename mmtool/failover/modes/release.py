@@ -9,7 +9,7 @@ from mmtool.errors import RefusedError, UsageError
 from mmtool.failover.modes.cutover import ways_on
 from mmtool.failover.operation.records import recorded
 from mmtool.insight.target_only import identity_on_target
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import few
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -37,9 +37,7 @@ class Release:
 
     @property
     def question(self) -> str:
-        return (
-            f"let {self.identity.name} mirror {counted(len(self.marks), 'topic')} again: {few(self.topics)}"
-        )
+        return f"let {self.identity.name} mirror {few(self.topics) or 'no topic'} again"
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -157,7 +157,7 @@ def name_guards(groups: Iterable[GroupFacts], cluster: str) -> tuple[Guard, ...]
 
 def _active(code: str, group: str, cluster: str, standing: GroupStanding) -> Guard:
     remedy = (
-        f"delete the {standing.kind} group on {cluster}, or give the consumer group another name"
+        f"delete {standing.kind} group {group} on {cluster}, or give the consumer group another name"
         if standing.kind
         else f"stop the group's consumers on {cluster}, and wait until their sessions end (session.timeout.ms)"
     )

@@ -200,8 +200,8 @@ def told_by_target(known: TransactionsOnTarget, names: Names) -> str:
     later = f"when {names.source} answers, {command}"
     if not known.has_runs:
         return (
-            f"{names.target} stores no offset runs of these topics of {names.flow}, so transactions that are on"
-            f" {names.target} in part cannot be found now: {later}"
+            f"{names.target} stores no offset runs of the selected topics of {names.flow}, so mmtool cannot find now"
+            f" which transactions are on {names.target} in part: {later}"
         )
     if known.behind:
         return (

@@ -53,8 +53,8 @@ CONTROL_LOST = (
     " `mmtool flow rebuild --execute`"
 )
 RUNS_LOST = (
-    "the partition's offset runs are lost: stop `mmtool replicate`, then run `mmtool flow rebuild --execute`, which"
-    " derives them from both logs"
+    "the offset runs of this partition are lost: stop `mmtool replicate`; `mmtool flow rebuild --execute` derives them"
+    " from both logs"
 )
 
 
@@ -374,7 +374,7 @@ def _state_by_mirror_maker(progress: MirrorMakerProgress, position: int | None, 
 
 
 def _reason_by_mirror_maker(progress: MirrorMakerProgress) -> str:
-    return f"{BY_MIRROR_MAKER}, whose workers have left" if progress.has_left else BY_MIRROR_MAKER
+    return f"{BY_MIRROR_MAKER}, which is not running" if progress.has_left else BY_MIRROR_MAKER
 
 
 def _live(facts: FlowFacts, position: PositionRecord, end: int | None, topic_id: TopicId) -> PartitionStatus:

@@ -119,4 +119,6 @@ def test_of_topics_that_are_not_selected_nothing_is_told():
 
 def test_of_topics_without_offset_runs_the_target_tells_nothing_of_transactions():
     found = transactions_on_target(facts({PAYMENTS: None}, {}))
-    assert "west stores no offset runs of these topics of east->west" in told_by_target(found, EAST_WEST)
+    assert "west stores no offset runs of the selected topics of east->west" in told_by_target(
+        found, EAST_WEST
+    )
