@@ -68,8 +68,8 @@ _SENTENCES = {
     Reason.TARGET_LOG_START_PASSED: "{written} has deleted the records after the group's commit on"
     " {read}: let the group read past them on {read}, or, if mmtool mirrored them, skip them with `mmtool"
     " translate-offsets -g GROUP --allow-skip --execute`",
-    Reason.PARTITION_MISSING: "the topic mirrored from {read} was deleted or recreated on {written}: to mirror it again,"
-    " stop `mmtool replicate`, run `mmtool flow forget --topic TOPIC --execute`, and start `mmtool replicate` again",
+    Reason.PARTITION_MISSING: "the topic mirrored from {read} was deleted or recreated on {written}: to mirror it"
+    " again, stop `mmtool replicate`, run `mmtool flow forget --topic TOPIC --execute`, and start `mmtool replicate` again",
     Reason.NOT_MIRRORED: "not in `topics`, before the first mirrored record, or skipped: let the group read"
     " further",
     Reason.ACTIVE_ON_TARGET: "the group has consumers on {written}: stop them (or a share or streams group has its"
@@ -78,8 +78,8 @@ _SENTENCES = {
     " translate-offsets -g GROUP --allow-rewind --execute` moves it back",
     Reason.SOURCE_UNREACHABLE: "{read} does not answer, and {written} has no checkpoint of this partition: nothing is"
     " committed, see `mmtool failover emergency --unknown`",
-    Reason.UNREADABLE_STATE: "the stored state is damaged, or a newer mmtool wrote it: upgrade mmtool if so; for damaged"
-    " offset runs, stop `mmtool replicate` and run `mmtool flow rebuild --execute`",
+    Reason.UNREADABLE_STATE: "the stored state is damaged, or a newer mmtool wrote it: upgrade mmtool if so; for"
+    " damaged offset runs, stop `mmtool replicate` and run `mmtool flow rebuild --execute`",
     Reason.AMBIGUOUS: "no offset on {written} is proven for the commit on {read}: try `mmtool translate-offsets"
     " --refine`; if the answer stays ambiguous, set an offset with `mmtool groups import`",
     Reason.STATE_NOT_MIRRORED: "{written} does not have all of this state topic under its own name:"

@@ -126,9 +126,7 @@ def test_two_source_topics_of_one_name_end_the_start_and_halt_later_ones(cluster
         fill(clusters["us"], "east.late")
         wait_until(lambda: "us.east.late" in topics_of(clusters["hub"].bootstrap), "the late mirror", 30)
         fill(clusters["us.east"], "late")
-        process.wait_line(
-            "late would be called us.east.late on hub, where us->hub mirrors another topic", 30
-        )
+        process.wait_line("late would be called us.east.late on hub, where us->hub mirrors another topic", 30)
         process.stop()
     assert end_offsets(clusters["hub"].bootstrap, "us.east.late") == {0: RECORDS}
 

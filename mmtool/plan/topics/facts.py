@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 _PASSES = frozenset({"no answer", "_TIMED_OUT", "_TRANSPORT", "REQUEST_TIMED_OUT", "NOT_CONTROLLER"})
 
-BEGIN_AGAIN = "set mmtool.on.topic.recreated = restart, and stop and start `mmtool replicate`, to mirror it again from the start"
+BEGIN_AGAIN = (
+    "set mmtool.on.topic.recreated = restart, and stop and start `mmtool replicate`, to mirror it again from the"
+    " start"
+)
 """What helps when a target topic was deleted."""
 
 _LONGEST_NAME = 249
@@ -169,12 +172,13 @@ TopicStep = CreateTopic | GrowTopic
 
 
 def meeting(names: Iterable[str], remote_topic: Callable[[str], str], alias: str) -> dict[str, str]:
-    """Topics of one flow that would have one name on the target ``alias``, each with the reason why it is not mirrored."""
+    """Topics of one flow that would have one name on the target, each with why it is not mirrored."""
     by_remote: dict[str, list[str]] = {}
     for name in names:
         by_remote.setdefault(remote_topic(name), []).append(name)
     return {
-        name: f"{' and '.join(sorted(together))} would both be called {remote} on {alias}: add one of them to topics.exclude"
+        name: f"{' and '.join(sorted(together))} would both be called {remote} on {alias}: add one of them to"
+        " topics.exclude"
         for remote, together in by_remote.items()
         if len(together) > 1
         for name in together

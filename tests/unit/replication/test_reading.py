@@ -16,6 +16,7 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.kafka.wire.offsets import EARLIEST, ListedOffset
 from mmtool.plan.records.documents import State
+from mmtool.plan.words import GRANT_IT
 from mmtool.replication.pump import pending_replies
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.pace import Pace
@@ -258,7 +259,7 @@ def test_a_round_that_ends_in_the_moment_in_which_there_is_room_again_does_end(t
         (Corrupt(), "the source's log is corrupt at offset 4"),
         (
             Denying(),
-            "READ on source topic orders is denied: grant it to mmtool's principal; mmtool tries again by itself",
+            f"READ on source topic orders {GRANT_IT}",
         ),
     ],
     ids=["deleted", "corrupt", "denied"],
@@ -400,7 +401,7 @@ UNREAD = (
     [
         (
             NotAuthorisedError("denied"),
-            "READ on topic mmtool-producers.internal of source is denied: grant it to mmtool's principal; mmtool tries again by itself",
+            f"READ on topic mmtool-producers.internal of source {GRANT_IT}",
         ),
         (UnreachableError("it is gone"), f"{UNREAD}: it is gone"),
         (RefusedError("offset 7 is damaged"), f"{UNREAD}: offset 7 is damaged"),
