@@ -69,7 +69,8 @@ _SENTENCES = {
     " {read}: let the group read past them on {read}, or, if mmtool mirrored them, skip them with `mmtool"
     " translate-offsets -g GROUP --allow-skip --execute`",
     Reason.PARTITION_MISSING: "the topic mirrored from {read} was deleted or recreated on {written}: to mirror it"
-    " again, stop `mmtool replicate`, run `mmtool flow forget --topic TOPIC --execute`, and start `mmtool replicate` again",
+    " again, stop `mmtool replicate`, run `mmtool flow forget --topic TOPIC --execute`, and start"
+    " `mmtool replicate` again",
     Reason.NOT_MIRRORED: "not in `topics`, before the first mirrored record, or skipped: let the group read"
     " further",
     Reason.ACTIVE_ON_TARGET: "the group has consumers on {written}: stop them (or a share or streams group has its"
