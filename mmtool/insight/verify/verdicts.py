@@ -36,6 +36,7 @@ class ComparedRow:
         findings: Of all its ranges.
         lag_records: Offsets of the source behind what was compared; None where nobody can tell.
         problem: Why it was not compared, or not whole; empty where it was.
+        is_by_mm2: MirrorMaker 2 runs the flow.
     """
 
     source_alias: str
@@ -45,6 +46,7 @@ class ComparedRow:
     findings: Findings
     lag_records: int | None
     problem: str = ""
+    is_by_mm2: bool = False
 
     @property
     def verdict(self) -> Verdict:
@@ -68,9 +70,33 @@ class ComparedRow:
         first = self.findings.first
         if first is None:
             return self._excuses if self.findings.compared else "no record to compare"
-        here = f"offset {first.upstream_offset} on {self.source_alias}"
-        there = f"offset {first.downstream_offset} on {self.target_alias}"
-        return f"first difference: {_SENTENCES[first.kind]} ({here}, {there})"
+        said = _SENTENCES[first.kind].format(
+            source=self.source_alias,
+            target=self.target_alias,
+            here=f"offset {first.upstream_offset} on {self.source_alias}",
+            there=f"offset {first.downstream_offset} on {self.target_alias}",
+        )
+        return f"first difference: {said}"
+
+    @property
+    def remedy(self) -> str:
+        """What to do about the first difference, or about what kept the partition from being compared."""
+        first = self.findings.first
+        if self.problem or first is None:
+            template = _COMPARE
+        elif self.verdict is Verdict.INCOMPLETE:
+            template = _INCOMPLETE
+        else:
+            template = _REMEDIES.get(first.kind, _AGAIN)
+        flow = f"-c FILE -s {self.source_alias} -t {self.target_alias} --topic {self.place.topic}"
+        named = {
+            "topic": self.place.topic,
+            "mirror": self.target.topic,
+            "target": self.target_alias,
+            "flow": flow,
+        }
+        steps = (_BY_MM2 if self.is_by_mm2 else _BY_MMTOOL).format(**named)
+        return template.format(place=self.place, steps=steps, **named)
 
     @property
     def _excuses(self) -> str:
@@ -105,16 +131,40 @@ class ComparedRow:
 
 
 _SENTENCES = {
-    Kind.MISSING: "a record is missing on the target",
-    Kind.DUPLICATED: "a record is on the target twice",
-    Kind.REORDERED: "a record is at a different place in the order",
-    Kind.KEY: "a record has another key",
-    Kind.VALUE: "a record has another value",
-    Kind.HEADERS: "a record has other headers",
-    Kind.TIMESTAMP: "a record has another timestamp",
-    Kind.MAPPING: "the stored offsets lead to another record",
-    Kind.FOREIGN: "the target has a record that the source does not have",
+    Kind.MISSING: "{target} does not have the record at {here} (its place is before {there})",
+    Kind.DUPLICATED: "{target} has a record twice (one copy is at {there}, before the copy of {here})",
+    Kind.REORDERED: "a record has another place in the order on {target} ({here}, {there})",
+    Kind.KEY: "a record has another key ({here}, {there})",
+    Kind.VALUE: "a record has another value ({here}, {there})",
+    Kind.HEADERS: "a record has other headers ({here}, {there})",
+    Kind.TIMESTAMP: "a record has another timestamp ({here}, {there})",
+    Kind.MAPPING: "the stored offset runs lead from {here} to {there}, but the copy is at another offset",
+    Kind.FOREIGN: "{target} has a record that {source} does not have ({there}, before the copy of {here})",
 }
+
+_COMPARE = "remove this cause, then run `mmtool verify {flow}` again"
+_INCOMPLETE = (
+    "start the flow if it does not run; `mmtool status -c FILE --topic {topic}` shows why {place} is not mirrored"
+    " further; then run `mmtool verify {flow}` again"
+)
+_AGAIN = "replace the mirror: {steps}"
+_REMEDIES = {
+    Kind.DUPLICATED: "nothing to do if the consumers on {target} accept a record twice; otherwise replace the mirror:"
+    " {steps}",
+    Kind.FOREIGN: "nothing to do if the producers of {topic} have moved to {target}; otherwise stop the producer that"
+    " writes to {mirror} on {target}, and replace the mirror: {steps}",
+    Kind.MAPPING: "stop `mmtool replicate`, run `mmtool flow rebuild {flow} --execute`, and start `mmtool replicate`",
+}
+"""By the kind of the first difference; any other kind: `_AGAIN`."""
+_BY_MMTOOL = (
+    "stop `mmtool replicate` and the consumers of {mirror} on {target}, delete {mirror} on {target}, run `mmtool flow"
+    " forget {flow} --execute`, and start `mmtool replicate`"
+)
+_BY_MM2 = (
+    "stop MirrorMaker 2 and the consumers of {mirror} on {target}, delete {mirror} on {target} and MirrorMaker 2's"
+    " offsets of {topic}, and start MirrorMaker 2"
+)
+"""How a topic is mirrored again from the source."""
 
 
 _SEVERITY = (Verdict.DIFFERENT, Verdict.INCOMPLETE, Verdict.IDENTICAL)
@@ -134,5 +184,5 @@ def gate(rows: Sequence[ComparedRow]) -> DifferencesError | None:
     said = f"{worst.place}: {worst.reason or worst.verdict}"
     return DifferencesError(
         f"{len(wrong)} of {counted(len(rows), 'partition')} are not identical; {said}",
-        remedy="the reason in each row names its first difference",
+        remedy=worst.remedy,
     )

@@ -316,6 +316,7 @@ def _rows(flow: PreparedFlow, compared: dict[TopicPartition, list[Compared]]) ->
                 Findings.joined(result.findings for result in results),
                 flow.lag(place),
                 problem,
+                is_by_mm2=place in flow.partitions and flow.partitions[place].facts.map is None,
             )
         )
     return rows

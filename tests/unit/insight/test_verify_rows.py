@@ -1,5 +1,9 @@
 """What ``verify`` says of partitions: their verdicts, in which order, and why."""
 
+from dataclasses import replace
+
+import pytest
+
 from mmtool.insight.verify.findings import Difference, Findings, Kind
 from mmtool.insight.verify.verdicts import ComparedRow, gate, severity
 from mmtool.insight.verify.verification import Verification
@@ -40,4 +44,62 @@ def test_the_error_names_a_different_partition_before_one_that_is_only_incomplet
     error = gate([IDENTICAL, INCOMPLETE, DIFFERENT, DENIED])
     assert error.message.startswith(
         "3 of 4 partitions are not identical; orders-1: first difference: a record has another"
+    )
+
+
+FLOW = "-c FILE -s east -t west --topic orders"
+REPLACE = (
+    "replace the mirror: stop `mmtool replicate` and the consumers of east.orders on west, delete east.orders on west,"
+    f" run `mmtool flow forget {FLOW} --execute`, and start `mmtool replicate`"
+)
+MOVED = (
+    "nothing to do if the producers of orders have moved to west; otherwise stop the producer that writes to"
+    f" east.orders on west, and {REPLACE}"
+)
+LEADS = "the stored offset runs lead from offset 12 on east to offset 15 on west, but the copy is at another offset"
+
+
+@pytest.mark.parametrize(
+    ("difference", "reason", "remedy"),
+    [
+        (
+            Difference(Kind.MISSING, 12, 15),
+            "west does not have the record at offset 12 on east (its place is before offset 15 on west)",
+            REPLACE,
+        ),
+        (
+            Difference(Kind.FOREIGN, 12, 15),
+            "west has a record that east does not have (offset 15 on west, before the copy of offset 12 on east)",
+            MOVED,
+        ),
+        (
+            Difference(Kind.DUPLICATED, 12, 15),
+            "west has a record twice (one copy is at offset 15 on west, before the copy of offset 12 on east)",
+            "nothing to do if the consumers on west accept a record twice; otherwise " + REPLACE,
+        ),
+        (
+            Difference(Kind.MAPPING, 12, 15),
+            LEADS,
+            f"stop `mmtool replicate`, run `mmtool flow rebuild {FLOW} --execute`, and start `mmtool replicate`",
+        ),
+    ],
+    ids=str,
+)
+def test_each_kind_of_difference_says_where_it_is_and_what_to_do(difference, reason, remedy):
+    found = row(1, difference)
+    assert found.reason == f"first difference: {reason}"
+    assert gate([found]).remedy == remedy
+
+
+def test_what_is_not_different_is_mirrored_further_or_compared_again():
+    assert gate([INCOMPLETE]).remedy.startswith(
+        "start the flow if it does not run; `mmtool status -c FILE --topic"
+    )
+    assert gate([DENIED]).remedy == f"remove this cause, then run `mmtool verify {FLOW}` again"
+
+
+def test_a_mirror_that_mirror_maker_made_is_replaced_by_mirror_maker():
+    assert gate([replace(DIFFERENT, is_by_mm2=True)]).remedy == (
+        "replace the mirror: stop MirrorMaker 2 and the consumers of east.orders on west, delete east.orders on west"
+        " and MirrorMaker 2's offsets of orders, and start MirrorMaker 2"
     )
