@@ -10,7 +10,6 @@ from mmtool.errors import GateError, MmtoolError, StoppedError
 from mmtool.insight.smoke_canary import Canary, NotSoonError
 from mmtool.insight.smoke_newest import Newest
 from mmtool.plan.flow.smoke import (
-    CANARY_GROUP,
     CANARY_STEPS,
     FIRST_STEPS,
     NEWEST_STEPS,
@@ -101,7 +100,7 @@ class _Run:
 
 
 def _with_remedy(error: MmtoolError) -> str:
-    return f"{error.message}: {error.remedy}" if error.remedy else error.message
+    return f"{error.message}; remedy: {error.remedy}" if error.remedy else error.message
 
 
 def smoke(flow: SmokeFlow, *, read_only: bool) -> Smoked:
@@ -146,17 +145,7 @@ def _follow_canary(flow: SmokeFlow, run: _Run) -> None:
     try:
         run.do_all(canary.actions())
     except NotSoonError as later:
-        flow.warnings.append(f"{later.message}: {_NEWEST_INSTEAD}")
+        flow.warnings.append(f"{later.message}; {_NEWEST_INSTEAD}")
         _follow_newest(flow, run)
     finally:
-        _clean_up(canary)
-
-
-def _clean_up(canary: Canary) -> None:
-    """What cannot be cleaned up fails no test that has passed."""
-    try:
         canary.clean_up()
-    except MmtoolError as error:
-        canary.flow.warnings.append(
-            f"group {CANARY_GROUP} may still exist; Kafka deletes it when its offsets expire: {error.message}"
-        )

@@ -130,7 +130,7 @@ class Canary:
         within = f"within {self.flow.deadline.seconds:g} s"
         return GateError(
             f"{CANARY_TOPIC} of {self.flow.clusters.source.alias} was not mirrored {within}; {self._looks()}",
-            remedy=f"raise --timeout, or {status_of(CANARY_TOPIC)}",
+            remedy=f"raise --timeout if the flow only lags: {status_of(CANARY_TOPIC)}",
         )
 
     # --- records ------------------------------------------------------------------------------------------
@@ -189,7 +189,8 @@ class Canary:
         return GateError(
             f"{there} of {_RECORDS} records arrived in {self._remote} of {self.flow.clusters.target.alias} within"
             f" {self.flow.deadline.seconds:g} s",
-            remedy=f"{status_of(CANARY_TOPIC)}, and the log of {self.flow.runner}",
+            remedy=f"raise --timeout if the flow only lags: {status_of(CANARY_TOPIC)}; see also the log of"
+            f" {self.flow.runner}",
         )
 
     # --- the group ----------------------------------------------------------------------------------------
@@ -211,7 +212,8 @@ class Canary:
             for problem in groups.alter(CANARY_GROUP, {_PLACE: wanted}).values():
                 raise RefusedError(
                     f"{self.flow.clusters.source.alias} refuses the commit of group {CANARY_GROUP}: {problem}",
-                    remedy=f"grant READ on group {CANARY_GROUP} and on topic {CANARY_TOPIC}",
+                    remedy=f"grant mmtool's principal READ on group {CANARY_GROUP} and on topic {CANARY_TOPIC} of"
+                    f" {self.flow.clusters.source.alias}",
                 )
         return groups.commits([CANARY_GROUP])[CANARY_GROUP].get(_PLACE, wanted)
 

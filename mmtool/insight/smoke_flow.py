@@ -37,6 +37,7 @@ _POLL_SECONDS = 0.5
 _RULES = Rules(Direction.FORWARD)
 _COMES_YET = frozenset({Reason.BEYOND_MIRROR, Reason.NEVER_RAN, Reason.PARTITION_MISSING})
 """Refusals of an offset whose record is not mirrored yet."""
+_REPEAT = "remove this cause, then run `mmtool smoke` again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ class SmokeFlow:
         return GateError(
             f"`mmtool replicate` waits for the ownership lease of {self.name}, and did not get it within"
             f" {self.deadline.seconds:g} s",
-            remedy="see the log of the waiting `mmtool replicate`",
+            remedy="the log of the waiting `mmtool replicate` says what it waits for",
         )
 
     def _nobody(self) -> GateError:
@@ -199,10 +200,10 @@ class SmokeFlow:
             raise RefusedError(f"{hold.what} is not mirrored: {hold.reason}", remedy=hold.remedy)
         position = control.positions.get((topic_id, place.partition))
         if position is not None and position.state == State.HALTED:
-            raise RefusedError(f"{place} is halted: {position.reason}", remedy=status_of(place.topic))
+            raise RefusedError(f"{place} is halted: {position.reason}", remedy=_REPEAT)
         why = control.refused_beside({place.topic}).get(place.topic)
         if why is not None:
-            raise RefusedError(f"{place.topic} is not mirrored: {why}", remedy=status_of(place.topic))
+            raise RefusedError(f"{place.topic} is not mirrored: {why}", remedy=_REPEAT)
 
     def watch_for(self, place: TopicPartition, topic_id: TopicId) -> None:
         """`refuse_held` by the control topic as it is now; MirrorMaker 2 writes none."""
@@ -239,7 +240,7 @@ class SmokeFlow:
             nonlocal said
             plan, verdict = self.verdict(self.look(place.topic), place, at := commit())
             said = f"offset {at.offset} of {place} of {self.clusters.source.alias} has no exact translation"
-            said += f": {plan.why(verdict) or _bound(verdict)}"
+            said += f" ({plan.why(verdict) or _bound(verdict)})"
             if verdict.refusal is not None and verdict.refusal not in _COMES_YET | {Reason.AMBIGUOUS}:
                 raise RefusedError(said, code=verdict.refusal)
             if verdict.refusal is None and isinstance(verdict.answer, Exact) and verdict.target is not None:
@@ -250,14 +251,14 @@ class SmokeFlow:
             attempt,
             lambda: GateError(
                 f"after {self.deadline.seconds:g} s, {said}",
-                remedy=f"raise --timeout, or {status_of(place.topic)}",
+                remedy=f"raise --timeout if the flow only lags: {status_of(place.topic)}",
             ),
         )
 
     def compare(self, topic: str) -> str:
         """How to find what differs, as a remedy."""
         source, target = self.clusters.source.alias, self.clusters.target.alias
-        return f"find the differences: `mmtool verify -s {source} -t {target} --topic {topic}`"
+        return f"find the differences: `mmtool verify -c FILE -s {source} -t {target} --topic {topic}`"
 
     def is_mirrored(self, place: TopicPartition, offset: int) -> bool:
         """Whether the record at an offset of the source has passed, as far as offsets tell."""
@@ -268,10 +269,10 @@ class SmokeFlow:
 def _bound(verdict: Verdict) -> str:
     """What keeps an answer from being exact."""
     if not isinstance(verdict.answer, Bounded):
-        return "its partition on the target is unknown"
+        return "the partition of the mirror is unknown"
     return f"a group would read up to {counted(verdict.answer.reread_max, 'record')} again"
 
 
 def status_of(topic: str) -> str:
-    """Where to look on, as a remedy."""
-    return f"see `mmtool status --topic {topic}`"
+    """Which command shows why a topic is not mirrored in time, as a part of a remedy."""
+    return f"`mmtool status -c FILE --topic {topic}` shows its lag and the reason"

@@ -77,7 +77,7 @@ class Newest:
                 return f"offset {seen.offset} of {part.place} of {source.alias}{_written_at(seen)}"
         raise GateError(
             f"no topic that {self.flow.name} mirrors has a record that can be read on {source.alias}",
-            remedy="produce a record to one of them",
+            remedy=f"produce a record to a topic that {self.flow.name} mirrors",
         )
 
     def _mirrored_now(self, now: FlowNow) -> set[str]:
@@ -121,7 +121,8 @@ class Newest:
         picked = self._known()
         return GateError(
             f"offset {picked.seen.offset} of {picked.place} was not mirrored within {self.flow.deadline.seconds:g} s",
-            remedy=f"{status_of(picked.place.topic)}, and the log of {self.flow.runner}",
+            remedy=f"raise --timeout if the flow only lags: {status_of(picked.place.topic)}; see also the log of"
+            f" {self.flow.runner}",
         )
 
     def translated(self) -> str:
