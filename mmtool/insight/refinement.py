@@ -67,8 +67,8 @@ def refined(
     if len(near) < len(searches):
         far = [search.facts.source for search in searches if search.stretch.longest > _LONGEST]
         warnings.append(
-            f"bounded or ambiguous answers remain for {counted(len(far), 'commit')} in {few(sorted(set(far)))}:"
-            f" more than {_LONGEST:,} records to compare"
+            f"the translated offsets of {counted(len(far), 'commit')} in {few(sorted(set(far)))} stay bounded or"
+            f" ambiguous: --refine compares at most {_LONGEST:,} records for each commit"
         )
     placed = _placed(flow, near, warnings)
     return {
@@ -115,7 +115,7 @@ def _placed(
     here = flow.clusters.source.records_each([search.here for search in searches], committed=committed)
     unread = {part.place: error.message for part, error in (here.failed | there.failed).items()}
     warnings += [
-        f"bounded or ambiguous answers remain for {place}, whose records cannot be read: {why}"
+        f"the translated offsets in {place} stay bounded or ambiguous, because its records cannot be read: {why}"
         for place, why in sorted(unread.items())
     ]
     searches = [search for search in searches if search.here in here and search.there in there]

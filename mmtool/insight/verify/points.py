@@ -118,8 +118,8 @@ class VerifiedPoints:
         except MmtoolError as error:
             self._in_topic = False
             self.warnings.append(
-                f"the flow's control topic cannot be written, so --since last works on this host only, from"
-                f" {self._file}: {error.message}"
+                f"the flow's control topic cannot be written ({error.message}): the points for --since last are stored"
+                f" in {self._file}, and hold on this host only"
             )
         return self._in_topic
 
@@ -150,6 +150,6 @@ class VerifiedPoints:
             return []
         except (OSError, ValueError, TypeError) as error:
             self.warnings.append(
-                f"{self._file} cannot be read, and --since last uses only points in the control topic: {error}"
+                f"{self._file} cannot be read ({error}): --since last uses only the points in the control topic"
             )
             return []

@@ -177,8 +177,8 @@ def _positions(settings: FlowSettings, warnings: list[str]) -> dict[TopicPartiti
         found = latest_positions(settings)
     except MmtoolError as error:
         warnings.append(
-            "MirrorMaker 2's source offsets cannot be read, so records that it has not copied yet count as missing:"
-            f" {error.message}"
+            f"MirrorMaker 2's source offsets cannot be read ({error.message}): records that MirrorMaker 2 has not"
+            " copied yet count as missing"
         )
         return {}
     return {place: int(last) + 1 for place, last in found.items()}
@@ -201,8 +201,8 @@ def _compacted_of(cluster: ClusterSettings, topics: Collection[str], warnings: l
         found = TopicAdmin(cluster).configs(topics)
     except MmtoolError as error:
         warnings.append(
-            f"topic configs of {cluster.alias} cannot be read, so records that compaction removed may count as"
-            f" missing: {error.message}"
+            f"topic configs of {cluster.alias} cannot be read ({error.message}): records that compaction removed may"
+            " count as missing"
         )
         return []
     return [topic for topic, entries in found.items() if "compact" in cleanup_policies(entries)]

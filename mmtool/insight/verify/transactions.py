@@ -70,7 +70,7 @@ def read_half_transactions(flow: PreparedFlow) -> list[HalfTransaction]:
     except ConnectionLostError as error:
         raise UnreachableError(
             f"transactions of cluster {cluster.alias} cannot be read: {error}",
-            remedy="check that every partition has a leader",
+            remedy=f"check that every partition on {cluster.alias} has a leader",
         ) from error
 
 
