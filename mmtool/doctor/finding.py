@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from mmtool.errors import MmtoolError
+    from mmtool.translation.types import TopicPartition
 
 
 class Check(StrEnum):
@@ -74,6 +80,14 @@ def ok(check: Check, cluster: str, message: str, subject: str = "") -> Finding:
 def warning(check: Check, cluster: str, subject: str, message: str, remedy: str) -> Finding:
     """Something that may hurt, or that could not be checked."""
     return Finding(check, cluster, subject, Severity.WARNING, message, remedy)
+
+
+def unasked(check: Check, cluster: str, failed: Mapping[TopicPartition, MmtoolError]) -> Iterator[Finding]:
+    """A warning for each topic with partitions that could not be asked, so that nothing is said of them."""
+    for topic in sorted({place.topic for place in failed}):
+        place = min(place for place in failed if place.topic == topic)
+        error = failed[place]
+        yield warning(check, cluster, topic, f"{place} could not be checked: {error.message}", error.remedy)
 
 
 def problem(check: Check, cluster: str, subject: str, message: str, remedy: str) -> Finding:

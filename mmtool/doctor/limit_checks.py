@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.doctor.finding import Check
+from mmtool.doctor.finding import Check, unasked
 from mmtool.doctor.flow_scope import identity_of, mirrored_topics
 from mmtool.doctor.limits import (
     RefusedTimes,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.finding import Finding
+    from mmtool.errors import MmtoolError
     from mmtool.kafka.ports import Bounds
 
 Entries = Mapping[str, ConfigEntry]
@@ -78,15 +79,17 @@ def check_sizes(flow: ExaminedFlow) -> Iterable[Finding]:
         for name, limits in told.limits.items()
         if (found := _narrower(name, mirrored[name], limits)) is not None
     ]
+    samples = flow.source.size_samples(_size_questions(flow, narrower))
     facts = SizeFacts(
         flow.name,
         flow.target.alias,
         narrower,
-        flow.source.size_samples(_size_questions(flow, narrower)),
+        samples,
         _letters(flow, mirrored.values()),
         flow.settings.on_oversize == "dead-letter",
         told.unsure,
         flow.target.bootstrap,
+        samples.failed,
     )
     yield from judge_hidden(Check.MESSAGE_SIZE, told.hidden)
     yield from judge_sizes(facts)
@@ -103,11 +106,18 @@ def check_times(flow: ExaminedFlow) -> Iterable[Finding]:
         if _TYPE in one.target and one.target[_TYPE].value == "LogAppendTime"
     ]
     bounds = {name: TargetLimits.of(one.target) for name, one in limits.items()}
-    refused = _refused(flow, mirrored, bounds)
+    refused, failed = _refused(flow, mirrored, bounds)
     is_raised = flow.settings.on_timestamp_refused == "raise-limit"
     yield from judge_hidden(Check.TIMESTAMPS, told.hidden)
     facts = TimeFacts(
-        flow.name, flow.target.alias, stamped, refused, is_raised, told.unsure, flow.target.bootstrap
+        flow.name,
+        flow.target.alias,
+        stamped,
+        refused,
+        is_raised,
+        told.unsure,
+        flow.target.bootstrap,
+        list(unasked(Check.TIMESTAMPS, flow.source.alias, failed)),
     )
     yield from judge_times(facts)
 
@@ -202,7 +212,8 @@ def _letters(flow: ExaminedFlow, remotes: Iterable[str]) -> dict[str, int]:
 
 def _refused(
     flow: ExaminedFlow, mirrored: Mapping[str, str], bounds: Mapping[str, TargetLimits]
-) -> list[RefusedTimes]:
+) -> tuple[list[RefusedTimes], Mapping[TopicPartition, MmtoolError]]:
+    """Records that the target refuses, and the partitions whose records' times the source did not tell."""
     now_ms = int(time.time() * 1000)
     left = {place: of for place, of in _unmirrored(flow, bounds).items() if of[0] < of[1].log_end}
     oldest = {at: now_ms - b.before[1] for at in left if (b := bounds[at.topic]).before[1] < now_ms}
@@ -210,13 +221,14 @@ def _refused(
     taken, ahead = flow.source.offsets_at(oldest), flow.source.offsets_at(newest)
     old = {at: left[at][0] for at, first in taken.items() if first is None or first > left[at][0]}
     early = {at: first for at, first in ahead.items() if first is not None and first >= left[at][0]}
-    return [
+    found = [
         RefusedTimes(name, mirrored[name], *limit, is_ahead, of, all(left[at][2] for at in of))
         for is_ahead, places in ((False, old), (True, early))
         for name in dict.fromkeys(at.topic for at in places)
         for of in [{at: first for at, first in places.items() if at.topic == name}]
         for limit in [bounds[name].after if is_ahead else bounds[name].before]
     ]
+    return found, taken.failed | ahead.failed
 
 
 def _unmirrored(

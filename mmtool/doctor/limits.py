@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.finding import Check, ok, problem, warning
@@ -11,9 +11,10 @@ from mmtool.plan.words import counted, few
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from mmtool.doctor.finding import Finding
+    from mmtool.errors import MmtoolError
     from mmtool.kafka.admin.details import SizeSample
     from mmtool.translation.types import TopicPartition
 
@@ -47,6 +48,7 @@ class SizeFacts:
         is_lettered: ``mmtool.on.oversize = dead-letter``.
         unsure: Topics that are to be made, and whose limit is the brokers' own, which they do not tell.
         bootstrap: Of the target, for the command that raises a limit.
+        unread: Partitions of these topics that have no sample.
     """
 
     flow: str
@@ -57,6 +59,7 @@ class SizeFacts:
     is_lettered: bool
     unsure: Sequence[str] = ()
     bootstrap: str = ""
+    unread: Mapping[TopicPartition, MmtoolError] = field(default_factory=dict)
 
 
 def judge_sizes(facts: SizeFacts) -> Iterator[Finding]:
@@ -126,19 +129,12 @@ def _of_sizes(facts: SizeFacts, one: TopicSizes) -> Finding:
     samples = {place: sample for place, sample in facts.samples.items() if place.topic == one.topic}
     worst = next(((place, s) for place, s in samples.items() if s.offset is not None), None)
     if worst is None:
-        looked = size(sum(sample.looked_bytes for sample in samples.values()))
-        whole = bool(samples) and all(sample.is_whole for sample in samples.values())
-        seen = (
-            "every record that is not mirrored yet fits"
-            if whole
-            else f"no record in a sample of {looked} is too large"
-        )
         then = (
             "a larger record goes to the dead-letter topic"
             if facts.is_lettered
             else "a larger record halts its partition"
         )
-        message = f"{limits}: {then}; {seen}"
+        message = f"{limits}: {then}; {_seen(facts, one, samples.values())}"
         return warning(Check.MESSAGE_SIZE, facts.alias, one.target_topic, message, remedy)
     place, sample = worst
     then = (
@@ -150,6 +146,16 @@ def _of_sizes(facts: SizeFacts, one: TopicSizes) -> Finding:
         f"{limits}: the record at offset {sample.offset} of {place} needs {sample.size} bytes, so that {then}"
     )
     return problem(Check.MESSAGE_SIZE, facts.alias, one.target_topic, message, remedy)
+
+
+def _seen(facts: SizeFacts, one: TopicSizes, samples: Collection[SizeSample]) -> str:
+    """Of records that all fit, as far as they were read."""
+    unread = {place: error for place, error in facts.unread.items() if place.topic == one.topic}
+    if unread:
+        return f"{few(list(unread))} could not be read: {next(iter(unread.values())).message}"
+    if samples and all(sample.is_whole for sample in samples):
+        return "every record that is not mirrored yet fits"
+    return f"no record in a sample of {size(sum(sample.looked_bytes for sample in samples))} is too large"
 
 
 # --- timestamps -------------------------------------------------------------------------------------------
@@ -184,6 +190,7 @@ class TimeFacts:
         refused: Records that will not be taken.
         is_raised: ``mmtool.on.timestamp.refused = raise-limit``.
         unsure, bootstrap: As for `SizeFacts`.
+        unasked: A row for each topic of the source that did not tell its records' times.
     """
 
     flow: str
@@ -193,11 +200,12 @@ class TimeFacts:
     is_raised: bool
     unsure: Sequence[str] = ()
     bootstrap: str = ""
+    unasked: Sequence[Finding] = ()
 
 
 def judge_times(facts: TimeFacts) -> Iterator[Finding]:
     """Records that are refused are a problem, times that are overwritten a warning."""
-    found = [_of_times(facts, one) for one in facts.refused]
+    found = [*(_of_times(facts, one) for one in facts.refused), *facts.unasked]
     if facts.stamped:
         message = (
             f"{few(facts.stamped)} on {facts.alias} {'has' if len(facts.stamped) == 1 else 'have'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.doctor.finding import Check, Finding, Severity, problem, warning
+from mmtool.doctor.finding import Check, Finding, Severity, problem, unasked, warning
 from mmtool.doctor.flow_view import now_ms
 from mmtool.doctor.mirror_lag import partition_lags, source_retention
 from mmtool.kafka.state.flow_watch import retention_of
@@ -205,17 +205,7 @@ def _hidden_positions(view: FlowView) -> Iterator[Finding]:
 
 def unasked_partitions(view: FlowView) -> Iterator[Finding]:
     """Partitions of the source whose log could not be asked, so that nothing is said of them; a row for each topic."""
-    failed = view.source_bounds().failed
-    for topic in sorted({place.topic for place in failed}):
-        place = min(place for place in failed if place.topic == topic)
-        error = failed[place]
-        yield warning(
-            Check.RETENTION,
-            view.settings.source.alias,
-            topic,
-            f"{place} could not be checked: {error.message}",
-            error.remedy,
-        )
+    return unasked(Check.RETENTION, view.settings.source.alias, view.source_bounds().failed)
 
 
 def judge_target_retention(pair: TopicPair) -> Iterator[Finding]:
@@ -357,7 +347,8 @@ def judge_tombstones(
         topic,
         Severity.PROBLEM if certain else Severity.WARNING,
         f"the mirror of {lag.place} has been behind for {span_words(waited)}, and {alias} keeps tombstones for"
-        f" {span_words(keeps)} (delete.retention.ms): a key whose tombstone is deleted first stays in the mirror",
+        f" {span_words(keeps)} (delete.retention.ms): if {alias} deletes a tombstone before it is mirrored, its"
+        " key stays in the mirror",
         f"raise delete.retention.ms of {topic} on {alias} above the mirror's lag, before the mirror catches up",
     )
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmtool.doctor.finding import Check
+from mmtool.doctor.finding import Check, unasked
 from mmtool.doctor.limits import (
     RefusedTimes,
     SizeFacts,
@@ -12,6 +12,7 @@ from mmtool.doctor.limits import (
     judge_sizes,
     judge_times,
 )
+from mmtool.errors import UnreachableError
 from mmtool.kafka.admin.details import SizeSample
 from mmtool.translation.types import TopicPartition
 
@@ -66,6 +67,22 @@ def test_dead_letters_are_a_problem():
     facts = SizeFacts("A->B", "B", [], {}, {"A.orders.mmtool-dlq": 2}, is_lettered=True)
     (finding,) = judge_sizes(facts)
     assert (finding.severity, finding.subject) == ("problem", "A.orders.mmtool-dlq")
+
+
+def test_a_partition_that_could_not_be_read_is_not_called_fine():
+    narrower = [TopicSizes("orders", "A.orders", 2_000, 1_000, True)]
+    unread = {PLACE: UnreachableError("A does not answer")}
+    (finding,) = judge_sizes(SizeFacts("A->B", "B", narrower, {}, {}, is_lettered=False, unread=unread))
+    assert f"{PLACE} could not be read: A does not answer" in finding.message
+    assert "fits" not in finding.message, finding.message
+
+
+def test_a_partition_whose_times_could_not_be_asked_is_a_warning_and_not_called_fine():
+    failed = {PLACE: UnreachableError("A does not answer", remedy="start it")}
+    rows = list(unasked(Check.TIMESTAMPS, "A", failed))
+    (finding,) = judge_times(TimeFacts("A->B", "B", [], [], is_raised=False, unasked=rows))
+    assert (finding.severity, finding.subject, finding.remedy) == ("warning", "orders", "start it")
+    assert finding.message == f"{PLACE} could not be checked: A does not answer"
 
 
 def times(*, is_ahead=False, is_certain=True, is_raised=False, stamped=()):
