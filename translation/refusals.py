@@ -64,25 +64,25 @@ _SENTENCES = {
     Reason.NO_COMMIT: "the group has no committed offset on {read}, and gets none on {written}",
     Reason.BEYOND_MIRROR: "the commit on {read} is past what {written} holds: let `mmtool replicate` catch up",
     Reason.BEYOND_SOURCE_END: "the commit on {read} is past the end of {read}'s log, which was truncated"
-    " or recreated, and has no offset on {written}: reset the group on {read}",
+    " or recreated, and has no offset on {written}: reset the group on {read} with `kafka-consumer-groups"
+    " --reset-offsets --execute`",
     Reason.TARGET_LOG_START_PASSED: "{written} has deleted the records after the group's commit on"
     " {read}: let the group read past them on {read}, or, if mmtool mirrored them, skip them with `mmtool"
     " translate-offsets -g GROUP --allow-skip --execute`",
     Reason.PARTITION_MISSING: "the topic mirrored from {read} was deleted or recreated on {written}: to mirror it"
     " again, stop `mmtool replicate`, run `mmtool flow forget --topic TOPIC --execute`, and start"
     " `mmtool replicate` again",
-    Reason.NOT_MIRRORED: "not in `topics`, before the first mirrored record, or skipped: let the group read"
-    " further",
+    Reason.NOT_MIRRORED: "the topic is not in `topics`, or this offset was not mirrored: let the group read further",
     Reason.ACTIVE_ON_TARGET: "the group has consumers on {written}: stop them (or a share or streams group has its"
     " name)",
     Reason.WOULD_REWIND: "the commit on {written} is ahead of the one translated from {read}: `mmtool"
     " translate-offsets -g GROUP --allow-rewind --execute` moves it back",
     Reason.SOURCE_UNREACHABLE: "{read} does not answer, and {written} has no checkpoint of this partition: nothing is"
-    " committed, see `mmtool failover emergency --unknown`",
-    Reason.UNREADABLE_STATE: "the stored state is damaged, or a newer mmtool wrote it: upgrade mmtool if so; for"
-    " damaged offset runs, stop `mmtool replicate` and run `mmtool flow rebuild --execute`",
+    " committed on {written} unless you add `--unknown earliest` or `--unknown latest` to `mmtool failover emergency`",
+    Reason.UNREADABLE_STATE: "the stored state is damaged, or a newer mmtool wrote it: upgrade mmtool if a newer one"
+    " did; for damaged offset runs, stop `mmtool replicate` and run `mmtool flow rebuild --execute`",
     Reason.AMBIGUOUS: "no offset on {written} is proven for the commit on {read}: try `mmtool translate-offsets"
-    " --refine`; if the answer stays ambiguous, set an offset with `mmtool groups import`",
+    " --refine`; if the answer stays ambiguous, set an offset with `mmtool groups import --execute`",
     Reason.STATE_NOT_MIRRORED: "{written} does not have all of this state topic under its own name:"
     " `--without-state` moves the application with empty state",
 }
@@ -98,15 +98,15 @@ _BACK = {
     " first",
     Reason.WOULD_REWIND: "the commit on {written} is ahead of the one translated from {read}: `mmtool"
     " translate-offsets -g GROUP --reverse --allow-rewind --execute` moves it back",
-    Reason.BEYOND_SOURCE_END: "the commit on {read} is past the end of {read}'s log, or its offset is"
-    " past the end of {written}'s, which was truncated or recreated: reset the"
-    " group on {read}",
+    Reason.BEYOND_SOURCE_END: "the commit on {read} is past the end of {read}'s log, or its offset on"
+    " {written} is past the end of {written}'s log, because that log was truncated or recreated: set the group's offset"
+    " on {written} with `kafka-consumer-groups --reset-offsets --execute`, or leave the group on {read}",
     Reason.TARGET_LOG_START_PASSED: "{read} or {written} has deleted the records after the group's commit"
     " on {read}: let the group read past them on {read}",
     Reason.PARTITION_MISSING: "the topic mirrored from {written} was deleted or recreated on {read}, or {written} has"
     " no such partition: to mirror it again, stop `mmtool replicate`, run `mmtool flow forget --topic TOPIC --execute`,"
     " and start `mmtool replicate` again",
     Reason.AMBIGUOUS: "no offset on {written} is proven for the commit on {read}: set an offset on {written} with"
-    " `kafka-consumer-groups --reset-offsets`",
+    " `kafka-consumer-groups --reset-offsets --execute`",
 }
 """Where the way back means something else."""
