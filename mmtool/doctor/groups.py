@@ -164,7 +164,7 @@ def judge_streams_protocol(settings: FlowSettings, group: str) -> Finding:
         f"{group} is a streams group (group.protocol = streams, KIP-1071): mmtool does not translate its offsets, and a"
         f" failover does not move it to {settings.target.alias}",
         "run the application with group.protocol = classic, and mmtool moves it; otherwise set its offsets on"
-        f" {settings.target.alias} with kafka-streams-groups.sh --reset-offsets",
+        f" {settings.target.alias} with kafka-streams-groups.sh --reset-offsets --execute",
     )
 
 

@@ -159,8 +159,9 @@ def judge_offset_lag(
             small[0] if len(small) == 1 else "",
             f"offset.lag.max = {lag_max:,}, and partitions of {few(small, _NAMED)} hold fewer records: MirrorMaker 2"
             " writes few offset syncs of them, and groups that lag on them read many records again after a failover",
-            f"set {key} = {_DEFAULT_LAG_MAX} or less, or translate the offsets exactly: mmtool translate-offsets -c"
-            f" FILE --refine -s {settings.source.alias} -t {settings.target.alias} --all-groups",
+            f"set {key} = {_DEFAULT_LAG_MAX} or less, or commit exact offsets at the failover: mmtool"
+            f" translate-offsets -c FILE -s {settings.source.alias} -t {settings.target.alias} --all-groups --refine"
+            " --execute",
         )
 
 

@@ -178,8 +178,9 @@ def _mirror_again(known: PartitionFacts, flow: FlowSettings) -> str:
     if known.map is None:
         return ""
     return (
-        f"to mirror the topic again, stop `mmtool replicate`, run `mmtool flow forget -c FILE"
-        f" -s {flow.source.alias} -t {flow.target.alias} --topic {known.source.topic} --execute`, then start `mmtool replicate`"
+        "to mirror the topic again, stop `mmtool replicate`, run `mmtool flow forget -c FILE"
+        f" -s {flow.source.alias} -t {flow.target.alias} --topic {known.source.topic} --execute`, then start `mmtool"
+        " replicate`"
     )
 
 

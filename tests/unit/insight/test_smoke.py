@@ -16,6 +16,7 @@ from mmtool.translation.types import TopicPartition
 CANARY_STEPS = ["clusters", "owner", "topic", "produce", "mirrored", "commit", "translated", "read"]
 NEWEST_STEPS = ["clusters", "owner", "newest", "mirrored", "translated", "read"]
 CANARY = TopicPartition("mmtool-canary", 0)
+REPEAT = "remedy: remove this cause, then run `mmtool smoke` again"
 
 
 @pytest.fixture
@@ -96,7 +97,8 @@ def test_a_flow_that_nobody_runs_fails_at_once_with_the_command_that_starts_it(s
     step, message = failed(smoked)
     assert (step, scene.waited, scene.canary.here) == ("owner", 0, [])
     assert message == (
-        "no replicate runs east->west, and MirrorMaker 2 does not either; remedy: start it: mmtool replicate -c mm2.properties"
+        "no replicate runs east->west, and MirrorMaker 2 does not either; remedy: start it: mmtool replicate -c"
+        " mm2.properties"
     )
     assert smoked.error.exit_code == 4
     assert steps(smoked) == CANARY_STEPS
@@ -147,7 +149,7 @@ def test_a_canary_that_is_halted_fails_at_once_with_the_reason(scene):
     scene.carries_canary(State.HALTED, "the target topic was deleted")
     assert failed(run(scene)) == (
         "topic",
-        "mmtool-canary-0 is halted: the target topic was deleted; remedy: remove this cause, then run `mmtool smoke` again",
+        f"mmtool-canary-0 is halted: the target topic was deleted; {REPEAT}",
     )
     assert scene.waited == 0
 
@@ -169,7 +171,8 @@ def test_records_that_do_not_come_in_time_are_counted(scene):
     step, message = failed(run(scene, seconds=7))
     assert (step, 7 <= scene.waited < 8) == ("mirrored", True)
     assert message.startswith(
-        "1 of 2 records arrived in east.mmtool-canary-0 of west within 7 s; remedy: raise --timeout if the flow only lags: `mmtool status -c FILE"
+        "1 of 2 records arrived in east.mmtool-canary-0 of west within 7 s; remedy: raise --timeout if the flow only"
+        " lags: `mmtool status -c FILE"
     )
 
 
@@ -181,7 +184,7 @@ def test_a_halt_while_records_are_waited_for_fails_at_once(scene):
     scene.canary.mirrors = mirrors
     assert failed(run(scene)) == (
         "mirrored",
-        "mmtool-canary-0 is halted: WRITE is denied; remedy: remove this cause, then run `mmtool smoke` again",
+        f"mmtool-canary-0 is halted: WRITE is denied; {REPEAT}",
     )
 
 
@@ -297,8 +300,10 @@ def test_a_paused_topic_is_not_followed(scene):
     scene.watch.marked(PauseRecord("id-orders", "orders", True, "ann@host-1", 1_000, ""))
     assert failed(run(scene, read_only=True)) == (
         "newest",
-        "no topic that east->west mirrors has a record that can be read on east; remedy: produce a record"
-        " to a topic that east->west mirrors",
+        (
+            "no topic that east->west mirrors has a record that can be read on east; remedy: produce a record"
+            " to a topic that east->west mirrors"
+        ),
     )
 
 
