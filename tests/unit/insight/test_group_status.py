@@ -49,7 +49,7 @@ class Groups(Scene):
         self.commits("app", "orders", 55)
         self.checkpoint("app", 50)
 
-    def checkpoint(self, group, offset, seconds=3.0):
+    def checkpoint(self, group, offset, seconds=3.4):
         self.told(group, "orders", (offset, offset), at_ms=int((time.time() - seconds) * 1000))
 
     def wrote(self, offset, seconds_ago, topic="orders"):
