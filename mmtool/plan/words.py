@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _NO_FILE = re.compile(r"[^\w.-]", re.ASCII)
 _FILE_PART_LENGTH = 100
-GRANT_IT = "is denied: grant it to mmtool's principal; mmtool tries again by itself"
+GRANT_IT = "is denied: grant it to mmtool's principal; `mmtool replicate` then tries again by itself"
 """How the reason ends of whatever needs a right."""
 
 
