@@ -180,8 +180,8 @@ def rollback(
 ) -> None:
     """Undo an operation: restore its groups' previous offsets, and lift its fence.
 
-    After a planned or emergency failover, its topics are mirrored again; after a failback, they count as failed over
-    again. Refused if one of the groups has started after the operation.
+    After an emergency failover, its topics are mirrored again. After a planned one, offset sync of its groups resumes.
+    After a failback, its topics count as failed over again. Refused if one of the groups was started since.
     """
     from mmtool.failover.operation.states import Event
     from mmtool.failover.service.lookup import find_operation

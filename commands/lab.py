@@ -30,7 +30,7 @@ Clusters = Annotated[
     typer.Option(
         "--clusters",
         metavar="A,B",
-        help="Aliases; the first is the source. Default: as last time in this directory, else a,b.",
+        help="Aliases; the first is the source. Default: as last time with this --state-dir, else a,b.",
     ),
 ]
 Brokers = Annotated[
@@ -49,7 +49,8 @@ PrintConfig = Annotated[
     bool, typer.Option("--print-config", help="Write the properties to stdout instead of the table.")
 ]
 KeepData = Annotated[
-    bool, typer.Option("--keep-data", help="Keep topics and groups for the next `lab up` in this directory.")
+    bool,
+    typer.Option("--keep-data", help="Keep topics and groups for the next `lab up` with this --state-dir."),
 ]
 
 COLUMNS = (
@@ -72,7 +73,7 @@ def up(
     print_config: PrintConfig = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Start clusters that run until `mmtool lab down`. Options default to their last values in this directory."""
+    """Start clusters that run until `mmtool lab down`. Options default to their last values with this --state-dir."""
     from mmtool.lab import session
     from mmtool.lab.artifacts import is_cached
 

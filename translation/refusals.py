@@ -103,9 +103,9 @@ _BACK = {
     " on {written} with `kafka-consumer-groups --reset-offsets --execute`, or leave the group on {read}",
     Reason.TARGET_LOG_START_PASSED: "{read} or {written} has deleted the records after the group's commit"
     " on {read}: let the group read past them on {read}",
-    Reason.PARTITION_MISSING: "the topic mirrored from {written} was deleted or recreated on {read}, or {written} has"
-    " no such partition: to mirror it again, stop `mmtool replicate`, run `mmtool flow forget --topic TOPIC --execute`,"
-    " and start `mmtool replicate` again",
+    Reason.PARTITION_MISSING: "the mirror of the topic on {read} was deleted or recreated: to mirror it again, stop"
+    " `mmtool replicate`, run `mmtool flow forget --topic TOPIC --execute`, and start `mmtool replicate` again; or"
+    " {written} no longer has the partition: create it on {written}, or leave the group on {read}",
     Reason.AMBIGUOUS: "no offset on {written} is proven for the commit on {read}: set an offset on {written} with"
     " `kafka-consumer-groups --reset-offsets --execute`",
 }

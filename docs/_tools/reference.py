@@ -251,7 +251,7 @@ def flow_phases() -> str:
         The phases of a flow in one `mmtool replicate`, and the transitions between them. No other transition exists.
         While a flow is in another phase than `running`, `/readyz` of `mmtool replicate` answers 503 and shows the
         flow with the meaning of its phase from the first table. If a flow cannot start yet, `replicate` closes it
-        and tries again as `deferred` every 2 s.
+        and tries again as `deferred` every 2 s. All transitions are automatic: an operator has nothing to do.
         """
     rows = [
         (f"`{phase}`", phases.MEANING[phase], _held(phase), _planned(phase)) for phase in phases.FlowPhase
@@ -283,6 +283,8 @@ def _held(phase: phases.FlowPhase) -> str:
 
 
 def _planned(phase: phases.FlowPhase) -> str:
+    if phase is phases.FlowPhase.GIVEN_UP:
+        return "mirrored until the workers have stopped"
     if phase in phases.CLAIMED:
         return "mirrored"
     return "not mirrored; the last batches are checked next" if phase in phases.IN_DOUBT else "not mirrored"

@@ -248,15 +248,18 @@ def _number(known: float | Unknown) -> float | None:
 
 def _undo(mode: Mode, operation_id: str = "OPERATION_ID") -> str:
     back = (
-        f"mmtool failover rollback {operation_id} --execute restores the groups' previous offsets, as"
-        " long as no consumer has continued"
+        f"`mmtool failover rollback {operation_id} --execute` restores the groups' previous offsets, as"
+        " long as no consumer of them was started since"
     )
     if mode is Mode.PLANNED:
-        return f"start the consumers on the source again: their commits on the source are unchanged; {back}"
+        return (
+            "start the consumers on the source again: their commits on the source are unchanged. For the target,"
+            f" {back}"
+        )
     if mode is Mode.FAILBACK:
         return f"{back}; the diverged records stay where they were written"
     if mode is Mode.DRILL:
-        return "nothing to undo: a drill deletes its shadow groups"
+        return "nothing to undo: a drill deletes its copies of the groups"
     return f"{back}, and lets `mmtool replicate` mirror the topics again"
 
 

@@ -196,7 +196,7 @@ def _has_gaps(known: PartitionMap) -> bool:
 
 def told_by_target(known: TransactionsOnTarget, names: Names) -> str:
     """All that the target alone tells, as a sentence."""
-    command = f"list them with mmtool verify -s {names.source} -t {names.target} --transactions"
+    command = f"list them with `mmtool verify -c FILE -s {names.source} -t {names.target} --transactions`"
     later = f"when {names.source} answers, {command}"
     if not known.has_runs:
         return (
@@ -204,11 +204,8 @@ def told_by_target(known: TransactionsOnTarget, names: Names) -> str:
             f" which transactions are on {names.target} in part: {later}"
         )
     if known.behind:
-        return (
-            f"transactions may be on {names.target} in part: {few(known.behind)} may lack records of {names.source},"
-            " and the source offsets of the topic have gaps, which transaction markers and compaction leave;"
-            f" {names.target} does not store which transaction a record belongs to: {later}"
-        )
+        lacking = f"{few(known.behind)} may lack records of {names.source}"
+        return f"transactions may be on {names.target} in part: {lacking}; {later}"
     if known.topics:
         return (
             f"{few(known.topics)} may hold transactions, and {names.target} has every record up to the last seen end of"

@@ -273,12 +273,12 @@ def _drilling(names: Names, plans: tuple[GroupPlan, ...], state: tuple[str, ...]
     return {
         **_going_away(Mode.PLANNED, names, plans, state),
         StepName.CHECK: f"read the groups' committed offsets on {names.source}; the groups may be active",
-        StepName.WRITE: f"commit the offsets on {names.target} for the shadow groups {shadows}",
+        StepName.WRITE: f"commit the offsets on {names.target} for the copies {shadows}",
         StepName.READ: (
             f"read the first records after each offset on {names.target}, and compare them with"
             f" {names.source}'s"
         ),
-        StepName.CLEAN_UP: f"delete the shadow groups on {names.target}",
+        StepName.CLEAN_UP: f"delete the copies of the groups on {names.target}",
         StepName.REPORT: "measure what a planned failover and an emergency failover would cost now",
     }
 

@@ -53,7 +53,7 @@ MEANING = {
     FlowPhase.OWNED: "owned; claiming its shards",
     FlowPhase.RUNNING: "owned and mirrored",
     FlowPhase.LOST: "lost the ownership lease; asking for it again",
-    FlowPhase.GIVEN_UP: "lost ownership; its workers stop",
+    FlowPhase.GIVEN_UP: "lost ownership; its workers are being stopped",
     FlowPhase.REACQUIRING: "reacquiring ownership",
     FlowPhase.RECLAIMING: "owned; claiming its shards again",
     FlowPhase.CLOSED: "stopped",
@@ -78,6 +78,7 @@ It fences every shard before it mirrors on.
 _LEASE_LOST = (
     "lost the ownership lease; asking for it again; the workers continue, and stop if another owner claims"
 )
+_CLAIMED_WITHOUT = "lost the ownership lease during the claim; asking for it again; the claims hold until another owner claims"
 _LEASE_BACK = "the ownership lease is held again; the workers continue"
 _LOST = "lost ownership; reacquiring"
 _SOURCE_BACK = "source partition is back; restarting recovery"
@@ -114,9 +115,8 @@ TABLE: dict[tuple[FlowPhase, FlowEvent], FlowTransition] = {
         FlowPhase.REACQUIRING, "lost the ownership lease again; asking for it"
     ),
     (FlowPhase.RECLAIMING, FlowEvent.CLAIM): FlowTransition(FlowPhase.RUNNING, "owner of the flow again"),
-    # the lease may be lost while the shards are being claimed: the claims hold until another owner's
-    (FlowPhase.JOINING, FlowEvent.CLAIM): FlowTransition(FlowPhase.LOST, _LEASE_LOST),
-    (FlowPhase.REACQUIRING, FlowEvent.CLAIM): FlowTransition(FlowPhase.LOST, _LEASE_LOST),
+    (FlowPhase.JOINING, FlowEvent.CLAIM): FlowTransition(FlowPhase.LOST, _CLAIMED_WITHOUT),
+    (FlowPhase.REACQUIRING, FlowEvent.CLAIM): FlowTransition(FlowPhase.LOST, _CLAIMED_WITHOUT),
     # the group may admit this process while it leaves
     (FlowPhase.CLOSED, FlowEvent.LEASE_HELD): FlowTransition(FlowPhase.CLOSED, "stopped"),
     **{

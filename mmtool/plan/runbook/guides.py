@@ -196,10 +196,10 @@ GUIDES: dict[StepName, Guide] = {
         by_hand="Read the first records after each offset on {there}.",
     ),
     StepName.CLEAN_UP: Guide(
-        done_when="The shadow groups are deleted on {there}.",
+        done_when="The copies of the groups are deleted on {there}.",
         stop_when="A shadow group still exists on {there}: delete it by hand. Groups in production are not touched.",
         way_back="Nothing to undo: the drill created the groups that it deletes.",
-        by_hand="Delete the shadow groups, and no other groups.",
+        by_hand="Delete the copies of the groups, and no other groups.",
     ),
     StepName.REPORT: Guide(
         done_when="The summary shows the moved offsets, the lost records and the records that are read again.",

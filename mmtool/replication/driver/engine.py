@@ -226,7 +226,8 @@ class Engine:
                 raise
             if self.options.has_goal:
                 raise UnreachableError(
-                    f"{run.name}: {error}", remedy="check that cluster, then run again"
+                    f"{run.name}: {error}",
+                    remedy="check the brokers of both clusters, then run the same command again",
                 ) from error
             self._regaining.begin_unclaimed(run, error)
 

@@ -301,7 +301,7 @@ class SourceReader:
         if start <= position <= end:
             return False
         if position > end:
-            self._halt(mirror, log_ended(mirror.assignment.place, position, end))
+            self._halt(mirror, log_ended(mirror.assignment.place, mirror.frontier, position, end))
         elif mirror.untouched:
             mirror.skip_to(UpstreamOffset(start))
         elif self._continue_on_loss:

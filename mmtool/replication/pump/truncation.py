@@ -28,20 +28,25 @@ def source_cut(
             " election; the first offset that differs is unknown: find it with `mmtool verify --topic"
             f" {place.topic}`; {_mirror_from(place, 'OFFSET')}"
         )
-    lost = f"{end} to {frontier - 1} were mirrored and are gone from the source"
-    gone = f"offsets {lost}" if end < frontier else "no mirrored record is gone from the source"
-    return (
-        f"the source's log was cut at {end}, as by an unclean leader election: {gone};"
-        f" {_mirror_from(place, end)}"
-    )
+    cut = f"the source's log was cut at {end}, as by an unclean leader election"
+    return f"{cut}: {_gone(place, frontier, end)}"
 
 
-def log_ended(place: TopicPartition, read_to: int, end: int) -> str:
-    """Of a source's log that is shorter than what was read of it."""
-    return (
-        f"the source's log ends at offset {end}, but was read up to {read_to}: it was truncated;"
-        f" {_mirror_from(place, end)}"
-    )
+def log_ended(place: TopicPartition, frontier: UpstreamOffset, read_to: UpstreamOffset, end: int) -> str:
+    """Of a source's log that is shorter than what was read of it; arguments as of `source_cut`."""
+    cut = f"the source's log ends at offset {end}, but was read up to {read_to}: it was truncated"
+    return f"{cut}; {_gone(place, frontier, end)}"
+
+
+def _gone(place: TopicPartition, frontier: UpstreamOffset, end: int) -> str:
+    """What that means for the mirror. A seek to an end behind the frontier would skip what is still to be mirrored."""
+    if end >= frontier:
+        return (
+            "no mirrored record is gone from the source, and `mmtool replicate` continues by itself from offset"
+            f" {frontier}"
+        )
+    lost = f"offsets {end} to {frontier - 1} were mirrored and are gone from the source"
+    return f"{lost}; {_mirror_from(place, end)}"
 
 
 def _mirror_from(place: TopicPartition, offset: int | str) -> str:

@@ -156,7 +156,7 @@ class _Resumption:
 
         async with self.limit:
             _, resumed = await retrying(
-                attempt, what=f"recovery of target partition {tp}", seconds=_LEADER_SECONDS
+                attempt, what=f"reading how far target partition {tp} was mirrored", seconds=_LEADER_SECONDS
             )
         return resumed  # type: ignore[no-any-return]  # what `attempt` gave
 

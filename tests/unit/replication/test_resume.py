@@ -480,7 +480,8 @@ def test_a_leader_of_the_target_that_does_not_come_back_in_a_minute_is_said_and_
     lose_answers(flow.target, 1 << 30)
     monkeypatch.setattr(recover_shards, "_LEADER_SECONDS", 0.0)
     with pytest.raises(
-        UnreachableError, match=r"^recovery of target partition source\.orders-0: broker 1 does not answer$"
+        UnreachableError,
+        match=r"^reading how far target partition source\.orders-0 was mirrored: broker 1 does not answer$",
     ):
         scene.resume()
     assert scene.standing.halted == {}
