@@ -1,4 +1,4 @@
-"""``failover drill``: the path of a planned failover with copies of the groups, beside production, with its cost measured.
+"""``failover drill``: the path of a planned failover with copies of the groups, and its cost.
 
 A shadow has the commits that its group had when it was looked at. It is committed, read back, read from and deleted on
 the target; the group itself may be at work all the while, and nothing is written for it anywhere.

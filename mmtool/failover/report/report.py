@@ -358,13 +358,10 @@ def _after_fence(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> 
     """Producers belong to the target now."""
     there, fence = settings.target, ended.rehearsal.plan.fence
     topics = few(fence.topics)
-    renamed = few([settings.remote_topic(topic) for topic in fence.topics])
-    also = f"; consumers read both {topics} and {renamed} on {there.alias} from now on"
-    both = "" if settings.keeps_names else also
     operation_id = ended.rehearsal.plan.operation_id
     back = f"mmtool failover rollback {join([operation_id, *given])} --execute"
     return [
-        f"start the producers of {topics} with bootstrap.servers={there.bootstrap_servers}{both}",
+        f"start the producers of {topics} with bootstrap.servers={there.bootstrap_servers}",
         _what_stays(fence, settings),
         f"to restore the groups' previous offsets{_lowered(fence)}, before clients continue on {there.alias}:\n{back}",
     ]
@@ -456,10 +453,12 @@ def _moved(ended: Ended) -> list[str]:
 
 
 def _renamed(ended: Ended) -> str:
+    """Which topics consumers read now: both where producers move to the destination, which write to the own name."""
     pairs = sorted(set(_named_both_ways(ended.cutover.plans)))
     if ended.rehearsal.plan.mode is Mode.FAILBACK:
         pairs = [(there, here) for here, there in pairs]
-    changed = [f"{there} instead of {here}" for here, there in pairs if here != there]
+    beside = "and" if ended.rehearsal.plan.moves_producers else "instead of"
+    changed = [f"{there} {beside} {here}" for here, there in pairs if here != there]
     return f"; they subscribe to {', '.join(changed)}" if changed else ""
 
 

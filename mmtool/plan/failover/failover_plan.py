@@ -85,6 +85,11 @@ class FailoverPlan:
     def executable(self) -> bool:
         return not self.guards
 
+    @property
+    def moves_producers(self) -> bool:
+        """Whether producers belong to the destination afterwards, and write to topics of its own there."""
+        return self.mode is Mode.EMERGENCY or (self.mode is Mode.PLANNED and self.fence.asked_for)
+
 
 def plan_planned(
     operation_id: str,

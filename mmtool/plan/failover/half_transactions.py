@@ -204,8 +204,10 @@ def told_by_target(known: TransactionsOnTarget, names: Names) -> str:
             f" which transactions are on {names.target} in part: {later}"
         )
     if known.behind:
-        lacking = f"{few(known.behind)} may lack records of {names.source}"
-        return f"transactions may be on {names.target} in part: {lacking}; {later}"
+        return (
+            f"transactions may be on {names.target} in part: {few(known.behind)} may lack records of {names.source};"
+            f" {names.target} does not store which transaction a record belongs to: {later}"
+        )
     if known.topics:
         return (
             f"{few(known.topics)} may hold transactions, and {names.target} has every record up to the last seen end of"

@@ -78,7 +78,9 @@ It fences every shard before it mirrors on.
 _LEASE_LOST = (
     "lost the ownership lease; asking for it again; the workers continue, and stop if another owner claims"
 )
-_CLAIMED_WITHOUT = "lost the ownership lease during the claim; asking for it again; the claims hold until another owner claims"
+_CLAIMED_WITHOUT = (
+    "lost the ownership lease during the claim; asking for it again; the claims hold until another owner's"
+)
 _LEASE_BACK = "the ownership lease is held again; the workers continue"
 _LOST = "lost ownership; reacquiring"
 _SOURCE_BACK = "source partition is back; restarting recovery"

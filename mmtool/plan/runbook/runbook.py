@@ -343,7 +343,8 @@ def _renamed(runbook: Runbook) -> str:
         for verdict in plan.verdicts
     ]
     pairs = sorted({(here.topic, there.topic) for here, there in found if here and there})
-    changed = [f"`{there}` instead of `{here}`" for here, there in pairs if here != there]
+    beside = "and" if runbook.saved.plan.moves_producers else "instead of"
+    changed = [f"`{there}` {beside} `{here}`" for here, there in pairs if here != there]
     return f"; they subscribe to {few(changed, _NAMED)}" if changed else ""
 
 

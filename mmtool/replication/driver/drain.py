@@ -111,7 +111,7 @@ async def _await(
         raise GateError(
             f"MirrorMaker 2 did not copy all records of flow {flow.name} within {timeout_seconds:g} s:"
             f" up to {left} records are missing",
-            remedy="nothing was written; check MirrorMaker 2's connectors, then run again with a longer --timeout",
+            remedy="no offset was written; check MirrorMaker 2's connectors, then run again with a longer --timeout",
         ) from None
     finally:
         await context.close()
@@ -142,7 +142,7 @@ class _Drain:
             if not await _reached(self.flow, identity, goal):
                 raise MmtoolError(
                     f"flow {self.flow.name} stopped before it had mirrored the remaining records",
-                    remedy="nothing was written; run the same command again",
+                    remedy="no offset was written; run the same command again",
                 )
 
     async def _watch(self, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> None:
@@ -188,7 +188,7 @@ async def _drain(
     except TimeoutError:
         raise GateError(
             f"flow {drain.flow.name} did not mirror the remaining records within {timeout_seconds:g} s",
-            remedy="nothing was written; `mmtool status` shows the lag; run again with a longer --timeout",
+            remedy="no offset was written; `mmtool status` shows the lag; run again with a longer --timeout",
         ) from None
 
 
