@@ -363,7 +363,7 @@ def test_a_commit_under_an_open_transaction_is_not_called_stable(broker, topic_n
         [LibraryPartition(topic, 0, 5)], consumer.consumer_group_metadata(), SECONDS
     )
     assert groups.commits([group])[group] == {at(topic): Commit(1)}
-    with pytest.raises(RefusedError, match="transaction open"):
+    with pytest.raises(RefusedError, match="has an open transaction that commits its offset"):
         KafkaCluster(broker.settings, timeout_seconds=1).groups.commits([group], stable=True)
     producer.commit_transaction(SECONDS)
     consumer.close()

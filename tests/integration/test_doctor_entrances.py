@@ -157,7 +157,7 @@ def test_a_client_without_a_login_at_a_listener_that_asks_for_one_is_told_so(doc
     answer = doctor(mmtool, "LOGIN")
     ((severity, _, message, _),) = rows(answer, "authentication")
     assert (answer.code, severity) == (4, "problem")
-    assert "asks for a login" in message
+    assert "the listener may require a SASL login" in message
 
 
 def test_the_right_login_is_taken(doctor, mmtool):

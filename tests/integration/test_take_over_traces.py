@@ -308,7 +308,8 @@ def test_other_topic_names_are_no_reason_to_refuse_but_the_shared_topics_are_war
     MirrorMakerByHand(flow).beats()
     answer, _, warnings = refused(flow)
     assert (answer, len(warnings)) == (None, 1)
-    assert "emit.offset-syncs.enabled and emit.checkpoints.enabled = false here" in warnings[0]
+    keys = (f"{flow.name}.emit.{kind}.enabled = false" for kind in ("offset-syncs", "checkpoints"))
+    assert " and ".join(keys) in warnings[0]
 
 
 def test_where_the_file_has_mm2_write_no_sign_of_itself_it_is_said_that_it_may_run_unseen(guarded):

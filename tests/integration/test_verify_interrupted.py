@@ -81,7 +81,7 @@ def deny(cluster, topic, operation):
 
 def test_a_run_that_was_killed_leaves_no_process_and_the_next_one_goes_on(bench, large):
     with verify(bench, large) as process:
-        process.wait_line("compared .* records, .* to go", 120)
+        process.wait_line("compared .* records, .* Spark tasks left", 120)
         process.kill("driver")
         process.wait_until_gone(15)
     with verify(bench, large, "--since", "last") as process:
