@@ -1,1 +1,1 @@
-"""The engine: rounds on Spark, the pump inside each task, claims, resume, ownership."""
+"""The replication engine: driver and ownership, rounds on Spark, the copier in each task, recovery."""

@@ -1,7 +1,7 @@
-"""What the owner of a flow does beside mirroring, each in its own rhythm: MirrorMaker 2's scheduled work.
+"""Periodic work of a flow's owner beside mirroring: heartbeats, checkpoints, group offsets, configs, ACLs.
 
-A duty is done in the driver, over the flow's own connections, and never holds the mirror up: one that fails is said
-once, and tried again at its next turn.
+The work is that of MirrorMaker 2's scheduled tasks, each with its own interval. It runs in the driver, over the flow's
+own connections, and never delays mirroring. A task that fails is reported once and tried again at its next interval.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class Duty(Protocol):
-    """One kind of work.
+    """One kind of periodic work.
 
     Attributes:
-        name: What an operator calls it, as ``heartbeats``.
-        seconds: From one turn to the next.
-        closing: Whether a run that ends when it has caught up performs it once more before.
+        name: Its name in messages, as ``heartbeats``.
+        seconds: The interval.
+        closing: Whether a run that ends because it has caught up performs it once more before.
     """
 
     @property
@@ -46,7 +46,7 @@ class Duty(Protocol):
 
 
 class Scheduler:
-    """Performs a flow's duties until stopped."""
+    """Performs a flow's periodic work until stopped."""
 
     def __init__(self, flow: str, duties: Sequence[Duty], say: Callable[[str], None]) -> None:
         self._flow = flow

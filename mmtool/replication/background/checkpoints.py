@@ -1,4 +1,4 @@
-"""MirrorMaker 2's checkpoints: where the groups of the source would go on on the target, for whoever asks there."""
+"""Write MirrorMaker 2's checkpoints: the source's group offsets, translated to the target."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Checkpoints:
-    """Reads the groups' commits on the source, and writes where they lead, as often as that changes.
+    """Reads the groups' commits on the source, translates them, and writes each checkpoint that has changed.
 
     When it did is written in each turn, behind the checkpoints, with the groups that could not be asked: while no
     checkpoint is new, only that tells how old the knowledge is. How fast each group commits is written when that has
@@ -50,8 +50,9 @@ class Checkpoints:
     Attributes:
         flow: The flow as it is now, with the topics that are mirrored.
         target: Its connections.
-        seconds: From one turn to the next.
-        current: By group and partition of the source: where the group stands now; only what could be told.
+        seconds: The interval.
+        current: By group and partition of the source: the group's current checkpoint, where its offset can be
+            translated.
     """
 
     flow: Callable[[], FlowNow]

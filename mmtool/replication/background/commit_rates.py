@@ -1,4 +1,4 @@
-"""How fast each group commits, measured at every look at the source's commits, and what of it is to be written."""
+"""Measure how fast each group commits, and decide which rates are written to the control topic."""
 
 from __future__ import annotations
 

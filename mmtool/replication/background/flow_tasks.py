@@ -1,4 +1,4 @@
-"""Which duties a flow's settings ask for."""
+"""The list of periodic tasks that a flow's settings ask for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which groups of the source a flow follows: listed now and then, and known meanwhile."""
+"""A cached list of the source's groups that a flow follows, listed again at an interval."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _PATIENCE_SECONDS = 2.0
 
 @dataclass(slots=True)
 class GroupList:
-    """A list that cannot be had, as while a partition of commits has no leader, costs no look its time.
+    """The cached list; when listing fails, the last list stays valid and no caller waits.
 
     Only the first one is waited for. Later ones are asked for apart, and where one fails the last one holds: it is
     asked for again in a minute.
 
     Attributes:
-        problem: Why there is no newer list; None where there is one.
+        problem: Why the last listing failed; None where it did not.
     """
 
     problem: MmtoolError | None = None

@@ -1,4 +1,4 @@
-"""Groups of the source may go on on the target: their checkpoints are committed there (KIP-545)."""
+"""Sync group offsets (KIP-545): commit the checkpoints of the source's groups on the target."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class GroupOffsets:
-    """Commits on the target where the checkpoints lead.
+    """Commits the current checkpoints on the target.
 
     Attributes:
-        checkpoints: Where the groups stand.
+        checkpoints: The groups' current checkpoints.
         target: Where to commit.
-        seconds: From one turn to the next.
-        moved: Groups whose place is the target now, as far as is known at that moment.
+        seconds: The interval.
+        moved: Groups that now belong to the target, as far as the control topic says at that moment.
     """
 
     checkpoints: Checkpoints

@@ -1,4 +1,4 @@
-"""MirrorMaker 2's heartbeats: that a flow is alive, for whoever counts hops or asks which clusters are upstream."""
+"""Write MirrorMaker 2's heartbeats, by which tools see that a flow is alive and which clusters are upstream."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Heartbeats:
-    """Writes one record per turn into ``heartbeats`` on the target of a pair of clusters.
+    """Writes one record per interval into ``heartbeats`` on the target of a pair of clusters.
 
     Attributes:
-        pair: The flow, or the way back of one.
+        pair: The flow, or a reverse flow.
         target: The pair's target.
     """
 

@@ -1,4 +1,4 @@
-"""Mirrored topics may be read by whom their sources may be read by."""
+"""Sync topic ACLs: principals that may read a source topic may read its mirror."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class TopicAcls:
-    """Adds the source's rules on the target; nothing to do where the source has no authorizer (as MM2)."""
+    """Adds the source's ACLs on the target; does nothing where the source has no authorizer (as MM2)."""
 
     flow: FlowSettings
     name: str = "ACLs"

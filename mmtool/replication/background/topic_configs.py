@@ -1,4 +1,4 @@
-"""Mirrored topics follow the configuration of their sources."""
+"""Sync topic configs: mirrors get the configs of their source topics."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class TopicConfigs:
-    """Alters what differs; a config or a topic that cannot be altered keeps no other from being altered.
+    """Alters configs that differ; a config or topic that cannot be altered does not block the others.
 
     Attributes:
         flow: The flow.
         topics: The source's topics that are mirrored now, and their names on the target.
         say: Called once with each sentence for the operator.
-        adjusted: What was said already of configs that the target does not take.
+        adjusted: The configs that the target refuses and that were already reported.
     """
 
     flow: FlowSettings

@@ -1,1 +1,1 @@
-"""The control topic, as the driver and the workers follow it."""
+"""Readers of the control topic: in the driver, and in the workers."""

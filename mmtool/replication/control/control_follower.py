@@ -53,7 +53,7 @@ _COUNTED = (
 
 
 class ControlFollower:
-    """Follows the control topic, and keeps the last position of every partition that this owner's pumps wrote.
+    """Follows the control topic, and keeps the last position that this owner's workers wrote of each partition.
 
     Args:
         flow: Whose control topic.
@@ -62,11 +62,11 @@ class ControlFollower:
 
     Attributes:
         positions: By partition.
-        heard: When each came, by the monotonic clock.
-        uses: What the tasks make of their shares of the throttle, by their numbers.
-        holds: What keeps topics from being mirrored.
-        moved: Groups whose place is the target now.
-        news: A sentence for everything that was halted, held or let go since somebody took them out.
+        heard: When each position was read, by the monotonic clock.
+        uses: By task number: how much of its share of the throttle the task uses.
+        holds: The pauses and failed-over marks that keep topics from being mirrored.
+        moved: Groups that now belong to the target.
+        news: A notice for each partition that was halted, held or released since the driver last took the notices.
     """
 
     def __init__(self, flow: FlowContext, owner: str, halted: dict[Place, str]) -> None:

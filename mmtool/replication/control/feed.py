@@ -1,4 +1,4 @@
-"""Following a flow's control topic from an offset on, by long polls."""
+"""Follow a flow's control topic from a given offset by long polls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PAUSE_SECONDS = 0.2
 
 
 class ControlFeed:
-    """Documents as they are written. One that cannot be read is passed over here: a starting owner refuses it."""
+    """Yields documents as they are written; skips unreadable ones, which a starting owner refuses instead."""
 
     def __init__(self, cluster: WireCluster, topic: str, topic_id: TopicId, offset: int) -> None:
         self._cluster = cluster

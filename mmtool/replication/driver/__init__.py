@@ -1,1 +1,1 @@
-"""The driver's loop: flows, rounds, configuration, progress."""
+"""The driver: its main loop, its flows and rounds, configuration reload and progress."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class BackgroundJob:
-    """One piece of work at a time, asked for its outcome now and then."""
+    """One background task at a time, polled for its outcome."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[bool] | None = None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ConfigNotices:
-    """The config sync finds what the making of a topic found, and again at every turn."""
+    """The refused configs of one flow that were reported; topic creation and config sync share them."""
 
     _said: set[tuple[str, str, str | None, str | None]] = field(default_factory=set)
 

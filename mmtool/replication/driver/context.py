@@ -1,4 +1,4 @@
-"""One flow as the engine holds it: its settings, its identity, and its connections."""
+"""One flow in the driver: its settings, its identity and its connections to both clusters."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class FlowContext:
-    """Both clusters answered, and are who the properties file says.
+    """A flow whose clusters have both answered with the cluster ids that were expected.
 
     Attributes:
-        settings: Those in force now: others take their place when the file has changed.
-        shows_register: The source has listed its register of producers: who does not see it any more was denied it.
+        settings: The settings in force; replaced when the properties file has changed.
+        shows_register: Whether the source has listed its producer register before: if it is not listed now, access was
+            denied.
     """
 
     settings: FlowSettings

@@ -1,4 +1,4 @@
-"""Flows that cannot begin with the others, for a cluster is away, all has failed over, or somebody else runs them."""
+"""Deferred flows: a cluster does not answer, all topics have failed over, or another process owns the flow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TOGETHER_SECONDS = 5.0
 
 
 class DeferredFlows:
-    """Tries each of them every two seconds, beside those that run.
+    """Tries to start each deferred flow every two seconds, beside the flows that run.
 
     A. Whatever keeps one from beginning, the others are not disturbed: it is said once, and tried again.
 
@@ -32,8 +32,8 @@ class DeferredFlows:
         say: Called with sentences for the operator.
 
     Attributes:
-        flows: Those that are still expected, by name.
-        failed_over: Those that do not begin because all of their topics have failed over, and the refusal.
+        flows: The flows that have not started, by name.
+        failed_over: The flows that do not start because all of their topics have failed over, with the refusal.
     """
 
     def __init__(self, begin: Callable[[FlowSettings], Awaitable[None]], say: Callable[[str], None]) -> None:

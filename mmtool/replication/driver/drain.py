@@ -1,6 +1,6 @@
-"""Bringing a mirror up to where groups have committed, for a failover: by whoever runs the flow, or by ourselves.
+"""Drain a flow for a failover: mirror up to the groups' commits, by the running owner or by this process.
 
-Where MirrorMaker 2 runs it, nothing is done but waiting.
+Where MirrorMaker 2 runs the flow, this only waits.
 """
 
 from __future__ import annotations

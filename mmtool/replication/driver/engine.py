@@ -1,4 +1,4 @@
-"""The driver: takes flows over, runs rounds on Spark until told to stop, and closes cleanly."""
+"""The engine: acquires flows, runs rounds on Spark until it is stopped, and closes cleanly."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ class Engine:
         stop: Set it to end cleanly.
         tick: Called a few times a second with the runs, for progress.
         say: Called with sentences for the operator.
-        heartbeats_only: Pairs of clusters that get heartbeats and no flow.
-        ready: Set when this process owns all flows whose clusters are there, or whose turn has come.
-        goals: By the name of the flow, ends that are to be reached before this ends by itself.
-        late: Flows that have not begun.
+        heartbeats_only: Pairs of clusters that get heartbeats without a flow.
+        ready: Set when this process owns every flow that is not deferred.
+        goals: By flow name, the source offsets at which a run that is not endless may stop.
+        late: The deferred flows.
     """
 
     settings: Sequence[FlowSettings]

@@ -1,4 +1,4 @@
-"""One flow in the process that owns it: from taking it over, round by round, to a clean close."""
+"""One flow in the process that owns it: acquisition, planning of each round, and a clean close."""
 
 from __future__ import annotations
 
@@ -67,16 +67,16 @@ _RENEW_SECONDS = 86_400.0
 
 
 class FlowRun:
-    """What the driver knows and does for one flow.
+    """The driver's state of one flow, and the operations on it.
 
     Attributes:
-        beside: The flows that this process runs.
-        watch: The positions that our pumps write.
-        halted: Places that cannot go on, and why.
+        beside: The flows that this process runs, this one among them.
+        watch: The positions that this owner's workers write.
+        halted: Partitions that are halted, and why.
         slots: The Spark slots of the running round.
-        warnings: Sentences for the operator; each is said once.
-        config_notices: What was said of configs that the target does not take.
-        life: Where the flow is in this process.
+        warnings: Sentences for the operator; each is reported once.
+        config_notices: The configs that the target refuses and that were already reported.
+        life: The flow's phase in this process.
     """
 
     def __init__(self, flow: FlowContext, *, take_over: bool = False, beside: Sequence[FlowRun] = ()) -> None:

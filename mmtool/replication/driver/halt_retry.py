@@ -1,4 +1,4 @@
-"""When halted partitions are tried again within a round: what stopped them may have ended."""
+"""Decide when to start a new round to retry partitions that halted in the running one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RAISE = "mmtool.on.timestamp.refused = raise-limit"
 
 
 class HaltRetry:
-    """Tells when to begin the next round because of partitions that are halted in this one.
+    """Says when the next round starts because of partitions that are halted in this one.
 
     A. A reason that was not there before is tried again after `FIRST_SECONDS`.
     B. Where a right is missing that goes on for as long as it takes. Anything else is tried less and less often: each

@@ -1,4 +1,4 @@
-"""Notices of a running flow, each said once until it changes."""
+"""Deduplicated notices of a running flow: each is reported once until it changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class NoticeDeduplicator:
-    """Says what is the matter with something when it begins, and not at every look."""
+    """Reports a problem when it starts, not at every check."""
 
     say: Callable[[str], None]
     _said: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""From the positions that pumps write to what an operator wants to know: rows, rates, lag, time to go."""
+"""Progress rows from the positions that workers write: rates, lag and remaining time."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def row_of_flow(flow: FlowSettings, why: MmtoolError) -> dict[str, object]:
 
 
 class FlowsShown:
-    """What pumps say of their positions, as progress, twice a second at most."""
+    """Shows the workers' positions as progress, at most twice a second."""
 
     def __init__(self, show: Callable[[Sequence[ProgressSnapshot]], None]) -> None:
         self._show = show

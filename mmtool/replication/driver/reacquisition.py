@@ -1,4 +1,4 @@
-"""Flows that must be taken again before anything is planned for them, each waiting for its own clusters."""
+"""Reacquire flows whose lease or claim was lost; each flow waits for its own clusters only."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def take_first(run: FlowRun, say: Callable[[str], None]) -> None:
 
 
 class Reacquirer:
-    """Takes flows again beside the rounds of the others.
+    """Reacquires flows beside the rounds of the others.
 
     Args:
         rotas: The duties of each flow; they rest meanwhile.

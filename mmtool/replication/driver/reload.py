@@ -1,4 +1,4 @@
-"""The properties file of a running engine is read again when it changes, and on SIGHUP."""
+"""Reload the properties file of a running engine when it changes, and on SIGHUP."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _STAYS = "the old configuration stays in force"
 
 @dataclass(slots=True)
 class Reloader:
-    """Watches the file of a running engine, and hands over what has changed in it.
+    """Watches the properties file of a running engine, and applies what has changed in it.
 
     Attributes:
         file: The file.
-        engine: Who takes it over.
+        engine: The engine that applies the changes.
         say: Called with what was applied.
         warn: Called with what was not.
         asked: Set it to have the file read at once.

@@ -77,19 +77,19 @@ def _first_shares(run: FlowRun, piles: Sequence[Sequence[ShardLoad]]) -> Mapping
 
 @dataclass(slots=True)
 class Round:
-    """A running round, and the words to its pumps.
+    """A running round, and the control records to its workers.
 
     Attributes:
         number: Counted from the start of this process.
         runs: The flows.
-        spark: Where it runs.
-        topics: Looked for beside the round.
+        spark: The Spark session that runs it.
+        topics: Refreshes the topics while the round runs.
         replan: Set when the round is to end because the next one differs.
-        must_stop: Asked a few times a second.
-        show: Called as often.
+        must_stop: Called a few times a second; true ends the round.
+        show: Called as often, for progress.
         say: Called with sentences for the operator.
-        again: Says when what is halted is worth another round.
-        slots: Of the Spark that runs it.
+        again: Decides when halted partitions are worth another round.
+        slots: Watches the Spark slots.
     """
 
     number: int

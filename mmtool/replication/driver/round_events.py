@@ -1,4 +1,4 @@
-"""What the log tells of a round: when it starts, and what each worker reported of it."""
+"""Log events of a round: its start, and what each worker reported at its end."""
 
 from __future__ import annotations
 

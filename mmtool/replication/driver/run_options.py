@@ -1,4 +1,4 @@
-"""How long `replicate` runs, and what it waits for."""
+"""Options of a `replicate` run: how long it runs, and what it waits for."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How long to run.
+    """How long a run lasts, and whether it waits for the lease or for MirrorMaker 2.
 
     Attributes:
         until_caught_up: Stop when every frontier has passed the source's end seen at the start.
-        until: Stop when these frontiers are reached instead, by flow name and place.
-        standby: Wait for ownership as long as it takes.
-        take_over: Wait until MirrorMaker 2 has stopped, and go on where it stopped.
+        until: Stop when these frontiers are reached instead, by flow name and partition.
+        standby: Wait for the ownership lease without a time limit.
+        take_over: Wait until MirrorMaker 2 has stopped, and continue where it stopped.
     """
 
     until_caught_up: bool = False

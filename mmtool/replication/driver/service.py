@@ -1,4 +1,4 @@
-"""What `replicate` calls: run flows until they are done, or somebody stops them."""
+"""The entry point of `replicate`: run flows until they are done or a signal stops them."""
 
 from __future__ import annotations
 

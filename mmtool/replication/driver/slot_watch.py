@@ -1,4 +1,4 @@
-"""The slots of the rounds: how many tasks a round may have, which of them have none, and what is said of it."""
+"""Watch Spark's slots: how many tasks a round may have, which of them wait for a slot, and the notices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ABOUT = "slots"
 
 
 class SlotWatch:
-    """Follows the slots of one Spark, from round to round.
+    """Follows the slots of one Spark session from round to round.
 
     Args:
         spark: Where rounds run.
@@ -195,7 +195,7 @@ class SlotWatch:
 
 
 class FreeSlot:
-    """Finds out whether a slot is free beside a round: one small task waits behind the round's own.
+    """Finds out whether a slot is free beside a round: one small task queues behind the round's own.
 
     It also makes Spark ask for executors where it allocates them dynamically.
     """

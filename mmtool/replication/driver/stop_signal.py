@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class StopAskedError(Exception):
-    """Somebody asked to stop while something was still being waited for."""
+    """A stop was requested while the driver was still waiting."""
 
 
 async def or_stop(work: asyncio.Future[T], stop: asyncio.Event) -> T:

@@ -1,4 +1,4 @@
-"""Keeping throttled flows at their rates: each rate is divided over the tasks of a round, and again as work shifts."""
+"""Divide each flow's throttle over the tasks of a round, and rebalance the shares as load shifts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Shares = dict[int, float | None]
 
 
 class Throttling:
-    """The shares of one round.
+    """The throttle shares of one round.
 
     Args:
         number: Of the round.

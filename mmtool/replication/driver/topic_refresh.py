@@ -24,7 +24,7 @@ _AGAIN_SECONDS = 15.0
 
 @dataclass(slots=True)
 class TopicRefresher:
-    """Looks for topics and partitions of every flow, as often as its settings want it.
+    """Looks for topics and partitions of every flow, at the interval of its settings.
 
     Attributes:
         runs: The flows.

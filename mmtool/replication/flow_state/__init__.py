@@ -1,1 +1,1 @@
-"""Changes of a stopped flow's stored state: seek, forget, rebuild, pause."""
+"""Changes of a stopped flow's stored state: seek, forget and rebuild. Pauses, also of a running one."""

@@ -1,4 +1,4 @@
-"""Own a flow for the length of one command: join, work behind the fence, and always release it."""
+"""Own a flow for the length of one command: join, fence, do the work, and always release the flow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One partition's offset runs as both logs tell them: read, fingerprinted, compared."""
+"""Derive one partition's offset runs from both logs: read, fingerprint and compare the records."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _UNNAMED = WriterState(0, 0, 0)
 
 @dataclass(slots=True)
 class Derived:
-    """One partition's map as both logs tell it, or why there is none.
+    """One partition's map as derived from both logs, or why there is none.
 
     Attributes:
         before: The frontier of the stored map; None where that cannot be read.
-        recorder: What is to be stored; None where nothing is.
-        mapped: Records whose place is known on both sides.
-        refusal: Why the map cannot be told; empty when it can, or need not.
-        kept: Why nothing is stored.
+        recorder: The offset runs to store; None where nothing is to be stored.
+        mapped: Records whose offsets on both sides are known.
+        refusal: Why no map can be derived; empty when it can, or need not.
+        kept: Why the stored runs are kept and nothing is written.
     """
 
     about: MirroredPartition

@@ -1,13 +1,14 @@
-"""Moving and dropping a flow's stored state, by whoever owns the flow for that moment; Spark is not needed.
+"""``flow seek`` and ``flow forget``: move or delete stored offset runs, as the flow's temporary owner.
 
-The owner fences and resumes what the last one left in doubt, so that moves begin at the truth, and its claims keep
-a zombie from overwriting them. What a crash leaves at each step:
+Spark is not needed. The owner first fences and recovers what the last one left unrecorded, so that a move starts from
+the true position, and its claims keep a zombie from overwriting the result. What a crash leaves at each step:
 
-- after the claims: shards that read as open; the next owner fences and asks the target's log
-- while older blocks are struck out, the oldest first: a map that no longer reaches back to its beginning
-- the newest block is struck out in the same batch that holds the first block of the new beginning: one or the other
-- behind the blocks: positions for watchers that are out of date until the next pump
-Each partition is moved for itself; the same command does what was left.
+- after the claims: shards that read as open; the next owner fences, and reads the target's log
+- while older blocks get tombstones, the oldest first: a map that no longer reaches back to its beginning
+- the newest block gets its tombstone in the same batch that holds the first block of the new beginning: either both
+  are stored or neither
+- after the blocks: positions on the control topic that are out of date until the next worker writes them
+Each partition is moved for itself; running the same command again does the rest.
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ Moves = dict[Place, Move]
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What would be done, judged as things stand.
+    """What would be moved, judged by the current state.
 
     Attributes:
         moves: By topic id and partition.
-        again: Judges anew, to the same positions: what is asked about and what is done are the same moves.
-        owner: Who runs the flow; nothing can be moved meanwhile. None when nobody does.
+        again: Judges the same moves, to the same positions, once more: what is confirmed and what is done are the same.
+        owner: The process that owns the flow, so that nothing can be moved now; None without an owner.
         is_to_a_time: Whether the positions were found by records' timestamps.
     """
 

@@ -1,7 +1,7 @@
 """Pause and resume topics: one record in the control topic, which the flow's owner obeys.
 
-One record is all that is written, so a crash leaves it said or not said. A running `replicate` sees it within a
-second; one that starts later reads it first.
+Nothing but that record is written, so after a crash it is either there or not. A running `replicate` sees it within
+a second; one that starts later reads it first.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PausedTopics:
-    """How the flow's topics stand after the word.
+    """The flow's topics after the pause or resume.
 
     Attributes:
-        rows: One per partition of the topics that were meant.
-        words: What was stored; empty when all was so already.
+        rows: One per partition of the selected topics.
+        words: The records that were stored; empty when nothing had to change.
     """
 
     rows: list[FlowRow]

@@ -1,8 +1,8 @@
-"""Storing offset runs again that both logs tell, where those that were stored are lost, damaged or unreadable.
+"""``flow rebuild``: derive offset runs from both logs where the stored ones are lost, damaged or unreadable.
 
-What a crash leaves: new blocks over old ones, in part. Either they agree, or they read as broken and are derived again.
-A partition is never without a block from its first new one on, so that nothing is taken for never mirrored. Shards
-that were in doubt stay so: what their healthy partitions hold is for the next `replicate` to ask.
+What a crash leaves: new blocks over a part of the old ones. Either they agree, or they read as broken and are derived
+again. From its first new block on, a partition always has a block, so it never reads as never mirrored. Shards that
+were in doubt stay in doubt: the next `replicate` recovers their other partitions.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ Place = tuple[TopicId, int]
 
 @dataclass(slots=True)
 class Rebuilt:
-    """What both logs tell, judged as things stand.
+    """What can be derived from both logs, judged by the current state.
 
     Attributes:
-        named: Topics that are derived whatever is stored of them; without any, what is missing or broken is.
-        anew: The control topic is lost, though there are offset runs: all of it is derived, and it begins anew.
-        strays: Records of the runs topic that are none of mmtool's.
-        owner: Who runs the flow; nothing can be stored meanwhile. None when nobody does.
+        named: Topics that are derived whatever is stored of them; without any, missing or broken maps are.
+        anew: The control topic is lost and offset runs are not: all maps are derived, and the control topic is created.
+        strays: Records of the offset-runs topic that mmtool did not write.
+        owner: The process that owns the flow, so that nothing can be stored now; None without an owner.
     """
 
     flow: FlowNow

@@ -1,4 +1,4 @@
-"""Records of a log as fingerprints: enough to tell which of two logs' records belong together."""
+"""Fingerprints of a log's records, by which records of two logs are matched."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RecordPrints:
     """Surviving records by column: 24 bytes each.
 
     Attributes:
-        keeps_time: No batch has its broker's time instead of its producer's.
+        keeps_time: Every batch has its producers' timestamps (CreateTime), none its broker's (LogAppendTime).
     """
 
     offsets: array[int] = field(default_factory=lambda: array("q"))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class FlowPassing:
-    """A `PassingPort`.
+    """The `PassingPort` that moves the flow.
 
     Args:
         say: Called with sentences for the operator.

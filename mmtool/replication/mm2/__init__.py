@@ -1,1 +1,1 @@
-"""MirrorMaker 2 beside or before mmtool: guard, take-over, watch."""
+"""MirrorMaker 2 on the same flow: the guard before a start, the takeover, the watch while mmtool runs."""

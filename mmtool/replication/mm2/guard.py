@@ -1,8 +1,8 @@
-"""MirrorMaker 2 and mmtool never write the same topics at once: whether it is at work on a flow.
+"""Detect whether MirrorMaker 2 runs a flow: MM2 and mmtool must never write to the same topics at once.
 
-Dedicated MM2 and Strimzi's show by their workers' group. In another Connect cluster that has any name: what shows are
-the records that MM2 writes beside the mirrored ones, heartbeats every second and offset syncs. mmtool writes both as
-well, under a header that tells them apart (docs/decisions/0016).
+Dedicated MM2 and Strimzi are detected by their workers' group. MM2 in a Connect cluster with any other name is
+detected by the records that it writes beside the mirrored ones: heartbeats every second, and offset syncs. mmtool
+writes both as well, with a header that tells them apart (docs/decisions/0016).
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ _LOOK_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What shows that MM2 runs a flow.
+    """The evidence that MM2 runs a flow.
 
     Attributes:
-        sentence: The same for as long as the same thing shows it.
-        last_written: The newest offset of its records that were seen; empty when its workers themselves are there.
-        workers_left: Its own group is there without members: what was written lately may be the last of it.
+        sentence: The evidence in words; unchanged while the evidence is the same.
+        last_written: The newest offset seen of its records; empty when the evidence is its workers' group.
+        workers_left: Its group exists without members, so recent records may be its last ones.
     """
 
     sentence: str
@@ -74,10 +74,10 @@ class Sign:
 
 @dataclass(slots=True)
 class MirrorMakerGuard:
-    """Looks for MirrorMaker 2 on one flow. Changes nothing.
+    """Looks for MirrorMaker 2 on one flow; read-only.
 
     Attributes:
-        warnings: Where sentences for the operator are put.
+        warnings: The list that collects sentences for the operator.
     """
 
     flow: FlowContext

@@ -1,4 +1,4 @@
-"""How far another mirror came in a partition, by the records themselves: compared from the last known pair on."""
+"""Find where MirrorMaker 2 stopped in a partition: compare records on both sides from the last sync on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_TAIL = 200_000  # records that are held in memory to be compared
 
 
 class ContradictionError(Exception):
-    """The records that a sync says are the same are not; the message names both."""
+    """The two records that a sync says are the same differ; the message names both."""
 
 
 async def mm2_stop_point(

@@ -1,8 +1,8 @@
-"""MirrorMaker 2 as a flow's predecessor: waited for, and gone on from, without copying anything twice.
+"""Take a flow over from MirrorMaker 2: wait until it stops, and continue without copying a record twice.
 
-Its stored offsets are as old as its last flush: a minute, unless it ended cleanly. Its offset syncs are at most some
-hundred records old, and each names a record on both sides. Behind the last sync the target's records are compared with
-the source's, one by one; where they agree, the mirror goes on behind the last of them, however MM2 ended.
+MM2's stored offsets are as old as its last flush: a minute, unless it ended cleanly. Its offset syncs are at most some
+hundred records old, and each names a record on both sides. From the last sync on, the target's records are compared
+with the source's one by one; where they agree, mmtool continues behind the last of them, however MM2 ended.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _NAMED = 10
 
 @dataclass(slots=True)
 class Mm2Takeover:
-    """What MM2 has to do with a flow when this process starts to run it.
+    """MM2's part in a flow that this process starts to run.
 
     Attributes:
-        take_over: Wait for MM2 to stop, and go on where it stopped. Without it MM2 must not run, and what it copied
-            is nobody's.
-        warnings: Where sentences for the operator are put.
+        take_over: Wait for MM2 to stop, and continue where it stopped. Without it MM2 must not run, and the records
+            that it copied are not taken into the offset runs.
+        warnings: The list that collects sentences for the operator.
     """
 
     flow: FlowContext

@@ -1,4 +1,4 @@
-"""An MM2 that comes back while mmtool runs its flow: started again by somebody else, or by a machine's own start."""
+"""Warn when MirrorMaker 2 is started again on a flow that mmtool runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class MirrorMakerWatch:
-    """Says that MM2 is there, and that it has gone again; each once.
+    """Reports once that MM2 runs, and once that it has stopped.
 
     mmtool goes on meanwhile: what MM2 copies is there twice whoever ends first, and only an operator knows which of the
     two should be here.

@@ -1,1 +1,1 @@
-"""Who runs a flow: the lease, fencing, claims, and what is refused at the start."""
+"""Ownership of a flow: the lease, claims and fencing, and the checks that refuse a start."""

@@ -1,10 +1,10 @@
-"""Taking a flow over: claim its shards, learn where each partition stands, and put the claim on record.
+"""Claim a flow's shards, recover each partition's position, and record the claims on the control topic.
 
 What a crash leaves at each step:
-- before the claims are on record: the shards still read as their last owner left them, and the next owner does
+- before the claims are recorded: the shards still read as their last owner left them, and the next owner does
   the same again;
-- after: they read as open, so the next owner fences and asks the target's log.
-No record is mirrored before the claims are on record and their producer ids are registered.
+- after: they read as open, so the next owner fences and reads the target's log.
+No record is mirrored before the claims are recorded and their producer ids are registered.
 """
 
 from __future__ import annotations

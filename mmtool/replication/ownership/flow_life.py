@@ -1,4 +1,4 @@
-"""The phase of one flow in this process: the only place that says what may be done with it."""
+"""The phase of one flow in this process, and the only code that changes it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from mmtool.plan.flow.phases import (
 
 
 class FlowLife:
-    """Moves by `mmtool.plan.flow.phases.TABLE`, on the event loop. Other threads may read `phase`.
+    """Changes phases by `mmtool.plan.flow.phases.TABLE`, on the event loop. Other threads may read `phase`.
 
     A. Rounds are planned for a flow, and shards closed on record, only while its shards are claimed and not in doubt.
     B. Once claimed, a flow is claimed again only in doubt: every shard is fenced.
 
     Attributes:
-        phase: Where the flow is.
+        phase: The flow's current phase.
         leased: Set while this process holds the ownership lease.
     """
 

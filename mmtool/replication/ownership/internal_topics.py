@@ -1,4 +1,4 @@
-"""The driver's own writing on the target: internal topics, claims on record, registered producer ids."""
+"""The driver's writes on the target: internal topics, recorded claims, registered producer ids."""
 
 from __future__ import annotations
 

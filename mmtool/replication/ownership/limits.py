@@ -1,4 +1,4 @@
-"""What is refused before anything starts: flows that would repeat records, or write into one topic."""
+"""Refuse flows that would mirror records in a loop, or write two topics into one."""
 
 from __future__ import annotations
 

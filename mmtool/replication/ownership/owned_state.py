@@ -1,4 +1,4 @@
-"""What an owner holds of a flow."""
+"""The state of a flow that its owner keeps in memory: claims, offset runs, halted partitions."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Place = tuple["TopicId", int]
 
 @dataclass(slots=True)
 class OwnedState:
-    """What an owner holds of a flow: its claims, and where each partition that it ever mirrored stands.
+    """An owner's claims, and the open block of each partition that the flow ever mirrored.
 
     Attributes:
-        halted: Partitions that cannot go on, and why.
-        unclear: Those of them whose logs the next owner has to look at again, however cleanly this one ends.
-        later: Those of them that go on as soon as their source can be read: the flow is taken again then.
-        others: Positions that tell of what somebody else wrote into a mirror behind the last owner's books.
+        halted: Partitions that are halted, and why.
+        unclear: Those of them whose logs the next owner has to read, even if this one ends cleanly.
+        later: Those of them that continue as soon as their source partition can be read: recovery is then repeated.
+        others: Positions that report foreign records found behind the last owner's stored offset runs.
     """
 
     shards: dict[int, ShardAssignment]

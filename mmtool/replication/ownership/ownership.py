@@ -1,4 +1,4 @@
-"""Who runs a flow: the member of its ownership group that holds the control topic's partition.
+"""The ownership lease: the member of a flow's consumer group that is assigned the control topic's partition.
 
 Kafka's own group membership is the lock; see ``mmtool.kafka.groups.lease``.
 """

@@ -1,4 +1,4 @@
-"""Topics that an owner refuses to mirror, on record: for `status`, and for who would wait for them."""
+"""Record the topics that an owner refuses to mirror, so that `status` and waiting operations can see why."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Refusals:
-    """What is on record of them, and what has to be.
+    """The recorded refusals of a flow, kept up to date.
 
     Args:
         flow: Whose topics.

@@ -1,1 +1,1 @@
-"""What runs inside a Spark task: fetch from the source, re-address, produce to the target, keep the books."""
+"""The copier inside a Spark task: fetch from the source, produce to the target, store offset runs."""

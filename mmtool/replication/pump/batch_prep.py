@@ -1,4 +1,4 @@
-"""What becomes of fetched batches before they are sent: joined, moved as they are, or taken apart."""
+"""Prepare fetched batches for sending: join small ones, pass others unchanged, split those that are too large."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ANY_SIZE = (1 << 31) - 1
 
 
 class DeadLetter(ReadyBatch):
-    """One record, alone, that the target takes in no batch: in the queue at its place, and never sent from there."""
+    """One record too large for the target in any batch: it keeps its place in the queue and is never sent."""
 
     __slots__ = ()
 
@@ -39,14 +39,14 @@ class DeadLetter(ReadyBatch):
 
 
 class Unsent(deque[ReadyBatch]):
-    """What waits to be sent, in order.
+    """The batches to send, in order.
 
     A. Behind a letter nothing is sent before the books have passed it: whoever compares what a dead owner left unbooked
        would find a record on the source that the target does not have.
 
     Attributes:
-        letters_to: Up to there letters were posted.
-        stored_to: Up to there the books are on the target.
+        letters_to: The source offset up to which dead letters were written.
+        stored_to: The source offset up to which offset runs are stored on the target.
     """
 
     letters_to = stored_to = 0

@@ -1,4 +1,4 @@
-"""A token bucket: bytes that may be moved now, at a set rate. No clock here: every call is told the time."""
+"""A token bucket: bytes that may be moved now at a set rate. Callers pass the time; it has no clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ALL = 0.95
 
 
 class TokenBucket:
-    """What a task may move for one flow.
+    """The bytes that a task may move for one flow.
 
     A. In any ``t`` seconds at one rate, at most ``rate * (t + BURST_SECONDS)`` bytes and the excess of the last
        taking are taken by whoever takes only when `wait_seconds` is 0.

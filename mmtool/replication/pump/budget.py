@@ -1,4 +1,4 @@
-"""How many bytes a pump may hold between fetch and acknowledgement, over all its flows and partitions."""
+"""A worker's memory budget: bytes between fetch and acknowledgement, over all its flows and partitions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 class Budget:
-    """Bytes reserved for fetches under way, and bytes held until they are acknowledged.
+    """Bytes reserved for pending fetches, and bytes held until they are acknowledged.
 
     Half of it is common; of the other half each flow has its own part, so that one whose target does not answer, and
     which fills all that it may have, does not bring the others to a halt.
@@ -15,7 +15,7 @@ class Budget:
     B. A flow that holds nothing has its part free, whatever the others hold (within A).
 
     Attributes:
-        scarce: A flow that has less than that free has used half of all that it may ever have.
+        scarce: A flow that has fewer free bytes than this has used half of its maximum.
     """
 
     def __init__(self, limit: int, flows: int = 1) -> None:
@@ -59,7 +59,7 @@ class Budget:
 
 
 class Account:
-    """What one flow holds of a budget."""
+    """The bytes that one flow holds of a budget."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget

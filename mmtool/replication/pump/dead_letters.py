@@ -21,7 +21,7 @@ _PAUSE_SECONDS = 0.2
 
 
 class LetterPort(Protocol):
-    """Where letters go."""
+    """The producer of dead-letter records."""
 
     def post(self, letter: Letter) -> None:
         """The letter is on all in-sync replicas; one that was there already is not written again.
@@ -33,7 +33,7 @@ class LetterPort(Protocol):
 
 
 class DeadLetters:
-    """Posts what the mirrors of one flow hand over, one after the other.
+    """Writes the dead letters of one flow's mirrors, one after the other.
 
     Args:
         flow: What is mirrored.

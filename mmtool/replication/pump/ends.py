@@ -1,8 +1,8 @@
 """Record up to which offset the target's log is known to hold no unrecorded record of the flow.
 
-The offset runs end with our last record. What others have written behind it could hide a record of ours that is not
-booked yet, for all that a reader of the runs can tell; so the pump looks at the log's end while nothing is under way,
-and books that. Where nobody else may write, it is told that somebody did.
+The offset runs end with the flow's last record. Foreign records behind it could hide a record of the flow that is not
+yet recorded, as far as a reader of the runs knows. So the worker reads the log's end while it has nothing in flight,
+and stores that offset. Where no other producer may write, the foreign records are reported.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PARTITIONS_A_SECOND = 500  # more are looked at less often than each second
 
 
 class TargetEnds:
-    """Looks at the ends of the logs of partitions that are at rest.
+    """Reads the log ends of partitions that have nothing in flight.
 
     Args:
         cluster: The target.

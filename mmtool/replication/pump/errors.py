@@ -1,14 +1,14 @@
 """The two signals that stop a worker's copier: fenced by another owner, or in doubt about the target.
 
-They end a task, and not a command as those of `mmtool.errors` do.
+They end a Spark task, not a command as the errors of `mmtool.errors` do.
 """
 
 from __future__ import annotations
 
 
 class FencedError(Exception):
-    """Another owner claimed the shard: this pump must stop, and everything it still holds is the other's."""
+    """Another owner claimed the shard: this worker must stop, and leave all that it still holds to that owner."""
 
 
 class InDoubtError(Exception):
-    """What the target holds cannot be told from its answers: resume by reading its log."""
+    """The target's answers do not say what it holds: recover by reading its log."""

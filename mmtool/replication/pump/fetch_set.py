@@ -1,4 +1,4 @@
-"""What one connection to a source broker reads: the partitions that it leads and that have room."""
+"""The partitions fetched over one connection to a source broker: those that it leads and that have room."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PARTITION_BYTES = 1 << 20
 
 
 class FetchSet:
-    """Mirrors that are read over one connection.
+    """Mirrors whose source partitions are fetched over one connection.
 
     Whoever changes a mirror's position or room says so with `touch`; nothing here looks at all of them for one.
 

@@ -9,13 +9,13 @@ if TYPE_CHECKING:
 
 
 class Foreign:
-    """Of one partition, told from the offsets that the target answers alone: nothing is read for it.
+    """Foreign offsets of one partition, counted from the offsets in the target's answers; no log is read.
 
     A. Each offset of the target from the beginning on is the mirror's, foreign, or not yet seen; none is counted twice.
 
     Attributes:
-        count: How many; markers of others' transactions are among them.
-        end: Behind the last one.
+        count: How many; their transactions' markers are counted too.
+        end: The offset behind the last one.
     """
 
     def __init__(self, counted_to: int, count: int = 0, end: int = 0) -> None:

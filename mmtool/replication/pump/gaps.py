@@ -1,4 +1,4 @@
-"""What the source deleted before it was mirrored, and what the operator chose to pass over."""
+"""Count source offsets that were deleted before they were mirrored, or skipped by the operator's choice."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Gaps:
-    """Of one partition, in offsets, of whichever owner.
+    """The gaps of one partition in source offsets, counted over all of its owners.
 
     T  told first: nothing behind a gap is mirrored before the gap is on the control topic. An owner that is killed
        there leaves either the gap, for the next one to find, or the word of it.
 
     Attributes:
         count: How many offsets.
-        end: Behind the last one.
-        told: Up to where they are on the control topic.
+        end: The offset behind the last gap.
+        told: The offset up to which gaps are recorded on the control topic.
     """
 
     count: int

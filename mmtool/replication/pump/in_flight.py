@@ -1,4 +1,4 @@
-"""One batch on its way to the target, and what became of it."""
+"""A batch in flight to the target, and the state of its produce request."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def refusal(sent: InFlightBatch, answer: ProducedPartition, topic: str) -> str:
 
 
 class BatchState(Enum):
-    """What became of one produce request."""
+    """The state of one produce request."""
 
     PENDING = auto()
     APPENDED = auto()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LeaderEpochs:
-    """Of one partition, from its frontier to the position that is fetched from.
+    """The leader epochs of one partition, from its frontier to its fetch position.
 
     A. An epoch is told of a position only when the batch right below it was read, whatever became of that batch:
        a marker is of an epoch as well, and so is a part of a batch.

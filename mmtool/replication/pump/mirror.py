@@ -1,4 +1,4 @@
-"""One partition on its way: what was fetched, what is in flight, what is acknowledged. No IO here."""
+"""The state machine of one partition's mirror: fetched, in flight, acknowledged. It does no IO."""
 
 from __future__ import annotations
 

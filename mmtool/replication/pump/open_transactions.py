@@ -1,4 +1,4 @@
-"""Partitions whose committed end stands still under an open transaction: whose it is, for the operator (KIP-664)."""
+"""Find the open transaction that holds back a partition's last stable offset, for the operator (KIP-664)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Held:
 
 
 class OpenTransactionWatch:
-    """Watches the committed ends of what one reader reads.
+    """Watches the last stable offsets of the partitions that one reader fetches.
 
     A. What is said of a partition is taken back when its committed end moves.
     """

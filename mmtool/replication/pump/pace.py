@@ -1,4 +1,4 @@
-"""How fast a pump may read one flow: its share of the flow's throttle, which the owner may change at any time."""
+"""Limit how fast a worker reads one flow: its share of the flow's throttle, which the owner may change."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class Pace:
-    """Holds the reader back, so that nothing waits in memory for its turn to be sent.
+    """Delays the reader, so that no fetched batch waits in memory for its turn to be sent.
 
     Args:
         flow: Whose share.
         task: Which task of the round this is.
 
     Attributes:
-        under_way: How many fetches wait for their answers.
-        quotas: What brokers hold back beside it.
+        under_way: How many fetches are pending.
+        quotas: The brokers' own throttling, in addition.
     """
 
     def __init__(self, flow: FlowAssignment, task: int) -> None:

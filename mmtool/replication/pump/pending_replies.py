@@ -14,7 +14,7 @@ SILENT_SECONDS = 10.0
 
 
 class PendingReplies(Generic[W]):
-    """Of whoever was asked, the first of the questions that were asked in vain; times in seconds, by one clock."""
+    """For each broker, when the oldest unanswered request was sent; in seconds of one clock."""
 
     def __init__(self) -> None:
         self._since: dict[W, float] = {}

@@ -1,4 +1,4 @@
-"""The pump: mirrors one flow's share of a Spark task until the round ends."""
+"""The copier: mirrors one flow's share of a Spark task until the round ends."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _LOOKS_AT_THE_WAY = 3
 
 
 class RoundEnd:
-    """When a task's round ends: its time is up, or the owner of one of its flows says so.
+    """When a task's round ends: its time is up, or the owner of one of its flows ends it.
 
     Attributes:
-        told: The word that ended it; empty when time did.
+        told: The control record's command that ended it; empty when it ended by time.
     """
 
     def __init__(self, seconds: float) -> None:

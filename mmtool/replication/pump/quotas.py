@@ -1,4 +1,4 @@
-"""Brokers that make a pump wait: which cluster's quota holds a flow back (KIP-219)."""
+"""Track which cluster's client quotas throttle a flow (KIP-219)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _REMEMBERED_SECONDS = 10.0
 
 
 class Quotas:
-    """Remembers for a while who asked to wait for long.
+    """The clusters whose brokers answered with a long throttle time lately.
 
     A. A cluster is named until `_REMEMBERED_SECONDS` after the last wait that it asked for.
     """

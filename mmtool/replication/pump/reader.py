@@ -1,4 +1,4 @@
-"""The source side of a pump: long polls to each broker, over the partitions that have room."""
+"""The source side of the copier: long polls to each broker, for the partitions that have room."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Connection = tuple[int, int]
 
 
 class SourceReader:
-    """Reads one flow's partitions and hands them over as they come.
+    """Fetches one flow's partitions, and hands each batch over as it arrives.
 
     Args:
         cluster: The source.

@@ -1,4 +1,4 @@
-"""What a task reports when its round ends: one row per partition, for the driver to fold into the next plan."""
+"""A task's report at the end of its round: one row per partition, which the driver uses for the next plan."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""How far away the target is, and how large batches have to be for so long a way.
+"""Measure the round-trip time to the target, and derive from it how large batches have to be.
 
-A partition has five batches under way at the most, so over a link of 160 ms it moves 31 batches a second, however wide
-the link is. Small batches are therefore joined, the more the longer the way is; near by, they are left as they are.
+A partition has at most five batches in flight, so over a link of 160 ms it sends 31 batches a second, whatever the
+bandwidth. Small batches are therefore joined, more of them the longer the round trip is; on a short one they are left
+as they are.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _LARGEST = 1 << 20
 
 
 class RoundTrips:
-    """The shortest answer of the last minute tells the way; longer ones waited for the broker, or for us.
+    """The shortest response time of the last minute; longer ones include waiting at the broker or in the worker.
 
     No clock here: every call is told the time in seconds.
     """

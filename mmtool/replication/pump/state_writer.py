@@ -1,4 +1,4 @@
-"""What a pump stores on the target each second: offset runs under the shards' claims, positions for watchers."""
+"""Store a worker's state on the target each second: offset runs under the shards' claims, and positions."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ async def _append_runs(
 
 
 class PositionWriter:
-    """Writes where each partition stands into the control topic, for progress, status, lag and the throttle."""
+    """Writes each partition's position to the control topic, for progress, status, lag and the throttle."""
 
     def __init__(
         self, cluster: WireCluster, flow: FlowAssignment, mirrors: Iterable[PartitionMirror], pace: Pace

@@ -1,4 +1,4 @@
-"""MirrorMaker 2's offset-syncs, written beside mmtool's own runs so that MM2's own tools keep working."""
+"""Write MirrorMaker 2's offset syncs beside the offset runs, so that MM2's own tools keep working."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CLOSING_SECONDS = 3.0
 
 
 class SyncBook:
-    """Writes the syncs that are due, and each tick the newest of every partition that moved.
+    """Writes the syncs that are due, and each second the newest one of every partition that moved.
 
     MM2 flushes its delayed syncs once a minute; a tick of a second only makes its translations better. As in
     MM2, a sync that cannot be written is dropped: it is advice to others, and the runs are mmtool's own truth. Nor

@@ -1,4 +1,4 @@
-"""What is said of logs that have lost records at their end, as after an unclean leader election."""
+"""Messages about logs that lost records at their end, as after an unclean leader election."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The target side of a pump: batches to their leaders, one per partition and request, five requests in flight."""
+"""The target side of the copier: one partition's batch per produce request, at most five in flight."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PAUSE_SECONDS = 0.1
 
 
 class TargetWriter:
-    """Sends what mirrors hold, and tells them what became of it.
+    """Sends the mirrors' batches, and hands the results back to the mirrors.
 
     Args:
         cluster: The target.

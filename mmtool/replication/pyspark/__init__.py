@@ -1,1 +1,1 @@
-"""Spark starts this package's daemon by module name, so its process can be found as ``pyspark.daemon``."""
+"""The Python daemon that Spark starts by module name; its process can be found as ``pyspark.daemon``."""

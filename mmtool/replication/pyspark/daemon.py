@@ -1,7 +1,7 @@
-"""The process that Spark forks its Python workers from; here it has loaded the pump for all of them.
+"""The process that Spark forks its Python workers from, with the copier's modules already imported.
 
-Started by Spark on its own host, as ``spark.python.daemon.module``. Each worker, also one that takes a dead one's
-place, begins with what is loaded here. A process may be forked safely only while it has one thread, so nothing that is
+Spark starts it on its own host, as ``spark.python.daemon.module``. Each worker, also one that replaces a dead one,
+starts with these modules loaded. A process may be forked safely only while it has one thread, so no module that is
 imported here may start any (test_pyspark_daemon).
 """
 

@@ -1,1 +1,1 @@
-"""How a new owner finds where each mirror stands, and what it does about lost state."""
+"""Recovery: find where each mirror ends after another owner, and handle lost stored state."""

@@ -1,4 +1,4 @@
-"""Recover a dead owner's unrecorded records after compaction: both logs are read again and matched."""
+"""Recover a dead owner's unrecorded records after compaction: read both logs again and match them."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 class SourceRemains(NamedTuple):
-    """What is left of the source behind the last stored block.
+    """The surviving source records behind the last stored block.
 
     Attributes:
-        cluster: Where it lies.
-        begin: The block's frontier, or where the log begins by now.
-        counts: Where the first record may lie that was mirrored; below it every offset is gone.
-        views: What the flow carries from there on, as far as the tail may reach.
+        cluster: The source.
+        begin: The block's frontier, or the log's start offset if that is higher by now.
+        counts: The lowest offset at which a mirrored record may still be; all below it are gone.
+        views: The batches that the flow mirrors from there on, as far as the unrecorded tail may reach.
     """
 
     cluster: WireCluster

@@ -1,7 +1,8 @@
 """Foreign records that a new owner finds behind a dead owner's stored state: counted and reported.
 
-The books pass that at once, so that no pump meets it. It is on the control topic before: who is killed there leaves
-either books that end before it, or the word of it.
+The offset runs skip these records at once, so that no worker meets them. Their position is written to the control
+topic before: an owner that is killed in between leaves either offset runs that end before the foreign records, or
+the position that reports them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Offset runs that are gone although their flow has mirrored: with their topic, or by somebody's tombstones.
+"""Refuse a flow that has mirrored but whose offset runs are gone, with their topic or by foreign tombstones.
 
-To begin such partitions again would mirror every record a second time, or, with ``mmtool.start = latest``, leave out
-what came meanwhile. What shows it are the positions, which stand in another topic.
+To start such partitions again would mirror every record a second time, or, with ``mmtool.start = latest``, skip the
+records of the meantime. The loss shows in the positions, which are stored in another topic.
 """
 
 from __future__ import annotations

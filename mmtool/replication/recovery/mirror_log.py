@@ -1,4 +1,4 @@
-"""Read what a partition's target log holds behind the stored offset runs, once, after fencing."""
+"""Read a partition's target log behind the stored offset runs, once, after fencing."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _GROWN = 1000
 
 
 class DivergedError(Exception):
-    """Source and target disagree on what was mirrored; the message says where and what can be done."""
+    """Source and target disagree on the mirrored records; the message says where, and what can be done."""
 
 
 class Behind(NamedTuple):
-    """What lies behind the stored books.
+    """The target's records behind the stored offset runs.
 
     Attributes:
-        ours: Batches that were appended under our producer ids, any epoch of them.
-        others: Offsets that somebody else wrote, markers of their transactions among them.
+        ours: Batches that were appended under this flow's producer ids, of any epoch.
+        others: Offsets of foreign records, their transactions' markers included.
     """
 
     ours: list[BatchView]
@@ -44,7 +44,7 @@ class MirrorLog:
     """The target's log of a mirrored partition.
 
     Attributes:
-        bounds: Behind the fence.
+        bounds: The log's offsets after fencing.
         ours: Every producer id that the partition was ever mirrored under.
     """
 

@@ -1,10 +1,10 @@
-"""Where a mirror really stands after its owner vanished: asked of the target's log, checked against the source.
+"""Recover one partition: find where its mirror really ends in the target's log, checked against the source.
 
 The stored offset runs are at most a second old. Behind them the target may hold records that were appended and
-never booked. They carry our producer id, so they are counted, and as many surviving source records are walked
-beside them and compared. When both agree, the walk itself is the missing piece of the offset runs, and nothing is
-lost or sent twice. Where compaction has been at one of them since, what is left is matched. When they do not agree,
-the partition halts: it is never guessed.
+never recorded. They carry the flow's producer ids, so they can be counted; as many surviving source records are read
+beside them and compared. When both agree, this comparison is the missing piece of the offset runs, and no record is
+lost or sent twice. If compaction has changed one of the logs since, the remaining records are matched. When they do
+not agree, the partition halts: mmtool never guesses.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ class _Found(NamedTuple):
 
 
 class SourceAwayError(ConnectionLostError):
-    """What a dead owner left unbooked has nothing to be compared with now: the source partition's leader is away."""
+    """A dead owner's unrecorded records cannot be compared now: the source partition has no leader."""
 
 
 class Resumed(NamedTuple):
-    """What is known of a partition again.
+    """A recovered partition.
 
     Attributes:
-        recorder: Its books, brought up to what the target holds.
-        others: Offsets behind the stored books that somebody else wrote.
+        recorder: Its offset runs, extended to what the target holds.
+        others: Offsets of foreign records behind the stored offset runs.
     """
 
     recorder: MapRecorder
@@ -69,18 +69,18 @@ class Resumed(NamedTuple):
 
 
 class GoneError(DivergedError):
-    """The mirror, or what it is of, is another topic by now or none: nothing ever follows there."""
+    """The mirror, or its source topic, was deleted or recreated: this partition is never mirrored again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """The source, and what of it the flow carries.
+    """The source, and which of its records the flow mirrors.
 
     Attributes:
-        read_committed: Whether aborted records are passed over.
-        origins: What is left out by its origin; None where nothing is.
-        watch: Since when topics have been missing.
-        until: How long a leader that is away is waited for, on the loop's clock.
+        read_committed: Whether aborted records are skipped.
+        origins: Which records are skipped for their origin; None where none are.
+        watch: Remembers since when topics have been missing.
+        until: How long to wait for a missing leader, on the loop's clock.
     """
 
     cluster: WireCluster

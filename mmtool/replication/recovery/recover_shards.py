@@ -1,4 +1,4 @@
-"""Recover every partition of the shards in doubt from its target log, each by `resume`."""
+"""Recover every partition of the shards in doubt from its target log, each by `recover_partition`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Topics of mmtool's own that are gone although their flow has mirrored, and with them what only they knew.
+"""Refuse a flow that has mirrored but whose control topic or offset-runs topic is gone.
 
-Of the control topic: which producers were the flow's, so that what the last owner left unbooked would be taken for
-somebody else's records, and be mirrored again; which topics have failed over, what is paused, and which groups are at
-home on the target. Of the runs topic: what is mirrored at all.
+With the control topic are lost: the flow's producer ids, so that the last owner's unrecorded records would count as
+foreign and be mirrored again; which topics have failed over or are paused; and which groups belong to the target. With
+the offset-runs topic: which records were mirrored at all.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOOK_SECONDS = 5.0
 
 
 class OwnTopics:
-    """The topics of a flow without which nothing that is mirrored comes on record, as this process knows them."""
+    """The topic ids of a flow's control and offset-runs topics, as this process knows them."""
 
     def __init__(self) -> None:
         self._ids: dict[str, TopicId] = {}

@@ -1,1 +1,1 @@
-"""Rounds as Spark jobs: session, archive, slots, tasks."""
+"""Rounds as Spark jobs: session, class archive, slots and tasks."""

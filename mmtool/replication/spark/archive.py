@@ -1,12 +1,12 @@
-"""Spark's classes as its JVM needs them, kept on disk: read, checked and linked once per machine (JEP 350).
+"""Create the class data sharing archive of Spark's classes: read, checked and linked once per machine (JEP 350).
 
-Spark then starts in about half the time, which is most of what a takeover takes. The archive is made on request
+Spark then starts in about half the time, which is most of the time of a takeover. The archive is made on request
 only, when installing or building an image::
 
     python -m mmtool.replication.spark.archive
 
-That takes one start of Spark, about 800 MB of memory and 70 MB of disk. A JVM for which an archive was not made
-passes it over.
+That takes one start of Spark, about 800 MB of memory and 70 MB of disk. A JVM other than the one that the archive was
+made for ignores it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a task of one round is told to do. Frozen values, pickled into the task's closure, secrets included."""
+"""The work of one task in one round: frozen values, pickled into the task's closure, secrets included."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class Tally(NamedTuple):
-    """What is counted of a partition from round to round.
+    """Counters of a partition, kept from round to round.
 
     Attributes:
         records, bytes: Mirrored by this owner.
-        dead_letters: Records that are beside the target topic, of whichever owner.
-        foreign, foreign_end: Offsets of the mirror that are somebody else's, and behind the last one.
-        gaps, gaps_end: Offsets that the source deleted before they were mirrored and that were passed over by the
-            operator's choice, and behind the last one; of whichever owner.
+        dead_letters: Records in the dead-letter topic instead of the target topic, over all owners.
+        foreign, foreign_end: Offsets of the mirror that another producer wrote, and the offset behind the last one.
+        gaps, gaps_end: Offsets that the source deleted before they were mirrored and that the operator chose to skip,
+            and the offset behind the last one; over all owners.
         latency, latency_ms: As `mmtool.plan.flow.latency.Latency`, of this owner.
     """
 
@@ -45,14 +45,14 @@ class PartitionAssignment:
     """One partition to mirror.
 
     Attributes:
-        block: The open block of its offset runs: where to go on, on both sides.
-        next_sequence: What the next batch under the shard's claim is numbered.
-        stored: Whether ``block`` is on the target already. No batch is sent before it is.
+        block: The open block of its offset runs: where to continue, on both sides.
+        next_sequence: The sequence number of the next batch under the shard's claim.
+        stored: Whether ``block`` is stored on the target already. No batch is sent before it is.
         max_batch_bytes: The target topic's ``max.message.bytes``.
-        tally: Of earlier rounds.
-        halted: Why this partition cannot go on; empty when it can.
-        for_good: It is not tried again by this owner: what the target holds is not what is booked.
-        at_end_ms: When it was last seen at the source's end; 0 when it never was.
+        tally: The counters of earlier rounds.
+        halted: Why this partition is halted; empty when it is not.
+        for_good: This owner does not try it again: the target does not hold what the offset runs say.
+        at_end_ms: When it last had reached the source's end; 0 when it never had.
     """
 
     topic: str
@@ -78,10 +78,10 @@ class PartitionAssignment:
 
 @dataclass(frozen=True, slots=True)
 class ShardAssignment:
-    """A claimed shard: whose batches are numbered per partition under (producer id, epoch).
+    """A claimed shard: its batches are numbered per partition under (producer id, epoch).
 
     Attributes:
-        runs_sequence: The next number on the shard's partition of the offset-runs topic.
+        runs_sequence: The next sequence number on the shard's partition of the offset-runs topic.
     """
 
     shard: int
@@ -92,13 +92,13 @@ class ShardAssignment:
 
 @dataclass(frozen=True, slots=True)
 class FlowAssignment:
-    """What one task does for one flow.
+    """The part of one task that belongs to one flow.
 
     Attributes:
-        owner: Who planned this; control records of anybody else are not for this task.
+        owner: The owner that planned this; the task ignores control records of other owners.
         control_offset: Where to read the control topic from.
         runs_topic_id, control_topic_id: For brokers that name topics by id.
-        bytes_per_second: The task's share of the flow's throttle at the beginning; None is without limit.
+        bytes_per_second: The task's share of the flow's throttle when the round starts; None is without limit.
         shows_register: As `FlowContext.shows_register`.
     """
 

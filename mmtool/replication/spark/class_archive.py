@@ -1,4 +1,4 @@
-"""Where Spark's class archive is for this Java and this Spark."""
+"""The path of the class archive for this Java and this Spark."""
 
 from __future__ import annotations
 

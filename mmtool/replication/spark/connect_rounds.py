@@ -1,4 +1,4 @@
-"""Rounds over Spark Connect, which knows data frames only."""
+"""Rounds over Spark Connect, which has data frames and no RDDs."""
 
 from __future__ import annotations
 

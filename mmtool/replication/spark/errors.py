@@ -1,4 +1,4 @@
-"""What Spark's exceptions say, in one line, and whether Spark itself is gone."""
+"""Errors of the Spark layer: exceptions of Spark in one line, and whether Spark itself is gone."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def reason_of(error: Exception) -> str:
 
 
 class GivenUpError(Exception):
-    """A round was cancelled, for its pumps had not ended long after they should have."""
+    """A round was cancelled, because its workers had not ended long after they should have."""
 
 
 class HungError(GivenUpError):
-    """Nor did Spark's JVM answer when it was told to cancel it: no other round would come to its end there."""
+    """Spark's JVM did not answer when it was asked to cancel a round: no other round would end there."""
 
 
 def ended_by(error: Exception, *, stopped: bool, log: Path) -> MmtoolError:

@@ -1,4 +1,4 @@
-"""Which worker this process is, as the driver's log names it."""
+"""The name of this worker process in the driver's log."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def open_rounds(master: str, conf: Mapping[str, str]) -> Rounds:
 
 
 class Rounds(Protocol):
-    """A way to run rounds on Spark."""
+    """The port that runs rounds on Spark."""
 
     @property
     def tells_slots(self) -> bool:
@@ -109,7 +109,7 @@ class Rounds(Protocol):
 
 
 class ContextRounds:
-    """Rounds on a Spark context of our own: plain jobs, which need neither Spark SQL nor Arrow (decision 18)."""
+    """Rounds on a Spark context of this process: plain jobs without Spark SQL or Arrow (decision 18)."""
 
     tells_slots = True
 

@@ -1,4 +1,4 @@
-"""What a Spark context says of its slots, asked once a second in a thread of its own."""
+"""Poll a Spark context for its slots once a second, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _STALE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class SparkSlots:
-    """One answer.
+    """The slots of a Spark context at one moment.
 
     Attributes:
         held: Tasks that Spark can run at once.
-        waiting: Tasks of the running round that have no slot; None while Spark has not taken the round's job in.
+        waiting: Tasks of the running round that have no slot; None while Spark has not started the round's job.
     """
 
     held: int
@@ -26,7 +26,7 @@ class SparkSlots:
 
 
 class SlotsQuestion:
-    """Asks a context about its slots, and about the job of a group.
+    """Polls a context for its slots, and for the job of a group.
 
     In one thread that lives as long as the context: a JVM that hangs holds up nobody, and each thread has a connection
     of its own to the JVM.

@@ -1,7 +1,7 @@
-"""One Spark task: a pump for each of its flows.
+"""One Spark task: a copier for each of its flows.
 
-What befalls one flow is its own affair: when what its target holds is in doubt its shards are taken again, and when a
-cluster of it does not answer it is tried again, while the others go on.
+A failure of one flow does not affect the others: when its target is in doubt, its shards are recovered; when one of its
+clusters does not answer, the flow is retried, while the others continue.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Mirrors as topics: created, grown, deleted; where they start."""
+"""Mirrors as topics: created, grown and deleted, and where they start."""

@@ -1,6 +1,6 @@
 """Repeat a metadata request for a while before a topic or leader counts as missing.
 
-A broker hears of a young topic, or of a partition's new leader, a moment later than others do.
+A broker learns of a new topic, or of a partition's new leader, a moment later than others do.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _LOOK_SECONDS = 0.2
 
 
 class AbsenceCheck(Generic[K]):
-    """Looks again while something is newly missing; what was missing at the last check costs no time.
+    """Repeats the request while a topic or leader is newly missing; one that was missing before causes no wait.
 
     Attributes:
         missing: What was missing at the last check.
-        is_first: Whether there was none yet.
+        is_first: Whether no check was made before.
     """
 
     def __init__(self) -> None:

@@ -1,9 +1,8 @@
-"""Topics that are gone: deleted on the source, or made again there; and on the target.
+"""Deleted and recreated topics, of the source and of the target.
 
-Mirrors whose target topic was deleted begin again with ``mmtool.on.topic.recreated = restart``.
-
-Their offset runs are struck out first, under the shards' claims and before the first round, when nobody but this
-process writes there. What a crash leaves: some of a topic's partitions struck out; the next start does the rest.
+With ``mmtool.on.topic.recreated = restart``, mirrors whose target topic was deleted start from the beginning. Their
+offset runs get tombstones first, under the shards' claims and before the first round, when no other process writes
+there. What a crash leaves: some of a topic's partitions without offset runs; the next start does the rest.
 """
 
 from __future__ import annotations

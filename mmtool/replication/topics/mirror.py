@@ -1,4 +1,4 @@
-"""One topic of the source, and its mirror on the target."""
+"""A source topic and its mirror on the target."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MirroredTopic:
-    """A source topic with its counterpart, both there.
+    """A source topic and its mirror, both of which exist.
 
     Attributes:
         partitions: How many are mirrored: as many as the source has; the target may have more.
-        limits: What the target topic takes.
+        limits: The record sizes and timestamps that the target topic accepts.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Which partitions a flow mirrors now: topics of the source, and their counterparts on the target."""
+"""Find the partitions that a flow mirrors now: source topics, and their mirrors on the target."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ _UNKNOWN = Code.UNKNOWN_TOPIC_OR_PARTITION
 
 @dataclass(slots=True)
 class TopicsView:
-    """What one refresh found.
+    """The result of one refresh.
 
     Attributes:
         refused: Topics that cannot be mirrored at all, and why.
         matched: How many source topics the flow's filters accept.
-        left_out: Topics that are left out for their names, and may have been born on the source.
-        set_apart: Topics that have failed over and could not be mirrored either.
-        deleted: Topics that were mirrored and that the source does not have any more, and what is said of each.
-        gone: Those, and such of them as are refused because something of them is missing.
-        notices: Sentences for the operator about topics that were made.
-        made: The same for the log: each topic that was created, or given partitions.
+        left_out: Topics that are skipped for their names, although they may not be mirrors.
+        set_apart: Topics that have failed over and that could not be mirrored otherwise either.
+        deleted: Mirrored topics that the source no longer has, each with its message.
+        gone: Those, and refused topics of which something is missing.
+        notices: Sentences for the operator about topics that were created.
+        made: The same for the log: each topic that was created, or got more partitions.
     """
 
     topics: dict[str, MirroredTopic] = field(default_factory=dict)

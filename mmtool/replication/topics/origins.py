@@ -1,11 +1,11 @@
-"""Where a source's records were born, told by the producer id in each batch's header.
+"""Find where a source's records were first written, from the producer id in each batch's header.
 
 Producer ids are unique in a cluster, and survive compaction and recompression. Every mmtool registers its own on the
-target before the first batch under it is appended (``mmtool-producers.internal``), so whoever reads there can tell in
-no time what was mirrored in, and by which flow. No header is added to any record.
+target before the first batch under it is appended (``mmtool-producers.internal``), so a reader of that topic knows at
+once which batches were mirrored into the cluster, and by which flow. No header is added to any record.
 
-What it cannot tell: MirrorMaker 2 and other plain producers write without a producer id, so what they carried in
-counts as born here; and a producer id tells one hop, the cluster that the record came from last.
+Limits: MirrorMaker 2 and other non-idempotent producers write without a producer id, so records that they copied count
+as written on this cluster; and a producer id shows one hop only, the cluster that the record came from last.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Numbered:
 
 
 class Origins:
-    """Tells which of a source's batches a flow leaves out.
+    """Says which of a source's batches a flow skips.
 
     A. A producer id is judged only by a register that was read after its batch was fetched: it was registered before
        that batch was appended, or is nobody's of mmtool.
@@ -60,8 +60,8 @@ class Origins:
         was_seen: The register was there: it is required, and one that is gone tells nothing.
 
     Attributes:
-        left_out: Producer ids whose batches are left out; grows.
-        is_blind: The source does not show its register.
+        left_out: Producer ids whose batches are skipped; grows.
+        is_blind: The source does not let this flow read its producer register.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Whether a topic is still the one that is mirrored: there, not heard of yet, deleted, or another one by now."""
+"""Check whether a topic is still the mirrored one: it exists, is not known yet, was deleted, or recreated."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def presence_of(topic_id: TopicId, found: TopicMetadata | None) -> Presence:
 
 
 class TopicWatch:
-    """Remembers since when topics have been missing: one that a broker has not heard of is not deleted at once."""
+    """Remembers since when topics have been missing: one that a broker does not know is not at once deleted."""
 
     def __init__(self) -> None:
         self._missing_since: dict[str, float] = {}

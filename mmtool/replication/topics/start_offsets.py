@@ -1,4 +1,4 @@
-"""Where the mirror of a partition begins: the first fetch position, and the target's log end then."""
+"""Where a partition's mirror starts: the first offset to fetch, and the target's log end at that time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOWHERE_ELSE: Mapping[TopicPartition, MirrorStart] = MappingProxyType({})
 
 
 class FirstSizes:
-    """How many partitions topics had when a flow first saw them: what is added later is mirrored whole.
+    """The partition counts with which a flow first saw its topics: partitions added later are mirrored whole.
 
     Of those that were there before, one that had no leader yet begins where ``mmtool.start`` lets its topic begin.
     """
@@ -49,7 +49,7 @@ class FirstSizes:
 
 
 class LeaderCheck:
-    """Which partitions can begin now: nobody can tell where a log begins or ends that has no leader.
+    """Which partitions can start now: without a leader, a log's start and end offsets are unknown.
 
     Args:
         news: Gets a sentence about those that cannot; each is named once.

@@ -1,4 +1,4 @@
-"""What a target topic takes, by its configuration, and what of the source's records it is going to refuse."""
+"""Read which sizes and timestamps a target topic accepts, and which of the source's records it will refuse."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ TIME_BOUNDS = frozenset({BEFORE, AFTER, _EITHER})
 
 @dataclass(frozen=True, slots=True)
 class TargetLimits:
-    """A topic's, in bytes and milliseconds.
+    """A topic's limits, in bytes and milliseconds.
 
     Attributes:
         max_batch_bytes: ``max.message.bytes``; else a broker's own default less its overhead.
         before_max_ms, after_max_ms: How far a record's timestamp may lie before and after the broker's clock.
-        either_max_ms: The same of both, where they set no limit: brokers before 4.0 know it.
+        either_max_ms: One limit for both directions, used where those two are not set: brokers before 4.0 have it.
     """
 
     max_batch_bytes: int = 1 << 20

@@ -1,4 +1,4 @@
-"""Records that the target will refuse for their timestamps, told before it does."""
+"""Warn of source records whose timestamps the target will refuse, before mirroring starts."""
 
 from __future__ import annotations
 
