@@ -1,1 +1,1 @@
-"""Moving consumer groups: what is written, in which order, and what is said about it."""
+"""Failover of consumer groups: operations and their modes, commits, fences, the diverged tail, reports."""

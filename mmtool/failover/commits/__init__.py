@@ -1,1 +1,1 @@
-"""Offsets written into __consumer_offsets: checked, committed, read back, undone, kept in sync."""
+"""Commits of group offsets: checked, written, read back, undone, and kept in sync."""

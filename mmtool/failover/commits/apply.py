@@ -1,4 +1,4 @@
-"""Plans written to a cluster: looked at once more, what they replace kept, committed, read back."""
+"""Execute offset plans on a cluster: check again, save the replaced commits, commit, read back."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """How it ended.
+    """The result of executed offset plans.
 
     Attributes:
-        ended: Each group.
-        undo: Where what was replaced is kept; None where nothing was.
+        ended: The result for each group.
+        undo: The file with the replaced commits; None where none was replaced.
         where: The cluster's alias.
     """
 

@@ -1,4 +1,4 @@
-"""``groups export`` and ``groups import``: offsets out to files of other tools, and in from them."""
+"""``groups export`` and ``groups import``: write group offsets to files, and commit offsets from files."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def spark_offsets(plans: Collection[GroupPlan]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A file's offsets, checked against the cluster they are meant for."""
+    """A file's offsets, checked against the cluster on which they are to be committed."""
 
     cluster: ClusterPort
     plans: tuple[GroupPlan, ...]

@@ -1,4 +1,4 @@
-"""``groups sync``: a flow's groups kept ready on the target, turn by turn, and how fresh what stands there is."""
+"""``groups sync``: commit a flow's translated group offsets on the target at an interval, and measure their age."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ _OTHERS = (
 
 @dataclass(frozen=True, slots=True)
 class SyncTurn:
-    """What a turn came to.
+    """The result of one sync.
 
     Attributes:
         rows: By group.
-        ages: Of the last minutes: how many positions on the target were how old (seconds) before they were renewed.
+        ages: Of the last minutes: how many offsets on the target had which age (seconds) before they were renewed.
     """
 
     flow: FlowSettings
@@ -95,13 +95,13 @@ class SyncTurn:
 
 @dataclass(slots=True)
 class GroupSync:
-    """Turn after turn of one flow.
+    """Syncs the groups of one flow, once per call.
 
     Attributes:
         clusters: The flow.
-        selection: Which groups; those that appear later as well.
+        selection: Which groups; groups that appear later are included.
         topics: ``--topic``.
-        now: Seconds.
+        now: The clock, in seconds.
     """
 
     clusters: FlowClusters

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Rows as they stand now, the error to end with, if any, and where what was replaced is kept."""
+    """The rows after the command, its error, if any, and the file with the replaced commits."""
 
     rows: list[Row]
     error: MmtoolError | None

@@ -1,7 +1,7 @@
-"""The last look before the first commit: what would be refused, or would overwrite somebody's work, is told now.
+"""Checks before the first commit: whether a broker would refuse one, or it would overwrite a newer commit.
 
-A commit that a broker takes only in part is put back (`mmtool.failover.commits.write`); here it is seen that it
-need not come to that. Offsets and their bounds have been checked by the plan.
+A commit that a broker accepts only in part is undone (`mmtool.failover.commits.write`); these checks make that
+unlikely. The plan has already checked the offsets and their bounds.
 """
 
 from __future__ import annotations

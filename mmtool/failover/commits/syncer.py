@@ -1,11 +1,11 @@
-"""Groups kept ready to go on on another cluster: their positions are committed there as often as they move (KIP-545).
+"""Sync group offsets (KIP-545): commit translated offsets on the target whenever they change.
 
-F  a group is never moved back, never touched while somebody is in it, and never again for a minute once somebody else
-   has moved it
-L  what somebody else has moved between the look and the commit is left as it is
-M  a group whose place is the target now is not committed for: not even one whose mark comes in the middle of a turn,
-   as long as its own request has not been sent
-O  a group of which the target tells us nothing keeps no other one from being followed
+F  a group is never moved back, never touched while it has members, and never for a minute after another client
+   has committed for it
+L  a commit that another client made between the check and the sync's own commit is left as it is
+M  a group that belongs to the target is not committed for: not even one whose mark is written during a sync, as long
+   as the request for it has not been sent
+O  a group that the target does not answer for does not block the others
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _RENEWALS = 4
 
 @dataclass(frozen=True, slots=True)
 class SyncedGroup:
-    """What a turn came to for one group.
+    """The result of one sync for one group.
 
     Attributes:
         there: Its state on the target.
-        stands: Partitions of the target where it stands as it should.
-        written: How many of those were moved there in this turn; what was committed once more does not count.
-        ahead: Partitions where it stands further on.
-        others: Whether somebody else commits for it, though nobody is in it.
+        stands: Partitions of the target whose commit is the wanted one.
+        written: How many of those this sync changed; commits that were only renewed do not count.
+        ahead: Partitions whose commit is ahead of the wanted one.
+        others: Whether another client commits for it, although it has no members.
         problem: What was refused, in a sentence; empty when nothing was.
     """
 
@@ -62,15 +62,15 @@ class SyncedGroup:
 
 @dataclass(slots=True)
 class OffsetSyncer:
-    """Commits for groups that nobody uses on the target, and renews what Kafka would forget.
+    """Commits for groups without members on the target, and renews commits that Kafka would expire.
 
     A group whose position has changed, or that is at work on the target, is looked at in the next turn, all of them
     once a minute.
 
     Attributes:
         target: Where to commit.
-        now: Seconds.
-        moved: Groups whose place is the target now; asked again before each commit.
+        now: The clock, in seconds.
+        moved: Groups that now belong to the target; read again before each commit.
     """
 
     target: ClusterPort

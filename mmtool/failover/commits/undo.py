@@ -1,4 +1,4 @@
-"""Putting back what a command has replaced, from the file that it kept."""
+"""Undo a command's commits: restore the replaced ones from the file that the command saved."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _WHY_NOT = {
 
 @dataclass(frozen=True, slots=True)
 class Undoing:
-    """What is to be put back, checked against the cluster.
+    """The commits to restore, checked against the cluster.
 
     Attributes:
-        looked_at: When it was begun to look how groups stand, by the monotonic clock.
+        looked_at: When reading the groups' current state began, by the monotonic clock.
     """
 
     cluster: ClusterPort

@@ -1,4 +1,4 @@
-"""What a command replaces, kept in a file on this host."""
+"""Files on this host with the commits that a command replaces."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Committing groups' offsets: written, read back with another client, put back when only a part was taken.
+"""Commit groups' offsets, read them back with another client, and undo a group that was accepted only in part.
 
-One group is one request to one coordinator; several are under way at a time. Whatever the answer was (a time-out says
-nothing), another client then reads what stands. Where a part of a group was refused, the rest of it is put back at
-once, a first commit by deleting it; where even that fails, the outcome says what is left.
+One group is one request to one coordinator; several requests are in flight at a time. Whatever the answer was (a
+time-out says nothing), another client then reads the stored commits. Where a part of a group was refused, the rest of
+it is restored at once, a first commit by deleting it; where even that fails, the outcome says what is left.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of one group.
+    """The result of writing one group.
 
     Attributes:
-        written: Partitions whose new offset stands.
+        written: Partitions whose new offset is stored.
         problems: What failed, in sentences.
-        unknown: Partitions whose new offset may stand: it was sent, and nobody has answered.
+        unknown: Partitions whose new offset may be stored: it was sent, and no answer came.
     """
 
     group: str

@@ -1,1 +1,1 @@
-"""Records that the source wrote after an emergency failover: found, exported, replayed."""
+"""The diverged tail of a source after an emergency failover: found, exported, replayed."""

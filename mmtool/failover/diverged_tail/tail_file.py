@@ -1,7 +1,8 @@
-"""A file of diverged records, one a line: docs/concepts/diverged-tail.md has the format for whoever reads it.
+"""A file of diverged records, one per line: docs/concepts/diverged-tail.md describes the format.
 
 A. The file is there whole or not at all: it gets its name when everything is on disk.
-B. What was read from the log is what comes out again: null and empty, bytes that are no UTF-8, headers in their order.
+B. Reading the file gives what was read from the log: null and empty values, bytes that are no UTF-8, headers in their
+   order.
 C. A file that was cut off or changed is not read: the last line has a count and a SHA-256 for each partition.
 """
 
@@ -41,12 +42,12 @@ class TailRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExportedPartition:
-    """What the last line says of one partition.
+    """One partition's entry in the last line.
 
     Attributes:
-        start: Behind the last offset that was mirrored.
-        end: Up to where its log was read.
-        found: Records that were found before; more than were written where the log has deleted some meanwhile.
+        start: The offset behind the last mirrored record.
+        end: The offset up to which its log was read.
+        found: Records that were counted before; more than ``records`` where the log has deleted some meanwhile.
         records: Records that were written.
         sha256: Of their lines, line ends included.
     """

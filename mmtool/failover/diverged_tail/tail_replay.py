@@ -1,7 +1,7 @@
-"""The diverged tail written into a topic, as new records.
+"""Replay the diverged tail: write its records into a topic as new records.
 
-Keys, values, headers, timestamps and partitions are kept; offsets are new. The records count as born there: on the
-cluster that was failed over to, with identical names, the way back brings them home like all others.
+Keys, values, headers, timestamps and partitions are kept; offsets are new. The records count as written on the cluster
+that the groups failed over to: with identical topic names, the reverse flow mirrors them to the source like all others.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def into_counterpart(flow: FlowNow) -> Callable[[TopicPartition], TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class BeforeReplay:
-    """What is kept in the journal before the first record is written, and not found out anew by whoever resumes.
+    """What the journal keeps before the first record is written; a resumed operation starts from it.
 
     Attributes:
-        ends: Where the logs ended that the records go to.
-        records: How many are to be written.
+        ends: The end offsets of the logs that the records are written to.
+        records: How many records are to be written.
     """
 
     ends: Mapping[TopicPartition, int]

@@ -1,7 +1,9 @@
 """``--diverged topic NAME`` and ``replay``: write each diverged record once, also after a crash.
 
-S  where it goes is on record before the first record is written, and that it is written once the mirror has passed it
-O  an operation that ends by itself leaves no record half way: what was replayed is passed over, the rest is tail still
+S  the journal has where the records go before the first of them is written, and that all are written once the mirror's
+   position is past the tail
+O  an operation that ends by itself leaves no record half-done: the mirror skips what was replayed, the rest is still
+   diverged tail
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ Written = dict["TopicPartition", Parts]
 
 
 class PassingPort(Protocol):
-    """The flow's owner for a moment: as `flow seek`."""
+    """A short ownership of the flow, as `flow seek` takes it, to move its position past replayed records."""
 
     def check(self, flow: FlowNow) -> None:
         """Nobody runs the flow, so that it can be taken.
@@ -64,12 +66,12 @@ class PassingPort(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TailTools:
-    """What a tail is written with.
+    """The connections and the state with which a tail is written.
 
     Attributes:
-        writer: Into the cluster that it goes to, under the operation's own producer id.
-        passing: The flow's position.
-        begun: What the operation was about to write when it ended, and may have written in part.
+        writer: Producer on the cluster that the records go to, with the operation's own producer id.
+        passing: Moves the flow's position.
+        begun: What the operation was about to write when it was interrupted, and may have written in part.
         done: What it has written.
     """
 
@@ -81,11 +83,11 @@ class TailTools:
 
 @dataclass(slots=True)
 class DivergedTailWriter:
-    """One operation's.
+    """Writes the diverged tail of one operation.
 
     Attributes:
-        flow: Away from home.
-        home: Home's log.
+        flow: The flow whose source has the tail.
+        home: The log of the flow's source.
         done: What was written so far.
     """
 

@@ -1,12 +1,12 @@
-"""What a source that came back holds behind the frontier of its flow: the diverged tail, found before it is touched.
+"""Find the diverged tail: what a source that came back holds behind its flow's frontier. Read-only.
 
 The order of the questions matters:
 
 1. the source's ends: the tail ends there
-2. the register of who mirrored to the source: whatever lies below those ends was registered before
-3. the maps, and then both logs, batch by batch: of a batch its header tells how many records it holds, and who wrote it
+2. the producer register of the source: each producer that mirrored a batch below those ends was registered before
+3. the offset runs, and then both logs, batch by batch: a batch's header has its record count and its producer id
 
-The flow has stopped and does not start meanwhile (its topics are marked ``failed_over``); the way back may run.
+The flow has stopped and does not start meanwhile (its topics are marked ``failed_over``); the reverse flow may run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class TailKind(StrEnum):
-    """What the records behind the frontier are. The value is what users and scripts see."""
+    """The kind of records behind the frontier. The value is what users and scripts see."""
 
     DIVERGED = "diverged"
     """The mirror had this partition, and these came to its source later than the mirror came."""
@@ -51,13 +51,13 @@ class TailKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FoundTail:
-    """One partition of the source.
+    """The diverged tail of one partition of the source.
 
     Attributes:
-        tail: Where its own records behind the frontier are; empty where the source is `TailKind.CUT`.
-        undecided: Offsets behind the tail that belong to transactions which are still open, or lie behind such.
-        strangers: Records on the target behind what was mirrored, which somebody else wrote into a topic that has
-            another name at home: nothing brings them there.
+        tail: The source's own records behind the frontier; empty where the source is `TailKind.CUT`.
+        undecided: Offsets behind the tail that belong to open transactions, or are behind one.
+        strangers: Foreign records on the target behind the mirrored ones, in a topic that has another name on the
+            source: no flow mirrors them there.
     """
 
     place: TopicPartition
@@ -73,8 +73,8 @@ class FoundTails:
     """All partitions of a flow, in the order of their topics.
 
     Attributes:
-        brought: Producer ids whose batches on the source are none of its own.
-        committed: Records of aborted transactions are none.
+        brought: Producer ids whose batches were mirrored to the source and are not its own.
+        committed: Records of aborted transactions do not count (read_committed).
     """
 
     partitions: tuple[FoundTail, ...]

@@ -1,1 +1,1 @@
-"""Fences: producers are kept off the source's topics."""
+"""Fences that stop producers from writing to the source's topics."""

@@ -1,6 +1,6 @@
-"""Keeping producers off the source's topics while they move: a fence raised and lowered, and the proof that it holds.
+"""Raise and lower a fence on the source's topics, and prove that no producer writes while it is up.
 
-The order that makes the loss zero: raise the fence, wait for open transactions to end, watch the ends stand still,
+The order that makes the loss zero: raise the fence, wait for open transactions to end, see the log ends stand still,
 mirror up to these ends. A fence lets an open transaction be committed or aborted: that takes WRITE on its
 transactional id, not on the topics.
 """
@@ -39,13 +39,12 @@ _SETTLING_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A partition that grew while it should have stood still.
+    """A partition whose log end moved while the fence was up.
 
     Attributes:
-        came: Records, and markers of transactions, since the end was last seen to stand still; below 0 where the log
-            was cut.
-        producers: Those with a producer id that wrote there meanwhile; who they connect as, no broker tells. None
-            of them: it was a producer without idempotence, of which brokers remember nothing.
+        came: Records, and transaction markers, since the end last stood still; below 0 where the log was truncated.
+        producers: Those with a producer id that wrote there meanwhile; brokers do not report their principals. Empty:
+            the producer is not idempotent, and brokers keep no state of it.
     """
 
     place: TopicPartition
@@ -64,10 +63,10 @@ class Stray:
 
 
 class StrayProducersError(GateError):
-    """Somebody still writes: the fence has to be taken back.
+    """A producer still writes: the fence has to be lowered.
 
     Attributes:
-        strays: Where, how much, by whom.
+        strays: The partitions, how many records came, and from which producers.
     """
 
     code = "stray_producers"

@@ -1,8 +1,8 @@
-"""The steps of a planned failover that keep producers off the source, and the proof at its end that they stayed off.
+"""The steps of a planned failover that fence producers off the source, and the proof that none wrote since.
 
-G  the fence is on record before it is raised, and on record as gone only once it is lowered
-H  what was on record when an operation is taken up again is raised again as it was: a plan made over a standing fence
-   would find its own denies, and would leave them behind
+G  the fence is in the journal before it is raised, and the journal says that it is gone only once it is lowered
+H  a resumed operation raises the recorded fence again as it was: a plan made while the fence is up would find its own
+   DENY rules, and would leave them behind
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _LOOK_SECONDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class FenceAsked:
-    """What kind of fence is asked for, and the ways to it.
+    """The requested kind of fence, and the connections that it needs.
 
     Attributes:
         source: The cluster.
-        port: Its rules and producers.
-        standing: The fence that the operation being taken up again has on record, and that may be there.
+        port: Its ACLs and producers.
+        standing: The fence that the journal of the resumed operation has, and that may still be up.
     """
 
     kind: FenceKind
@@ -92,12 +92,12 @@ def _grown(rules: FencePlan, topics: tuple[str, ...]) -> FencePlan:
 
 @dataclass(slots=True)
 class FenceSteps:
-    """What each of them does.
+    """The actions of these steps.
 
     Attributes:
         places: Every partition of the fenced topics.
-        patience_seconds: For open transactions.
-        may_stand: Whether there is something to lower.
+        patience_seconds: How long to wait for open transactions.
+        may_stand: Whether there may be a fence to lower.
     """
 
     plan: FailoverPlan

@@ -1,1 +1,1 @@
-"""The ways to move groups: planned, emergency, failback, drill, release."""
+"""The modes of a failover: planned, emergency, failback, drill; and the release of topics."""

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BothWays:
-    """A flow, its way back, and the logs of both clusters.
+    """A flow, its reverse flow, and the logs of both clusters.
 
     Attributes:
-        back: None where nothing away could be brought home: all its topics came from there.
+        back: The reverse flow; None where it would have no topic to mirror, as all topics came from the source.
         home, away: The logs of the flow's source and target.
     """
 

@@ -1,4 +1,4 @@
-"""Groups arrive on the target: checked, put on record, committed, read back, handed over. The same for every mode."""
+"""The steps that move groups to the destination, the same for every mode: check, record, commit, read back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class MarksPort(Protocol):
-    """The flow's control topic, to be told what its owner has to obey."""
+    """Writer of marks to the flow's control topic, which the flow's owner obeys."""
 
     def write(self, marks: Sequence[Document]) -> None:
         """Write marks; when this returns, all in-sync replicas have them.
@@ -45,7 +45,7 @@ class MarksPort(Protocol):
 
 
 class OperatorSeat(Protocol):
-    """One operation on a flow at a time."""
+    """The operation lock: one operation on a flow at a time."""
 
     def begin(self) -> None:
         """Begin to ask for the seat, before it is known whether it will be needed; returns at once."""
@@ -106,21 +106,21 @@ class Records(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OperationContext:
-    """What an operation works with.
+    """The ports and facts of one operation.
 
     Attributes:
-        destination: The cluster where groups are going to be; for a failback the flow's source.
-        journal: Where it is put on record.
-        marks: Where the flow's owner is told.
-        seat: Keeps other operations out.
-        operation_id: Names this one.
-        by: Who is at work, as ``user@host``.
-        synced: The flow keeps groups ready on the target, so young commits there are nobody's work.
-        hooks: What runs with its steps.
+        destination: The cluster on which the groups will run; for a failback the flow's source.
+        journal: Records the operation.
+        marks: Writes the marks for the flow's owner.
+        seat: The operation lock.
+        operation_id: The operation's id.
+        by: The operator, as ``user@host``.
+        synced: The flow syncs group offsets to the target, so recent commits there are the sync's.
+        hooks: The hooks that run with its steps.
         began_before: Seconds since the operation began, where another process began it.
-        pause: Waits so many seconds.
-        clock: Seconds, for how long it takes.
-        now: Seconds since 1970.
+        pause: Sleeps for so many seconds.
+        clock: The monotonic clock in seconds, to measure durations.
+        now: The wall clock: seconds since 1970.
     """
 
     destination: ClusterPort
@@ -142,11 +142,11 @@ class Cutover:
     """The steps from `validate` on.
 
     Attributes:
-        groups: Whom it is about.
-        plans: Offsets as they are going to be written.
+        groups: The groups that move.
+        plans: The offsets to write.
         risks: As in `FailoverPlan`.
-        results: What became of each group that was written.
-        resumed: An operation before this one may have written some of it.
+        results: The result for each group that was written.
+        resumed: The operation was interrupted and may have written some of it before.
     """
 
     ways: OperationContext

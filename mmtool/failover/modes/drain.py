@@ -1,4 +1,4 @@
-"""Bringing a mirror up to where groups stopped, by whoever writes it: mmtool's engine, or a MirrorMaker 2."""
+"""The port that drains a flow: mirroring up to given source offsets, by mmtool's engine or by MirrorMaker 2."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DrainPort(Protocol):
-    """Whoever can bring a mirror up to where it has to be."""
+    """Mirrors up to given source offsets, or waits until the process that runs the flow has."""
 
     def drain(
         self,

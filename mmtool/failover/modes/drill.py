@@ -1,7 +1,7 @@
-"""``failover drill``: the path of a planned failover with copies of the groups, and its cost.
+"""``failover drill``: a planned failover of copies of the groups, beside production, with its cost measured.
 
-A shadow has the commits that its group had when it was looked at. It is committed, read back, read from and deleted on
-the target; the group itself may be at work all the while, and nothing is written for it anywhere.
+A copy (shadow) has the commits that its group had when the drill read them. It is committed, read back, read from and deleted
+on the target; the group itself may be running meanwhile, and nothing is written for it anywhere.
 """
 
 from __future__ import annotations
@@ -71,18 +71,18 @@ _FIRST = 10
 
 @dataclass(frozen=True, slots=True)
 class DrillRehearsal(Rehearsal):
-    """With the flow whose clusters have answered."""
+    """A drill's rehearsal, with the flow's connections."""
 
     flow: FlowNow = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Drilled(Ended):
-    """What a drill has measured besides.
+    """The additional measurements of a drill.
 
     Attributes:
-        lag_before: Offsets that the mirror was behind when the drill began: what an emergency would have lost then.
-        records_read: How many records were read behind the offsets, and were the same on both sides.
+        lag_before: Offsets by which the mirror was behind when the drill began: what an emergency would have lost then.
+        records_read: How many records were read behind the committed offsets, and were the same on both sides.
     """
 
     lag_before: int = field(kw_only=True)
@@ -90,7 +90,7 @@ class Drilled(Ended):
 
 
 class NoSeat:
-    """An `OperatorSeat` for who touches nothing of anybody's: a drill keeps no real operation out."""
+    """An operation lock that locks nothing: a drill changes no real group and excludes no operation."""
 
     def begin(self) -> None:
         """Nothing to begin."""

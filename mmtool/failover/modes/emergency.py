@@ -1,7 +1,7 @@
-"""``failover emergency``: the source is lost, and groups go on at the target with what the target knows.
+"""``failover emergency``: the source is lost, and groups continue on the target from what the target knows.
 
-Nothing here speaks to the source. Its topics are marked first, so that a mirror which is still alive, or comes back
-with the source, ships nothing unasked behind the groups' backs.
+No request is sent to the source. Its topics are marked first, so that a mirror that is still running, or starts again
+with the source, does not add records behind the groups' offsets.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EmergencyRehearsal(SavableRehearsal):
-    """With the way to look at the target again.
+    """An emergency's rehearsal, with the connection to read the target again.
 
     Attributes:
-        identity: The flow, as far as its topics' names go.
-        unknowns: Where groups go on in partitions that nobody knows their position of.
+        identity: The flow, as far as its topics' names say.
+        unknowns: Start position in partitions where the group's offset is unknown.
         left: Topics that had failed over already.
     """
 
@@ -154,7 +154,7 @@ def execute(
 
 @dataclass(slots=True)
 class EmergencySteps:
-    """What each step does, and what it leaves for the next."""
+    """The action of each step, and its results for the next ones."""
 
     rehearsal: EmergencyRehearsal
     cutover: Cutover

@@ -1,7 +1,8 @@
-"""``failover failback``: the source is back, and groups go home to it, behind what diverged there.
+"""``failover failback``: the source is back, and groups return to it; the diverged tail is handled first.
 
-Nothing is written at home before the diverged records are where they were asked to go. What was born away comes home
-by the way back, which is another flow with offset runs of its own; groups are placed by both.
+Nothing is committed on the source before the diverged records are written where the operator asked. Records that were
+written on the target come to the source by the reverse flow, which has offset runs of its own; both flows' offset runs
+decide where a group continues.
 """
 
 from __future__ import annotations
@@ -74,13 +75,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FailbackRehearsal(SavableRehearsal):
-    """With the flows whose clusters have answered.
+    """A failback's rehearsal, with both flows' connections.
 
     Attributes:
         selection_said: Warnings about the selection.
-        homecoming: What of the diverged tail groups pass over.
-        tails: All that diverged, of the topics that the groups read.
-        held: Those topics: nothing of them is mirrored while groups go home.
+        homecoming: The plan, and which diverged records its groups skip or still read.
+        tails: The diverged tails of the topics that the groups read.
+        held: Those topics: they are not mirrored during the failback.
     """
 
     selection_said: tuple[str, ...] = field(kw_only=True)

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 class HomeLook:
-    """One look at both clusters, for some groups.
+    """One reading of both clusters for some groups.
 
     Attributes:
         mirrored: As in `HomeFacts`.
-        read: The topics that the groups read, by their names where the groups are.
-        topics: At home, of those that the groups read.
+        read: The topics that the groups read, by their names on the target.
+        topics: The source's topics among them.
     """
 
     def __init__(self, ways: BothWays, groups: list[GroupFacts], state: AppState) -> None:

@@ -1,4 +1,4 @@
-"""An operation that has ended, well or not, with all that it did."""
+"""The result of an operation, successful or not, with all that it did."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """An operation that has ended, well or not."""
+    """An operation that has ended, successfully or not."""
 
     rehearsal: Rehearsal
     operation: Operation

@@ -1,8 +1,8 @@
-"""``failover planned``: groups that stand still go on at the target exactly where they stopped.
+"""``failover planned``: stopped groups continue on the target exactly where they stopped on the source.
 
-The source's consumers have been stopped by the operator. The mirror is drained to where the source ended when the
-groups were found standing still, so nothing that a group could have read there is missing on the target, and each
-commit has an exact answer. Without a fence producers may go on; with one, the source has ended for good.
+The operator has stopped the source's consumers. The flow is drained to the source's end offsets as they were after the
+groups had stopped, so every record that a group could have read is on the target, and each commit has an exact answer.
+Without a fence producers may go on writing; with one, the source's logs have ended permanently.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _RULES = Rules(Direction.FORWARD)
 
 @dataclass(frozen=True, slots=True)
 class PlannedRehearsal(SavableRehearsal):
-    """With the flow whose clusters have answered, and the ways to a fence where one is asked for."""
+    """A planned failover's rehearsal, with the flow's connections, and those to a fence where one is requested."""
 
     flow: FlowNow = field(kw_only=True)
     asked: FenceAsked | None = field(default=None, kw_only=True)

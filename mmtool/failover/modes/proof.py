@@ -1,4 +1,4 @@
-"""Before anything is written: what a group reads next on the target is what it would have read next on the source."""
+"""Prove before any commit that the next record of a group on the target is its next record on the source."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class Proof(NamedTuple):
-    """What was compared.
+    """The result of the comparison.
 
     Attributes:
-        records: Records that both logs hold, and that are the same.
-        gone: Records that one of the logs has deleted or compacted away meanwhile: nothing to compare.
+        records: Records that both logs hold, with the same content.
+        gone: Records that one of the logs has deleted or compacted meanwhile and that cannot be compared.
     """
 
     records: int

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What would be done.
+    """What an operation would do.
 
     Attributes:
-        source_id: UNKNOWN where nobody has told it.
-        state: Of the Kafka Streams applications among the groups.
+        source_id: UNKNOWN where neither the source nor the stored state has it.
+        state: The state topics of the Kafka Streams applications among the groups.
     """
 
     settings: FlowSettings
@@ -63,10 +63,10 @@ class Rehearsal:
 
 @dataclass(frozen=True, slots=True)
 class SavableRehearsal(Rehearsal):
-    """One that can be kept in a file, and executed from it.
+    """A rehearsal that can be saved to a file, and executed from it.
 
     Attributes:
-        seen: What its plan rests on.
+        seen: The facts that its plan depends on.
     """
 
     seen: Fingerprint = field(kw_only=True)

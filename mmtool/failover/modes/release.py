@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What would be let go on."""
+    """The topics that would be released."""
 
     side: TargetSide
     identity: FlowIdentity

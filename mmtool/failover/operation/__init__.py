@@ -1,1 +1,1 @@
-"""An operation from its start to its end: states, journal, recovery, hooks."""
+"""An operation from its start to its end: states, steps, journal, recovery, hooks."""

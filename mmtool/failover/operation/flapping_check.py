@@ -1,7 +1,7 @@
 """Refuse or warn when journals show an open operation, or a recent move in the other direction.
 
-Or one that has written diverged records where this one is going to write them. Moving a group to and fro within minutes
-is mostly two people who do not know of each other.
+The same holds for an operation that has written diverged records to where this one would write them. When a group is
+moved to and fro within minutes, two operators mostly do not know of each other.
 """
 
 from __future__ import annotations

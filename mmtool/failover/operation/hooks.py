@@ -1,6 +1,6 @@
-"""Executables of the operator's that run with a step: a DNS record, a gateway, a secret to flip.
+"""Run the operator's executables with a step: to change a DNS record, a gateway or a secret.
 
-A hook runs when its step's work is done and before that is on record. So it is part of the step: a hook that fails
+A hook runs when its step's work is done and before the journal says so. So it is part of the step: a hook that fails
 fails the step, and a step that is done again after a crash runs its hook again.
 """
 
@@ -78,9 +78,9 @@ class Hooks:
 
     Attributes:
         executables: By the names of steps.
-        about: What every one of them is told in its environment.
+        about: The environment variables that each of them gets.
         seconds: How long one may take.
-        say: Who is told each line that one writes.
+        say: Called with each line that one writes.
     """
 
     executables: Mapping[str, str] = field(default_factory=dict)

@@ -1,6 +1,7 @@
 """Write an operation's journal entries: to the target's journal topic first, then to a local file.
 
-The target's copy counts: any host can take an operation up from it. The file is for who cannot reach the target.
+The target's copy is the valid one: any host can resume an operation from it. The file is for when the target cannot be
+reached.
 """
 
 from __future__ import annotations
@@ -65,14 +66,14 @@ class JournalPort(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What an operation's first entry says of it.
+    """An operation's description in its first journal entry.
 
     Attributes:
-        source_id: UNKNOWN where the source cannot be asked and never told.
-        groups: Whom it is about.
+        source_id: UNKNOWN where the source does not answer and its id was never stored.
+        groups: The groups that move.
         reason: Why, in the operator's words.
-        by: Who is at work, as ``user@host``.
-        unknowns: What the operator has said of partitions that nobody knows a position of.
+        by: The operator, as ``user@host``.
+        unknowns: The operator's choice for partitions where a group's offset is unknown.
     """
 
     names: Names
@@ -86,15 +87,15 @@ class About:
 
 @dataclass(slots=True)
 class Journalist:
-    """A `StepLog` that writes down, and what else there is to write down.
+    """A `StepLog` that writes each step to the journal, and the journal's other entries.
 
     A. Nothing is told out of order: entries are numbered, and each is on record before the next is written.
     B. Nothing is written over what another process has told of the same operation: whoever was frozen looks first.
 
     Attributes:
         number: Of the last entry.
-        figures: What it came to, asked when it ends.
-        operation: As it was last told of, or as the journal has it when it is taken up again.
+        figures: Returns the operation's results; called when it ends.
+        operation: As it was last reported, or as the journal has it when it is resumed.
     """
 
     port: JournalPort
@@ -346,7 +347,7 @@ class Journalist:
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """A `StepLog` for two: the first is told, and has it on record, before the second."""
+    """A `StepLog` that calls two others: the first one has recorded a step before the second is called."""
 
     first: StepLog
     second: StepLog

@@ -23,7 +23,7 @@ def local_copy(operation_id: str) -> Path:
 
 @dataclass(slots=True)
 class LocalCopy:
-    """Of one operation's words; that it cannot be written is said once, and changes nothing."""
+    """One operation's journal entries in a local file; a failed write is reported once and is no error."""
 
     _deaf: bool = False
 

@@ -1,8 +1,8 @@
-"""The marks that an operation sets on topics of the source, hands on, and takes back.
+"""The marks that an operation sets on topics of the source, hands on, and removes.
 
-I  whoever ends an operation has its marks first: no mark names an operation that is over
-J  a topic that another emergency has moved groups of stays marked, as that one's; and so does one whose diverged
-   records are replayed in part: its failback alone knows how many, and stays open until that is dealt with
+I  a process that ends an operation deals with its marks first: no mark names an operation that is over
+J  a topic of another emergency's groups stays marked by that emergency; so does one whose diverged records are
+   replayed in part: only its failback knows how many were, and that failback stays open until they are dealt with
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Marking:
-    """One operation's.
+    """The marks of one operation.
 
     Attributes:
         standing: Reads the marks in force, by topic.

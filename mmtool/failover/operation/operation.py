@@ -40,7 +40,7 @@ _OF_ALL_GROUPS = frozenset({StepName.WRITE, StepName.READ_BACK})
 
 
 class StepState(StrEnum):
-    """The contract's words."""
+    """The states of a step, as users and scripts see them."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -50,7 +50,7 @@ class StepState(StrEnum):
 
 
 class TakenUpError(OwnedElsewhereError):
-    """Another process has gone on with this operation: what it has prepared, and its words, are that one's by now."""
+    """Another process has resumed this operation: the journal and all that was prepared belong to it now."""
 
 
 def nobody_else() -> None:
@@ -58,7 +58,7 @@ def nobody_else() -> None:
 
 
 class StepLog(Protocol):
-    """Who is told of each step, before it is done and after: the person watching, the journal.
+    """A listener that is called before and after each step: the progress display, or the journal.
 
     ``began`` and ``intended`` raise when that could not be put on record; then the step is not done. When ``done``
     raises the step has failed: what nobody can know of is done again.
@@ -85,11 +85,11 @@ class StepLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A plan on its way.
+    """A plan that is being executed.
 
     Attributes:
-        error: What it ended with; None while all is well.
-        sentence: What its standing means for both clusters' groups.
+        error: What ended it; None while no step has failed.
+        sentence: What its state means for both clusters' groups.
     """
 
     plan: FailoverPlan

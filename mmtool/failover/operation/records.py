@@ -1,4 +1,4 @@
-"""An operation as its journal tells it: what list, show, resume, cancel and rollback go by."""
+"""An operation as read from its journal, for list, show, resume, cancel and rollback."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What an operation came to; None for what was not measured (yet).
+    """The measured results of an operation; None for what was not measured (yet).
 
     Attributes:
-        rto_seconds: From its beginning to the last offset read back.
+        rto_seconds: From its start to the last offset read back.
         rpo_records: Records lost, at the most.
         reread_records: Records read again, at the most.
-        diverged_records: Records that came to the source meanwhile and are not on the target yet.
+        diverged_records: Records that were written to the source meanwhile and are not on the target yet.
     """
 
     rto_seconds: float | None = None
@@ -51,23 +51,23 @@ class Figures:
 
 @dataclass(frozen=True)
 class Recorded:
-    """One operation.
+    """One operation of a journal.
 
     A thousand groups are read only by whoever asks for them (`operation`): a journal remembers for years, and every
     failover looks through all of it to see who else is at work.
 
     Attributes:
-        head: Its plan without the groups' offsets, and where each step is.
-        names: Its clusters.
-        source_id: UNKNOWN where the source never told it: an emergency on a flow that MirrorMaker 2 ran.
-        group_names: Whom it is about, also before anything was planned for them.
-        unknowns: What its operator has said of partitions that nobody knows a position of.
-        written: By group, the partitions whose new offset stands; no group of which nobody knows.
-        fence_stands: The plan's fence may be there: it was about to be raised, and was not lowered since.
-        tail: The diverged records that were about to be written, where it is not known that they are; else None.
-        salvaged: Those that were written, by the partition at home.
-        entries: How many the journal has: the next one's number is one more.
-        intents: What is on record of where each group is going to be, not looked into yet.
+        head: Its plan without the groups' offsets, and the state of each step.
+        names: Its clusters' aliases.
+        source_id: UNKNOWN where the journal does not have it: an emergency on a flow that MirrorMaker 2 ran.
+        group_names: The groups that move, also before anything was planned for them.
+        unknowns: The operator's choice for partitions where a group's offset is unknown.
+        written: By group, the partitions whose new offset is stored; without groups whose result is unknown.
+        fence_stands: The plan's fence may be up: it was about to be raised, and was not lowered since.
+        tail: The diverged records that were about to be written and are not known to be; else None.
+        salvaged: The diverged records that were written, by the partition on the flow's source.
+        entries: How many entries the journal has of it: the next one's number is one more.
+        intents: The entries with each group's planned offsets, not decoded yet.
     """
 
     head: Operation

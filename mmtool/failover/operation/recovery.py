@@ -1,7 +1,7 @@
 """Interrupted operations: roll them forward, cancel them, or roll them back, from the journal.
 
-Which of that is possible is the table's word (`mmtool.failover.operation.states`), and the journal alone says
-where they are.
+The table of `mmtool.failover.operation.states` decides which of these is possible, and the journal alone decides
+where an operation stands.
 """
 
 from __future__ import annotations
@@ -187,12 +187,12 @@ def _figures(found: Recorded) -> Figures:
 
 @dataclass(frozen=True, slots=True)
 class RollbackPlan:
-    """What cancelling or rolling back an operation comes to.
+    """What cancelling or rolling back an operation would do.
 
     Attributes:
-        marks: What it has left in the flow's control topic, and that is lifted.
-        undoing: The groups whose offsets are put back; nothing to do for an operation that wrote none.
-        since: What has moved some of these groups after it; of several the last one.
+        marks: The operation's marks in the flow's control topic, which are removed.
+        undoing: The groups whose offsets are restored; empty for an operation that wrote none.
+        since: The last operation that has moved some of these groups after it.
     """
 
     found: Recorded

@@ -1,7 +1,8 @@
-"""The life of an operation, as a table: (state, phase, event) -> what comes next.
+"""The life of an operation, as a table: (state, phase, event) -> the next state.
 
 An event that the table does not know raises and changes nothing. ``phase`` is which side of the point of no
-return the operation is on; it alone decides whether a failure leaves everything as it was, and which ways lead on.
+return the operation is on; it alone decides whether a failure leaves everything as it was, and which commands are
+possible next.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from enum import StrEnum
 
 
 class OperationState(StrEnum):
-    """The contract's words."""
+    """The states of an operation, as users and scripts see them."""
 
     PLANNED = "planned"
     RUNNING = "running"
@@ -43,7 +44,7 @@ class Event(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OperationStatus:
-    """Where an operation is."""
+    """The state of an operation."""
 
     state: OperationState
     phase: Phase
@@ -51,7 +52,7 @@ class OperationStatus:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """Where an event leads, and what that means in one sentence."""
+    """The next state of an event, and its meaning in one sentence."""
 
     next: OperationStatus
     sentence: str
@@ -104,7 +105,7 @@ TABLE: dict[tuple[OperationStatus, Event], Transition] = {
 
 
 class IllegalEventError(Exception):
-    """An event that cannot happen where the operation is: a defect, never an operator's doing."""
+    """An event that is impossible in the operation's state: a defect of mmtool, never the operator's fault."""
 
 
 def advance(standing: OperationStatus, event: Event) -> Transition:

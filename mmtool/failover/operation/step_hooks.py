@@ -1,4 +1,4 @@
-"""When a step's hook is called: `hooks` runs it, this gives it the operation's row."""
+"""Run the hook of a finished step, with the operation's row and environment."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Ctrl-C and SIGTERM while an operation runs: before the point of no return they end it, after it they wait.
+"""Ctrl-C and SIGTERM during an operation: before the point of no return they end it, after it they wait.
 
-Steps that write take a second or two and are finished forward; stopping between a write and its check would
-leave nobody knowing what stands.
+Steps that write take a second or two and always complete: after a stop between a write and its check, it would be
+unknown which offsets are stored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Stops:
-    """Who asked for an end.
+    """The handlers of both signals.
 
     Attributes:
         heard: The signal that a KeyboardInterrupt stands for.

@@ -1,1 +1,1 @@
-"""An operation as rows, sentences and files."""
+"""Reports of an operation: rows, sentences and files."""

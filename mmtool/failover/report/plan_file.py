@@ -1,4 +1,4 @@
-"""Plans in files: written by a rehearsal, and looked at again before they are executed."""
+"""Saved plans: written to a file by a rehearsal, and checked again before they are executed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operation as the contract's row, as a table, and as the next things to do."""
+"""Show an operation: as a row of the output contract, as a table, and as the next commands."""
 
 from __future__ import annotations
 

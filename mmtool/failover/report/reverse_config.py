@@ -1,4 +1,4 @@
-"""The configuration of the reverse flow, for producers that have moved: what is born on the target comes back."""
+"""The properties of the reverse flow, which mirrors the target's new records back to the source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans as the contract's rows."""
+"""Failover plans as rows of the output contract."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the commands call: connections to the clusters of an operation, and all that is done with one."""
+"""The functions that the failover commands call: connect to an operation's clusters, and execute it."""

@@ -1,4 +1,4 @@
-"""The clusters of an operation: the one place where `mmtool failover` connects to the real ones."""
+"""Connect to the clusters of an operation; the only module of `mmtool failover` that does."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What an operation is kept by, on the target."""
+    """The journal, the marks and the operation lock, all on the target."""
 
     journal: JournalPort
     marks: MarksPort

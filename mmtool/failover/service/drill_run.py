@@ -1,4 +1,4 @@
-"""A drill, from the look at both clusters to its measurements."""
+"""Run a drill, from reading both clusters to its measurements."""
 
 from __future__ import annotations
 

@@ -46,14 +46,14 @@ class Execution:
 
     Attributes:
         rehearsal: The plan.
-        destination: Where groups are going to be.
+        destination: The cluster on which the groups will run.
         identity: Of the flow.
         timeout: For one request.
         reason: Why, in the operator's words.
-        since: What the journal has of it already, when it is resumed.
-        is_alone: Other operations on the flow are kept out; a drill keeps nobody out.
-        is_named_before: Its name is known to others, as that of a saved plan is: they may begin it as well.
-        seat: Where it has been asked for already.
+        since: The operation as the journal has it, when it is resumed.
+        is_alone: It takes the operation lock; a drill does not.
+        is_named_before: Its id was known before, as that of a saved plan: another process may start it as well.
+        seat: The operation lock, where it has been requested already.
     """
 
     rehearsal: Rehearsal
@@ -186,7 +186,7 @@ _ENDS = {
 
 
 class Teller:
-    """The person watching; the journal is told first."""
+    """The `StepLog` that shows the steps to the operator; the journal is called first."""
 
     def began(self, operation: Operation) -> None:
         plan = operation.plan

@@ -1,4 +1,4 @@
-"""Groups moved to another cluster by one of the modes, from the look at the clusters to the end."""
+"""Move groups to another cluster by one of the modes, from reading the clusters to the end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GroupMove:
-    """What is asked of a mode, by options or by a saved plan.
+    """The options of a move, from the command line or from a saved plan.
 
     Attributes:
         settings: The flow.
@@ -45,8 +45,8 @@ class GroupMove:
         timeout: For one request.
         drain_seconds: For the mirror to catch up; None waits as long as it takes.
         reason: Why, in the operator's words.
-        agreed: Shows the plan, and tells whether it is to be executed.
-        seat: The operation lock, where it has been asked for already.
+        agreed: Shows the plan, and returns whether the operator confirmed it.
+        seat: The operation lock, where it has been requested already.
     """
 
     settings: FlowSettings

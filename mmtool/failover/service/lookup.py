@@ -1,4 +1,4 @@
-"""Recorded operations: looked up in the journals of the flows' targets, all of them or one by its id."""
+"""Find recorded operations in the journals of the flows' targets: all of them, or one by its id."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FlowOperation:
-    """An operation, and the flow that it is about, with its way back."""
+    """An operation, with its flow and the reverse flow."""
 
     flow: FlowSettings
     back: FlowSettings

@@ -1,4 +1,4 @@
-"""Topics that have failed over, released: looked up, agreed to, and mirrored again."""
+"""``failover release`` as a service: find the failed-over topics, confirm, and remove their marks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An interrupted operation, resumed: every check runs again, by its mode, or its recorded offsets are written."""
+"""Resume an interrupted operation: run its mode with every check again, or write its recorded offsets."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Resumption:
         timeout: For one request.
         drain_seconds: For the mirror to catch up; None waits as long as it takes.
         folder: For the file of diverged records, where one is named.
-        agreed: Shows the plan, and tells whether it is to be executed.
+        agreed: Shows the plan, and returns whether the operator confirmed it.
     """
 
     known: FlowOperation

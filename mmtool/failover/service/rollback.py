@@ -1,4 +1,4 @@
-"""An operation undone: cancelled before its point of no return, rolled back after it."""
+"""Undo an operation: cancel it before its point of no return, or roll it back after it."""
 
 from __future__ import annotations
 

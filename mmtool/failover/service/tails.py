@@ -1,4 +1,4 @@
-"""What becomes of the diverged tail of a failback, as its plan says: who writes it, and where."""
+"""Choose the writer of a failback's diverged tail, as its plan says: file, topic or replay."""
 
 from __future__ import annotations
 
