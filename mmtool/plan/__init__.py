@@ -1,1 +1,1 @@
-"""Facts in, frozen steps out. No IO, no clock."""
+"""Pure planning: functions from facts to frozen plans and rows, without IO and without a clock."""

@@ -1,4 +1,4 @@
-"""Parts of sentences that plans and reports have in common."""
+"""Parts of sentences that plans and reports share."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def moment(ms: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the sentences call the two clusters."""
+    """The names of the two clusters in sentences."""
 
     source: str
     target: str

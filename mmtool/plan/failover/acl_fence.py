@@ -1,8 +1,8 @@
-"""Fences: rules that keep producers off the source's topics while they move to the other cluster.
+"""ACL fences: rules that stop producers from writing to the source's topics during a failover.
 
-A fence is one DENY of WRITE for each principal that a rule allows to write a topic. DENY wins over every ALLOW, for
-whatever pattern it was given (Kafka's authorizers), so nothing that was there is touched, and taking the fence away
-leaves what was there. Super users are asked for no rule: no fence holds them.
+A fence is one DENY of WRITE for each principal that a rule allows to write to a topic. DENY wins over every ALLOW, for
+whatever pattern the ALLOW was given (Kafka's authorizers), so existing rules are not touched, and lowering the fence
+restores the state of before. Super users are not subject to rules: no ACL fence stops them.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _ELSE = f"or {_INSTEAD}"
 
 
 class Binding(NamedTuple):
-    """One rule about topics, in Kafka's words; plain strings, so that a journal can hold it.
+    """One ACL rule about topics, in Kafka's words; plain strings, so that a journal can hold it.
 
     Attributes:
-        name: A topic, ``*`` for all of them (with LITERAL only), or how their names begin.
+        name: A topic, ``*`` for all topics (with LITERAL only), or a prefix of topic names.
         pattern: ``LITERAL`` or ``PREFIXED`` (KIP-290).
         operation: As ``WRITE``.
         permission: ``ALLOW`` or ``DENY``.
@@ -67,13 +67,13 @@ class Binding(NamedTuple):
 
 
 class Writer(NamedTuple):
-    """What a partition's leader remembers of one producer with a producer id (KIP-664).
+    """A partition leader's state of one producer with a producer id (KIP-664).
 
     Attributes:
         last_sequence: Unknown when its last batch was a transaction's marker.
         last_timestamp_ms: Of its last record, by the producer's clock.
         coordinator_epoch: Of the last marker; unknown outside transactions.
-        open_from: Where its open transaction begins; None when none is open.
+        open_from: The first offset of its open transaction; None when none is open.
     """
 
     producer_id: int
@@ -90,8 +90,8 @@ class OpenTransaction(NamedTuple):
     Attributes:
         open_from: Its first offset there.
         transactional_id: Unknown without DESCRIBE on it.
-        since_ms: When it began, in ms since 1970; as above.
-        timeout_ms: After how long its coordinator aborts it; as above.
+        since_ms: When it began, in ms since 1970; unknown likewise.
+        timeout_ms: After how long its coordinator aborts it; unknown likewise.
     """
 
     place: TopicPartition
@@ -103,13 +103,13 @@ class OpenTransaction(NamedTuple):
 
 
 class CannotTell(NamedTuple):
-    """Why something cannot be known."""
+    """Why a fact is unknown."""
 
     why: str
 
 
 class FenceGuard(NamedTuple):
-    """Why a fence must not be raised, or what it leaves open: a stable word, the sentence, and what to do."""
+    """Why a fence must not be raised, or what it does not stop: a stable word, the sentence, and the remedy."""
 
     code: str
     sentence: str
@@ -118,19 +118,18 @@ class FenceGuard(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FenceFacts:
-    """What a cluster says about who may write some topics.
+    """A cluster's facts about the writers of some topics.
 
     Attributes:
-        bindings: All that speak of these topics; UNKNOWN where the cluster has no authorizer.
-        own: Principals that mmtool connects as.
-        own_complete: Whether these are all; a client certificate's principal is the brokers' to make.
+        bindings: All rules that apply to these topics; UNKNOWN where the cluster has no authorizer.
+        own: Principals with which mmtool connects.
+        own_complete: Whether these are all; the brokers decide the principal of a client certificate.
         own_writes: Topics that mmtool itself may write (KIP-430).
-        may_alter: Whether mmtool may make rules: ALTER on the cluster. UNKNOWN where the broker does not tell.
-        super_users: UNKNOWN where they are set and hidden, which is how brokers show what they do not know
-            the type of.
+        may_alter: Whether mmtool may create rules: ALTER on the cluster. UNKNOWN where the broker does not say.
+        super_users: UNKNOWN where they are set and hidden, as brokers hide configs of unknown type.
         allows_unruled: ``allow.everyone.if.no.acl.found``; likewise.
-        writers: Producers with a producer id, by partition, or why they cannot be told. A producer without
-            idempotence leaves no trace there.
+        writers: Producers with a producer id, by partition, or why they are unknown. A producer without idempotence
+            leaves no trace there.
     """
 
     topics: tuple[str, ...]
@@ -146,7 +145,7 @@ class FenceFacts:
 
 @dataclass(frozen=True, slots=True)
 class FencePlan:
-    """What has to be denied, and what forbids it.
+    """The rules to create, and what forbids the fence.
 
     Invariants, checked when it is made and by hypothesis:
         A. ``User:*`` and mmtool's own principals are never denied.
@@ -156,11 +155,12 @@ class FencePlan:
         D. A deny is about one topic by its whole name, of these topics, for WRITE, from any host.
 
     Attributes:
-        denies: To create. After a crash they are what to remove: they were not there when the plan was made.
+        denies: The rules to create. After a crash they are the rules to remove: none of them existed when the plan was
+            made.
         guards: What forbids the fence; an executable plan has none.
-        warnings: What it leaves open: `watch_ends` finds who uses it.
+        warnings: What the fence does not stop: `watch_ends` finds producers that still write.
         own: mmtool's own principals, as far as they are known.
-        own_writes: Topics that mmtool may write: what it may no longer write then, it was denied by mistake.
+        own_writes: Topics that mmtool may write to; if it may not after the fence is up, a rule denies it by mistake.
     """
 
     topics: tuple[str, ...]

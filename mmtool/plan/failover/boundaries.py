@@ -1,4 +1,4 @@
-"""The records on either side of each offset that is going to be committed: what a planned move is proven by."""
+"""The records next to each offset that is going to be committed, which prove a planned failover."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Boundary(NamedTuple):
     """One commit on the source, and the records next to it; None where the mirror has none on that side.
 
     Attributes:
-        source_id, target_id: Of the topics, as they were mirrored: another one under the same name is no witness.
+        source_id, target_id: Of the topics, as they were mirrored: a recreated topic of the same name proves nothing.
     """
 
     source: TopicPartition

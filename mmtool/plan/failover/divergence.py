@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 
 class Kind(StrEnum):
-    """The words of ``--diverged``."""
+    """The values of ``--diverged``."""
 
     FILE = "file"
     TOPIC = "topic"
@@ -25,7 +25,7 @@ class ToFile:
 
 @dataclass(frozen=True, slots=True)
 class ToTopic:
-    """The records go into a topic at home, which nobody of the groups reads."""
+    """The records go into a topic on the source that none of the groups reads."""
 
     topic: str
     kind = Kind.TOPIC
@@ -38,7 +38,7 @@ class ToTopic:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The records are written away as new ones, and come home like all that was born there."""
+    """The records are written to the target as new ones, and the reverse flow mirrors them to the source."""
 
     kind = Kind.REPLAY
     words = str(Kind.REPLAY)

@@ -1,6 +1,6 @@
-"""A drill as data: a planned failover of shadows.
+"""A drill as data: a planned failover of shadow groups.
 
-S  what a drill writes is written for shadows alone: groups of mmtool's own, that no selector and no sync matches
+S  a drill commits for shadow groups only: groups of mmtool's own, which no selector and no sync matches
 """
 
 from __future__ import annotations

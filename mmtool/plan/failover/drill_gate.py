@@ -17,10 +17,10 @@ _WORST = 3
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a drill may cost; None where that is not limited.
+    """What a drill may cost; None for no limit.
 
     Attributes:
-        rto_seconds: From the beginning to the last offset read back, at the most.
+        rto_seconds: From the start to the last offset read back, at the most.
         reread_records: Records that all groups read again together, at the most.
     """
 

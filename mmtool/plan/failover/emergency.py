@@ -1,10 +1,11 @@
-"""An emergency failover as data: made of what the target alone knows, with what it costs told first.
+"""An emergency failover as data: made from what the target alone knows; the plan states its loss.
 
-K  nothing is asked of the source, so nothing here is about it but what the target was told while it lived
-L  a partition's loss is never told smaller than what was seen: from the mirror's frontier to the source's last seen
-   end, or to where some group had read there; and what the target has deleted that a group has not read
-R  a group reads again at most what the target holds behind its answer, wherever it had got to since it was last seen
-U  a partition that nobody knows a position of is left without one, unless the operator says where to begin
+K  no request goes to the source: all that is known of it is what was stored on the target before
+L  a partition's loss is never stated smaller than what was seen: from the mirror's frontier to the source's last seen
+   end, or to a group's last known commit there; and records that the target has deleted and a group has not read
+R  a group reads again at most what the target holds behind the translated offset, wherever it was on the source
+   since it was last seen
+U  a partition for which a group's offset is unknown gets no commit, unless the operator chooses a start position
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _SHORT_SECONDS = 10.0
 
 
 class Unknowns(StrEnum):
-    """``--unknown``: where a group goes on in a partition that nobody knows its position of."""
+    """``--unknown``: a group's start position in a partition where its offset is unknown."""
 
     LEAVE = "leave"
     EARLIEST = "earliest"
@@ -57,13 +58,13 @@ class Unknowns(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a plan costs over all of its groups; a partition that several of them read is lost once.
+    """The costs of a plan over all of its groups; a partition that several of them read is lost once.
 
     Attributes:
         lost: Records; UNKNOWN where some partition's loss is.
-        reread: Records, of each group those that it reads again, at the most.
-        expected: The same as it is expected; UNKNOWN where it is of some partition.
-        oldest_seconds: The oldest knowledge of a position; UNKNOWN where there is none at all.
+        reread: Records that the groups read again, added up over the groups, at the most.
+        expected: The expected number of these; UNKNOWN where it is unknown for a partition.
+        oldest_seconds: The age of the oldest known offset; UNKNOWN where no offset is known.
     """
 
     lost: int | Unknown

@@ -1,4 +1,4 @@
-"""All that the target alone knows of a flow, for an emergency failover."""
+"""The facts of an emergency failover: all that the target alone knows of a flow."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LastWord:
-    """What the target was told last of a group's position.
+    """The last knowledge of a group's offset that is stored on the target.
 
     Attributes:
-        downstream: Where it led then, by whoever told it.
-        known_ms: Until when nothing newer was known, in ms since 1970.
+        downstream: Its translation at that time, by mmtool or MirrorMaker 2.
+        known_ms: The latest time at which the offset was still current, in ms since 1970.
     """
 
     downstream: DownstreamOffset
@@ -33,16 +33,16 @@ class EmergencyFacts:
     """All that the target knows of a flow.
 
     Attributes:
-        groups: Each with the last commits that are known of it; the source's state of them is not.
-        unknown: Names that were asked for and that no checkpoint tells of.
-        words: By group and partition of the source.
+        groups: Each with its last known commits; its state on the source is unknown.
+        unknown: Requested groups that have no checkpoint.
+        words: The last known offsets, by group and partition of the source.
         partitions: Every partition of the flow that the target knows, by its name on the source.
-        source_ends: Where the source was last seen to end.
-        born_there: Records may have been born on the target in the flow's own topics (identical names, both ways):
-            offset runs of one direction alone do not tell who has read what.
+        source_ends: The last seen end offsets of the source.
+        born_there: Producers may have written to the flow's topics on the target (identical names, both directions):
+            offset runs of one direction alone do not say which records a group has read.
         rates: Offsets per second that groups were last seen to commit, by group and partition of the source.
-        now_ms: When all of this was looked up, in ms since 1970.
-        source_heard_ms: When anybody on the target last had an answer of the source; UNKNOWN where nobody says.
+        now_ms: When these facts were read, in ms since 1970.
+        source_heard_ms: When the source last answered, as far as stored on the target; UNKNOWN where nothing is stored.
     """
 
     groups: tuple[GroupFacts, ...]

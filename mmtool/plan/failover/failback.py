@@ -1,8 +1,9 @@
 """A failback as data: where groups continue on the flow's source, which may have a diverged tail.
 
-H  nobody is moved back at home: who has committed further there before it was lost stays there
+H  no group is moved back on the source: one that had committed further there before the failover stays there
 D  records of the diverged tail that a group passes over are counted, and are never called skipped
-W  what was born away is home before a group goes on behind it: until then its offset is not known
+W  records written on the target are mirrored to the source before a group continues behind them: until then its
+   offset is unknown
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ _FORWARD = Rules(Direction.FORWARD)
 
 @dataclass(frozen=True, slots=True)
 class Homecoming:
-    """A plan, and what of the diverged tail its groups pass over or still read, by partition at home.
+    """A plan, and the diverged records that its groups pass over or still read, by partition of the source.
 
     Attributes:
-        passed: Records below some group's offset, that no group away has seen.
-        ahead: Records that a group which was behind away will read.
-        state: Of the Kafka Streams applications among the groups.
+        passed: Diverged records below some group's offset, which no group on the target has seen.
+        ahead: Diverged records that a group will read because it was behind on the target.
+        state: The state topics of the Kafka Streams applications among the groups.
     """
 
     plan: FailoverPlan

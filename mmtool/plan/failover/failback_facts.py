@@ -1,4 +1,4 @@
-"""What is known on both clusters before groups fail back."""
+"""The facts of a failback: what both clusters know before groups return to the source."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HomeFacts:
-    """What both clusters say when a flow's source is back.
+    """What both clusters answer when a flow's source is back.
 
     Attributes:
-        groups: Their commits away, and what stands at home; ``here`` is away, ``there`` is home.
-        unknown: Names that no group away has.
-        mirrored: Every partition that the flow took away, by its name there.
-        born: Every partition that the way back brings home, by its name away; it may be among those of ``mirrored``.
-        tails: What diverged, by the partition at home.
-        topics: Those at home, of the flow, that the groups read.
-        kept: Those of them that groups which stay away read as well, and which groups: they stay failed over.
-        one_name: Topics have one name on both sides: records of both are among each other.
-        state: Of the Kafka Streams applications among the groups.
+        groups: Their commits on both clusters; ``here`` is the flow's target, ``there`` its source.
+        unknown: Names that no group on the target has.
+        mirrored: Every partition that the flow mirrored, by its name on the target.
+        born: Every partition that the reverse flow mirrors, by its name on the target; may be among ``mirrored``.
+        tails: The diverged tails, by partition of the source.
+        topics: The flow's topics on the source that the groups read.
+        kept: Those of them that groups which stay on the target read too, with these groups: they stay failed over.
+        one_name: Topics have the same name on both sides: a topic holds records of both clusters.
+        state: The state topics of the Kafka Streams applications among the groups.
     """
 
     groups: tuple[GroupFacts, ...]

@@ -1,6 +1,6 @@
 """A failover as data: frozen steps that are shown, confirmed, executed and reported, always the same.
 
-Rehearsal and execution build this plan from the same facts by the same function; there is no second way.
+Rehearsal and execution build this plan from the same facts by the same function; there is no other path.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CURED_BY_DRAIN = frozenset({Reason.NEVER_RAN, Reason.BEYOND_MIRROR, Reason.PART
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Why the plan must not be executed: a stable word, the sentence, and what to do where the word does not say it."""
+    """Why the plan must not be executed: a stable word, the sentence, and a remedy where the sentence has none."""
 
     code: str
     sentence: str
@@ -49,20 +49,20 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class FailoverPlan:
-    """What is going to happen to which groups.
+    """The steps and groups of one failover.
 
     Attributes:
-        operation_id: Names this operation everywhere.
+        operation_id: The operation's id.
         flow: As an operator writes it.
-        groups: Offsets as far as they are known now.
+        groups: Their offsets as far as they are known now.
         guards: What forbids it; an executable plan has none.
         released: Topics of the source that are mirrored again when a failback is done.
-        risks: By group and partition of the source, what moving costs besides; nothing where nothing is at risk.
-        fence: What keeps producers off the source.
-        diverged: What becomes of the diverged tail of a failback.
-        state: Changelogs and repartition topics of Kafka Streams applications that go along.
-        lags: For an emergency, how far each of these topics is from the offsets.
-        without_state: ``--without-state``: applications go also where their state does not.
+        risks: By group and partition of the source, the loss and the re-read records; empty where nothing is at risk.
+        fence: How producers are kept off the source.
+        diverged: Where a failback writes the diverged tail.
+        state: Changelogs and repartition topics of Kafka Streams applications that move.
+        lags: For an emergency, how far each of these topics is ahead of or behind its application's offsets.
+        without_state: ``--without-state``: applications move although their state does not.
         held: For a failback, the source's topics that are not mirrored meanwhile.
     """
 

@@ -20,7 +20,7 @@ WATCH_SECONDS = 2.0
 
 
 class FenceKind(StrEnum):
-    """Who keeps producers off the source (the contract's words)."""
+    """How producers are kept off the source (the contract's words)."""
 
     NONE = "none"
     """Nobody: producers may stay while groups move."""
@@ -34,13 +34,13 @@ class FenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """One fence.
+    """One requested fence.
 
     Attributes:
-        topics: What is fenced: the flow's topics that the moved groups have commits for.
-        rules: What is denied, for `FenceKind.ACL`; nothing for the other kinds.
+        topics: The fenced topics: those of the flow for which the moved groups have commits.
+        rules: The DENY rules of `FenceKind.ACL`; empty for the other kinds.
         watch_seconds: How long the source's ends must stand still.
-        ends: Where the source's logs stood still behind it; empty before that was seen.
+        ends: The source's log ends when they stood still with the fence up; empty before.
     """
 
     kind: FenceKind = FenceKind.NONE

@@ -1,13 +1,13 @@
-"""Transactions of the source of which a mirror holds only a part.
+"""Find transactions of the source of which a mirror holds only a part.
 
-A mirror copies each partition by itself, and nothing before its transaction has committed. Where it stopped, one
-partition may hold its records of a transaction and another may not.
+A mirror copies each partition by itself, and no record before its transaction has committed. Where mirroring stopped,
+one partition may hold its records of a transaction and another may not.
 
 A  the records of one producer id and epoch are one transaction, unless they are several in one partition: then those
    of several partitions whose times overlap belong together, which is likely and not certain (before KIP-890 an epoch
    has many transactions)
-B  what was aborted is in no mirror, and is not told of
-C  the target alone stores neither producer ids nor markers: it can tell in which partitions a transaction may be
+B  aborted transactions are in no mirror, and are not reported
+C  the target alone stores neither producer ids nor markers: it can say in which partitions a transaction may be
    incomplete, and not which transaction
 """
 
@@ -65,7 +65,7 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HalfTransaction:
-    """One transaction that arrived in part.
+    """One transaction of which only a part is on the target.
 
     Attributes:
         shares: By partition, and how much of each is on the target.
@@ -150,10 +150,10 @@ def _transactions(shares: list[Share]) -> Iterator[list[Share]]:
 
 @dataclass(frozen=True, slots=True)
 class TransactionsOnTarget:
-    """What the target alone tells of the source's transactions (C).
+    """What the target alone knows of the source's transactions (C).
 
     Attributes:
-        topics: Those of the source that lack offsets, as markers and aborted records leave them out. Compaction, and
+        topics: Topics of the source with missing offsets, such as markers and aborted records leave. Compaction, and
             records that came from the target, leave gaps as well.
         behind: Partitions of these topics that end before the last seen end of the source, or whose end was not seen.
             One of them may be inside its first transaction, without a gap of its own.

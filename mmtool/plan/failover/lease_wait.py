@@ -20,14 +20,14 @@ _OUTLIVED_SECONDS = SESSION_SECONDS + 2.0
 
 @dataclass(slots=True)
 class LeaseWait:
-    """A newcomer's wait, from when it asked on.
+    """The wait of a process that has requested a lease.
 
     A. Only a holder that was seen for longer than a session ends it: the group may give the seat to a member that was
        killed while it joined, which has it until its own session ends.
 
     Attributes:
-        began: When, in seconds, by the clock that is asked later.
-        holder: Who had the seat at the last look; None where nobody did.
+        began: When it requested the lease, in seconds of the clock that later calls use.
+        holder: The member that held the lease at the last check; None without one.
     """
 
     began: float

@@ -1,7 +1,8 @@
 """Guards of ``--diverged replay``: whether new records on the target can replace the diverged ones.
 
-H  what is written away comes home, or it is not written
-O  who goes home passes over the old records, or it is refused; who had read some at home before is told how many
+H  what is written to the target is mirrored to the source, or it is not written
+O  a group that returns to the source passes over the old records, or the replay is refused; for a group that had
+   read some on the source before, their number is reported
 """
 
 from __future__ import annotations

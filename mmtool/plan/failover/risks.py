@@ -1,4 +1,4 @@
-"""What moving a group costs when its source cannot be asked: told before anybody agrees."""
+"""What moving a group costs while its source does not answer: stated before the operator confirms."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """One partition of one group.
+    """The costs of one partition of one group.
 
     Attributes:
-        lost: Records that the target does not have, or that the group passes over, at the most: up to where the
-            source was last seen to end. UNKNOWN where nobody saw it.
-        reread: Records that the group reads again, at the most: all that the target holds behind the answer, for the
-            group may have read on after it was last seen.
-        expected: How many of ``reread`` the group is expected to read again, by the rate at which it committed; UNKNOWN
-            where none was measured.
-        age_seconds: How old the knowledge of the group's position is; UNKNOWN where there is none.
+        lost: Records that the target does not have, or that the group passes over, at the most: up to the source's last
+            seen end. UNKNOWN where no end was seen.
+        reread: Records that the group reads again, at the most: all that the target holds behind the translated offset,
+            for the group may have read on after it was last seen.
+        expected: How many of ``reread`` the group is expected to read again, by its commit rate; UNKNOWN where none was
+            measured.
+        age_seconds: The age of the group's last known offset; UNKNOWN where there is none.
     """
 
     lost: int | Unknown

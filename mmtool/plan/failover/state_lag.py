@@ -1,4 +1,4 @@
-"""How far the state of Kafka Streams applications is from their offsets, as the target alone knows both."""
+"""Compare the state topics of Kafka Streams applications with their offsets, from the target alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StateLag:
-    """One changelog or repartition topic beside the offsets of its application.
+    """One changelog or repartition topic compared with the offsets of its application.
 
     Attributes:
         behind: Records that the source was seen to hold and the target does not, at the most.

@@ -1,4 +1,4 @@
-"""What an operation does, step by step: the words that rehearsal, executor, runbook and journal share."""
+"""The steps of each mode, with their names and sentences; rehearsal, execution, runbook and journal share them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_PROVEN = 1_000
 
 
 class Mode(StrEnum):
-    """How groups move (the contract's words)."""
+    """The modes of a failover (the contract's words)."""
 
     PLANNED = "planned"
     EMERGENCY = "emergency"
@@ -30,7 +30,7 @@ class Mode(StrEnum):
 
 
 class StepName(StrEnum):
-    """Every step there is; a mode has those of `ORDER`."""
+    """The names of all steps; a mode has those of `ORDER`."""
 
     CHECK = "check_groups"
     FENCE = "fence"
@@ -119,7 +119,7 @@ HOOKABLE = tuple(dict.fromkeys([*_REAL, *(name.value for name in _FENCING)]))
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step, and what it does in one sentence."""
+    """One step, with one sentence that says what it does."""
 
     name: StepName
     sentence: str

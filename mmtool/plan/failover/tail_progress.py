@@ -1,7 +1,8 @@
-"""How much of a diverged tail is written to where it goes, as data.
+"""How much of a diverged tail is written to its destination, as data.
 
-S  what is going to be written is on record before its first record is, and what was written once that is known
-T  what was written is never written again: what is left of a tail lies behind it
+S  the journal has what is going to be written before the first record is written, and what was written once that is
+   known
+T  what was written is never written again: the rest of a tail begins behind it
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ Parts: TypeAlias = "tuple[TailPart, ...]"
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What is on record before the first record is written, and not found out anew by whoever resumes.
+    """What the journal has before the first record is written; a resumed operation starts from it.
 
     Attributes:
-        ends: Where the logs ended that the records go to.
-        parts: What is going to be written, by the partition at home; none without records.
+        ends: The end offsets of the logs that the records are written to.
+        parts: What is going to be written, by partition of the source; empty without records.
     """
 
     ends: Mapping[TopicPartition, int]

@@ -1,1 +1,1 @@
-"""A flow as data: status, moves, throttle, take-over."""
+"""A flow as data: phases, rounds, status rows, moves, throttle, takeover."""

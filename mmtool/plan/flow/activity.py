@@ -1,4 +1,4 @@
-"""How busy a partition's mirror is, and for how long it has been in its state: from what is stored of it."""
+"""A partition's mirroring rate and the age of its state, from its stored positions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Activity(NamedTuple):
-    """Beside a partition's row; None where it is not known.
+    """Additional columns of a partition's row; None where unknown.
 
     Attributes:
-        records_per_second, bytes_per_second: Mirrored over the last 10 to 20 s, while its pump is heard.
-        state_seconds: How long ago the row's state began; of one that is told by pumps' words, at least.
+        records_per_second, bytes_per_second: Mirrored over the last 10 to 20 s, while its worker reports.
+        state_seconds: How long ago the row's state began; a lower bound where it comes from workers' positions.
     """
 
     records_per_second: float | None = None

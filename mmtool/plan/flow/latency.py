@@ -1,4 +1,4 @@
-"""How long records took from their timestamp to their acknowledgement on the target, counted in buckets."""
+"""Latency histogram: time from records' timestamps to their acknowledgement on the target."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ BOUNDS_MS = (50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 120
 
 
 class Latency(NamedTuple):
-    """What was counted.
+    """The counted records by latency.
 
     Attributes:
-        counts: Records, bucket by bucket; empty before the first.
-        total_ms: Of all of them together.
+        counts: Records by bucket; empty before the first record.
+        total_ms: The sum over all of them.
     """
 
     counts: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""How far MirrorMaker 2 is with a flow that it runs, by what it has stored."""
+"""The progress of MirrorMaker 2 on a flow that it runs, from what it has stored."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MirrorMakerProgress:
-    """What MM2 tells of a flow.
+    """What MM2's topics and groups say of a flow.
 
     Attributes:
-        positions: Behind the last record of each partition that it has copied, as far as it tells.
+        positions: The offset behind the last copied record of each partition, as far as it is stored.
         syncs: The newest offset sync of each partition.
-        workers: How many workers are in the groups that MM2's usually are members of.
-        has_left: Such a group is there, and has no members: MM2 does not run. False as well where no such group is
-            there, as workers of another Connect cluster may run it.
+        workers: How many members the groups have that MM2's workers usually join.
+        has_left: Such a group exists without members: MM2 does not run. False also where no such group exists, as
+            workers of another Connect cluster may run it.
     """
 
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)

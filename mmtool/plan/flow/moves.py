@@ -1,9 +1,9 @@
-"""Moving and dropping what a flow has stored: facts in, one move per partition and the sentences about them out.
+"""Plan moves of a flow's stored positions (seek, forget): one move per partition, with its sentences.
 
 A  a plan with a refusal changes nothing: all partitions are judged before any is moved
-B  where a move is executed, asking again gives `Action.KEEP`
+B  after a move was executed, the same request gives `Action.KEEP`
 C  a position lies within the source's log
-D  nothing that was mirrored is counted as skipped, and nothing that never was as repeated
+D  no mirrored record is counted as skipped, and no unmirrored one as repeated
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Action(StrEnum):
-    """What becomes of one partition (``action`` in the rows)."""
+    """What is done with one partition (``action`` in the rows)."""
 
     BEGIN = "begin"
     SKIP = "skip"
@@ -39,11 +39,11 @@ class Action(StrEnum):
 
 
 class FlowRow(NamedTuple):
-    """The contract's row of ``flow ...``; None where nothing is known, or nothing will be stored.
+    """The contract's row of ``flow ...``; None where a value is unknown, or nothing will be stored.
 
     Attributes:
         upstream_before, upstream_after: The next offset to mirror, before and after.
-        downstream_after: Where the next mirrored record goes at the earliest.
+        downstream_after: The lowest target offset that the next mirrored record can get.
         records_skipped: Offsets that are never mirrored: at most so many records.
         records_repeated: Records that will be on the target once more.
         records_mapped: Records whose offset is known exactly on both sides; only `rebuild` counts them.
@@ -67,12 +67,12 @@ class FlowRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What becomes of one partition's stored state.
+    """The change of one partition's stored state.
 
     Attributes:
         before: Its frontier; None where it was never mirrored.
-        after: The next offset to mirror; None where that is for the next start to say.
-        downstream: Where the next record goes at the earliest; None where that is not known yet.
+        after: The next offset to mirror; None where the next start decides it.
+        downstream: The lowest target offset that the next record can get; None where that is not known yet.
         skipped, repeated: As in `FlowRow`.
     """
 

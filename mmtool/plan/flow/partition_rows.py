@@ -1,4 +1,4 @@
-"""The row of ``replicate`` and ``status``: one partition of a flow, or a topic or flow that has none to show."""
+"""The row of ``replicate`` and ``status``: one partition, or a topic or flow that has no partition to show."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ STILL = HELD | {State.HALTED}
 
 
 class PartitionRow(NamedTuple):
-    """The contract's row; None where nothing is known.
+    """The contract's row; None where a value is unknown.
 
     Attributes:
         source, target: The flow's aliases.
         topic: On the source; None for a row about the whole flow.
         partition: None for a row about the whole topic.
         upstream_position: Next offset to fetch.
-        downstream_position: Where the next mirrored record goes at the earliest.
-        records, bytes: Mirrored since the flow's present owner took it.
+        downstream_position: The lowest target offset that the next mirrored record can get.
+        records, bytes: Mirrored since the current owner acquired the flow.
         lag_records: Offsets from ``upstream_position`` to the source's end.
         lag_seconds: For how long the oldest record that is missing on the target has been waiting.
-        reason: One sentence, empty where the state says all.
+        reason: One sentence; empty where the state needs none.
     """
 
     source: str

@@ -1,4 +1,4 @@
-"""The life of a flow in the process that runs it, as a table: (phase, event) -> what comes next.
+"""The life of a flow in the process that runs it, as a table: (phase, event) -> the next phase.
 
 An event that the table does not know raises and changes nothing. Two facts decide what may be done with a flow, and the
 phase holds both: whether the ownership lease is held, and whether its shards are claimed with nothing in doubt.
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class FlowPhase(StrEnum):
-    """Where a flow is in one process; each has a sentence in `MEANING`."""
+    """The phase of a flow in one process; each has a sentence in `MEANING`."""
 
     DEFERRED = "deferred"
     JOINING = "joining"
@@ -39,7 +39,7 @@ class FlowEvent(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FlowTransition:
-    """Where an event leads, and what that means in one sentence."""
+    """The next phase of an event, and its meaning in one sentence."""
 
     next: FlowPhase
     sentence: str
@@ -129,7 +129,7 @@ TABLE: dict[tuple[FlowPhase, FlowEvent], FlowTransition] = {
 
 
 class IllegalFlowEventError(Exception):
-    """An event that cannot happen where the flow is: a defect, never an operator's doing."""
+    """An event that is impossible in the flow's phase: a defect of mmtool, never the operator's fault."""
 
 
 def advance(phase: FlowPhase, event: FlowEvent) -> FlowTransition:

@@ -1,7 +1,7 @@
-"""Earlier positions that workers wrote of a partition: its rate, and since when its state holds.
+"""Earlier positions of a partition in the control topic: its rate, and since when its state holds.
 
-The control topic is compacted: of what was written long ago the last word alone may be left. A rate is then not told,
-and a state holds at least since its first word that is left.
+The control topic is compacted: of older positions only the last one may be left. The rate is then unknown, and the
+state holds at least since the first position that is left.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Rates(NamedTuple):
 
 @dataclass(slots=True)
 class PositionTrails:
-    """Words of pumps by the key of the partition, in the order of the control topic.
+    """Workers' positions by the key of the partition, in the order of the control topic.
 
     Thousands a second may be written: nothing is decoded before it is asked for.
     """

@@ -1,4 +1,4 @@
-"""Who mirrors what in the next round: shards packed into tasks by what they carried in the last one."""
+"""Assign shards to the tasks of the next round, packed by the bytes that they carried in the last one."""
 
 from __future__ import annotations
 

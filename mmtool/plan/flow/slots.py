@@ -1,4 +1,4 @@
-"""How many tasks a round may have: the slots that are asked for, those that Spark has, and what follows from it."""
+"""Decide how many tasks a round may have, from the slots that are wanted and those that Spark has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]
 
 
 class Change(StrEnum):
-    """What becomes of a running round."""
+    """Whether a running round continues or ends early."""
 
     KEEP = "keep"
     PACK = "pack"
@@ -30,7 +30,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SlotFacts:
-    """What is known while a round runs.
+    """The slots and tasks of a running round.
 
     Attributes:
         wanted: The tasks that the round would have if Spark had a slot for each.
@@ -135,13 +135,13 @@ def slots_sentence(held: int, wanted: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SlotsRecord(Document):
-    """What an owner knows of the Spark slots of its running round, in the control topic for whoever watches.
+    """An owner's record of the Spark slots of its running round, in the control topic for `status`.
 
     Attributes:
         wanted: The tasks that the round would have if Spark had a slot for each.
         held: Its tasks that have a slot.
         waiting: The flow's shards whose task has none: they are not copied now.
-        round: Which round it is, counted from the start of the owner's process; 0 before the first.
+        round: The number of the round, counted from the start of the owner's process; 0 before the first.
     """
 
     PREFIX = "slots/"

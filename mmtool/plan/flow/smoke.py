@@ -1,4 +1,4 @@
-"""The steps of a smoke test, and what came of each."""
+"""The steps of a smoke test, and their results."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ NEWEST_STEPS = (Step.NEWEST, Step.MIRRORED, Step.TRANSLATED, Step.READ)
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What came of one step.
+    """The result of one step.
 
     Attributes:
         seconds: How long it took; 0 for a step that was not tried.
-        message: What was found; of a step that failed what is wrong, and what helps.
+        message: What was found; for a failed step, the problem and the remedy.
         tried: False where a step before it failed.
     """
 

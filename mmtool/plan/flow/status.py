@@ -1,10 +1,10 @@
-"""Where a flow stands: what its owner, its stored state and the source say, in; one row for each partition, out.
+"""The status of a flow: one row per partition, from its owner, its stored state and the source's answers.
 
 A  every partition of every topic that the flow matches has exactly one row
 B  a row says that a partition moves (``running``, ``caught_up``) only on a fresh position of the workers of
    the owner that holds the flow now; what an earlier owner wrote, or a silent one, is never shown as live
-C  where lag is known it is against the source's end as it was asked for, whoever runs the flow: 0 exactly where the
-   frontier has passed that end
+C  a known lag is against the source's end offset that was just read, whichever process runs the flow: 0 exactly where
+   the frontier has passed that end
 """
 
 from __future__ import annotations
@@ -72,32 +72,32 @@ class FlowMember:
 
 @dataclass(frozen=True)
 class FlowFacts:
-    """What a flow's clusters say.
+    """The answers of a flow's clusters.
 
     Attributes:
         source, target: The aliases.
-        ran: The flow's first start is on record.
-        topics: The source's topics that it matches, by name.
-        remote: What each is called on the target.
-        ends: The source's ends that can be mirrored, asked for before the positions were read; a partition is
-            missing where nobody told.
-        starts: Where the source's logs begin, likewise.
-        owner: Who took the flow last, as it wrote itself.
-        members: Who is in the ownership group now.
-        positions: The pumps' last words.
+        ran: The flow has run: its first start is recorded.
+        topics: The source's topics that the flow matches, by name.
+        remote: Their names on the target.
+        ends: The source's ends that can be mirrored, read before the positions; without partitions whose leader did not
+            answer.
+        starts: The start offsets of the source's logs, likewise.
+        owner: The last owner, as it recorded itself.
+        members: The members of the ownership group.
+        positions: The workers' last positions.
         blocks: The newest block of offset runs, of partitions whose position is not live.
         target_ids: The target's topics.
-        holds: What keeps topics from being mirrored.
-        unlisted: Topics that the flow means and has mirrored, and that the source does not list any more.
-        deleted: Those of them that it does not have.
-        refused: Topics that the last owner does not mirror at all, and why.
-        problems: Why the source's end of a partition could not be asked.
+        holds: The pauses and failed-over marks that keep topics from being mirrored.
+        unlisted: Topics that the flow matches and has mirrored, and that the source no longer lists.
+        deleted: Those of them that the source does not have.
+        refused: Topics that the last owner refuses to mirror, and why.
+        problems: Why the source's end of a partition could not be read.
         begins_again: ``mmtool.on.topic.recreated = restart``.
         slots: The Spark slots of the last owner's round; None where it has written none.
         shards: How many the flow has; 0 where it never ran.
-        mirror_maker: What MirrorMaker 2 tells of a flow that mmtool never ran.
-        trails: What pumps wrote before their last words; None where that was not read.
-        now_ms: When it was asked.
+        mirror_maker: MirrorMaker 2's progress on a flow that mmtool never ran.
+        trails: The workers' earlier positions; None where they were not read.
+        now_ms: When these facts were read.
     """
 
     source: str
@@ -201,13 +201,13 @@ class FlowFacts:
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """Where one partition stands, before its lag in seconds is known.
+    """The status of one partition, before its lag in seconds is known.
 
     Attributes:
-        row: Its row; ``lag_seconds`` is filled in where no record has to be looked at.
+        row: Its row; ``lag_seconds`` is set where no record has to be read for it.
         topic_id: Of the source topic.
-        settled_ms: When the mirror was last known to be at the source's end; None when nobody knows.
-        since_ms: Since when its pump has seen it behind; None when it has not.
+        settled_ms: When the mirror was last known to be at the source's end; None when that is unknown.
+        since_ms: Since when its worker has seen it behind; None when it has not.
     """
 
     row: PartitionRow

@@ -1,7 +1,7 @@
-"""Where a mirror goes on that MirrorMaker 2 began: what it left of a partition in, the first fetch position out.
+"""Where mmtool continues a mirror of MirrorMaker 2: from MM2's traces to the first offset to fetch.
 
 A  nothing is skipped: every record below the start is on the target
-B  nothing is copied twice where the target's own records prove how far MM2 came; else the number is bounded
+B  nothing is copied twice where the target's own records prove where MM2 stopped; else the number is bounded
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """What MM2 left of one partition, and the logs now that it has stopped.
+    """MM2's stored offset and sync of one partition, and the logs after it has stopped.
 
     Attributes:
         last: The last record that it says it replicated; at an unclean end up to a minute old.
@@ -61,7 +61,7 @@ class Traces:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Up to here a partition is MirrorMaker 2's, from here on mmtool's.
+    """The offsets at which a partition passes from MirrorMaker 2 to mmtool.
 
     Attributes:
         start: On the source the first record to mirror, on the target the log's end.

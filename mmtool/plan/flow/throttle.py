@@ -1,4 +1,4 @@
-"""How the rate that a flow may have is divided over the tasks of a round."""
+"""Divide a flow's throttle over the tasks of a round."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _LEAST = 0.03
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a task made of its share lately.
+    """How much of its share a task used lately.
 
     Attributes:
-        bytes_per_second: How much of it was used.
-        is_all: It was used up: with more, the task would have moved more.
+        bytes_per_second: The used rate.
+        is_all: The share was used up: with more, the task would have moved more.
     """
 
     bytes_per_second: float

@@ -1,1 +1,1 @@
-"""Consumer groups as data: facts, offsets to write, sync, audit, files."""
+"""Consumer groups as data: facts, translated offsets, sync, audit, files."""

@@ -1,6 +1,6 @@
-"""Kafka Streams applications among consumer groups, and whether their state goes where they go.
+"""Kafka Streams applications among consumer groups, and whether their state moves with them.
 
-S  the state of an application is in its changelogs and repartition topics: it moves with them, or it is refused
+S  the state of an application is in its changelogs and repartition topics: it moves with them, or the move is refused
 N  Kafka Streams finds these topics by name: a copy under another name is no state
 """
 
@@ -55,9 +55,9 @@ class StateTopic:
     """One changelog or repartition topic.
 
     Attributes:
-        group: Whose.
+        group: The application's group.
         partitions: How many it has on the cluster where the application runs; 0 where that is not known.
-        lost: Why it is not on the destination under its own name; empty where it is mirrored so.
+        lost: Why it is not on the destination under the same name; empty where it is.
     """
 
     group: str
@@ -68,11 +68,11 @@ class StateTopic:
 
 @dataclass(frozen=True, slots=True)
 class AppState:
-    """The state of all applications among the groups that move.
+    """The state topics of all applications among the groups that move.
 
     Attributes:
         topics: Of all of them.
-        without: ``--without-state``: what does not go along is left behind.
+        without: ``--without-state``: topics that do not move are left behind.
     """
 
     topics: tuple[StateTopic, ...] = ()

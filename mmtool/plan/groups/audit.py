@@ -1,8 +1,8 @@
-"""How every group stands on the target: one verdict for each of its partitions, and why.
+"""Audit of groups on the target: one verdict for each partition of each group, with its reason.
 
 A  every commit of a group on the source has exactly one row, and so has each uncommitted partition of a topic that it
    consumes in part
-B  synced means: at the position that is right, or within what is known of it
+B  synced means: the commit is the right one, or within the bounds of what is known
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class AuditState(StrEnum):
-    """What became of a group's position on the target. The value is what users and scripts see."""
+    """The verdict on a group's offset on the target. The value is what users and scripts see."""
 
     SYNCED = "synced"
     BEHIND = "behind"
@@ -43,13 +43,13 @@ class AuditRow:
     """One partition of a group.
 
     Attributes:
-        topic, partition: As the source calls them, where it has them.
-        upstream_offset: What the group has committed on the source; None where nothing is, or nobody can tell.
-        downstream_offset: Where that is on the target; None where it is not known.
-        target_offset: What the group has committed there.
-        target_age_seconds: How long ago; None where nobody tells.
-        expires_seconds: When the target forgets that at the earliest, unless somebody commits (KIP-211); None likewise,
-            and while the group has members.
+        topic, partition: Named as on the source, where it has them.
+        upstream_offset: What the group has committed on the source; None without a commit, or where it is unknown.
+        downstream_offset: Its translation to the target; None where that is unknown.
+        target_offset: What the group has committed on the target.
+        target_age_seconds: How long ago; None where that is unknown.
+        expires_seconds: When the target expires that commit at the earliest, unless it is renewed (KIP-211); None
+            likewise, and while the group has members.
     """
 
     group: str
@@ -66,11 +66,11 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class CommitAges:
-    """When groups committed on the target, as far as that is told.
+    """When groups committed on the target, as far as that is known.
 
     Attributes:
         times: By group and partition, ms since 1970.
-        retention_seconds: After how long the target forgets the commits of a group without members.
+        retention_seconds: After how long the target expires the commits of a group without members.
     """
 
     times: Mapping[str, Mapping[TopicPartition, int]]

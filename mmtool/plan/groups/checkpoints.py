@@ -1,9 +1,9 @@
-"""MirrorMaker 2's checkpoints, and what of them is committed on the target (KIP-382, KIP-545).
+"""MirrorMaker 2's checkpoints, and which of them are committed on the target (KIP-382, KIP-545).
 
 A  a checkpoint never leads past a record that its group has not read: its downstream offset is exact, or the
    mirror's end for a group that has read more than was mirrored
 B  a group's checkpoints on the target never move back unless its commit on the source did
-C  a commit on the target is never moved back, and never under a member of the group
+C  a commit on the target is never moved back, and never written while the group has members there
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Commit metadata that counts records from the committed offset: it says which of them an application has processed.
+"""Detect commit metadata that encodes which records behind the committed offset are processed already.
 
 Confluent's parallel-consumer writes such a map (``OffsetEncoding``): Base64 of one byte that names the encoding, then
 the encoded map. Other strings are Kafka Streams' (first byte 1 or 2) or an application's own.

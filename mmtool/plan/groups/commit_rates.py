@@ -1,4 +1,4 @@
-"""How fast groups commit on the source, and how much a group is expected to read again when the source is lost.
+"""Commit rates of groups on the source, and how much a group is expected to read again in an emergency.
 
 E  what is expected is between 0 and what is possible; older knowledge never expects less
 Z  a group that was not committing is expected to read nothing again
@@ -25,7 +25,7 @@ _CHANGE: Final = 1.25
 
 
 class Sample(NamedTuple):
-    """The offset that a group had committed in a partition, and when that was seen."""
+    """A group's committed offset in a partition, and when it was read."""
 
     at_ms: int
     offset: int
@@ -36,9 +36,9 @@ class CommitPace:
     """A group's commits in one partition, as far back as its rate is measured.
 
     Attributes:
-        since: Where the rate is measured from.
-        middle: Where it will be measured from next.
-        last: The newest look.
+        since: The sample from which the rate is measured.
+        middle: The sample from which it will be measured next.
+        last: The newest sample.
     """
 
     since: Sample

@@ -1,4 +1,4 @@
-"""Consumer groups as a cluster tells of them."""
+"""Consumer groups as a cluster reports them: commits, members, state; and selections of groups."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Who is in a group: the client's own name and where it connects from."""
+    """A member of a group: the client's own name, and the host that it connects from."""
 
     client_id: str
     host: str
@@ -59,7 +59,8 @@ class GroupStanding:
     Attributes:
         state: Kafka's word: Empty, Stable, PreparingRebalance, Assigning... A group that the cluster does not
             know is Dead.
-        kind: ``share`` or ``streams`` where the group is no consumer group; brokers take no consumer's commits for it.
+        kind: ``share`` or ``streams`` where the group is no consumer group; brokers accept no consumer's commits for
+            it.
     """
 
     state: str
@@ -94,14 +95,14 @@ def occupied(group: str, cluster: str, standing: GroupStanding) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
-    """One group, seen on both clusters.
+    """One group, as both clusters report it.
 
     Attributes:
-        commits: Its committed offsets where they are read.
-        before: Its committed offsets where they would be written.
-        here: Its state where commits are read.
-        there: Its state where they would be written.
-        problem: Why a cluster could not be asked about it; empty where both answered.
+        commits: Its committed offsets on the cluster that they are read from.
+        before: Its committed offsets on the cluster that they would be written to.
+        here: Its state on the cluster that commits are read from.
+        there: Its state on the cluster that commits would be written to.
+        problem: Why a cluster did not answer for it; empty where both did.
     """
 
     group: str
@@ -114,13 +115,13 @@ class GroupFacts:
 
 @dataclass(frozen=True, slots=True)
 class GroupSelection:
-    """Which groups a command line means. Its parts add up; nothing given means every one that passes.
+    """The groups that a command line selects: all given options add up; none selects every accepted group.
 
     Attributes:
-        names: ``-g``; beats groups.exclude.
-        matching: ``--groups``: whether it means a name; ``groups``/``groups.exclude`` must let that pass as well.
+        names: ``-g``; takes precedence over groups.exclude.
+        matching: ``--groups``: whether it matches a name; ``groups``/``groups.exclude`` must accept that as well.
         everything: ``--all-groups``.
-        unit: ``--unit``: its groups, as far as ``groups``/``groups.exclude`` let them pass.
+        unit: ``--unit``: its groups, as far as ``groups``/``groups.exclude`` accept them.
     """
 
     names: tuple[str, ...] = ()
@@ -147,13 +148,14 @@ class GroupSelection:
 
 @dataclass(frozen=True, slots=True)
 class SelectedGroups:
-    """What a selection comes to on a cluster, each in alphabetical order.
+    """The result of a selection on a cluster, each part in alphabetical order.
 
     Attributes:
-        known: Groups to work on.
-        unknown: Named with ``-g``, and no such group is there.
-        excluded: Matched by ``--groups`` or ``--unit``, but not let pass by ``groups``/``groups.exclude``.
-        others: Groups that somebody may have expected and that are no consumer groups: Kafka's word for what they are.
+        known: The selected groups.
+        unknown: Named with ``-g``, and the cluster has no such group.
+        excluded: Matched by ``--groups`` or ``--unit``, but not accepted by ``groups``/``groups.exclude``.
+        others: Groups that the operator may expect here and that are no consumer groups, with Kafka's name for their
+            type.
     """
 
     known: tuple[str, ...]

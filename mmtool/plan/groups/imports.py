@@ -1,8 +1,8 @@
-"""Offsets that somebody else wrote down, checked before they are committed: facts in, a plan for each group out.
+"""Check imported offsets before they are committed, and plan the commits of each group.
 
 A  every line of the file has one verdict
 B  a group is written whole or not at all
-C  what is writable lies within the log's bounds, and moves nobody back unless that was allowed
+C  a writable offset lies within the log's bounds, and moves no group back unless that was allowed
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Committed offsets of whole groups to the other cluster: facts in, a verdict for each partition out.
+"""Translate the committed offsets of whole groups to the other cluster: one verdict for each partition.
 
 A  every commit of a group has exactly one verdict, and so has each uncommitted partition of a topic that the
    group consumes in part
-B  a group is written whole or not at all: one refusal that blocks, and nothing of it is writable
-C  what is writable lies within the log's bounds, and moves nobody back unless that was allowed
+B  a group is written whole or not at all: one refusal that blocks, and no partition of it is writable
+C  a writable offset lies within the log's bounds, and moves no group back unless that was allowed
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Direction(Enum):
-    """From which cluster to which: ``--reverse`` is from the flow's target back to its source."""
+    """The direction of a translation: ``--reverse`` is from the flow's target back to its source."""
 
     FORWARD = "forward"
     REVERSE = "reverse"
@@ -53,8 +53,9 @@ class Rules:
     """What the operator allows.
 
     Attributes:
-        source_lost: Nothing more will come from the source: who was ahead of the mirror goes on at its end.
-        sides: What sentences call the two clusters.
+        source_lost: Nothing more will come from the source: a group that was ahead of the mirror continues at the
+            mirror's end.
+        sides: The names of the two clusters in sentences.
     """
 
     direction: Direction = Direction.FORWARD
@@ -69,15 +70,15 @@ class PartitionFacts:
     """One partition of the flow, on both sides.
 
     Attributes:
-        map: What the target knows of it; None when the flow has stored nothing for it.
+        map: The stored offset map; None when the flow has stored nothing for it.
         source_log: UNKNOWN when the source has no such partition (any more).
         target_log: UNKNOWN when the target has no such partition (yet).
-        back: The map of the way back into the source's partition, where records are born on both sides of it.
-        has_others: Records that neither map tells of may be among those that a group has read.
-        synced: What MM2's topics tell of it, where the flow has not stored all itself.
-        placed: Commits on the source that were placed by the records of both logs (``--refine``).
-        then: The same partition's way from this target on to the next cluster of a chain; None at its end.
-        problem: Why one of the logs could not be asked, where it is not simply absent.
+        back: The reverse flow's map into the source's partition, where producers write on both sides of it.
+        has_others: A group may have read records that neither map has.
+        synced: The map from MM2's topics, where the flow has not stored all itself.
+        placed: Commits on the source that were translated by comparing the records of both logs (``--refine``).
+        then: The same partition on the next hop of a chain, from this target on; None at its end.
+        problem: Why one of the logs did not answer, where it is not simply absent.
     """
 
     source: TopicPartition
@@ -118,20 +119,20 @@ class PartitionFacts:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of one committed partition.
+    """The result for one committed partition.
 
     Attributes:
         source, target: The partition on both sides; None where it has no name there (a topic outside the
             flow, a group without commits).
         commit: What was read; None where the group has no commit.
-        answer: Where it leads; None when that is refused.
+        answer: Its translation; None when that is refused.
         refusal: Why it is not written; an answer may be there all the same (``would_rewind``).
         blocks: Whether the refusal keeps the whole group from being written.
-        before: What is committed now where it would be written.
-        knowledge: What the answer, or its refusal, was told by; None where nothing was asked.
-        proof: The records around the answer, where it was told by them.
+        before: The current commit on the cluster that it would be written to.
+        knowledge: What the answer, or its refusal, is based on; None where nothing was asked.
+        proof: The records around the answer, where it is based on them.
         detail: Why it is refused, where that is more than the reason's own sentence.
-        is_unasked: A cluster could not be asked: nothing that happens on the target makes an answer of it.
+        is_unasked: A cluster did not answer: nothing that happens on the target can change this verdict.
     """
 
     group: str
@@ -150,7 +151,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """One group's verdicts, in the order of the topics; ``sides`` is what sentences call the clusters."""
+    """One group's verdicts, in the order of the topics; ``sides`` names the clusters in sentences."""
 
     group: str
     direction: Direction

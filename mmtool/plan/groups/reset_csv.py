@@ -1,6 +1,6 @@
 """Kafka's reset file: what ``kafka-consumer-groups --reset-offsets`` exports and takes with ``--from-file``.
 
-No heading; ``topic,partition,offset`` for one ``--group``, ``group,topic,partition,offset`` for several.
+No header line; ``topic,partition,offset`` for one ``--group``, ``group,topic,partition,offset`` for several.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LAST_PARTITION = 2**31 - 1
 
 
 class ResetLine(NamedTuple):
-    """One line: where a group is to go on; ``group`` is None where the file does not name it."""
+    """One line: the offset to commit; ``group`` is None where the file does not name it."""
 
     group: str | None
     place: TopicPartition

@@ -1,4 +1,4 @@
-"""Positions of Spark Structured Streaming's Kafka source: kept in checkpoints and options, and in no consumer group."""
+"""Offsets of Spark Structured Streaming's Kafka source, which are in checkpoints and options, not in a group."""
 
 from __future__ import annotations
 

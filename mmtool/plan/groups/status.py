@@ -1,9 +1,9 @@
-"""Whether each group could fail over now, and what it would cost: one row for each partition of each group.
+"""Group status as data: whether each group could fail over now, and at what cost, one row per partition.
 
-A  every verdict about a selected group has exactly one row; a group that a cluster tells nothing of has one as well
-B  ``ready`` means that both kinds of failover would take the partition: a planned one after its drain, and an emergency
-   by what the target knows
-C  what an emergency would cost is the emergency plan's own figures: nothing of it is computed here
+A  every verdict about a selected group has exactly one row; a group that a cluster does not answer for has one as well
+B  ``ready`` means that both kinds of failover would accept the partition: a planned one after its drain, and an
+   emergency by what the target knows
+C  the costs of an emergency are the emergency plan's own figures: nothing of them is computed here
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ N = TypeVar("N", int, float)
 
 
 class GroupRow(NamedTuple):
-    """The contract's row of ``status --groups``; None where a value is not known, or does not apply.
+    """The contract's row of ``status --groups``; None where a value is unknown, or does not apply.
 
     Attributes:
         source, target: The flow's aliases.
@@ -47,9 +47,9 @@ class GroupRow(NamedTuple):
         reread_max: Records that the group would read again at most, if an emergency failover happened now.
         reread_expected: Likewise, by the rate at which it commits.
         rpo_records: Offsets of the source partition that are not on the target now.
-        checkpoint_age_seconds: How old the target's knowledge of the group's position is.
-        ready: Whether a failover would take the partition now.
-        reason: Why not, beginning with the contract's word; or what there is to know of one that is ready.
+        checkpoint_age_seconds: The age of the group's offset as known on the target.
+        ready: Whether a failover would accept the partition now.
+        reason: Why not, starting with the contract's word; or a note on a partition that is ready.
         rpo_seconds: The age of the first record that is not on the target, by its own timestamp; 0 where none is
             missing.
         blocks_group: It keeps the group from being ready. False for a topic that the flow does not mirror: the group
@@ -84,16 +84,16 @@ class GroupRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupKnowledge:
-    """What both clusters, and the target alone, say of a flow's groups.
+    """What both clusters, and the target alone, know of a flow's groups.
 
     Attributes:
         source, target: The flow's aliases.
-        groups: As both clusters know them, each with its plan; None while the source does not answer.
-        partitions: Of the flow, by their places on the source.
-        emergency: What the target alone would make of an emergency now.
+        groups: As both clusters report them, each with its plan; None while the source does not answer.
+        partitions: Of the flow, by their names on the source.
+        emergency: The emergency plan that the target alone would give now.
         state: The Kafka Streams applications among the groups.
         not_on_target: How many of their offsets the mirror has not copied, by partition of the source.
-        moved: Groups whose place is the target.
+        moved: Groups that now belong to the target.
     """
 
     source: str
@@ -281,14 +281,14 @@ def _age(records: int | None, at_ms: int | None, now_ms: int) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """One group of a flow at a glance.
+    """One row per group of a flow.
 
     Attributes:
-        ready: Whether a failover would take it: no partition of it keeps it back.
+        ready: Whether a failover would accept it: none of its partitions blocks it.
         lag_records: Over its partitions; None where none of them is known. So are the others.
         reread_max: Likewise.
         checkpoint_age_seconds: The oldest one.
-        reason: Of the first partition that keeps it back; or empty.
+        reason: Of the first partition that blocks it; or empty.
     """
 
     group: str

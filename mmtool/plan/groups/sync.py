@@ -1,4 +1,4 @@
-"""Groups that are kept ready on the target: where each is to stand, and how one turn went."""
+"""Group offset sync as data: the commit that each group should have on the target, and the result of a sync."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class SyncState(StrEnum):
-    """How a group stands on the target after a turn."""
+    """A group's state on the target after a sync."""
 
     SYNCED = "synced"
     AHEAD = "ahead"
@@ -41,10 +41,10 @@ class SyncState(StrEnum):
 
 
 class TranslatedCommits(NamedTuple):
-    """Where a group's commits lead on the target: commits to be made there, and why others are not.
+    """A group's commits translated to the target: those to write, and why others are not.
 
     Attributes:
-        problems: What was said of partitions that a cluster could not be asked about.
+        problems: Messages about partitions for which a cluster did not answer.
     """
 
     wanted: dict[TopicPartition, Commit]
@@ -83,14 +83,14 @@ def _ahead_too(facts: PartitionFacts, commit: Commit) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class SyncRow:
-    """One group after a turn.
+    """One group after a sync.
 
     Attributes:
         partitions: In how many of the flow's partitions it has committed on the source.
-        written: How many offsets were committed for it in this turn.
-        refused: How many partitions could not be told, or were not taken.
-        freshness_seconds: How long ago the source's commit was read that it stands for on the target, of its oldest
-            partition: since then it may have read on. None while a partition stands for nothing there.
+        written: How many offsets were committed for it in this sync.
+        refused: How many partitions could not be translated, or were not accepted.
+        freshness_seconds: The age of the commit's source offset on the target, of its oldest partition: since it was
+            read, the group may have read on. None while a partition has no commit on the target.
     """
 
     group: str

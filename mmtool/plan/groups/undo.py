@@ -1,7 +1,7 @@
-"""What writing offsets has replaced, kept to be put back: a file's bytes <-> values, and what may be undone.
+"""Undo files as data: the commits that a command replaced, and which of them may be restored.
 
-A  a group is put back whole or not at all
-B  only what still stands as it was written is put back: who has gone on since is not moved
+A  a group is restored whole or not at all
+B  a commit is restored only while it still is what the command wrote: a group that has moved on is not moved
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _KIND = "replaced"
 
 
 class Replaced(NamedTuple):
-    """One commit that was written over another one; ``before`` is None where there was none."""
+    """One commit that a command wrote; ``before`` is the replaced one, None where there was none."""
 
     group: str
     place: TopicPartition
@@ -90,13 +90,13 @@ def _replaced(row: list[Any]) -> Replaced:
 
 @dataclass(frozen=True, slots=True)
 class UndoGroup:
-    """One group's commits that are to be put back.
+    """One group's commits that are to be restored.
 
     Attributes:
-        restore: Commits of before.
-        delete: Where there was none.
-        refused: By partition why it is not put back; then nothing of the group is.
-        now: What is committed there now.
+        restore: The replaced commits.
+        delete: Partitions that had no commit before.
+        refused: By partition why it is not restored; then no partition of the group is.
+        now: The current commits.
     """
 
     group: str

@@ -1,4 +1,4 @@
-"""Units: topics and groups that are meant to move together, and who breaks that."""
+"""Units: topics and groups that are configured to move together, and groups that read across units."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class ChosenUnit:
     """``--unit NAME``.
 
     Attributes:
-        groups: Whether a group is of the unit.
-        topics: Whether a topic of the source is.
-        has_topics: Whether the configuration names any; without, nothing is outside.
+        groups: Whether a group belongs to the unit.
+        topics: Whether a topic of the source does.
+        has_topics: Whether the configuration names any; without, no topic is outside.
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""What is stored in internal topics, as documents."""
+"""The documents that internal topics store, as values and as bytes."""

@@ -1,4 +1,4 @@
-"""Which documents ``mmtool-control.<source>.internal`` holds, each told by the beginning of its key."""
+"""The document types of ``mmtool-control.<source>.internal``, recognized by the prefix of the key."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The records of ``mmtool-control.<source>.internal`` and ``mmtool-producers.internal``, bytes <-> values.
+"""The records of ``mmtool-control.<source>.internal`` and ``mmtool-producers.internal``: bytes <-> values.
 
 Every value is one JSON object with ``v`` (the format's version) and ``crc`` (CRC-32 over the rest in canonical
-form). A value that does not check is refused, never guessed.
+form). A value whose checksum or version is wrong is refused, never guessed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class UnreadableDocumentError(ValueError):
 
 
 class State(StrEnum):
-    """What a partition's mirror is doing (the contract's words); ``idle`` is derived and never stored."""
+    """The state of a partition's mirror (the contract's words); ``idle`` is derived and never stored."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -37,7 +37,7 @@ class State(StrEnum):
 
 
 class Command(StrEnum):
-    """What the owner of a flow tells its pumps."""
+    """The commands of a flow's owner to its workers."""
 
     RUN = "run"
     STOP = "stop"
@@ -135,7 +135,7 @@ class FlowRecord(Document):
 
 @dataclass(frozen=True, slots=True)
 class ShardRecord(Document):
-    """Who writes under a shard's claim. ``open`` until its owner closed it cleanly; open means in doubt."""
+    """The producer id and epoch of a shard's claim. ``open`` until its owner closed it cleanly; open means in doubt."""
 
     PREFIX = "shard/"
 
@@ -152,7 +152,7 @@ class ShardRecord(Document):
 
 @dataclass(frozen=True, slots=True)
 class OwnerRecord(Document):
-    """Who owns the flow, since when, and where it runs; written before its first claim."""
+    """The owner of a flow, since when, and its host and process; written before its first claim."""
 
     PREFIX = "owner"
 
@@ -168,7 +168,7 @@ class OwnerRecord(Document):
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord(Document):
-    """An owner's word to its pumps about a round.
+    """An owner's command to its workers about a round.
 
     Each owner has a key of its own: a late word of one that was replaced reaches nobody else's pumps.
     """
@@ -210,10 +210,10 @@ class SharesRecord(Document):
 
 @dataclass(frozen=True, slots=True)
 class UseRecord(Document):
-    """What a task made of its share of the throttle in the last second.
+    """How much of its throttle share a task used in the last second.
 
     Attributes:
-        bytes_per_second: How much of it was used.
+        bytes_per_second: The used rate.
         is_all: It was used up.
     """
 
@@ -232,24 +232,25 @@ class UseRecord(Document):
 
 @dataclass(frozen=True, slots=True)
 class PositionRecord(Document):
-    """Where one partition's mirror stands, for whoever watches. Resuming reads the offset runs instead.
+    """The position of one partition's mirror, for status and progress. Recovery reads the offset runs instead.
 
     Attributes:
         upstream_position: Next offset to fetch; everything below is on the target or known to be absent.
-        downstream_position: Where the next mirrored record goes at the earliest.
+        downstream_position: The lowest target offset that the next mirrored record can get.
         source_end: The end that can be mirrored (last stable offset under read_committed), as last seen.
-        records, mirrored_bytes: Mirrored since ``owner`` took the flow.
-        observed_ms: When this was true, by the pump's clock, for display only.
+        records, mirrored_bytes: Mirrored since ``owner`` acquired the flow.
+        observed_ms: When this was true, by the worker's clock, for display only.
         behind_since_ms: Since when ``upstream_position`` has been below the end; 0 when it is not.
-        at_end_ms: When it was last seen at the end, by whichever owner; 0 when it never was.
-        dead_letters: Records that are beside the target topic instead, of whichever owner.
-        foreign, foreign_end: Offsets of the mirror that somebody else wrote, and behind the last one.
-        gaps, gaps_end: Offsets that the source deleted unmirrored and that were passed over, and behind the last one.
-        latency, latency_ms: As `mmtool.plan.flow.latency.Latency`, since ``owner`` took the flow.
-        slowed_by: The clusters whose quotas make its pump wait while it is behind.
-        waits_for: The broker that leads it on either side, where that has owed an answer for long.
+        at_end_ms: When it was last seen at the end, under any owner; 0 when it never was.
+        dead_letters: Records in the dead-letter topic instead of the target topic, over all owners.
+        foreign, foreign_end: Offsets of the mirror that another producer wrote, and the offset behind the last one.
+        gaps, gaps_end: Offsets that the source deleted unmirrored and that were skipped, and the offset behind the last
+            one.
+        latency, latency_ms: As `mmtool.plan.flow.latency.Latency`, since ``owner`` acquired the flow.
+        slowed_by: The clusters whose quotas throttle its worker while it is behind.
+        waits_for: The broker that leads it on either side, where that has not answered for long.
         executor: The worker that wrote this; empty where no worker did.
-        round: The round in which it did, counted from the start of the owner's process.
+        round: The round in which this was written, counted from the start of the owner's process.
     """
 
     PREFIX = "position/"
@@ -337,13 +338,13 @@ class PositionRecord(Document):
 
 @dataclass(frozen=True, slots=True)
 class RefusedRecord(Document):
-    """A topic that an owner does not mirror at all, and why: no pump ever speaks of it.
+    """A topic that an owner refuses to mirror, and why: no worker writes a position of it.
 
     Each owner has keys of its own: a late word of one that was replaced hides nothing of its successor's.
 
     Attributes:
         topic: Its name on the source.
-        gone: The source had no such topic when this was said; one that is there now is another one.
+        gone: The source had no such topic when this was written; one that exists now is another one.
     """
 
     PREFIX = "refused/"
@@ -360,7 +361,7 @@ class RefusedRecord(Document):
 
 @dataclass(frozen=True, slots=True)
 class CommitRatesRecord(Document):
-    """How fast a group was last seen to commit on the source; written again when a rate has clearly changed.
+    """How fast a group commits on the source; written again when a rate has clearly changed.
 
     Attributes:
         rates: Offsets per 1,000 seconds, by topic and the partition's number in digits; 0 where nothing is committed.
@@ -387,14 +388,14 @@ WHOLE_FLOW = "*"
 
 @dataclass(frozen=True, slots=True)
 class PauseRecord(Document):
-    """An operator's word that a topic, or the whole flow, is not to be mirrored for now, or is again.
+    """An operator's pause of a topic or of the whole flow, or its end.
 
     It outlives processes and hosts: whoever owns the flow obeys it.
 
     Attributes:
         topic_id: Of the source topic, or `WHOLE_FLOW`.
         paused: False once it was resumed.
-        by: Who said so, as ``user@host``.
+        by: The operator, as ``user@host``.
         since_ms: When, by that host's clock.
         reason: Why, in the operator's words; perhaps empty.
     """

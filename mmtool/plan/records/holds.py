@@ -1,4 +1,4 @@
-"""What holds a topic: an operator's pause, or a failover. Both keep it from being mirrored; they end differently."""
+"""What keeps a topic from being mirrored: an operator's pause, or a failover's mark. They end differently."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Hold:
 
     Attributes:
         state: ``paused`` or ``failed_over``.
-        what: What is held, as an operator calls it.
-        reason: By whom and since when.
-        remedy: What lets it go on.
+        what: What is held, in words for the operator.
+        reason: By which operator and since when.
+        remedy: What ends it.
     """
 
     state: State

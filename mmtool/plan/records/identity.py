@@ -1,4 +1,4 @@
-"""What a flow is called on the clusters: its topics, its claims, its ownership group."""
+"""The names of a flow on its clusters: internal topics, transactional ids, ownership group."""
 
 from __future__ import annotations
 

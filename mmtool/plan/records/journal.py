@@ -1,11 +1,12 @@
-"""The records of ``mmtool-journal.internal``, bytes <-> values: what was intended, what was done, what it replaced.
+"""Journal entries as data (``mmtool-journal.internal``): what was intended, what was done, what it replaced.
 
 Every entry has a key of its own, so compaction keeps them all. An operation is what its entries say, read in order:
 
-A  an entry is written before what it speaks of is done (``intended``), or after (``done``), never at the same time
-B  before the first commit, every commit that is going to be written is on record, with what stood there; and before
-   the first rule, every rule that is going to be made; and before the first diverged record, where all of them go
-C  an entry that cannot be read is refused, never passed over: an operation with a gap is none that could be resumed
+A  an entry is written before its action is done (``intended``), or after (``done``), never at the same time
+B  before the first commit, the journal has every commit that is going to be written, with the commit that it replaces;
+   before the first ACL rule, every rule that is going to be created; before the first diverged record, where all of
+   them go
+C  an entry that cannot be read is refused, never skipped: an operation with a missing entry could not be resumed
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Risks = dict[tuple[str, TopicPartition], Risk]
 
 
 class Kind(StrEnum):
-    """What an entry tells."""
+    """The kinds of entries."""
 
     BEGAN = "began"
     """The operation's own facts: who, why, which flow, which groups, which steps."""
@@ -58,10 +59,10 @@ class Entry(Document):
 
     Attributes:
         number: Counts the operation's entries, from 1.
-        by: Who was at work, as ``user@host``.
-        state: Of the operation once this is so; the contract's words.
-        past_return: Whether the point of no return is passed then.
-        body: What ``kind`` tells, as JSON values.
+        by: The operator, as ``user@host``.
+        state: Of the operation after this entry; the contract's words.
+        past_return: Whether the point of no return is passed after this entry.
+        body: The data of ``kind``, as JSON values.
     """
 
     PREFIX = _PREFIX

@@ -1,4 +1,4 @@
-"""What failovers leave in a flow's control topic, for whoever runs the flow: it outlives processes and hosts."""
+"""Marks that failovers leave in a flow's control topic for its owner; they outlive processes and hosts."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ FAILED_OVER_REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class FailedOverRecord(Document):
-    """A topic that producers and consumers have left for the target: nothing of it is mirrored until it is released.
+    """A topic that has failed over to the target: it is not mirrored until it is released.
 
     The mark is by name: a topic that was deleted on the source and made again is held as well.
 
     Attributes:
         topic: Its name on the source.
         failed_over: False once it was released.
-        operation_id: The operation that says so.
-        by: Who, as ``user@host``.
+        operation_id: The operation that wrote this.
+        by: The operator, as ``user@host``.
         since_ms: When, by that host's clock.
     """
 
@@ -48,12 +48,12 @@ class FailedOverRecord(Document):
 
 @dataclass(frozen=True, slots=True)
 class MovedGroupRecord(Document):
-    """A group whose place is the target now: nothing of the flow commits for it there any more.
+    """A group that now belongs to the target: the flow's offset sync no longer commits for it there.
 
     Attributes:
-        moved: False once it has come home, or its move was undone.
-        operation_id: The operation that says so.
-        by: Who, as ``user@host``.
+        moved: False once it has moved back to the source, or its move was undone.
+        operation_id: The operation that wrote this.
+        by: The operator, as ``user@host``.
         since_ms: When, by that host's clock.
     """
 
@@ -85,13 +85,13 @@ def note_move(moved: dict[str, MovedGroupRecord], word: MovedGroupRecord) -> Non
 
 @dataclass(frozen=True, slots=True)
 class LookRecord(Document):
-    """How fresh the checkpoints are when none of them is new.
+    """How fresh the checkpoints are when none of them has changed.
 
     Attributes:
         looked_ms: The owner of the flow read the source's commits after this moment of its clock, and has written
             every checkpoint that followed from them.
-        untold: Groups that could not be asked in that look, and the ``looked_ms`` of the last look in which they could
-            be; None where they never were.
+        untold: Groups for which the source did not answer at that time, and the ``looked_ms`` of the last time when it
+            did; None where it never did.
     """
 
     PREFIX = "looked"
@@ -111,14 +111,14 @@ class LookRecord(Document):
 
 @dataclass(frozen=True, slots=True)
 class VerifiedRecord(Document):
-    """How far both sides of a partition were compared last, and found the same.
+    """The offsets up to which both sides of a partition were last compared and found the same.
 
     Attributes:
         topic: On the source.
         target_topic_id: Of the topic that it was compared with.
         upstream: The source's next record that was not compared.
-        downstream: Where that is on the target.
-        by: Who compared, as ``user@host``.
+        downstream: The same position on the target.
+        by: The operator, as ``user@host``.
         at_ms: When, by that host's clock.
     """
 

@@ -1,4 +1,4 @@
-"""What an operator has paused; `mmtool.plan.records.holds` knows what else keeps a topic from being mirrored."""
+"""The pauses of operators; `mmtool.plan.records.holds` knows what else keeps a topic from being mirrored."""
 
 from __future__ import annotations
 

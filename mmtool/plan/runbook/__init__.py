@@ -1,1 +1,1 @@
-"""A plan in words: runbook, saved plan, fingerprint."""
+"""A failover plan for people: runbook, saved plan, fingerprint."""

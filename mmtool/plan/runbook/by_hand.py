@@ -1,4 +1,4 @@
-"""The steps of a failover as commands of Kafka's own tools, with real names: for when mmtool cannot be run."""
+"""The steps of a failover as commands of Kafka's own tools, for when mmtool cannot run."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _COMPARED = 3
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A cluster as Kafka's tools are told of it.
+    """A cluster as an argument of Kafka's tools.
 
     Attributes:
-        alias: Also names the file that logs them in: ``<alias>.properties``.
+        alias: Also the name of its client properties file: ``<alias>.properties``.
         bootstrap: Its bootstrap servers.
     """
 
@@ -50,7 +50,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """What the commands are made of."""
+    """The facts from which the commands are made."""
 
     plan: FailoverPlan
     names: Names

@@ -1,7 +1,7 @@
-"""What a plan rests on, and what makes a saved one stale.
+"""A plan's fingerprint: the facts that it depends on, and which change of them makes a saved plan stale.
 
-F  a fact that is in here and has changed makes the plan stale; what is not in here (lag, log ends) never does
-N  a topic that was not there yet when the plan was made may come: mirroring creates it, and the plan itself would
+F  a fact of the fingerprint that has changed makes the plan stale; other facts (lag, log ends) never do
+N  a topic that did not exist when the plan was made may appear: mirroring creates it, and so would the plan itself
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ABSENT = "none"
 
 @dataclass(frozen=True, slots=True)
 class TopicSeen:
-    """A topic by what tells it from another of its name."""
+    """A topic's id and partition count, which tell it from another topic of its name."""
 
     topic_id: str
     partitions: int
@@ -38,11 +38,11 @@ class TopicSeen:
 
 @dataclass(frozen=True, slots=True)
 class SideSeen:
-    """One cluster.
+    """The facts of one cluster.
 
     Attributes:
-        cluster_id: UNKNOWN where nobody has told it.
-        topics: Those that the groups read, or go on to read, as far as they are there.
+        cluster_id: UNKNOWN where it is neither answered nor stored.
+        topics: The topics that the groups read, or will read, as far as they exist.
     """
 
     cluster_id: ClusterId | Unknown
@@ -51,12 +51,12 @@ class SideSeen:
 
 @dataclass(frozen=True, slots=True)
 class GroupSeen:
-    """One group.
+    """The facts of one group.
 
     Attributes:
-        commits: Where it leaves; in an emergency the last ones that were told.
-        before: Where it goes to.
-        here, there: Who was in it, on each of them.
+        commits: Its commits on the cluster that it leaves; in an emergency the last known ones.
+        before: Its commits on the destination.
+        here, there: Its members on each of them.
     """
 
     commits: Mapping[TopicPartition, Commit]
@@ -77,11 +77,11 @@ class GroupSeen:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """All of it.
+    """All facts that a plan depends on.
 
     Attributes:
         here: The cluster that groups leave.
-        there: The one that they go to.
+        there: The destination.
     """
 
     here: SideSeen

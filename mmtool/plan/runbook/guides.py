@@ -1,6 +1,6 @@
-"""What a person needs to know of each step, beside its sentence: when it is done, when to stop, the way back, by hand.
+"""Texts of the runbook for each step: success criteria, abort criteria, how to undo it, how to do it by hand.
 
-``{here}`` is the cluster that groups leave, ``{there}`` the one they go to; ``{groups}`` and ``{topics}`` are a plan's.
+``{here}`` is the cluster that groups leave, ``{there}`` the destination; ``{groups}`` and ``{topics}`` are a plan's.
 ``{operation}`` is its id; ``{resume}``, ``{cancel}``, ``{rollback}``, ``{release}``, ``{pause}``, ``{status}``,
 ``{status_back}``, ``{show}`` and ``{verify}`` are whole commands.
 """
@@ -21,8 +21,8 @@ class Guide:
     Attributes:
         done_when: Success criteria.
         stop_when: Abort criteria.
-        way_back: How what it did is taken back.
-        by_hand: What is done where mmtool cannot do it; the commands for it are `mmtool.plan.runbook.by_hand`'s.
+        way_back: How to undo the step.
+        by_hand: What the operator does where mmtool cannot; its commands come from `mmtool.plan.runbook.by_hand`.
     """
 
     done_when: str

@@ -1,7 +1,7 @@
-"""A failover plan in a file: made once, looked through by others, executed later as it is, or refused as stale.
+"""A saved plan: made once, reviewed by others, executed later unchanged, or refused as stale.
 
-It holds all that was shown, what was asked for, and what it rests on. Executing it looks at the clusters again: the
-plan is then made anew by the same function, from facts that are the same, so it is the same plan.
+It holds all that was shown, the options, and the facts that it depends on. Executing it reads the clusters again: the
+plan is then made once more by the same function, from facts that are the same, so it is the same plan.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KIND = "failover plan"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a plan comes from.
+    """The operator, time and version that made a plan.
 
     Attributes:
         by: ``user@host``.
@@ -43,14 +43,14 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class SavedPlan:
-    """What is in the file.
+    """The content of the file.
 
     Attributes:
-        plan: As it was rehearsed; its operation's name is kept.
+        plan: As it was rehearsed; its operation id is kept.
         names: The clusters' aliases.
-        seen: What it rests on.
-        options: What was asked for beside the groups, by the option's name, as ``{"unknown": "leave"}``.
-        warnings: What was said beside it.
+        seen: The facts that it depends on.
+        options: The options beside the groups, by name, as ``{"unknown": "leave"}``.
+        warnings: The warnings that were shown with it.
     """
 
     plan: FailoverPlan

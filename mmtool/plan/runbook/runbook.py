@@ -1,4 +1,4 @@
-"""A plan as a Markdown page: for who executes it, for who signs it, and for who has to do it by hand."""
+"""A runbook: a plan as a Markdown page, to approve it, to execute it, or to do it by hand."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class Runbook:
-    """What the page is made of.
+    """The facts from which the page is made.
 
     Attributes:
-        saved: The plan, and what was said beside it.
-        source, target: The clusters as Kafka's tools are told of them.
-        config: The properties file, as mmtool is told of it.
-        meant: The options that mean this plan: ``--plan FILE``, or its groups.
+        saved: The plan, with its warnings.
+        source, target: The clusters as arguments of Kafka's tools.
+        config: The path of the properties file, as given to mmtool.
+        meant: The options that select this plan: ``--plan FILE``, or its groups.
     """
 
     saved: SavedPlan

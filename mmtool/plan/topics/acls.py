@@ -1,4 +1,4 @@
-"""Who may do what with a mirrored topic: MirrorMaker 2's rules. Rights are added, and none is ever taken away."""
+"""ACLs of mirrored topics, by MirrorMaker 2's rules: rules are added, and none is ever removed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What becomes of topic configs that the target's brokers refuse: adjusted or left out, each on its own.
+"""Topic configs that the target's brokers refuse: each is adjusted or left out on its own.
 
-A broker names one wrong config at a time, in text only. Which configs it refuses is found by asking again with
-fewer of them (`mmtool.kafka.admin.config_trials`); here its text is read for the value that it would take instead.
+A broker names one wrong config at a time, in text only. Which configs it refuses is found by sending fewer of them
+again (`mmtool.kafka.admin.config_trials`); this module reads from its text the value that it would accept instead.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _TOPICS_NAMED = 100
 
 @dataclass(frozen=True, slots=True)
 class ConfigAdjustment:
-    """One config of one topic that the target did not take as it is on the source.
+    """One config of one topic for which the target refused the source's value.
 
     Attributes:
         topic: Its name on the target.
-        name: Of the config.
+        name: The config's name.
         wanted: The source's value; None where the target's override was to be removed.
-        given: The value that the target took instead; None where the config was left out.
-        reason: The broker's.
-        kept: What the target has where it was left out; None where it has no such config, or does not show it.
+        given: The value that the target accepted instead; None where the config was left out.
+        reason: The broker's message.
+        kept: The target's value where it was left out; None where it has no such config, or does not show it.
     """
 
     topic: str

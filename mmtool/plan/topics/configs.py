@@ -1,6 +1,6 @@
-"""What a mirrored topic's configuration should be set to: the source's, by MirrorMaker 2's rules, and no more often.
+"""Which configs a mirrored topic gets: the source's, by MirrorMaker 2's rules, and only those that differ.
 
-MM2 sends every property of every topic every ten minutes; here only what differs is sent. And a property that
+MM2 sends every property of every topic every ten minutes; mmtool sends only what differs. And a property that
 returns to its default on the source returns to its default on the target, which MM2 misses where that default is the
 broker's own (``STATIC_BROKER_CONFIG``).
 """
@@ -18,7 +18,7 @@ MIN_ISR = "min.insync.replicas"
 
 
 class Origin(Enum):
-    """Where a property's value comes from (KIP-226), as far as a mirror cares."""
+    """The source of a property's value (KIP-226), as far as a mirror distinguishes it."""
 
     OVERRIDE = "override"
     """Set on the topic, or by an operator on brokers while they run."""
@@ -32,7 +32,7 @@ class ConfigEntry:
     """One property of one topic.
 
     Attributes:
-        value: None where the broker does not tell it.
+        value: None where the broker does not show it.
         on_topic: It is set on the topic itself.
         carried: Neither read-only nor secret.
     """
@@ -51,7 +51,7 @@ def cleanup_policies(entries: Mapping[str, ConfigEntry]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class SetConfig:
-    """The property gets a value on the target's topic."""
+    """A property that gets a value on the target's topic."""
 
     name: str
     value: str
@@ -59,14 +59,14 @@ class SetConfig:
 
 @dataclass(frozen=True, slots=True)
 class ResetConfig:
-    """The property's override is removed from the target's topic."""
+    """A property whose override is removed from the target's topic."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class KeptConfig:
-    """The property is left as it is, and why."""
+    """A property that is left as it is, and why."""
 
     name: str
     reason: str
@@ -77,10 +77,10 @@ ConfigStep = SetConfig | ResetConfig | KeptConfig
 
 @dataclass(frozen=True, slots=True)
 class ConfigRules:
-    """What a flow carries over.
+    """Which configs a flow mirrors.
 
     Attributes:
-        accepts: ``config.properties.exclude``: whether a property is.
+        accepts: ``config.properties.exclude``: whether a property is mirrored.
         defaults_from: ``use.defaults.from``: where the source has a default, the target gets its own, or the source's.
     """
 

@@ -1,6 +1,6 @@
-"""Partitions that were mirrored and whose topic the source does not list any more: one row each.
+"""Rows of mirrored partitions whose topic the source no longer lists.
 
-Of a topic that was made again and deleted again only the last one counts: the others had their say in their time.
+Of a topic that was recreated and deleted again, only the last one gets rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class StoredPartition(NamedTuple):
-    """What is stored of a partition: its newest block of offset runs, its pump's last word, or both."""
+    """The stored state of a partition: its newest block of offset runs, its last position, or both."""
 
     block: Block | None
     position: PositionRecord | None

@@ -1,4 +1,4 @@
-"""Which topics the target needs, from what both sides have now."""
+"""Decide which topics and partitions the target needs, from the topics of both clusters."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def what_helps(reason: str, source_topic: str, partitions: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """A topic as one cluster has it; ``configs`` are the overrides that a mirror carries over."""
+    """A topic as one cluster has it; ``configs`` are the overrides that a mirror gets too."""
 
     name: str
     topic_id: TopicId

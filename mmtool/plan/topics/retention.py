@@ -1,4 +1,4 @@
-"""What a source deletes before it was mirrored: what has gone, and what is about to go."""
+"""Compare a source's retention with its mirror: records deleted before they were mirrored, or about to be."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from mmtool.plan.words import counted, moment
 
 
 class Retention(NamedTuple):
-    """What a cluster keeps of each partition of a topic; None where it keeps everything, or does not tell.
+    """A topic's retention limits; None where there is no limit, or the cluster does not show it.
 
     Attributes:
         ms: For how long.
-        bytes: How much.
+        bytes: How much of each partition.
     """
 
     ms: int | None = None
@@ -28,8 +28,8 @@ class Deadline(NamedTuple):
     """When the source may delete the first record that is not mirrored.
 
     Attributes:
-        name: The property that says so.
-        at_ms: From when on.
+        name: The config that sets it.
+        at_ms: The earliest time, in ms since 1970.
         span_ms: For how long the source keeps a record.
     """
 

@@ -1,9 +1,9 @@
-"""Does any record come to a cluster twice? Asked of flows that keep names, before any of them starts.
+"""Find flows with identical names on which a record would reach a cluster twice, before any of them starts.
 
-A flow with `origins = all` carries whatever is in its source's topics, save what its own target brought there: so a
-pair exchanges records without a loop, and chains and trees of pairs pass them on. With `local` it carries only what
-was born at its source, so a full mesh does not repeat anything. Whatever else makes a ring repeats records, for ever
-or once for each way around.
+A flow with `origins = all` mirrors all records of its source's topics, except those that were mirrored from its own
+target: so a pair exchanges records without a loop, and chains and trees of pairs pass them on. With `local` it mirrors
+only records that were first written on its source, so a full mesh does not repeat any. Every other cycle repeats
+records, without end or once for each route.
 """
 
 from __future__ import annotations
