@@ -1,1 +1,1 @@
-"""Everything that speaks to Kafka: the only importer of confluent_kafka and aiokafka."""
+"""The Kafka layer: clients, protocol, groups, stored state; the only importer of confluent_kafka and aiokafka."""

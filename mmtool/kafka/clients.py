@@ -1,6 +1,6 @@
-"""Settings to client configurations: librdkafka's dictionary and aiokafka's keyword arguments.
+"""Client configurations from settings: librdkafka's dictionary and aiokafka's keyword arguments.
 
-Both are the last place where a secret is plain text; what they return is handed to the client and dropped.
+Both hold secrets as plain text; they are handed to the client and not kept.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Every error of librdkafka and of brokers, sorted once into what it means for an operator.
+"""Errors of the Kafka layer: map each error of librdkafka and of brokers to its meaning for an operator.
 
 The names are those of ``confluent_kafka.KafkaError``; those with an underscore are librdkafka's own. A test
-walks all codes that the installed library knows and fails on one that is not sorted here.
+checks all codes that the installed library knows and fails on one that is not mapped here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Kind(Enum):
-    """What an error is about."""
+    """The subject of an error."""
 
     AWAY = "away"
     """The cluster, or a part of it, does not answer now; later it may."""

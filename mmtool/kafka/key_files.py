@@ -1,8 +1,4 @@
-"""PEM text under a path, for OpenSSL's calls that read files only. The path is gone with the ``with`` block.
-
-On Linux the path leads to memory. Elsewhere it is a file that only this user may read; a process that is killed leaves
-it behind unlocked, and the next one removes it.
-"""
+"""Give OpenSSL PEM text as a file path, for calls that read files only; the ``with`` block ends the path."""
 
 from __future__ import annotations
 

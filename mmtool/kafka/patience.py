@@ -1,6 +1,6 @@
-"""Asking a broker again when its answer is only "not now".
+"""Retry a request that a broker answers with a temporary error.
 
-A coordinator that still loads its groups answers so, and a partition that elects its leader.
+A coordinator that still loads its groups answers so, and so does a partition that elects its leader.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Value = TypeVar("Value")
 
 
 class RetriableError(Exception):
-    """An answer that a later one may replace; ``final`` is what to raise when it does not."""
+    """A temporary error, which a later answer may replace; ``final`` is the error to raise when none does."""
 
     def __init__(self, final: MmtoolError) -> None:
         super().__init__(str(final))

@@ -1,4 +1,4 @@
-"""What the services ask of a cluster. ``kit.clusters`` has fakes that pass the same tests."""
+"""The ports through which services use a cluster. ``kit.clusters`` has fakes that pass the same tests."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ V = TypeVar("V")
 
 
 class Answers(dict[K, V]):
-    """What a cluster answered about several items, each on its own.
+    """A cluster's answers about several items, each with its own result.
 
     Attributes:
-        failed: Why an item has no answer. An item that is neither here nor there does not exist.
+        failed: Why an item has no answer. An item in neither mapping does not exist.
     """
 
     def __init__(self, found: Mapping[K, V] | None = None) -> None:
@@ -56,7 +56,7 @@ class Answers(dict[K, V]):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """A partition's log: first offset, and where the next record goes (or the last stable offset)."""
+    """A partition's log: its start offset, and its end offset (or the last stable offset)."""
 
     log_start: int
     log_end: int
@@ -74,7 +74,7 @@ class Problem:
 
 
 class FirstMissing(NamedTuple):
-    """Where a mirror goes on: the offset of the first record that it lacks, or of something before that record."""
+    """The offset at which a mirror continues: that of the first record that it lacks, or one before that record."""
 
     topic: str
     topic_id: TopicId
@@ -86,8 +86,8 @@ class LogPart(NamedTuple):
     """Some records of a log.
 
     Attributes:
-        offsets: Where they are; what is not there (any more) is left out.
-        most: How many of them, from the first on.
+        offsets: Their offsets; offsets without a record (any more) are left out.
+        most: How many of them at the most, from the first on.
     """
 
     place: TopicPartition
@@ -98,11 +98,11 @@ class LogPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Mm2State:
-    """MM2's topics, read whole.
+    """The content of MM2's topics.
 
     Attributes:
         maps: By the partition on the source.
-        unreadable: Records that are none of MM2's, by their topic: passed over.
+        unreadable: Records that are not in MM2's format, by their topic; they are skipped.
         newest: The last offset sync of each partition.
     """
 
@@ -115,8 +115,8 @@ class StoredCheckpoint(NamedTuple):
     """A group's last checkpoint in a partition.
 
     Attributes:
-        pair: Its positions on both sides, and when they were written.
-        metadata: What the commit on the source carried.
+        pair: Its offsets on both sides, and when they were written.
+        metadata: The metadata of the commit on the source.
         is_ours: mmtool wrote it, not MirrorMaker 2.
     """
 
@@ -127,10 +127,10 @@ class StoredCheckpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredCheckpoints:
-    """The checkpoints topic alone.
+    """The content of the checkpoints topic.
 
     Attributes:
-        checkpoints: The last one of each group and partition of the source, whoever wrote it.
+        checkpoints: The last one of each group and partition of the source, by mmtool or MM2.
         unreadable: As for `Mm2State`.
     """
 
@@ -143,8 +143,8 @@ class GroupListing(NamedTuple):
 
     Attributes:
         consumers: Classic and KIP-848 groups, and Kafka's word for each one's state.
-        others: Groups of other kinds, and Kafka's word for what each one is (share, streams, connect).
-        simple: Those of the consumers that never had a member: only commits made them.
+        others: Groups of other types, with Kafka's name for each one's type (share, streams, connect).
+        simple: Those of the consumers that never had a member: they exist through commits alone.
     """
 
     consumers: Mapping[str, str]
@@ -219,7 +219,7 @@ class GroupsPort(Protocol):
 
 
 class ClusterPort(Protocol):
-    """One cluster: who it is, its topics, its logs, its groups. Errors as in `GroupsPort`."""
+    """One cluster: its id, its topics, its logs, its groups. Errors as in `GroupsPort`."""
 
     @property
     def alias(self) -> str: ...
@@ -293,7 +293,7 @@ class ClusterPort(Protocol):
 
 
 class BatchesPort(Protocol):
-    """One cluster's logs, batch by batch as they are stored, and who mirrored to them. Errors as in `GroupsPort`."""
+    """One cluster's logs, batch by batch as stored, and its producer register. Errors as in `GroupsPort`."""
 
     def batches(
         self, place: TopicPartition, topic_id: TopicId, offsets: range, *, committed: bool
@@ -349,7 +349,7 @@ class AppendPort(Protocol):
 
 
 class FencePort(Protocol):
-    """Who may write some topics of one cluster, and who does. Errors as in `GroupsPort`."""
+    """The ACLs and the active producers of some topics of one cluster. Errors as in `GroupsPort`."""
 
     @property
     def alias(self) -> str: ...
@@ -386,7 +386,7 @@ class FencePort(Protocol):
 
 
 class FlowStatePort(Protocol):
-    """What a flow has stored on its target."""
+    """A flow's stored state on its target."""
 
     def control(self, identity: FlowIdentity) -> ControlView:
         """The control topic as it stands now; empty when there is none.
@@ -415,7 +415,7 @@ class FlowStatePort(Protocol):
 
 
 class SyncedPort(Protocol):
-    """What MirrorMaker 2 has told of a flow, or mmtool in its place."""
+    """A flow's offset syncs and checkpoints, written by MirrorMaker 2, or by mmtool in its place."""
 
     def synced(self) -> Mm2State:
         """Every partition that MM2's offset-syncs and checkpoints topics speak of.
@@ -429,7 +429,7 @@ class SyncedPort(Protocol):
 
 
 class FlowWatchPort(FlowStatePort, Protocol):
-    """Where a flow stands, for whoever asks again and again. Errors as in `GroupsPort` and `FlowStatePort.maps`."""
+    """A flow's status, for repeated reads. Errors as in `GroupsPort` and `FlowStatePort.maps`."""
 
     def members(self, identity: FlowIdentity) -> tuple[FlowMember, ...]:
         """Who is in the flow's ownership group: its owner, and who waits to take over."""
@@ -455,7 +455,7 @@ class CanaryRecord(NamedTuple):
 
     Attributes:
         timestamp_ms: Milliseconds since 1970, as the log has it.
-        offset: Where it is; None before it was written.
+        offset: Its offset; None before it was written.
     """
 
     key: bytes

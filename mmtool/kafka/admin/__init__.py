@@ -1,1 +1,1 @@
-"""Topics, configs, ACLs and cluster facts, asked and changed."""
+"""Admin requests: topics, configs, ACLs and cluster facts, read and changed."""

@@ -1,4 +1,4 @@
-"""Rules about topics on one cluster. Blocking; the engine calls it in a thread."""
+"""Read and add topic ACLs on one cluster. Blocking; the engine calls it in a thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOT_KNOWN = "librdkafka does not know the operation or permission of this ACL"
 
 
 class AclAdmin:
-    """Admin calls about topics' rules. The client outlives its futures, as librdkafka needs."""
+    """Admin calls about topic ACLs. The client outlives its futures, as librdkafka needs."""
 
     def __init__(self, cluster: ClusterSettings) -> None:
         from confluent_kafka.admin import AdminClient

@@ -1,4 +1,4 @@
-"""The producers that a partition's leader remembers (DescribeProducers, KIP-664)."""
+"""Read the producers that a partition's leader has state of (DescribeProducers, KIP-664)."""
 
 from __future__ import annotations
 

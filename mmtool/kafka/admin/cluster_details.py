@@ -63,7 +63,7 @@ class TooOldError(RefusedError):
 
 
 class KafkaClusterDetails:
-    """Asked of a real cluster; connected by the first question."""
+    """Reads the details of a real cluster; connects at the first request."""
 
     def __init__(self, settings: ClusterSettings, timeout_seconds: float) -> None:
         """Say which cluster, and how long one question may take."""

@@ -1,4 +1,4 @@
-"""What a real cluster is: its id, its topics, the bounds of its logs."""
+"""The `ClusterPort` of a real cluster: its id, its topics, and the bounds of its logs."""
 
 from __future__ import annotations
 

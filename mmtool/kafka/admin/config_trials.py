@@ -1,8 +1,8 @@
 """Set topic configs when a broker refuses some: find the refused ones, and set all others.
 
-A broker refuses a topic's configs as a whole. The wrong one is taken from the broker's text where it names it in
-Kafka's words; else each config is tried on its own, without effect (``validate_only``). All topics that were refused
-go through this together: a step is one request for all of them.
+A broker refuses a topic's configs as a whole. The wrong one is read from the broker's text where it names it in
+Kafka's words; else each config is tried on its own, without effect (``validate_only``). All refused topics are handled
+together: a step is one request for all of them.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Attempt(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """What became of the topics.
+    """The result for the topics.
 
     Attributes:
-        failed: Topics that were refused for another reason than a config of theirs.
-        adjustments: Configs of the others that were not taken as they were.
+        failed: Topics that were refused for a reason other than one of their configs.
+        adjustments: Configs of the other topics that were adjusted or left out.
     """
 
     failed: dict[str, str] = field(default_factory=dict)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Stage(StrEnum):
-    """Where an attempt to use a listener failed."""
+    """The stage at which connecting to a listener failed."""
 
     RESOLVE = "resolve"
     CONNECT = "connect"
@@ -32,11 +32,11 @@ class Stage(StrEnum):
 
 
 class Entrance(NamedTuple):
-    """A way in that the properties file gives: some clients of mmtool have one of their own.
+    """A list of bootstrap servers in the properties file: some clients of mmtool have one of their own.
 
     Attributes:
         name: ``A``, or ``A.producer`` where that client's settings differ.
-        servers: Its bootstrap servers, ``host:port`` each.
+        servers: Its ``host:port`` addresses.
     """
 
     name: str
@@ -46,15 +46,15 @@ class Entrance(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListenerAnswer:
-    """How one listener received a client of ours.
+    """The result of connecting to one listener.
 
     Attributes:
         address: ``host:port``.
-        broker: Its number, where it is advertised by one; None for a bootstrap server.
-        failed: Where it ended; None where it let us in.
+        broker: The id of the broker that advertises it; None for a bootstrap server.
+        failed: The stage that failed; None where the login succeeded.
         reason: Why, in words.
         certificate: The broker's own, DER; None without TLS, or where none was shown.
-        apis: What it speaks, where it said so.
+        apis: The APIs that it supports, where it answered.
     """
 
     entrance: Entrance
@@ -67,10 +67,10 @@ class ListenerAnswer:
 
 
 class Replicas(NamedTuple):
-    """Where a partition is.
+    """The leader and replicas of a partition.
 
     Attributes:
-        leader: None while nobody leads it.
+        leader: None while the partition has no leader.
     """
 
     leader: int | None
@@ -80,11 +80,11 @@ class Replicas(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicDetails:
-    """A topic as metadata has it.
+    """A topic as its metadata describes it.
 
     Attributes:
         partitions: In the order of their numbers.
-        rights: What we may do with it; UNKNOWN from brokers before 2.8.
+        rights: The operations that mmtool may do on it; UNKNOWN from brokers before 2.8.
     """
 
     name: str
@@ -100,7 +100,7 @@ class LogDir:
         path: On the broker.
         failure: Why it is offline; empty where it works.
         total, usable: Bytes of its volume; UNKNOWN from brokers before 3.3 (KIP-827).
-        sizes: Bytes of the partitions that were asked for.
+        sizes: Bytes of the requested partitions.
     """
 
     path: str
@@ -111,7 +111,7 @@ class LogDir:
 
 
 class SizeQuestion(NamedTuple):
-    """Which records of a partition have to fit.
+    """The records of a partition whose size is to be checked.
 
     Attributes:
         start, end: Their offsets.
@@ -124,12 +124,12 @@ class SizeQuestion(NamedTuple):
 
 
 class SizeSample(NamedTuple):
-    """What a sample of a partition showed.
+    """The result of a sample of a partition.
 
     Attributes:
-        looked_bytes: Of the batches that were read.
-        read_to: Behind the last of them.
-        is_whole: They were all that was asked about.
+        looked_bytes: The size of the batches that were read.
+        read_to: The offset behind the last of them.
+        is_whole: They cover the whole requested range.
         offset: Of the first record that fits no batch; None where none was found.
         size: Bytes that it needs.
     """
@@ -142,7 +142,7 @@ class SizeSample(NamedTuple):
 
 
 class ClusterDetailsPort(Protocol):
-    """One cluster, asked for nothing but what it says: no call writes, creates or joins anything.
+    """Read-only requests to one cluster: no call writes, creates or joins anything.
 
     Every call but `listeners` raises `UnreachableError` or `NotAuthorisedError` when the cluster does not answer, or
     not us.

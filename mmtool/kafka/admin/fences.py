@@ -1,4 +1,4 @@
-"""Who may write a real cluster's topics and who does, over the batch wire. Blocking."""
+"""The `FencePort` of a real cluster: ACLs and active producers of topics, over the batch wire. Blocking."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _ALLOWS_UNRULED = "allow.everyone.if.no.acl.found"
 
 
 class KafkaFences:
-    """A `FencePort`, connected at the first request.
+    """The `FencePort` of one cluster, connected at the first request.
 
     A rule is taken by the controller, and each broker goes by it once it has read it in the metadata log (KIP-801).
     On Kafka 4.3.1, from the request to where all brokers went by it: 30 to 40 ms with one broker; with three on a

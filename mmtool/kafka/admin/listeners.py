@@ -1,4 +1,4 @@
-"""Trying listeners as a client does: name, connection, TLS, first answer, login. Nothing is asked of the cluster."""
+"""Connect to listeners as a client does: DNS, TCP, TLS, first answer, login. Sends no request after the login."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics of one cluster: what they are set to, and making them. Blocking; the engine calls it in a thread."""
+"""Topics of one cluster: read configs, create, add partitions. Blocking; the engine calls it in a thread."""
 
 from __future__ import annotations
 

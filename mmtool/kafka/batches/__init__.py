@@ -1,4 +1,4 @@
-"""Record batches: read where they lie, re-addressed as they are, rebuilt where they must be.
+"""Record batches: parsed in place, passed on with a new header, and rebuilt only where they must be.
 
 Pure: no sockets, no clock. See docs/concepts/record-batches.md.
 """

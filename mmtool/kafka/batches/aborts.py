@@ -1,4 +1,4 @@
-"""read_committed for those who fetch batches themselves: the rule of Kafka's own consumer (KIP-98)."""
+"""The read_committed filter for fetched batches, by the rule of Kafka's own consumer (KIP-98)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ABORT: Final = b"\x00\x00"  # the type in a control record's key, behind two by
 
 
 class AbortedFilter:
-    """Tells data from what a transaction took back, over the batches of one fetch answer, in order.
+    """Separates data from aborted records, over the batches of one fetch answer, in order.
 
     The broker lists each aborted transaction that touches the answer by producer id and first offset. From
     that offset on the producer's transactional batches are dropped, until its abort marker. The list is

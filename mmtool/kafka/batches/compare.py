@@ -1,7 +1,7 @@
-"""Are these the same records? Asked when a pump resumes: what the target holds against what the source holds.
+"""Compare records of two logs, batch by batch: recovery checks the target's records against the source's.
 
-Same means what a consumer can see: timestamp, key, value, headers. Record attributes (unused by Kafka) and
-the batch layout are left out: a target that recompresses writes both anew.
+Equal means what a consumer can see: timestamp, key, value, headers. Record attributes (unused by Kafka) and
+the batch layout are left out: a target that recompresses rewrites both.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class MatchedRange:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first pair of records that is not the same; ``field`` is timestamp, key, value or headers."""
+    """The first pair of records that differ; ``field`` is timestamp, key, value or headers."""
 
     upstream_offset: UpstreamOffset
     downstream_offset: DownstreamOffset
@@ -44,7 +44,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How far both sides agree.
+    """The result of a comparison.
 
     Attributes:
         matched: The equal records as offset runs, in order.
@@ -104,7 +104,7 @@ def same_records(
 
 
 class Cursor:
-    """One side of the walk: a whole batch until somebody looks inside, then what is left of its records.
+    """One side of the comparison: a whole batch until its records are needed, then the rest of its records.
 
     Args:
         views: Batches in order. An iterator that has ended may go on later.

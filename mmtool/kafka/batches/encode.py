@@ -1,4 +1,4 @@
-"""Raw records -> one dense batch, as a producer writes it."""
+"""Encode raw records as one dense batch, as a producer writes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a record batch. None of these knows the topic: the caller adds it."""
+"""Errors of record batches, without the topic, which the caller adds."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class CorruptBatchError(BatchError):
 
 
 class OversizeRecordError(BatchError):
-    """One record alone is larger than the target takes (Kafka's MESSAGE_TOO_LARGE).
+    """One record alone is larger than the target accepts (Kafka's MESSAGE_TOO_LARGE).
 
     Attributes:
-        upstream_offset: Where the record is on the source.
+        upstream_offset: The record's offset on the source.
         size: Bytes of the smallest batch that can hold it, header included.
         limit: Bytes that a batch may have.
     """

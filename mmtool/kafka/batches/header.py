@@ -1,4 +1,4 @@
-"""The 61 bytes in front of every record batch, and the walk over the batches of a fetch answer.
+"""The 61-byte header of a record batch, and the iteration over the batches of a fetch answer.
 
 Layout (message format 2, KIP-98): base offset i64, length i32, leader epoch i32, magic i8, CRC u32; then,
 under the CRC: attributes i16, last offset delta i32, base timestamp i64, max timestamp i64, producer id
@@ -126,7 +126,7 @@ class BatchHeader(NamedTuple):
 
 
 class BatchView(NamedTuple):
-    """A batch where it lies in the fetch answer: nothing is copied.
+    """A batch inside the fetch answer, without a copy.
 
     ``memory`` is the whole batch. It keeps the whole answer alive, so views must not outlive their round of
     work.

@@ -1,4 +1,4 @@
-"""Is a batch what its writer wrote? Asked after the fact, when a broker refused it."""
+"""Verify a batch's checksum after a broker refused it, to see whether it was corrupt when it was fetched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Message formats 0 and 1 (before Kafka 0.11), which brokers still serve from old segments.
+"""Read message formats 0 and 1 (before Kafka 0.11), which brokers still serve from old segments.
 
 Such a "batch" is one message, or one compressed message that wraps many. Its offset field is the *last*
 offset inside, its count is known only by decoding: so the header of the view is made from the decoded

@@ -1,4 +1,4 @@
-"""A batch that can be produced: own bytes, stamped with a producer id and a sequence."""
+"""A batch ready to be produced: its bytes, with a producer id and a sequence number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which batches cannot be moved as they are, told from the header alone."""
+"""Find from the header alone why a batch cannot be passed on unchanged."""
 
 from __future__ import annotations
 

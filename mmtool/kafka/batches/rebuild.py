@@ -1,4 +1,4 @@
-"""Batches that cannot, or should not, move as they are: decoded, joined, split, written densely."""
+"""Rebuild batches that cannot, or should not, be passed on unchanged: decode, join, split, encode densely."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The records inside a batch: as raw parts, and, for those who look inside, as keys, values and headers.
+"""The records inside a batch: as raw parts, or decoded to keys, values and headers.
 
 A record is: length varint, attributes i8, timestamp delta varlong, offset delta varint, then key, value and
-headers. Everything from the key on is the *body*: it depends on nothing outside and is moved as bytes, so
+headers. Everything from the key on is the *body*: it depends on nothing outside and is copied as bytes, so
 null and empty, the order of headers, and header names that are no UTF-8 survive whatever happens to the
 numbers. (aiokafka's own reader decodes header names to str, and raises on the last.)
 """
@@ -27,7 +27,7 @@ _LONGEST_VARINT: Final = 70  # bits: ten groups of seven hold 64
 
 
 class RawRecord(NamedTuple):
-    """A record without its place: ``body`` is its bytes from the key's length to the end of the headers.
+    """A record without offset and timestamp: ``body`` is its bytes from the key's length to the end of the headers.
 
     ``offset`` is the log's own, ``timestamp`` in ms with LogAppendTime already resolved.
     """

@@ -1,4 +1,4 @@
-"""The batches of a fetch response, of any message format."""
+"""Iterate over the batches of a fetch answer, of any message format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When groups committed: by the records of ``__consumer_offsets``, because no broker's answer tells."""
+"""Read commit times of groups from ``__consumer_offsets``; no broker request returns them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions about groups, each asked of its coordinator: a group without an answer costs no other group its answer."""
+"""Send requests about groups to their coordinators; a group without an answer does not block the others."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ _PAUSE_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[A, B]):
-    """What is asked about each group.
+    """One kind of request about groups.
 
     Attributes:
-        what: What is done, as ``describing group``; the group's name follows.
-        send: Asks one broker about some groups, and gives what it answers about each.
-        take: Makes a value of a group's answer; raises `RetriableError` where a later answer may replace it.
+        what: What the request does, as ``describing group``; the group's name follows.
+        send: Sends the request about some groups to one broker, and returns the answer about each.
+        take: Decodes a group's answer; raises `RetriableError` where a later answer may replace it.
         at_once: How many groups share a request.
-        moves: A broker that does not answer is given up before the time is up: another one may coordinate by then.
+        moves: A broker that does not answer is given up before the timeout: another broker may be the coordinator by
+            then.
     """
 
     what: str
@@ -51,7 +52,7 @@ class Question(Generic[A, B]):
 
 
 class Coordinators:
-    """Which broker coordinates which group, as far as that was asked."""
+    """The known coordinators of groups."""
 
     def __init__(self, cluster: ClusterSettings) -> None:
         """Say whose groups."""

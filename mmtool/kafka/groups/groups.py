@@ -1,8 +1,8 @@
-"""The consumer groups of a real cluster, over the batch wire.
+"""The `GroupsPort` of a real cluster, over the batch wire.
 
-librdkafka's admin client, which is used for everything else of the kind, ends the whole process when a broker goes
-away while it asks a coordinator (its issue 4605: any group request, hung or killed broker, within one outage), and
-when it asks for the commits of a cluster that never had a group. See docs/decisions/0019.
+librdkafka's admin client, which mmtool uses for other admin requests, ends the whole process when a broker goes away
+while it asks a coordinator (its issue 4605: any group request, hung or killed broker, within one outage), and when it
+asks for the commits of a cluster that never had a group. See docs/decisions/0019.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ _DEAD = frozenset({Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION})
 
 
 class UnstableOffsetError(RefusedError):
-    """A transaction is open over a group's offset: what is committed is not its last word (KIP-447)."""
+    """A group's offset is part of an open transaction: the committed offset may still change (KIP-447)."""
 
     code = "unstable_offset"
 
 
 class KafkaGroups:
-    """A `GroupsPort`, connected at the first request. Requests about many groups are under way together."""
+    """A `GroupsPort`, connected at the first request. Requests about many groups are sent in parallel."""
 
     def __init__(self, cluster: ClusterSettings, timeout_seconds: float) -> None:
         """Say whose groups, and how long one request may take."""

@@ -1,6 +1,6 @@
-"""One seat in a consumer group: whoever holds the topic's only partition has it.
+"""A lease by group membership: the member that is assigned a topic's only partition holds the lease.
 
-Classic protocol with the cooperative-sticky assignor: a live holder keeps the partition whoever else joins; a
+Classic protocol with the cooperative-sticky assignor: a live holder keeps the partition when other members join; a
 dead one loses it when its session ends, and the next member gets it.
 """
 

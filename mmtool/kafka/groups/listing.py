@@ -1,4 +1,4 @@
-"""All groups of a cluster: coordinators list what they hold, and say nothing of what they do not hold yet."""
+"""List all groups of a cluster: each coordinator lists only the groups that it has loaded."""
 
 from __future__ import annotations
 

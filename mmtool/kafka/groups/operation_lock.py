@@ -1,6 +1,6 @@
 """The operation lock: a group membership that lets one operation at a time run on a flow.
 
-It takes seconds to be had, so a command asks for it before all else: little is imported here.
+It takes seconds to acquire, so a command requests it before all else, and this module imports little.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SILENT_SECONDS = 3.0
 
 
 class OperationLock:
-    """An `OperatorSeat`: membership of a group on the target, as for the ownership of a flow.
+    """The operation lock: membership of a group on the target, as for the ownership of a flow.
 
     Joining takes some seconds (``group.initial.rebalance.delay.ms``), so it is begun early and waited for late.
     """

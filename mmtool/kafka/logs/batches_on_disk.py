@@ -1,4 +1,4 @@
-"""A cluster's logs batch by batch, for callers without an event loop: a piece at a time, however long the log is."""
+"""The `BatchesPort` of a real cluster: blocking iteration over a log's batches, a piece of the log at a time."""
 
 from __future__ import annotations
 

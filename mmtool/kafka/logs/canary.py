@@ -1,4 +1,4 @@
-"""The canary topic of a flow: made and written on the source, read on the target."""
+"""The `CanaryPort` of a real flow: the canary topic, created and written on the source, read on the target."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Records that a target takes in no batch, kept beside their topic (``mmtool.on.oversize = dead-letter``).
+"""Write dead letters: records that the target accepts in no batch (``mmtool.on.oversize = dead-letter``).
 
-A letter is the record as it was, with headers that tell where it comes from. Each is there once, whoever is killed: the
-newest letters of the partition are looked at before one is written, and who claims after a process that hangs fences it
-with its own first letter. Only a process that hung between its look and its write, and woke up before that, can have
-written one twice: both tell the same place.
+A dead letter is the unchanged record, with headers that name its topic, partition and offset. Each is written once,
+also after a crash: the newest dead letters of the partition are read before one is written, and an owner that claims
+after a hung process fences it with its own first dead letter. Only a process that hung between its read and its write,
+and continued before that, can have written one twice: both name the same offset.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1", "max.message.bytes
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """One record.
+    """One dead letter.
 
     Attributes:
         cluster: The source's id.
         place: On the source.
-        target: The topic that would not take it, on the target.
-        batch: Of this record alone.
+        target: The topic on the target that refused it.
+        batch: A batch with this record alone.
     """
 
     cluster: ClusterId

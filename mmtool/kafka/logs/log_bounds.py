@@ -1,7 +1,7 @@
-"""Offsets of many partitions, asked of their leaders: one that cannot be asked costs no other its answer.
+"""Read offsets of many partitions from their leaders; a partition without an answer does not block the others.
 
 librdkafka's ListOffsets waits for its whole timeout when one partition of many has no leader, and then names another
-one. Here metadata tells first which partitions there are and who leads them, and each leader is asked by itself.
+one. This module first reads the partitions and their leaders from metadata, and then asks each leader by itself.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _UNKNOWN_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a partition is asked again, in seconds.
+    """How long a request for a partition is retried, in seconds.
 
     Attributes:
         answer: Where a leader is known, and does not answer, or cannot yet.
-        leader: Where no broker leads. A live replica is elected at once: it has none.
+        leader: Where the partition has no leader. A live replica is elected at once, so there is none.
     """
 
     answer: float

@@ -1,4 +1,4 @@
-"""Parts of logs read record by record, for comparing: each record as its offset, its time and a digest."""
+"""Read parts of logs record by record, for comparison: each record as its offset, its time and a digest."""
 
 from __future__ import annotations
 

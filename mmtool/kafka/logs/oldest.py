@@ -1,4 +1,4 @@
-"""The first record that a mirror lacks, looked at in the source's log: when it was written is the lag in time.
+"""Read the first source record that a mirror lacks: its timestamp gives the lag in time.
 
 Brokers answer offsets for times, not times for offsets (ListOffsets), so the record itself is fetched.
 """

@@ -1,8 +1,8 @@
-"""Appending batches so that whoever comes after a crash can tell what is there already.
+"""Append batches such that a later process can tell after a crash which of them are in the log.
 
-A transactional id is claimed, as pumps do: it gives the same producer id to each
-process that claims it, with a higher epoch. Batches in a log that carry that producer id are therefore ours, whoever of
-us wrote them, and what is there need not be written again.
+Each process claims a transactional id, as workers do: it gets the same producer id, with a higher epoch. All batches
+in a log with that producer id were therefore written by this operation, by whichever process, and need not be written
+again.
 """
 
 from __future__ import annotations

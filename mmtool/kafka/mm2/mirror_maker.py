@@ -1,4 +1,4 @@
-"""What MirrorMaker 2 has stored about a flow: how far it is, and which record went where."""
+"""Read what MirrorMaker 2 has stored about a flow: its progress, and its offset syncs."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def latest_positions(flow: FlowSettings) -> dict[TopicPartition, UpstreamOffset]
 
 
 class FollowedMirrorMaker:
-    """What MM2 has told of a flow, for a reader that asks again and again.
+    """MM2's stored state of a flow, for repeated reads.
 
     Of offset syncs only what is new is read. Positions, which Connect stores once a minute, are read each half minute.
 

@@ -1,6 +1,7 @@
-"""MirrorMaker 2's offset-syncs and checkpoints topics of a flow, read whole.
+"""Read MirrorMaker 2's offset-syncs and checkpoints topics of a flow as a whole.
 
-What mmtool wrote there itself is passed over: of that it knows more, or was told to forget it.
+Records that mmtool wrote there itself are skipped: its stored state has more of them, or they were forgotten by
+command.
 """
 
 from __future__ import annotations

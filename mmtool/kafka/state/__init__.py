@@ -1,1 +1,1 @@
-"""What mmtool stores in its own topics, written and read."""
+"""mmtool's internal topics, written and read."""

@@ -1,9 +1,9 @@
-"""Claiming shards, and fencing whoever held them before.
+"""Claim shards, and fence their former owners.
 
 A claim is InitProducerId on the shard's transactional id. In doubt (the last owner vanished) an aborted
 transaction over every partition of the shard follows: its markers carry the new epoch, and a partition that
 has seen a newer epoch of a producer id answers every older one with INVALID_PRODUCER_EPOCH. Without the
-markers an older owner is fenced only by our first write to each partition, and until then its batches land.
+markers an older owner is fenced only by the new owner's first write to each partition, and can append until then.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _CLAIMS_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to append under ``producer_id`` at ``epoch``, until somebody claims a higher epoch."""
+    """The right to append under ``producer_id`` at ``epoch``, until another process claims a higher epoch."""
 
     producer_id: int
     epoch: int
 
 
 class ClaimLostError(MmtoolError):
-    """Another owner claimed the shard while we were at it."""
+    """Another owner claimed the shard during this claim."""
 
     exit_code = 10
     code = "fenced"

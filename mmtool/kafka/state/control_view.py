@@ -1,4 +1,4 @@
-"""A control topic as it was read: what owners, pumps and operators have written."""
+"""A control topic as it was read: the records of owners, workers and operators."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ControlView:
-    """What the control topic says.
+    """The content of a control topic.
 
     Attributes:
-        controls: Keys of owners' words to their pumps, and of the answers, for a new owner to clear away.
-        holds: What keeps topics from being mirrored.
-        refusals: What owners have said of topics that they do not mirror, by key, those of the past included.
-        moved: Groups whose place is the target now; only marks in force.
-        rates: How fast each group was last seen to commit on the source, by the key of its record.
-        verified: How far both sides of a partition were found the same, by topic id and number.
+        controls: Keys of owners' commands to their workers, and of the answers, which a new owner deletes.
+        holds: The pauses and failed-over marks that keep topics from being mirrored.
+        refusals: The topics that owners refused to mirror, by key, those of earlier owners included.
+        moved: Groups that now belong to the target; only marks in force.
+        rates: The last measured commit rate of each group on the source, by the key of its record.
+        verified: The offsets up to which both sides of a partition were found the same, by topic id and number.
         look: When the owner last read the source's commits and had written what followed from them.
-        end: Where the topic ended when it was read: later words are at or after it.
-        trails: What pumps wrote before their last words; None where nobody asks for that.
+        end: The topic's end offset when it was read: later records are at or after it.
+        trails: The workers' earlier positions; None where they were not requested.
     """
 
     flow: FlowRecord | None = None

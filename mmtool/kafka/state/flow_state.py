@@ -1,4 +1,4 @@
-"""What a flow has stored on its target, for those who ask about it and do not run it."""
+"""The `FlowStatePort` of a real flow: read its stored state on the target without owning the flow."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class KafkaFlowState:
 
 
 class FollowedFlowState(KafkaFlowState):
-    """The same for one flow and for whoever asks again and again: only what is new is read, decoded and joined."""
+    """The same for repeated reads of one flow: only new records are read, decoded and joined."""
 
     def __init__(self, target: ClusterSettings) -> None:
         super().__init__(target)
@@ -92,7 +92,7 @@ class FollowedFlowState(KafkaFlowState):
 
 
 class WayBackState:
-    """A `FlowStatePort` on a flow's *source*: what the way back has stored there.
+    """A `FlowStatePort` on a flow's *source*: the stored state of the reverse flow.
 
     Args:
         state: Reads it.

@@ -1,4 +1,4 @@
-"""Where a flow stands, asked of its real clusters again and again."""
+"""The `FlowWatchPort` of a real flow: its status, read from both clusters repeatedly."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LOOK_SECONDS = 3.0
 
 
 class KafkaFlowWatch(FollowedFlowState):
-    """A `FlowWatchPort`. Of the control, the offset-runs and the checkpoints topic only what is new is read."""
+    """A `FlowWatchPort`. Of the control, offset-runs and checkpoints topics, only new records are read."""
 
     def __init__(self, flow: FlowSettings, timeout_seconds: float) -> None:
         """Say which flow, and how long one request may take."""

@@ -1,4 +1,4 @@
-"""The journal of a target cluster, ``mmtool-journal.internal``."""
+"""The journal topic of a target cluster, ``mmtool-journal.internal``: read and append entries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class KafkaJournal:
-    """A `JournalPort`. The topic is made when something is first written."""
+    """A `JournalPort`. The topic is created when the first entry is written."""
 
     def __init__(self, target: ClusterSettings, replication_factor: int, seconds: float) -> None:
         """Say where, how the topic is made, and how long one request may take."""
@@ -66,7 +66,7 @@ class KafkaJournal:
 
 
 class FollowedJournal:
-    """The journal without the groups' offsets, for a reader that asks again and again: only what is new is read."""
+    """The journal without the groups' offsets, for repeated reads: only new entries are read."""
 
     def __init__(self, target: ClusterSettings) -> None:
         self._target = target

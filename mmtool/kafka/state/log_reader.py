@@ -1,4 +1,4 @@
-"""Reading a small topic once, from its beginning or from where it was read to before, to where it ends now."""
+"""Read a small topic once, from its beginning or from the last read offset to its current end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing the marks of a failover into a flow's control topic: on the target alone, for the source may be gone."""
+"""Write a failover's marks into a flow's control topic; only the target is used, as the source may be lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing to the topics that mmtool keeps on a cluster: what they are set to, and appending to them."""
+"""Create mmtool's internal topics with their configs, and append to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""mmtool's own records as batches, for the topics that it writes over the batch wire."""
+"""Encode mmtool's own records as batches, for the topics that it writes over the batch wire."""
 
 from __future__ import annotations
 

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class RunsLog:
-    """The runs topic as it is, damage included.
+    """The offset-runs topic as stored, damage included.
 
     Attributes:
-        blocks: What can be read.
-        keys: The record keys of everything that is stored of a partition, readable or not, oldest block first.
+        blocks: The readable blocks.
+        keys: The record keys of a partition, readable or not, oldest block first.
         broken: Partitions whose map cannot be trusted, and why.
-        strays: Record keys that are none of mmtool's, by the topic's partition.
+        strays: Record keys that are not mmtool's, by the topic's partition.
     """
 
     blocks: dict[BlockKey, Block] = field(default_factory=dict)

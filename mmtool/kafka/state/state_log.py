@@ -1,4 +1,4 @@
-"""A flow's state on the target, read: claims, positions and control from one topic, offset runs from another."""
+"""Read a flow's stored state: claims, positions and control from one topic, offset runs from another."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Kafka's protocol where librdkafka does not reach: batches as they are, claims, topic ids."""
+"""The batch wire: Kafka's protocol where librdkafka has no API: raw batches, claims, topic ids."""

@@ -1,7 +1,7 @@
-"""Rules about topics: DescribeAcls (29), CreateAcls (30), DeleteAcls (31); and what a cluster says about its own.
+"""ACL requests: DescribeAcls (29), CreateAcls (30), DeleteAcls (31); and a cluster's own rights and configs.
 
-librdkafka sends these to one broker. Each broker goes by its own copy of the rules, and only that broker can tell
-which it has: so we ask each of them.
+librdkafka sends these to one broker. Each broker uses its own copy of the rules, and only that broker knows which it
+has: so mmtool asks each of them.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class ListedBindings(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DescribeAclsRequest(WireRequest[ListedBindings]):
-    """Every rule about topics that a broker goes by (KIP-140, patterns since KIP-290: Kafka 2.0).
+    """Every topic rule that a broker applies (KIP-140, patterns since KIP-290: Kafka 2.0).
 
     Attributes:
-        name: Only those about this topic by its name.
+        name: Only the rules for this topic by its name.
     """
 
     API_KEY = 29
@@ -103,7 +103,7 @@ def _written(binding: Binding) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class CreateAclsRequest(WireRequest[list[int]]):
-    """Makes rules; an error code for each. Any broker takes it: it hands it on to the controller (KIP-590)."""
+    """Creates rules; an error code for each. Any broker forwards it to the controller (KIP-590)."""
 
     API_KEY = 30
     VERSIONS = (1,)
@@ -120,7 +120,7 @@ class CreateAclsRequest(WireRequest[list[int]]):
 
 @dataclass(frozen=True, slots=True)
 class DeleteAclsRequest(WireRequest[list[int]]):
-    """Deletes exactly these rules, where they are there; an error code for each."""
+    """Deletes exactly these rules, where they exist; an error code for each."""
 
     API_KEY = 31
     VERSIONS = (1,)
@@ -148,7 +148,7 @@ def _match(cursor: Cursor) -> int:
 
 
 class ClusterRights(NamedTuple):
-    """What we may do with the cluster."""
+    """The operations that the client may do on the cluster."""
 
     error_code: int
     rights: Rights | Unknown
@@ -156,7 +156,7 @@ class ClusterRights(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DescribeClusterRequest(WireRequest[ClusterRights]):
-    """Our rights on the cluster (KIP-700: Kafka 2.8)."""
+    """The client's rights on the cluster (KIP-700: Kafka 2.8)."""
 
     API_KEY = 60
     VERSIONS = (0,)
@@ -182,7 +182,7 @@ class BrokerConfig(NamedTuple):
     """Some of a broker's properties; those that are not set are not among them.
 
     Attributes:
-        values: None for one that the broker hides (KIP-226: what it does not know the type of may be a secret).
+        values: None for one that the broker hides (KIP-226: a property of unknown type may be a secret).
     """
 
     error_code: int
@@ -191,7 +191,7 @@ class BrokerConfig(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DescribeBrokerConfigRequest(WireRequest[BrokerConfig]):
-    """Some properties of one broker; asked of itself."""
+    """Some properties of one broker; sent to that broker."""
 
     API_KEY = 32
     VERSIONS = (1,)

@@ -1,4 +1,4 @@
-"""What a broker answers before any login: ApiVersions (API 18), and SaslHandshake (API 17) with its mechanisms."""
+"""Requests that a broker answers before a login: ApiVersions (18), and SaslHandshake (17) with its mechanisms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SUPPORTED_TAG = 0
 
 
 class SpokenApis(NamedTuple):
-    """What a broker speaks.
+    """The APIs and features that a broker supports.
 
     Attributes:
         versions: Lowest and highest version of each API, by Kafka's number.

@@ -61,7 +61,7 @@ class _Errand:
 
 
 class BlockingWireClient:
-    """A cluster on that loop. Its connections are opened by the first question, and closed when this object is gone.
+    """A cluster on that loop; its connections open at the first request and close with this object.
 
     A question that is not answered in time closes them as well, and the next one looks who is there by then.
 

@@ -41,19 +41,19 @@ _COORDINATED = {
 
 
 class ConnectionLostError(Exception):
-    """The fate of a request is unknown: the connection broke, or the broker did not answer in time."""
+    """The result of a request is unknown: the connection broke, or the broker did not answer in time."""
 
 
 class UnreadableLogError(ConnectionLostError):
-    """The broker has answered, and will answer the same again: that part of the log cannot be had."""
+    """A permanent error of the broker: that part of the log cannot be read."""
 
 
 class OutOfRangeError(UnreadableLogError):
-    """The log does not hold that offset: it begins behind it, or ends before it."""
+    """The log does not hold that offset: it is below the log's start, or above its end."""
 
 
 class Place(Protocol):
-    """Whatever names a partition."""
+    """The key of a partition."""
 
     @property
     def topic(self) -> str: ...

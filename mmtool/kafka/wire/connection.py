@@ -2,7 +2,7 @@
 
 aiokafka opens it: TCP, TLS, SASL and the version lookup are aiokafka's. Then this protocol takes the
 transport over, because aiokafka's own reading through a stream copies every byte four times and grows a buffer
-as it comes, which was 45 % of a pump's CPU at 1 KB records.
+while it reads, which was 45 % of a worker's CPU at 1 KB records.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LARGEST_ANSWER = 1 << 30
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Requests go out in order and are answered in order.
+    """A connection on which requests are sent, and answered, in order.
 
     A. An answer is given to the request that has waited longest, and only when it carries its number.
     B. Once closed, every waiting request fails with ConnectionError, and so does every later one.

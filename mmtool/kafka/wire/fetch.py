@@ -1,6 +1,6 @@
 """Fetch (API 1): record batches as the log holds them.
 
-Version 13 names topics by id, so a topic that was deleted and created again under its old name answers with
+Version 13 names topics by id, so a topic that was deleted and recreated under its old name answers with
 an error instead of with another topic's records. Versions 10 and 11 (Kafka 2.1 to 3.0) name them by name.
 """
 
@@ -36,11 +36,11 @@ _DIVERGING_TAG = 0
 
 
 class Diverging(NamedTuple):
-    """The log has no such records any more as were read: it was cut (KIP-595).
+    """The log no longer has the records that were read: it was truncated (KIP-595).
 
     Attributes:
-        epoch: The last leader epoch that both have in common.
-        end: Up to there what was read may still be there; from there on it is gone, or something else.
+        epoch: The last leader epoch that log and reader have in common.
+        end: Records below it may still be those that were read; all from it on are gone or replaced.
     """
 
     epoch: int
@@ -48,11 +48,11 @@ class Diverging(NamedTuple):
 
 
 class FetchPartition(NamedTuple):
-    """Where to read on in one partition, and how much of it at the most.
+    """The offset from which to read one partition, and how many bytes at the most.
 
     Attributes:
-        read_epoch: The leader epoch of what was read right below ``offset``: a broker whose log holds something else
-            there says so, where it is asked by id (Kafka 3.1). UNKNOWN asks for nothing of the kind.
+        read_epoch: The leader epoch of the record right below ``offset``: a broker whose log holds another one there
+            says so, where topics are named by id (Kafka 3.1). UNKNOWN skips the check.
     """
 
     topic: str
@@ -83,7 +83,7 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """What one Fetch brought."""
+    """The answer to one Fetch."""
 
     throttle_ms: int
     error_code: int
@@ -93,13 +93,13 @@ class FetchAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest(WireRequest[FetchAnswer]):
-    """A fetch of ``partitions``, grouped by topic; by itself, unless a session is named (see `FetchSession`).
+    """A fetch of ``partitions``, grouped by topic; outside a session, unless one is named (see `FetchSession`).
 
     Attributes:
-        forgotten: Partitions that the session is to read no more.
+        forgotten: Partitions to remove from the session.
         max_bytes: Of the whole answer. The first batch comes whole even where it is larger (KIP-74).
         read_committed: Only up to the last stable offset, with the aborted transactions listed.
-        by_name: Topics are named: some that the session reads has no id.
+        by_name: Topics are named by name: some topic of the session has no id.
     """
 
     API_KEY = 1

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227): a broker is told what changed, and answers what is new.
+"""Incremental fetch sessions (KIP-227): requests name only the changed partitions, answers only the new data.
 
 A Fetch that names five thousand idle partitions costs both sides tens of milliseconds each time; in a session it names
 the few that moved.
@@ -28,7 +28,7 @@ _SESSION_ERRORS = (
 
 
 class FetchSession:
-    """What is read from one broker over one connection, one request at a time.
+    """The partitions that are read from one broker over one connection, one request at a time.
 
     A. Once the broker has answered a request, it reads for us exactly the places that were put and not dropped before
        that request was made.

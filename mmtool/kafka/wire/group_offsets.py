@@ -1,4 +1,4 @@
-"""What groups have committed: OffsetCommit (8), OffsetFetch (9) and OffsetDelete (47), asked of the coordinator."""
+"""Group offset requests to the coordinator: OffsetCommit (8), OffsetFetch (9) and OffsetDelete (47)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WITH_EPOCH = 6  # of OffsetCommit (KIP-320); with the next one it has a group i
 
 
 class FetchedOffset(NamedTuple):
-    """One partition; ``offset`` is -1 on the wire where nothing is committed."""
+    """One partition's commit; ``offset`` is -1 on the wire without a commit."""
 
     offset: int
     metadata: str
@@ -41,7 +41,7 @@ class FetchedOffset(NamedTuple):
 
 
 class FetchedOffsets(NamedTuple):
-    """What one group has committed."""
+    """All commits of one group."""
 
     error_code: int
     partitions: dict[TopicPartition, FetchedOffset]
@@ -49,7 +49,7 @@ class FetchedOffsets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetchRequest(WireRequest[FetchedOffsets]):
-    """Everything that ``group`` has committed.
+    """All commits of ``group``.
 
     With ``stable`` a partition under an open transaction is refused (UNSTABLE_OFFSET_COMMIT); brokers before 2.5
     cannot say so, and answer what was committed before it.
@@ -77,7 +77,7 @@ class OffsetFetchRequest(WireRequest[FetchedOffsets]):
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetchOfGroupsRequest(WireRequest[dict[str, FetchedOffsets]]):
-    """Everything that many ``groups`` of one coordinator have committed, by group (KIP-709: Kafka 3.0).
+    """All commits of many ``groups`` of one coordinator, by group (KIP-709: Kafka 3.0).
 
     ``stable`` as in `OffsetFetchRequest`.
     """
@@ -151,7 +151,7 @@ class OffsetCommitRequest(WireRequest[dict[TopicPartition, int]]):
 
 
 class DeletedOffsets(NamedTuple):
-    """What became of a deletion: of the whole request, and of each partition."""
+    """The result of a deletion: of the whole request, and of each partition."""
 
     error_code: int
     partitions: dict[TopicPartition, int]
@@ -159,7 +159,7 @@ class DeletedOffsets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetDeleteRequest(WireRequest[DeletedOffsets]):
-    """Forget what a group without members has committed for some partitions (KIP-496)."""
+    """Deletes a memberless group's commits of some partitions (KIP-496)."""
 
     API_KEY = 47
     VERSIONS = (0, 0)

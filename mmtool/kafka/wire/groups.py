@@ -1,4 +1,4 @@
-"""Groups and who is in them.
+"""Group requests: coordinators, listings, members, deletion.
 
 FindCoordinator (10), DescribeGroups (15), ListGroups (16), DeleteGroups (42), ConsumerGroupDescribe (69).
 
@@ -29,14 +29,14 @@ _WITH_TYPES = 5  # of ListGroups (KIP-848)
 
 
 class Coordinated(IntEnum):
-    """What a coordinator is asked for, by Kafka's own numbers (FindCoordinator, ``key_type``)."""
+    """What a coordinator is responsible for, by Kafka's own numbers (FindCoordinator, ``key_type``)."""
 
     GROUP = 0
     TRANSACTION = 1
 
 
 class Coordinator(NamedTuple):
-    """Which broker coordinates a group or a transactional id."""
+    """The broker that coordinates a group or a transactional id."""
 
     error_code: int
     node: int
@@ -65,7 +65,7 @@ class FindCoordinatorRequest(WireRequest[Coordinator]):
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroupRequest(WireRequest[int]):
-    """Ends a group without members, its commits with it; the answer is an error code (KIP-229)."""
+    """Deletes a group without members, with its commits; the answer is an error code (KIP-229)."""
 
     API_KEY = 42
     VERSIONS = (0, 1)
@@ -114,7 +114,7 @@ class GroupMember(NamedTuple):
     """One member, as it names itself and as the broker sees it.
 
     Attributes:
-        assignment: What its leader gave it, in the protocol's own format; empty while members come and go.
+        assignment: The assignment by its leader, in the protocol's own format; empty while the group rebalances.
     """
 
     client_id: str
@@ -133,9 +133,9 @@ class DescribedGroup(NamedTuple):
     """One classic group of any protocol type.
 
     Attributes:
-        state: Kafka's word, as Stable or Empty; Dead for a group that is not there.
-        protocol_type: ``consumer``, ``connect``, or whatever its members call it.
-        rights: What we may do with it, where that was asked for and the broker tells it.
+        state: Kafka's word, as Stable or Empty; Dead for a group that does not exist.
+        protocol_type: ``consumer``, ``connect``, or any other word of its members.
+        rights: The client's operations on it, where they were requested and the broker returns them.
     """
 
     group: str
@@ -148,7 +148,7 @@ class DescribedGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DescribeGroupsRequest(WireRequest[dict[str, DescribedGroup]]):
-    """States and members of ``groups``, by name, and what we may do with them (KIP-430); asked of their coordinator."""
+    """States, members and the client's rights (KIP-430) of ``groups``, by name; sent to their coordinator."""
 
     API_KEY = 15
     VERSIONS = (2, 4)
@@ -184,7 +184,7 @@ def _member(version: int, cursor: Cursor) -> GroupMember:
 
 
 class ListedGroup(NamedTuple):
-    """One group of those that a broker coordinates; ``state`` is empty where a broker before 2.6 does not tell it."""
+    """One group that a broker coordinates; ``state`` is empty from brokers before 2.6."""
 
     group: str
     protocol_type: str
@@ -238,7 +238,7 @@ OTHER_KINDS = ("share", "streams")
 
 @dataclass(frozen=True, slots=True)
 class OtherKindsRequest(WireRequest[dict[str, DescribedGroup]]):
-    """Those of ``groups`` that are share or streams groups, by name; asked of their coordinator.
+    """Those of ``groups`` that are share or streams groups, by name; sent to their coordinator.
 
     DescribeGroups and ConsumerGroupDescribe call them dead. Brokers that do not list by type have none.
     """
@@ -268,7 +268,7 @@ class OtherKindsRequest(WireRequest[dict[str, DescribedGroup]]):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupDescribeRequest(WireRequest[dict[str, DescribedGroup]]):
-    """States and members of groups of the new protocol (KIP-848), which DescribeGroups calls dead; by name."""
+    """States and members of groups of the new protocol (KIP-848), which DescribeGroups reports as Dead; by name."""
 
     API_KEY = 69
     VERSIONS = (0,)

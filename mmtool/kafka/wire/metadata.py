@@ -37,7 +37,7 @@ class BrokerAddress(NamedTuple):
 
 
 class PartitionLeader(NamedTuple):
-    """Who leads a partition; ``error_code`` 5 while nobody does."""
+    """The leader of a partition; ``error_code`` 5 while there is none."""
 
     partition: int
     error_code: int
@@ -46,10 +46,10 @@ class PartitionLeader(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """One topic; where it has no id its name stands for it (see `known_as`).
+    """One topic; where it has no id its name takes the id's place (see `known_as`).
 
     Attributes:
-        rights: What we may do with it, where that was asked for and the broker tells it.
+        rights: The client's operations on it, where they were requested and the broker returns them.
     """
 
     name: str
@@ -69,7 +69,7 @@ class MetadataAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MetadataRequest(WireRequest[MetadataAnswer]):
-    """Metadata of ``topics``, or of every topic that we may see when it is None; never creates one.
+    """Metadata of ``topics``, or of every topic that the client may see when it is None; never creates one.
 
     ``with_rights``: and what we may do with them (KIP-430).
     """

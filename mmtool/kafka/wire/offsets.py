@@ -1,4 +1,4 @@
-"""ListOffsets (API 2): where a log starts, ends, or stood at a time."""
+"""ListOffsets (API 2): a log's start offset, its end offset, or the offset at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_LEADER_EPOCH = int32(-1)
 
 
 class ListedOffset(NamedTuple):
-    """One answer; ``offset`` is -1 on the wire when no record is as young as the time asked for."""
+    """One answer; ``offset`` is -1 on the wire when no record is at or after the requested time."""
 
     error_code: int
     offset: int

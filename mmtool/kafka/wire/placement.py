@@ -1,6 +1,6 @@
-"""What `mmtool doctor` asks of topics, and nobody else does.
+"""Topic requests that only `mmtool doctor` uses.
 
-Metadata with replicas (3), some of their properties (32), and what brokers hold of them on disk (35).
+Metadata with replicas (3), some topic properties (32), and the sizes of replicas on the brokers' disks (35).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOT_TOLD = -1
 
 
 class PlacedPartition(NamedTuple):
-    """Where a partition is; ``leader`` -1 while nobody leads it."""
+    """The leader and replicas of a partition; ``leader`` -1 while there is none."""
 
     partition: int
     leader: int
@@ -33,7 +33,7 @@ class PlacedPartition(NamedTuple):
 
 
 class PlacedTopic(NamedTuple):
-    """One topic, and what we may do with it where the broker tells it."""
+    """One topic, and the client's operations on it where the broker returns them."""
 
     name: str
     error_code: int
@@ -43,7 +43,7 @@ class PlacedTopic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlacementRequest(WireRequest[dict[str, PlacedTopic]]):
-    """Replicas of ``topics`` by name, or of every topic that we may see when it is None; never creates one."""
+    """Replicas of ``topics`` by name, or of every topic that the client may see when it is None."""
 
     API_KEY = 3
     VERSIONS = (7, 11, 12)
@@ -115,7 +115,7 @@ class DescribedEntry(NamedTuple):
 
 
 class DescribedConfig(NamedTuple):
-    """A topic's answer."""
+    """The answer about one topic."""
 
     error_code: int
     entries: dict[str, DescribedEntry]
@@ -153,11 +153,11 @@ def _entry(cursor: Cursor) -> tuple[str, DescribedEntry]:
 
 
 class DescribedLogDir(NamedTuple):
-    """One log directory of the broker that was asked.
+    """One log directory of the broker that answered.
 
     Attributes:
         total, usable: Bytes of its volume (KIP-827); UNKNOWN from brokers before 3.3.
-        sizes: Bytes of the partitions that were asked for, future replicas left out.
+        sizes: Bytes of the requested partitions, future replicas left out.
     """
 
     error_code: int
@@ -168,7 +168,7 @@ class DescribedLogDir(NamedTuple):
 
 
 class DescribedLogDirs(NamedTuple):
-    """A broker's answer. Before version 3 a right that is missing is an empty list of directories."""
+    """A broker's answer. Before version 3 a missing right gives an empty list of directories."""
 
     error_code: int
     directories: list[DescribedLogDir]
@@ -176,7 +176,7 @@ class DescribedLogDirs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DescribeLogDirsRequest(WireRequest[DescribedLogDirs]):
-    """The broker's log directories, with the sizes of its replicas of some topics (partition counts by name)."""
+    """The broker's log directories, with the sizes of its replicas of some topics."""
 
     API_KEY = 35
     VERSIONS = (1, 3, 4)

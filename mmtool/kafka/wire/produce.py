@@ -1,4 +1,4 @@
-"""Produce (API 0): finished batches, one per partition, as Kafka wants them (magic 2, base offset 0).
+"""Produce (API 0): finished batches, one per partition, as Kafka requires them (magic 2, base offset 0).
 
 Version 13 names topics by id, so nothing is ever appended to a recreated topic. Versions 7 and 8 name them
 by name; 7 is the first that allows zstd.
@@ -41,7 +41,7 @@ class ProducePartition(NamedTuple):
 
 
 class ProducedPartition(NamedTuple):
-    """One partition's answer; ``base_offset`` means something only where ``error_code`` is 0."""
+    """One partition's answer; ``base_offset`` is valid only where ``error_code`` is 0."""
 
     topic: str
     topic_id: str
@@ -53,7 +53,7 @@ class ProducedPartition(NamedTuple):
 
 
 class ProduceAnswer(NamedTuple):
-    """What became of one request; ``throttle_ms`` is how long a quota of the broker makes its client wait (KIP-219)."""
+    """The answer to one Produce; ``throttle_ms`` is how long a quota delays the client (KIP-219)."""
 
     partitions: list[ProducedPartition]
     throttle_ms: int

@@ -1,7 +1,7 @@
-"""What every request of ours has in common.
+"""The base class of the batch wire's requests.
 
 aiokafka's own request classes stop at Fetch v11, Produce v8 and InitProducerId v0 and copy every record
-field; ours read answers without copies and know topic ids (KIP-516).
+field; these read answers without copies and support topic ids (KIP-516).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ A = TypeVar("A")
 
 
 class UnsupportedByBrokerError(Exception):
-    """The broker does not speak any version of a request that we can use."""
+    """The broker supports no version of a request that mmtool can use."""
 
 
 class WireRequest(ABC, Generic[A]):
-    """One request and how its answer is read.
+    """One request, and the decoder of its answer.
 
     Attributes:
         API_KEY: Kafka's number of the API.
-        VERSIONS: The versions that we speak, ascending. The highest one that the broker shares is used.
+        VERSIONS: The supported versions, ascending. The highest one that the broker shares is used.
         FLEXIBLE_FROM: The first version with compact types and tagged fields (KIP-482).
     """
 

@@ -1,4 +1,4 @@
-"""What we may do with a topic, a group or the cluster, as brokers tell it (KIP-430): a bit for each operation."""
+"""The client's rights on a topic, a group or the cluster, as brokers return them (KIP-430): a bit per operation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOT_ASKED = -(1 << 31)
 
 
 class Operation(IntEnum):
-    """Kafka's numbers of what may be done (``AclOperation``)."""
+    """Kafka's numbers of the operations (``AclOperation``)."""
 
     READ = 3
     WRITE = 4
@@ -27,7 +27,7 @@ class Operation(IntEnum):
 
 
 class Rights(NamedTuple):
-    """The bits; on a cluster without an authorizer everything is allowed."""
+    """The bits; on a cluster without an authorizer every operation is allowed."""
 
     operations: int
 

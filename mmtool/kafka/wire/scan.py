@@ -1,4 +1,4 @@
-"""Looking at logs over the wire: bounds of many partitions, and all batches of a range."""
+"""Read logs over the wire: the bounds of many partitions, and all batches of a range."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PASSES = RETRIABLE | {Code.UNKNOWN_SERVER_ERROR}
 
 
 class AtMost(int):
-    """An offset to stop at that nobody has seen the log reach: it may end before."""
+    """A stop offset that the log may not have reached: it may end before."""
 
 
 async def list_offsets(

@@ -1,6 +1,6 @@
-"""Claims: InitProducerId (22), AddPartitionsToTxn (24), EndTxn (26).
+"""Requests of claims and transactions: InitProducerId (22), AddPartitionsToTxn (24), EndTxn (26).
 
-And who writes besides: DescribeProducers (61), DescribeTransactions (65), ListTransactions (66), all of KIP-664.
+And of other producers: DescribeProducers (61), DescribeTransactions (65), ListTransactions (66), all of KIP-664.
 A transactional id is used to claim a shard and never to write data: InitProducerId hands out (producer id,
 epoch) and bumps the epoch; an empty aborted transaction writes one marker per partition, and each marker
 fences every older epoch there.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ProducerIdentity(NamedTuple):
-    """What InitProducerId answers."""
+    """The answer to InitProducerId."""
 
     error_code: int
     producer_id: int
@@ -100,7 +100,7 @@ class EndTxnRequest(WireRequest[int]):
 
 
 class ProducerState(NamedTuple):
-    """What a partition's leader remembers of one producer, in Kafka's own numbers: -1 stands for none."""
+    """A partition leader's state of one producer, in Kafka's own numbers: -1 stands for none."""
 
     producer_id: int
     epoch: int
@@ -111,7 +111,7 @@ class ProducerState(NamedTuple):
 
 
 class DescribedProducers(NamedTuple):
-    """All producers that one partition's leader remembers."""
+    """All producers that one partition's leader has state of."""
 
     error_code: int
     producers: list[ProducerState]
@@ -119,7 +119,7 @@ class DescribedProducers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DescribeProducersRequest(WireRequest[dict[TopicPartition, DescribedProducers]]):
-    """Producer states of partitions (KIP-664: Kafka 2.8); asked of their leader."""
+    """Producer states of partitions (KIP-664: Kafka 2.8); sent to their leader."""
 
     API_KEY = 61
     VERSIONS = (0,)
@@ -162,7 +162,7 @@ def _producer(cursor: Cursor) -> ProducerState:
 
 
 class ListedTransaction(NamedTuple):
-    """One transactional id of those that a broker coordinates."""
+    """One transactional id that a broker coordinates."""
 
     transactional_id: str
     producer_id: int
@@ -170,7 +170,7 @@ class ListedTransaction(NamedTuple):
 
 
 class ListedTransactions(NamedTuple):
-    """A broker's answer; ids that we may not DESCRIBE are left out of it."""
+    """A broker's answer; without the ids that the client may not DESCRIBE."""
 
     error_code: int
     transactions: list[ListedTransaction]
@@ -178,7 +178,7 @@ class ListedTransactions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListTransactionsRequest(WireRequest[ListedTransactions]):
-    """The transactional ids of some producer ids (KIP-664); asked of every broker, each tells its own."""
+    """The transactional ids of some producer ids (KIP-664); sent to every broker, each returns its own."""
 
     API_KEY = 66
     VERSIONS = (0,)
@@ -203,7 +203,7 @@ def _listed(cursor: Cursor) -> ListedTransaction:
 
 
 class DescribedTransaction(NamedTuple):
-    """A transactional id's transaction; ``started_ms`` is -1 where none has begun."""
+    """A transactional id's transaction; ``started_ms`` is -1 without one."""
 
     error_code: int
     producer_id: int
@@ -213,7 +213,7 @@ class DescribedTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DescribeTransactionsRequest(WireRequest[dict[str, DescribedTransaction]]):
-    """Transactions by their transactional id (KIP-664); asked of their coordinator."""
+    """Transactions by their transactional id (KIP-664); sent to their coordinator."""
 
     API_KEY = 65
     VERSIONS = (0,)

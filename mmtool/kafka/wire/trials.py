@@ -1,6 +1,6 @@
-"""Requests that a broker refuses in any case, and whose refusal tells whether a right is missing.
+"""Requests that a broker always refuses, and whose error code shows whether a right is missing.
 
-Brokers look at rights first. What they look at next is made to fail, so that nothing is claimed, joined or written.
+Brokers check rights first. The next check is made to fail, so that nothing is claimed, joined or written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def claim_trial(transactional_id: str) -> InitProducerIdRequest:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatTrial(WireRequest[int]):
-    """A heartbeat (API 12) of a member that no group has; the answer is a code. READ on the group comes first."""
+    """A heartbeat (API 12) with a member id that no group has; its error code shows READ on the group."""
 
     API_KEY = 12
     VERSIONS = (1, 2)
