@@ -1,6 +1,6 @@
-"""Aliases: which ones name a flow's topics, and which ones no topic name can hold.
+"""Cluster aliases: which of them name a flow's topics, and which are no valid part of a topic name.
 
-The file's aliases name clusters, mmtool's own topics and MM2's worker topics. MM2's ``source.cluster.alias`` and
+The file's aliases name clusters, mmtool's internal topics and MM2's worker topics. MM2's ``source.cluster.alias`` and
 ``target.cluster.alias`` name everything else, and may be overridden (`MirrorMakerConfig.connectorBaseConfig`).
 """
 

@@ -1,4 +1,4 @@
-"""Ways from one cluster to another over several flows (A->B->C)."""
+"""Find the shortest chains of flows from one cluster to another (A->B->C)."""
 
 from __future__ import annotations
 

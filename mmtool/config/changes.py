@@ -1,4 +1,4 @@
-"""What a changed file means for a flow that runs: what holds at once, and what waits for the next start."""
+"""Compare a running flow's settings with a changed file: what applies at once, and what at the next start."""
 
 from __future__ import annotations
 
@@ -119,11 +119,11 @@ _CLUSTER: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What differs between a running flow and its new settings. Keys only, never a value: it may be a secret.
+    """The differences between a running flow and its new settings. Keys only, no values: they may be secrets.
 
     Attributes:
-        settings: The running flow's, with everything taken over that can be.
-        fields: The settings that were taken over, by their names in ``FlowSettings``.
+        settings: The running flow's, with every change that applies at once.
+        fields: The changed settings, by their names in ``FlowSettings``.
         applied: Their keys.
         waiting: Keys that take effect at the next start.
         fixed: Keys that a flow keeps from its first start.

@@ -1,4 +1,4 @@
-"""Java client properties: which there are, which values they take, and what librdkafka makes of them."""
+"""The table of Java client properties: their types, limits and roles, and their librdkafka equivalents."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ class ClientKey:
 
     Attributes:
         name: Without scope.
-        roles: Whose clients have it, by first letters.
+        roles: Which clients have it, by first letters.
         kind: int, long, boolean, word or text.
-        words: The limits of a number, or the words that are taken.
+        words: The limits of a number, or the valid words.
     """
 
     name: str
@@ -195,12 +195,12 @@ _READ_BY_FLOWS = {"isolation.level", "auto.offset.reset"}
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What a librdkafka client is given for a property.
+    """The value of a property that a librdkafka client gets.
 
     Attributes:
         name: librdkafka's.
         value: Within its bounds; None: left out.
-        note: What is done otherwise than the file says; empty when nothing is.
+        note: How that differs from the file; empty when it does not.
     """
 
     name: str

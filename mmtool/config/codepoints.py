@@ -1,4 +1,4 @@
-"""Sets of characters as sorted, disjoint ranges: what a Java character class means, without its syntax."""
+"""Sets of characters as sorted, disjoint ranges: the content of a Java character class, without its syntax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which value holds for a flow, and which line of the file says so."""
+"""Explain each effective value of a flow: its key, and the line of the file that set it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Explained:
         value: As in the file, placeholders unresolved, secrets as ``[hidden]``; None when there is none.
         origin: The deciding key as written, or ``default``.
         line: Of that key; None for a default.
-        mm2_default: MM2's own default where the default that holds here is another; else None.
+        mm2_default: MM2's default where mmtool's default is in effect and differs; else None.
     """
 
     flow: str

@@ -1,4 +1,4 @@
-"""One flow's settings out of the scopes."""
+"""Read one flow's settings from the scopes of the properties file."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def parse_value(key: Key, text: str) -> Any:  # noqa: PLR0911 - one return per k
 
 @dataclass(frozen=True, slots=True)
 class FlowReader:
-    """Reads the flow ``source->target``; what is wrong goes into the report and a default stands in."""
+    """Reads the flow ``source->target``; an invalid value goes into the report and is replaced by its default."""
 
     scopes: Scopes
     source: ClusterSettings

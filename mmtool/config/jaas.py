@@ -1,4 +1,4 @@
-"""``sasl.jaas.config``: user and password out of a Plain or Scram login module."""
+"""Parse ``sasl.jaas.config``: user and password of a Plain or Scram login module."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-r"""Java's regular expressions on the ``regex`` module.
+r"""Java's regular expressions, translated to the ``regex`` module.
 
-MM2 hands the file's patterns to ``java.util.regex``. The two engines backtrack alike, and differ in what one
+MM2 passes the file's patterns to ``java.util.regex``. The two engines backtrack alike, and differ in what one
 character means (``\d``, ``\w``, ``.``, case, ``&&``, ``\p{..}``) and in what is an error. So every pattern is
-read here by Java's grammar and written anew: character classes as plain ranges, case folding unfolded, quotes
-escaped. What has no equal is refused rather than guessed; a wrong filter mirrors the wrong topics in silence.
+parsed here by Java's grammar and rewritten: character classes as plain ranges, case folding unfolded, quotes
+escaped. A construct without an equivalent is refused, never guessed; a wrong filter would silently mirror the wrong
+topics.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A position in a Java pattern, and the refusal that names it."""
+"""A cursor over a Java pattern, and the error that names a position in it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NoReturn
 
 
 class PatternRefusedError(ValueError):
-    """A pattern that Java refuses, or that cannot be had here with Java's meaning.
+    """A pattern that Java refuses, or that mmtool cannot give Java's meaning.
 
     Attributes:
         pattern: As in the file.
-        reason: What is the matter with it.
+        reason: What is wrong with it.
     """
 
     def __init__(self, pattern: str, reason: str) -> None:

@@ -31,9 +31,9 @@ class Key:
         choices: For ``choice``, in lower case; the first one is the default.
         minimum: For ``integer``.
         maximum: For ``integer``.
-        least_taken: For ``integer``: what MM2 takes below the minimum, which then counts; None: nothing.
-        largest_taken: For ``integer`` and ``interval``: what MM2 takes above the maximum, likewise.
-        flow_only: MM2 drops it from the global scope without a word.
+        least_taken: For ``integer``: what MM2 accepts below the minimum, and mmtool raises to it; None: nothing.
+        largest_taken: For ``integer`` and ``interval``: what MM2 accepts above the maximum, likewise.
+        flow_only: MM2 silently ignores it in the global scope.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A properties file that is read again while a command runs."""
+"""A properties file that is read again when it changes while a command runs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LOOKS_AT_MOST = 5
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What a file and the options of a command mean.
+    """The flows that a file and a command's options select.
 
     Attributes:
-        flows: To be run.
-        heartbeats_only: Pairs of clusters that get heartbeats and no flow.
+        flows: The flows to run.
+        heartbeats_only: Pairs of clusters that get heartbeats without a flow.
     """
 
     flows: tuple[FlowSettings, ...]
@@ -30,11 +30,11 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class LiveFile:
-    """A file, and how it is read.
+    """A file, and the function that reads it.
 
     Attributes:
-        path: Where it is.
-        load: Reads it, from the beginning and with the same options each time. Raises UsageError.
+        path: Its path.
+        load: Reads it whole, with the same options each time. Raises UsageError.
     """
 
     path: Path
@@ -46,7 +46,7 @@ Stamp = tuple[int, ...] | None
 
 @dataclass(slots=True)
 class FileWatch:
-    """Whether a file is another one than when it was last read. Asked about twice a second.
+    """Detects whether a file has changed since it was last read. Polled about twice a second.
 
     A. A file that is being written is left until it rests, but not for more than five looks.
     B. Each state of the file is reported once: that it is gone, too.

@@ -1,4 +1,4 @@
-"""From a path to ``Settings``: read, resolve placeholders, expand scopes, check, advise."""
+"""Load a properties file as ``Settings``: read, resolve placeholders, expand scopes, check, advise."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
 
 @dataclass(frozen=True, slots=True)
 class LoadedFile:
-    """Settings, and the scopes that they came from: what ``config show`` needs to name origins."""
+    """Settings, and the scopes that they came from, which ``config show`` needs to name origins."""
 
     settings: Settings
     scopes: Scopes

@@ -1,4 +1,4 @@
-"""Which topics, groups and topic configs a flow covers: include and exclude patterns over whole names."""
+"""Filters of topics, groups and topic configs: include and exclude patterns over whole names."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-r"""PEM documents with the line breaks that OpenSSL needs: in a properties file they stand in one line.
+r"""Restore the line breaks of PEM documents, which are one line in a properties file, for OpenSSL.
 
-Java's clients look for header, base64 and footer with any white space between them. OpenSSL wants header and footer
-on lines of their own, and no line of base64 that is too long.
+Java's clients accept any white space between header, base64 and footer. OpenSSL needs header and footer on lines of
+their own, and limits the length of base64 lines.
 """
 
 from __future__ import annotations

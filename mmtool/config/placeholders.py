@@ -1,8 +1,8 @@
-"""``${env:NAME}``, ``${file:PATH:KEY}`` and ``${directory:PATH:FILE}``: values that live elsewhere.
+"""Resolve ``${env:NAME}``, ``${file:PATH:KEY}`` and ``${directory:PATH:FILE}`` in values.
 
-Kafka's own three config providers, usable without declaring them; a declared name
+These are Kafka's own three config providers, usable without declaring them; a declared name
 (``config.providers=vault``,
-``config.providers.vault.class=...FileConfigProvider``) becomes another word for one of them. Where Kafka
+``config.providers.vault.class=...FileConfigProvider``) becomes a second name of one of them. Where Kafka
 leaves an unresolved placeholder in the text, this is an error: it would be sent to a broker as a password.
 """
 
@@ -29,7 +29,7 @@ _KIND_OF_CLASS = {
 
 
 class UnresolvedError(Exception):
-    """A placeholder without an answer; the text says why and names no value."""
+    """A placeholder that cannot be resolved; the text says why and contains no value."""
 
 
 @dataclass(frozen=True, slots=True)

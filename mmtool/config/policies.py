@@ -1,4 +1,4 @@
-"""``replication.policy.*`` and ``mmtool.topic.rename.format`` to a naming policy."""
+"""Create a naming policy from ``replication.policy.*`` and ``mmtool.topic.rename.format``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TOPIC = "${topic}"
 
 
 class FlowKeys(Protocol):
-    """A flow's keys, as far as they name topics."""
+    """The keys of a flow that decide its topic names."""
 
     @property
     def scopes(self) -> Scopes: ...

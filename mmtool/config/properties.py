@@ -1,4 +1,4 @@
-"""The properties file as entries with their lines. Reading only: no key is understood here."""
+"""Parse the properties file into entries with their lines, without interpreting keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be shown. An allow-list: a key that nobody has thought of is hidden."""
+"""Redact configuration values by an allow-list: a key that is not on it is hidden."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def may_show_spark_key(name: str) -> bool:
 
 
 class RawProperties(Mapping[str, str]):
-    """Client or Spark properties as strings, whose repr and str hide what is not known to be harmless."""
+    """Client or Spark properties as strings; repr and str hide every key that is not known to be harmless."""
 
     __slots__ = ("_values",)
 

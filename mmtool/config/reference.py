@@ -1,4 +1,4 @@
-"""The key table as docs/reference/config.md: ``python -m mmtool.config.reference`` prints it."""
+"""Generate docs/reference/config.md from the key table: ``python -m mmtool.config.reference`` prints it."""
 
 from __future__ import annotations
 

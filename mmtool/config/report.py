@@ -23,18 +23,19 @@ _SECRET_NAME = re.compile(r"(?i)password|passwd|secret|passphrase|access\.key|to
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to say.
+    """One error or warning about a file.
 
     Attributes:
         severity: An error ends the command; a warning does not.
         path: The file.
         line: 1-based; None for the file as a whole.
         key: As written; None for the file as a whole.
-        message: What is the matter and what is expected; never a secret.
-        usual: Every file of MirrorMaker 2's has such keys: said only where somebody asks about the file.
-        fails_check: A warning that ``config check`` counts as an error: a cluster that is about to be left may have it.
+        message: What is wrong and what is expected; never a secret.
+        usual: Every file of MirrorMaker 2's has such keys: reported only by commands that check the file.
+        fails_check: A warning that ``config check`` counts as an error; other commands run, as the cluster may be about
+            to be left.
         adjusts: Another value than the file's is used.
-        misplaced: The key would mean something in another scope, and means nothing in its own.
+        misplaced: The key has an effect in another scope, and none in its own.
     """
 
     severity: Literal["error", "warning"]
@@ -75,7 +76,7 @@ def check_command(path: Path) -> str:
 
 
 class InvalidConfigError(ConfigError):
-    """The file has problems.
+    """The file has errors.
 
     Attributes:
         findings: All of them, and the warnings.

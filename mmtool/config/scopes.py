@@ -1,4 +1,4 @@
-"""Who wins: MM2's scopes ``key``, ``ALIAS.key``, ``ALIAS.role.key`` and ``S->T.key``.
+"""MM2's scopes and their precedence: ``key``, ``ALIAS.key``, ``ALIAS.role.key`` and ``S->T.key``.
 
 Matching is by plain prefix, as in MM2: an alias may contain anything, dots and arrows included.
 """
@@ -46,7 +46,7 @@ def part_of_key(key: str, aliases: Iterable[str]) -> tuple[str] | tuple[str, str
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """Client properties of one cluster, common and per role, as entries: messages know their lines."""
+    """Client properties of one cluster, common and per role, as entries with their lines."""
 
     common: Properties
     roles: dict[Role, Properties]
@@ -54,7 +54,7 @@ class Clients:
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """All entries of a file, asked by scope."""
+    """All entries of a file, by scope."""
 
     entries: Mapping[str, Entry]
 

@@ -1,4 +1,4 @@
-"""``security.protocol``, ``ssl.*`` and ``sasl.*`` from Java's form to one that both Python clients take."""
+"""Translate ``security.protocol``, ``ssl.*`` and ``sasl.*`` from Java's form to one for both Python clients."""
 
 from __future__ import annotations
 

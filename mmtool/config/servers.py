@@ -1,4 +1,4 @@
-"""``bootstrap.servers`` as Java's clients read it: ``[PROTOCOL://]host:port``, in a comma list."""
+"""Parse ``bootstrap.servers`` as Java's clients do: a comma list of ``[PROTOCOL://]host:port``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Servers:
 
     Attributes:
         text: ``host:port``, separated by commas, without protocols.
-        protocols: Those that stood in front, in upper case, each once.
+        protocols: The protocols in front of them, in upper case, each once.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""What the rest of mmtool sees of the properties file: frozen, typed, picklable, and silent about secrets."""
+"""The settings of the properties file for all other packages: frozen, typed, picklable; repr hides secrets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Frozen(BaseModel):
 
 
 class Sasl(_Frozen):
-    """Who mmtool is. Mechanisms that both clients, librdkafka and aiokafka, speak."""
+    """mmtool's SASL login, with a mechanism that both librdkafka and aiokafka support."""
 
     mechanism: Mechanism
     username: str
@@ -66,7 +66,7 @@ class Pem(_Frozen):
 
 
 class Security(_Frozen):
-    """How a client connects.
+    """The security settings of a client.
 
     Attributes:
         protocol: ``security.protocol``.
@@ -104,8 +104,8 @@ class ClusterSettings(_Frozen):
         bootstrap_servers: Comma list of host:port.
         expected_cluster_id: ``ALIAS.mmtool.cluster.id``; a cluster that answers with another id is refused.
         security: ``ALIAS.k`` over global ``k``.
-        role_bootstrap_servers: Where ``ALIAS.<role>.bootstrap.servers`` says otherwise.
-        role_security: Where ``ALIAS.<role>.k`` says otherwise.
+        role_bootstrap_servers: By role, where ``ALIAS.<role>.bootstrap.servers`` differs.
+        role_security: By role, where ``ALIAS.<role>.k`` differs.
         producer: Extra client properties by their Java names, security keys taken out.
         consumer: Likewise.
         admin: Likewise.
@@ -148,13 +148,13 @@ class FlowSettings(_Frozen):
     """One directed flow ``source->target``. Intervals in seconds, sizes in bytes; meanings in keys.py.
 
     Attributes:
-        topic_aliases: What topics are named by: the aliases of source and target, unless the file overrides them.
-        mirrors_canary: Whether `mmtool smoke`'s topic is mirrored, which no filter names.
-        alias_keys: The keys with which the file gives each of the two another value: the flow's own where it is set.
-        way_back: ``mmtool.origins`` of the way back, where the file enables it as well.
+        topic_aliases: The aliases in topic names: those of source and target, unless the file overrides them.
+        mirrors_canary: Whether the topic of `mmtool smoke` is mirrored, which no filter has to match.
+        alias_keys: The keys by which the file overrides each of these aliases: the flow's own key where it is set.
+        way_back: ``mmtool.origins`` of the reverse flow, where the file enables that flow as well.
         mm2_exactly_once: Connect's ``TARGET.exactly.once.source.support`` is enabled: MM2 copies nothing twice.
-        mm2_group: The file's own name for the group of MM2's workers; None where MM2 names it.
-        mm2_offsets_topic: Likewise for the topic of their stored positions.
+        mm2_group: The file's name for the group of MM2's workers; None where MM2 names it.
+        mm2_offsets_topic: Likewise for the topic of their stored offsets.
     """
 
     source: ClusterSettings
@@ -331,14 +331,15 @@ class FlowSettings(_Frozen):
 
 
 class Settings(_Frozen):
-    """A whole file.
+    """All settings of a file.
 
     Attributes:
         path: The file.
         clusters: By alias, in the order of ``clusters``.
         flows: The enabled ones, in the order in which the file enables them.
         all_flows: Every ordered pair of aliases, enabled or not.
-        faults: Why pairs that are not enabled cannot be used, by ``A->B``: an error only when such a pair is named.
+        faults: By ``A->B``, why a pair that is not enabled cannot be used: an error only when a command names that
+            pair.
         warnings: Sentences for stderr; they name keys, never values of unknown keys.
     """
 

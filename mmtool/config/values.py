@@ -1,4 +1,4 @@
-"""Text to value, by the rules of Kafka's ``ConfigDef.parseType`` and Java's ``parseBoolean``.
+"""Parse values by the rules of Kafka's ``ConfigDef.parseType`` and Java's ``parseBoolean``.
 
 A parser raises ``ValueError`` whose text is what was expected; the caller knows file, line and key.
 """
