@@ -1,1 +1,1 @@
-"""``mmtool doctor``: find what would hurt a flow before it does. Every check reads; none writes."""
+"""``mmtool doctor``: find what would break a flow before it does. Every check reads; none writes."""

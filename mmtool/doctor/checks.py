@@ -1,4 +1,4 @@
-"""The tables of checks, in the order of `Check`."""
+"""The tables of doctor checks, in the order of `Check`."""
 
 from __future__ import annotations
 

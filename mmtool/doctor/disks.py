@@ -1,4 +1,4 @@
-"""Log directories: offline ones, full ones, and those that are smaller than what is still to come."""
+"""Judge log directories: offline, full, or too small for what the flow still has to copy."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ def _free(one: LogDir) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CopyFacts:
-    """What a flow has to copy.
+    """The sizes of what a flow has to copy, and of the target's disks.
 
     Attributes:
         source: Bytes of each mirrored partition on the source's disks.
-        target: Of its counterpart, by the source's name.
+        target: Bytes of its mirror, by the source's name.
         replicas: How many copies of each byte the target keeps.
         dirs: The target's log directories.
     """

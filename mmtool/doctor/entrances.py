@@ -166,14 +166,14 @@ def _login_remedy(name: str, stage: Stage) -> str:
 
 
 class ShownCertificate(NamedTuple):
-    """A certificate as far as it matters here.
+    """A certificate, with the facts that are judged.
 
     Attributes:
-        what: ``certificate CN=...`` with where it comes from.
-        subject: The row's.
+        what: ``certificate CN=...`` with its origin.
+        subject: The subject of the row.
         is_theirs: A broker shows it.
-        is_own: It is the client's own; else one of those that are trusted.
-        is_alone: Nothing beside it does the same, as another authority that is trusted.
+        is_own: It is the client's own; else a trusted one.
+        is_alone: No other one can take its place, as another trusted authority can.
     """
 
     what: str
@@ -269,7 +269,7 @@ def _date(moment: datetime) -> str:
 
 
 class Floor(NamedTuple):
-    """What a role needs at least."""
+    """The minimum that a role needs."""
 
     role: str
     major: int

@@ -1,7 +1,7 @@
-"""Run the checks: clusters first, then flows whose clusters answer. One failed check costs its own row.
+"""Run the checks: clusters first, then flows whose clusters answer. A failed check affects its own row only.
 
 A  every check of `CLUSTER_CHECKS` has at least one row for each cluster, and every check of `FLOW_CHECKS` for each
-   flow, unless a cluster that it asks is away: then that cluster's ``reachability`` row stands for them
+   flow, unless a cluster that it reads does not answer: then that cluster's ``reachability`` row stands for them
 B  a check that cannot be made is a warning that says why, never ``ok``
 """
 
@@ -38,9 +38,9 @@ class ExaminedCluster:
     Attributes:
         settings: As the properties file has it.
         port: The connection to it.
-        details: What its brokers say of themselves.
+        details: Its brokers' answers about themselves.
         seconds: How long one request may take.
-        settings_of_file: The whole file, for checks of what it says.
+        settings_of_file: The whole file, for checks of its content.
     """
 
     settings: ClusterSettings
@@ -62,9 +62,9 @@ class ExaminedFlow:
         settings: As the properties file has it.
         clusters: The connections to its clusters.
         watch: Its stored state.
-        source, target: What the brokers of each side say of themselves.
+        source, target: The brokers' answers about themselves, of each side.
         seconds: How long one request may take.
-        settings_of_file: The whole file, for checks of what it says.
+        settings_of_file: The whole file, for checks of its content.
     """
 
     settings: FlowSettings
@@ -103,10 +103,10 @@ class CheckOf(Generic[X]):
     """One line of a table of checks.
 
     Attributes:
-        check: Its word.
-        examine: Yields what it finds; nothing where all is well. `MmtoolError` becomes a warning.
-        fine: What the ``ok`` row says where it finds nothing.
-        asks: The sides that have to answer (``source``, ``target``); empty where nobody is asked.
+        check: Its name.
+        examine: Yields findings; none where all is well. `MmtoolError` becomes a warning.
+        fine: The text of the ``ok`` row where it finds nothing.
+        asks: The sides that have to answer (``source``, ``target``); empty where none has to.
     """
 
     check: Check
@@ -127,7 +127,7 @@ class CheckOf(Generic[X]):
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What was found.
+    """The findings of all checks.
 
     Attributes:
         findings: Problems first.

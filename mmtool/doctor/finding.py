@@ -1,4 +1,4 @@
-"""What a check found: the rows of ``mmtool doctor``."""
+"""The findings of checks: the rows of ``mmtool doctor``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Check(StrEnum):
-    """What is checked (the contract's words)."""
+    """The names of the checks (the contract's words)."""
 
     REACHABILITY = "reachability"
     LISTENERS = "listeners"

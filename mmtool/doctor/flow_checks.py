@@ -1,4 +1,4 @@
-"""The checks of a flow's topics, of its groups, and of an existing MirrorMaker 2."""
+"""Doctor checks of a flow's topics, of its groups, and of an existing MirrorMaker 2."""
 
 from __future__ import annotations
 

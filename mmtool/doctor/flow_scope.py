@@ -1,4 +1,4 @@
-"""What a flow is about on its two clusters: topics on both sides, groups, and what mmtool and MirrorMaker 2 keep."""
+"""The topics and groups of a flow on both clusters, with the internal topics of mmtool and MirrorMaker 2."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What both clusters of a flow say of it: each question is asked once, and only when a check needs it.
+"""Answers of both clusters of a flow, cached: each request is sent once, and only when a check needs it.
 
-Every request is a batch over all topics, partitions or groups, so that a flow of thousands of them is one of few
+Every request is a batch over all topics, partitions or groups, so that a flow with thousands of them needs few
 requests. Metadata requests never create a topic, and nothing is written or committed.
 """
 
@@ -48,13 +48,13 @@ _CONTROL_TOPIC = re.compile(r"mmtool-control\.(.+)\.internal")
 
 
 class Mm2Traces(NamedTuple):
-    """What MirrorMaker 2 has stored about a flow, on either cluster.
+    """MirrorMaker 2's stored state of a flow, on both clusters.
 
     Attributes:
         synced: Its offset syncs and checkpoints, joined by the partition on the source.
         held: The last checkpoint of each group and partition.
-        positions: Offset of the last record that it has copied, by its own account (up to a minute old).
-        hidden: Why Connect's topic of these may not be read; None where it was, or is not there.
+        positions: Offset of the last record that it has copied, as it has stored it (up to a minute old).
+        hidden: Why Connect's topic of these may not be read; None where it was, or does not exist.
     """
 
     synced: Mm2State

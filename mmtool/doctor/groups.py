@@ -1,4 +1,4 @@
-"""Groups of the source that a failover cannot move by their commits alone, each kind under a check of its own."""
+"""Doctor checks of groups that a failover cannot move by their commits alone, one check per kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this host has: memory, Java, and a connection to a Spark master."""
+"""Facts about this host: memory, Java, and a connection to a Spark master."""
 
 from __future__ import annotations
 

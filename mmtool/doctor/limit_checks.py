@@ -1,4 +1,4 @@
-"""Asking for the limits of a flow's topics, and for the records that are beyond them."""
+"""Doctor checks of topic limits: read them from both clusters, and find records that exceed them."""
 
 from __future__ import annotations
 

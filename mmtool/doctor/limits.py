@@ -25,7 +25,7 @@ class TopicSizes(NamedTuple):
     """One topic's limits, in bytes of a batch.
 
     Attributes:
-        is_made: The target's topic exists; else it will be made with that limit.
+        is_made: The target's topic exists; else it will be created with that limit.
     """
 
     topic: str
@@ -37,7 +37,7 @@ class TopicSizes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SizeFacts:
-    """What is known of sizes.
+    """The facts about record sizes of a flow.
 
     Attributes:
         flow: ``A->B``.
@@ -46,7 +46,7 @@ class SizeFacts:
         samples: Of the records that are not mirrored yet, of partitions of these topics.
         letters: Records in dead-letter topics, by the topic on the target.
         is_lettered: ``mmtool.on.oversize = dead-letter``.
-        unsure: Topics that are to be made, and whose limit is the brokers' own, which they do not tell.
+        unsure: Topics to be created with the brokers' own limit, which the brokers do not return.
         bootstrap: Of the target, for the command that raises a limit.
         unread: Partitions of these topics that have no sample.
     """
@@ -165,11 +165,11 @@ class RefusedTimes(NamedTuple):
     """Records whose timestamps a target topic refuses.
 
     Attributes:
-        key: The property that says so.
+        key: The property that sets the limit.
         bound_ms: Its value.
         is_ahead: They are too far ahead, not too old.
         places: Partitions of the source that hold some, and the first offset of each.
-        is_certain: They are not mirrored yet; else nobody knows.
+        is_certain: They are not mirrored yet; else that is unknown.
     """
 
     topic: str
@@ -183,11 +183,11 @@ class RefusedTimes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimeFacts:
-    """What is known of timestamps.
+    """The facts about record timestamps of a flow.
 
     Attributes:
         stamped: Target topics that set their own times (``LogAppendTime``).
-        refused: Records that will not be taken.
+        refused: Records that the target will refuse.
         is_raised: ``mmtool.on.timestamp.refused = raise-limit``.
         unsure, bootstrap: As for `SizeFacts`.
         unasked: A row for each topic of the source that did not tell its records' times.

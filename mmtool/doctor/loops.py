@@ -1,4 +1,4 @@
-"""``loop``: records that come back to the cluster where they were born, by the file and by the topics that exist."""
+"""Doctor check ``loop``: records that return to the cluster where they were written, by the file and by topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far each partition's mirror is behind its source, whether mmtool or MirrorMaker 2 runs the flow."""
+"""The lag of each partition's mirror behind its source, whether mmtool or MirrorMaker 2 runs the flow."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 class PartitionLag(NamedTuple):
-    """One partition that was mirrored, or that somebody has begun to mirror.
+    """The lag of one partition of which mirroring has begun.
 
     Attributes:
         place: On the source.
         position: Next offset to copy.
         log_start: First offset that the source still has.
         log_end: Next offset that the source writes.
-        oldest_ms: When the first record that is not mirrored was written, in ms since 1970; None where there is none,
-            or the source did not tell.
+        oldest_ms: When the first unmirrored record was written, in ms since 1970; None where there is none, or the
+            source did not return it.
         first_ms: Likewise of the first record of a log that records were deleted from; None where none were.
-        settled_ms: When the mirror was last at the source's end; None where nobody knows.
-        gaps: Offsets that were deleted unmirrored, and that the mirror has passed over.
+        settled_ms: When the mirror was last at the source's end; None where that is unknown.
+        gaps: Offsets that were deleted unmirrored, and that the mirror has skipped.
         by_mm2: MirrorMaker 2 copies it; it stores offsets of records, not of transaction markers.
     """
 

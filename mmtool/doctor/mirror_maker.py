@@ -1,4 +1,4 @@
-"""``mm2_*``: what an existing MirrorMaker 2 leaves undone, by its own topics and by its file."""
+"""Doctor checks ``mm2_*``: what an existing MirrorMaker 2 does not cover, by its topics and by its file."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ _NAMED = 3
 
 
 class SyncedPartition(NamedTuple):
-    """How far MirrorMaker 2 has told of a partition.
+    """MirrorMaker 2's progress and last offset sync of a partition.
 
     Attributes:
         place: On the source.
         records: Offsets in the source's log.
         copied: Offset of the last record that it has stored as copied; None where it has stored none.
         newest: Its last offset sync; None where there is none.
-        unsynced_ms: For how long the first record behind that sync is there; None where nobody tells.
+        unsynced_ms: How old the first record behind that sync is; None where that is unknown.
     """
 
     place: TopicPartition
@@ -254,14 +254,14 @@ def judge_excluded_groups(
 
 
 class StaleGroup(NamedTuple):
-    """A group of which MirrorMaker 2 could have told more than it has.
+    """A group whose checkpoint is older than MirrorMaker 2 could have made it.
 
     Attributes:
-        group: Which.
-        place: Where, on the source.
-        commit: What it has committed there.
+        group: The group.
+        place: The partition of the source.
+        commit: Its commit there.
         told: Its last checkpoint; None where there is none.
-        silent_ms: For how long it has not committed; None where nobody tells.
+        silent_ms: For how long it has not committed; None where that is unknown.
     """
 
     group: str
@@ -333,11 +333,11 @@ def judge_switches(settings: FlowSettings) -> Iterator[Finding]:
 
 
 class Pace(NamedTuple):
-    """How soon the file lets MirrorMaker 2 tell of a group: by its own defaults, which are not mmtool's.
+    """How often the file lets MirrorMaker 2 write a group's checkpoints, by MM2's own defaults.
 
     Attributes:
         emit_seconds: ``emit.checkpoints.interval.seconds``.
-        find_seconds: ``refresh.groups.interval.seconds``; 0 where it looks for groups at its start alone.
+        find_seconds: ``refresh.groups.interval.seconds``; 0 where it lists groups at its start only.
     """
 
     emit_seconds: int

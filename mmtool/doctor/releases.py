@@ -1,4 +1,4 @@
-"""Which release of Kafka a broker is of: brokers do not say, but each release adds to what they speak."""
+"""Derive a broker's Kafka release from its APIs and features; brokers do not report it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ METADATA_VERSION = "metadata.version"
 
 
 class Release(NamedTuple):
-    """A release, as far as it can be told.
+    """A Kafka release, as far as it can be derived.
 
     Attributes:
         is_newer: Newer than the newest that mmtool knows.

@@ -1,4 +1,4 @@
-"""Replicas of what a flow writes: as many as are configured, as many as must be in sync, and all of them there."""
+"""Judge replicas of the topics that a flow writes: replication factor, min.insync.replicas, missing replicas."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _LONE = 1
 
 
 class Factor(NamedTuple):
-    """How many replicas new topics get.
+    """The replication factor of new topics.
 
     Attributes:
-        key: That says so.
+        key: The key that sets it.
         replicas: Their number; -1 leaves it to the brokers' default.
         what: Which topics.
     """
@@ -34,16 +34,16 @@ class Factor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFacts:
-    """One side of a flow.
+    """The replicas on one side of a flow.
 
     Attributes:
         brokers: How many are there now.
-        factors: Of topics that the flow makes on this side.
-        in_sync: ``min.insync.replicas`` of brokers, for topics that are to be made; None where they do not tell.
+        factors: Of topics that the flow creates on this side.
+        in_sync: ``min.insync.replicas`` of brokers, for topics to be created; None where they do not return it.
         topics: Those of the flow on this side that exist.
-        needed: Each topic's ``min.insync.replicas``, where it is told.
+        needed: Each topic's ``min.insync.replicas``, where it is known.
         is_written: The flow writes them; else it reads them.
-        refuses_short: Brokers before 3.7: a topic with fewer replicas than are to be in sync takes no records.
+        refuses_short: Brokers before 3.7: a topic with fewer replicas than ``min.insync.replicas`` accepts no records.
     """
 
     alias: str

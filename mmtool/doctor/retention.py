@@ -1,4 +1,4 @@
-"""``retention`` and ``compaction``: records that one cluster deletes before the other has them, or sooner than it."""
+"""Doctor checks ``retention`` and ``compaction``: records deleted before they are mirrored, or on one side only."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _UNITS = (("day", 86_400_000), ("hour", HOUR_MS), ("minute", 60_000), ("second",
 
 
 class TopicPair(NamedTuple):
-    """A topic of the source and its mirror, by what each of them keeps.
+    """A topic of the source and its mirror, with the retention of each.
 
     Attributes:
         topic: On the source.
         mirror: Its name on the target.
-        source: Properties of the one.
-        target: Of the other.
+        source: Properties of the source topic.
+        target: Properties of the mirror.
         source_alias, target_alias: Of the clusters.
     """
 

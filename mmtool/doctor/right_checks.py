@@ -1,4 +1,4 @@
-"""Asking both clusters of a flow for the rights that it needs. Nothing is tried that could succeed."""
+"""Doctor checks of the rights that a flow needs on both clusters, by requests that cannot change anything."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which of the rights that a flow needs are missing: what brokers tell of them, and one row for each that is not there.
+"""Find the missing rights of a flow from the brokers' answers: one row for each missing right.
 
-Needed rights are problems: `replicate` or `failover` ends without them. Optional ones are warnings: something is left
-out, and the rest goes on.
+A missing required right is a problem: `replicate` or `failover` fails without it. A missing optional one is a warning:
+one feature is left out, and the rest works.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CLUSTER = "the cluster"
 
 
 class Asker(NamedTuple):
-    """Who needs the rights on one cluster.
+    """The principal that needs the rights on one cluster.
 
     Attributes:
         principal: As ``User:mm``.
@@ -45,8 +45,8 @@ class Lack(NamedTuple):
     Attributes:
         kind: ``topic``, ``group``, ``transactional id``; `CLUSTER` for the cluster itself.
         name: Of the resource; what ends in ``*`` stands for all names that begin so.
-        why: What needs it.
-        is_optional: The rest goes on without it.
+        why: The feature that needs it.
+        is_optional: The rest works without it.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class Lack(NamedTuple):
 
 
 class Need(NamedTuple):
-    """An operation on topics or on the cluster, and what needs it."""
+    """An operation on topics or on the cluster, and the feature that needs it."""
 
     operation: Operation
     why: str

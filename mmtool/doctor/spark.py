@@ -1,4 +1,4 @@
-"""What a flow's Spark needs: Java, memory on this host, a master that can be reached. Spark itself is not started."""
+"""Judge what a flow's Spark needs: Java, memory of this host, a reachable master. Spark itself is not started."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _SPECULATION = "spark.speculation"
 
 @dataclass(frozen=True, slots=True)
 class SparkFacts:
-    """One flow's Spark.
+    """The facts about one flow's Spark.
 
     Attributes:
         master: ``mmtool.spark.master``; None for this host alone.
         conf: ``mmtool.spark.conf.*``.
-        java: The binary; empty where there is none that can be used.
-        java_fault: Why, and what helps.
-        unreachable: The master's addresses that do not take a connection, and why.
+        java: The binary; empty without a usable one.
+        java_fault: Why there is none, and the remedy.
+        unreachable: The master's addresses that accept no connection, and why.
         addresses: All of the master's.
         cores: Of this host.
-        memory: Of this host, bytes; None where it is not told.
+        memory: Of this host, bytes; None where it is unknown.
         has_hadoop_conf: HADOOP_CONF_DIR or YARN_CONF_DIR is set.
     """
 

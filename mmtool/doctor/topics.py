@@ -1,4 +1,4 @@
-"""``partitions``, ``names`` and ``schema_registry``: whether each topic has a mirror that can be used."""
+"""Doctor checks ``partitions``, ``names`` and ``schema_registry``: whether each topic has a usable mirror."""
 
 from __future__ import annotations
 

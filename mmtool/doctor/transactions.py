@@ -1,4 +1,4 @@
-"""``hanging_transaction``: open transactions that keep the mirror, and every read_committed reader, from going on."""
+"""Doctor check ``hanging_transaction``: open transactions that block the mirror and read_committed readers."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Open(NamedTuple):
     """A transaction that is open on one partition of the source.
 
     Attributes:
-        found: What the brokers tell of it.
-        age_ms: Since when it is open there; None where nobody tells.
+        found: The brokers' answer about it.
+        age_ms: For how long it has been open there; None where that is unknown.
         idle_ms: For how long its producer has appended nothing; None likewise.
     """
 
