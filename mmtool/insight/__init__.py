@@ -1,1 +1,1 @@
-"""Seeing what is: translation, status, lag, checks. Reads clusters, changes nothing."""
+"""Read-only services: status, translation, audit, smoke test, verification."""

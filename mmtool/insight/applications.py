@@ -1,4 +1,4 @@
-"""The state of Kafka Streams applications among a flow's groups, asked of the cluster where they run."""
+"""Read the state topics of Kafka Streams applications among a flow's groups, from the cluster where they run."""
 
 from __future__ import annotations
 

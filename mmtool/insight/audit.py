@@ -1,4 +1,4 @@
-"""How every group of a flow stands on the target, asked of whichever of its clusters answers; nothing is changed."""
+"""Audit a flow's groups on the target, from whichever of its clusters answers. Read-only."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What was found of one flow.
+    """The result of an audit of one flow.
 
     Attributes:
         flow: Its settings.
         rows: By group, topic and partition.
-        warnings: What an operator should know of how it was found.
-        error: What the command ends with; None when nothing is wrong with the asking.
+        warnings: Limits of the result, for the operator.
+        error: The error that ends the command; None when every request succeeded.
     """
 
     flow: FlowSettings

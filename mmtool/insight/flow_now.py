@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FlowClusters:
-    """A flow and the ways to its clusters and its state.
+    """A flow, with connections to its clusters and its stored state.
 
     Attributes:
-        state: What the flow has stored on its target.
-        back: What the way back has stored on the source, where both keep names and so share topics.
-        synced: What MM2 has told of the flow, for who wants answers about a flow that MM2 runs.
+        state: The flow's stored state on its target.
+        back: The reverse flow's stored state on the source, where both keep names and so share topics.
+        synced: MM2's offset syncs and checkpoints, for callers that translate offsets of a flow that MM2 runs.
     """
 
     settings: FlowSettings
@@ -70,11 +70,12 @@ class FlowNow:
 
     Attributes:
         topics: The source's topics that the flow mirrors, by name; those of ``--topic`` where it was given.
-        narrowed: ``--topic`` was given: commits of other topics are not spoken of.
+        narrowed: ``--topic`` was given: commits of other topics are not reported.
         target_ids: The ids of the target's topics, by name.
-        target_partitions: How many partitions each of them has, where that was looked up.
-        mirrored_to: Directions whose commits are read where other flows than the way back mirror to as well.
-        then: Where its target is the source of the next flow of a chain.
+        target_partitions: How many partitions each of them has, where that was read.
+        mirrored_to: Directions in which commits are read from a cluster that flows other than the reverse flow mirror
+            to as well.
+        then: The next flow of a chain, whose source is this one's target.
     """
 
     clusters: FlowClusters

@@ -1,4 +1,4 @@
-"""How far a mirror is from where the source ends, asked of living clusters."""
+"""Measure how far a mirror is behind the source's log ends."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Read groups' commits; a group that is denied or has no coordinator does not block the others.
 
-A broker lists every group to whoever may describe the cluster, and tells the commits of those alone that he may
-describe. A group without a coordinator is answered for by nobody, however long one waits.
+A broker lists every group to a client that may DESCRIBE the cluster, and returns the commits of those alone that the
+client may DESCRIBE. For a group without a coordinator no broker answers, however long one waits.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _AGAIN_SECONDS = 60.0
 
 @dataclass(slots=True)
 class ShownCommits:
-    """Reads turn after turn; a group that is denied is asked about again in a minute.
+    """Reads commits repeatedly; a denied group is tried again after a minute.
 
     One that nobody answers for costs the turn that finds it the time of an answer, and no later turn: it is asked
     apart then, at most once a minute, and together with all others again when it has answered.
 
     Attributes:
-        now: Seconds.
-        denied: Groups that were not shown, or whose coordinator did not answer, and why.
+        now: The clock, in seconds.
+        denied: Groups that are denied, or whose coordinator did not answer, and why.
     """
 
     now: Callable[[], float] = time.monotonic

@@ -1,4 +1,4 @@
-"""What is said of ``status --groups``: a line for each flow, and what needs attention first."""
+"""The text around ``status --groups``: a line for each flow, and the groups that need attention first."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Whether a flow's groups could fail over now, and what that would cost; nothing is changed.
+"""Read whether a flow's groups could fail over now, and at what cost. Read-only.
 
-The order of the questions matters, because everything moves while it is asked:
+The order of the requests matters, because commits and logs move meanwhile:
 
-1. the groups' commits on the source, and what is committed on the target
-2. the source's ends, before the mirror's frontier: a source only goes on, so the frontier may have passed them
-3. what the target alone knows, as an emergency failover would ask it: checkpoints, then maps, then logs
-4. maps and logs of both clusters, for what a planned failover would answer
+1. the groups' commits on the source and on the target
+2. the source's ends, before the mirror's frontier: a source only grows, so the frontier may have passed them
+3. what the target alone knows, read as an emergency failover would: checkpoints, then offset runs, then logs
+4. offset runs and logs of both clusters, for what a planned failover would do
 
 While the source does not answer, the rows are what an emergency failover would do, and the source's part is unknown.
 """
@@ -62,11 +62,11 @@ class GroupsFound:
     """The groups of one flow.
 
     Attributes:
-        flow: As an operator writes it.
+        flow: The flow, as ``A->B``.
         rows: By group, topic and partition.
         warnings: Sentences beside them.
-        unasked: Why the source could not be asked: the rows are then what the target alone knows.
-        unknown: Names that were asked for and that no group has.
+        unasked: Why the source did not answer: the rows are then what the target alone knows.
+        unknown: Requested names that no group has.
     """
 
     flow: str
@@ -239,11 +239,11 @@ def _start(facts: PartitionFacts | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class GroupsStatus:
-    """The groups of several flows: one dead cluster hides no other flow.
+    """The groups of several flows; an unreachable cluster does not hide other flows.
 
     Attributes:
-        flows: Those that could be told.
-        others: Those that could not.
+        flows: The flows with an answer.
+        others: The flows without one.
     """
 
     flows: tuple[GroupsFound, ...]

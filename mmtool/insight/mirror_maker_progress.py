@@ -1,4 +1,4 @@
-"""How far MirrorMaker 2 is with a flow, asked of Kafka alone: its own topics, and what the source holds behind them."""
+"""Read MirrorMaker 2's progress on a flow from Kafka alone: its topics, and the source's log ends."""
 
 from __future__ import annotations
 

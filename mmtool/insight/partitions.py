@@ -1,6 +1,6 @@
 """Facts about each partition of a flow, from both clusters, the stored state and MM2's topics.
 
-The order of the questions matters; see `mmtool.insight.translation`.
+The order of the requests matters; see `mmtool.insight.translation`.
 """
 
 from __future__ import annotations

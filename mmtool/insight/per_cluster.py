@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 class FlowFailures(NamedTuple):
-    """What was not an answer.
+    """The flows without an answer.
 
     Attributes:
-        warnings: Of flows that have nothing to be told, while others have.
-        errors: What kept the others from being told.
+        warnings: Of flows that have nothing to report, while others have.
+        errors: Why the others did not answer.
     """
 
     warnings: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Which topics every group of a cluster reads."""
+"""Find the topics that each group of a cluster reads, from its commits."""
 
 from __future__ import annotations
 

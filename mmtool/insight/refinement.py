@@ -1,4 +1,4 @@
-"""Bounded and ambiguous answers made exact by the records of both logs (``--refine``), while the source can be read."""
+"""Make bounded and ambiguous translations exact by comparing both logs (``--refine``), if the source answers."""
 
 from __future__ import annotations
 

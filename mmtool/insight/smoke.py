@@ -1,4 +1,4 @@
-"""``mmtool smoke``: whether a running flow mirrors a record, translates an offset, and lets a consumer go on there."""
+"""``mmtool smoke``: test whether a running flow mirrors a record, translates an offset, and serves a consumer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NEWEST_INSTEAD = "the test follows the newest record of a mirrored topic instea
 
 @dataclass(frozen=True, slots=True)
 class Smoked:
-    """How a smoke test ended.
+    """The result of a smoke test.
 
     Attributes:
         flow: ``A->B``.

@@ -31,14 +31,14 @@ _RECORDS = 2
 
 
 class NotSoonError(GateError):
-    """The canary topic is new, and the owner of the flow looks for new topics too late for this test."""
+    """The canary topic is new, and the flow's owner looks for new topics too late for this test."""
 
     code = "canary_later"
 
 
 @dataclass(slots=True)
 class Canary:
-    """The steps behind `owner`, in order, and what each leaves for the next.
+    """The steps after `owner`, in order, and the results of each for the next.
 
     Attributes:
         run_id: The key of this test's records: several tests may run at once.

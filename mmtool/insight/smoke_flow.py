@@ -1,4 +1,4 @@
-"""The flow that a smoke test looks at: who runs it, what keeps it from mirroring, and where an offset leads."""
+"""The flow under a smoke test: its owner, what keeps it from mirroring, and the translation of an offset."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _REPEAT = "remove this cause, then run `mmtool smoke` again"
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """Where an offset of the source leads, exactly."""
+    """The exact translation of a source offset."""
 
     place: TopicPartition
     offset: DownstreamOffset
 
 
 class Deadline:
-    """When the whole test has to be over.
+    """The time at which the whole test has to be over.
 
     Args:
         seconds: From now on.
@@ -86,17 +86,17 @@ class Deadline:
 
 @dataclass(slots=True)
 class SmokeFlow:
-    """One flow under test, with the ways to look at it.
+    """One flow under test, with its connections.
 
     Attributes:
-        clusters: The ways to its clusters and stored state.
-        watch: Who runs it, and what its control topic says.
+        clusters: The connections to its clusters and stored state.
+        watch: Its owner, and its control topic.
         canary: The canary topic.
-        mirror_maker: What shows that MirrorMaker 2 runs the flow now; empty when nothing does.
+        mirror_maker: Returns the evidence that MirrorMaker 2 runs the flow now; empty without any.
         start_command: How an operator starts mmtool on it.
         deadline: When the test has to be over.
-        identity: Who the clusters are, once they have answered.
-        by_mm2: What shows that MirrorMaker 2 runs it; empty where mmtool does.
+        identity: The ids of its clusters, once they have answered.
+        by_mm2: The evidence that MirrorMaker 2 runs it; empty where mmtool does.
         warnings: Sentences for the operator.
     """
 

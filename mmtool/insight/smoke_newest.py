@@ -39,7 +39,7 @@ class _Picked:
 
 @dataclass(slots=True)
 class Newest:
-    """The steps behind `owner`, in order, and what each leaves for the next."""
+    """The steps after `owner`, in order, and the results of each for the next."""
 
     flow: SmokeFlow
     picked: _Picked | None = None

@@ -1,6 +1,6 @@
-"""Where flows stand, read from Kafka alone, from any host, with or without an owner.
+"""The status of flows as a service: read from Kafka alone, from any host, with or without an owner.
 
-The order of the questions matters, because everything moves meanwhile:
+The order of the requests matters, because logs and positions move meanwhile:
 
 1. the source's ends, and the members of the ownership group
 2. the workers' positions, after the ends: an older position would seem to lag behind records that were only just
@@ -43,7 +43,7 @@ _PUMPS_WRITE_SECONDS = 1.2
 
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
-    """One flow as it was found.
+    """The status of one flow.
 
     Attributes:
         rows: The contract's rows, by topic and partition.
@@ -84,13 +84,13 @@ def _time(ms: int) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class WatchedFlow:
-    """A flow to look at.
+    """A flow whose status is read.
 
     Attributes:
-        clusters: The ways to its clusters.
-        watch: What it has stored, and who runs it.
+        clusters: The connections to its clusters.
+        watch: Its stored state, and its owner.
         topics: ``--topic``: only these.
-        on_target: MM2's topics as far as they are on the target, for what an emergency would know of the groups.
+        on_target: MM2's topics as far as they are on the target, which an emergency failover would use.
     """
 
     clusters: FlowClusters
@@ -220,11 +220,11 @@ def _first_missing(standing: PartitionStatus, log_start: int) -> FirstMissing | 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Several flows as they were found: one dead cluster hides no other flow.
+    """The status of several flows; an unreachable cluster does not hide other flows.
 
     Attributes:
-        flows: Those that could be told.
-        others: Those that could not.
+        flows: The flows with an answer.
+        others: The flows without one.
     """
 
     flows: tuple[FlowStatus, ...]

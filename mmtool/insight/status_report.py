@@ -1,4 +1,4 @@
-"""What is said of a status: a line for each flow, what needs attention first, and whether a gate is met."""
+"""The text around a status: a line for each flow, what needs attention first, and whether a gate is met."""
 
 from __future__ import annotations
 

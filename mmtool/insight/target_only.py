@@ -1,7 +1,7 @@
-"""A flow as its target alone knows it, for when the source is gone: nothing here asks the source anything.
+"""Read a flow from its target alone, for when the source is lost: no request goes to the source.
 
-The order of the questions matters less than with a living source, because little moves; what does (a mirror that is
-still alive, somebody who commits on the target) is looked at again before anything is written.
+The order of the requests matters less than with a live source, because little moves; what may (a mirror that still
+runs, a client that commits on the target) is read again before anything is written.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SAME_TIME_MS = 15_000
 
 @dataclass(frozen=True, slots=True)
 class TargetSide:
-    """A flow and the ways to its target, and to nothing else.
+    """A flow, with connections to its target only.
 
     Attributes:
         synced: MM2's topics, as far as they are on the target.
@@ -52,16 +52,16 @@ class TargetSide:
 
 @dataclass(frozen=True, slots=True)
 class TargetNow:
-    """What the target has answered.
+    """The target's answers.
 
     Attributes:
-        source_id: UNKNOWN where mmtool never ran the flow, and so nobody told it.
-        identity: The flow, as far as its topics' names go.
+        source_id: UNKNOWN where mmtool never ran the flow, so that it was never stored.
+        identity: The flow, as far as its topics' names say.
         facts: For the plan.
         topics: Of the target, by name.
-        read_by: The topics of the source that each group the target was told of has committed in.
+        read_by: The topics of the source that each group with checkpoints on the target has committed in.
         seen_ms: When the source's end of a partition was seen last, in ms since 1970.
-        warnings: Sentences beside it.
+        warnings: Sentences for the operator.
     """
 
     side: TargetSide

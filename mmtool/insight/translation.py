@@ -1,13 +1,13 @@
-"""Committed offsets of a flow's groups on the other cluster, asked of living clusters.
+"""Translate the committed offsets of a flow's groups to the other cluster, from live clusters.
 
-The order of the questions matters, because everything moves while it is asked:
+The order of the requests matters, because commits and logs move meanwhile:
 
-1. the groups' commits; a group that works on only gets further, so what is asked later knows at least as much
+1. the groups' commits; a running group only advances, so later answers know at least as much
 2. the log of the cluster where commits are read, after the commits: a commit is never past a later log end
-3. the maps, after the commits: read before, a commit of meanwhile would look ahead of the mirror
-4. the target's logs, after the maps: read before, a record of the map could lie past the log's end
+3. the offset runs, after the commits: read before, a newer commit would seem to be ahead of the mirror
+4. the target's logs, after the offset runs: read before, a record of the runs could be past the log's end
 
-For ``--reverse`` commits are the target's; the same order gives the same promise.
+For ``--reverse`` commits are the target's; the same order gives the same guarantee.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """What was found: a plan for each group, and what there is to say about it.
+    """The result: a plan for each group, with warnings.
 
     Attributes:
-        ran: Whether anything was mirrored by the flow, by whomever.
+        ran: Whether anything was mirrored by the flow, by mmtool or MirrorMaker 2.
     """
 
     flow: FlowNow

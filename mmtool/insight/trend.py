@@ -1,4 +1,4 @@
-"""Whether a flow's lag grows or shrinks, from one look to the next."""
+"""Whether a flow's lag grows or shrinks, from successive statuses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Look(NamedTuple):
 
 @dataclass(slots=True)
 class Trends:
-    """The last 15 s of looks at some flows."""
+    """The statuses of some flows during the last 15 s."""
 
     _looks: dict[str, deque[_Look]] = field(default_factory=dict)
 

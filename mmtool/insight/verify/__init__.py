@@ -1,1 +1,1 @@
-"""``mmtool verify``: are both sides the same? Compared on Spark, range by range; see `comparison` for what counts."""
+"""``mmtool verify``: compare both sides of a flow on Spark, range by range; see `comparison` for the rules."""

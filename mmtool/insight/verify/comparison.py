@@ -1,17 +1,17 @@
-"""Two logs compared record by record, where their batches are not the same bytes.
+"""Compare two logs record by record, where their batches are not the same bytes.
 
-Records are the same when timestamp, key, value and headers are. A mirror keeps the source's order, so records are
-aligned in order, as a patience diff does: records that are there once on both sides anchor the alignment, the longest
-ascending chain of them stands, and what lies between is aligned from both ends. What is left over:
+Records are equal when timestamp, key, value and headers are. A mirror keeps the source's order, so records are
+aligned in order, as a patience diff does: records that occur once on both sides anchor the alignment, the longest
+ascending chain of them is kept, and the records between are aligned from both ends. What is left over:
 
 A  a record left over on both sides has moved (``reordered``)
-B  two records left over at one place that agree in time or in value are one record, changed (``key``, ``value``,
+B  two records left over at one position that agree in time or in value are one record, changed (``key``, ``value``,
    ``headers``, ``timestamp``)
 C  a record left over on the source alone is ``missing``; on the target alone it is ``duplicated`` where the source has
-   its like, else ``foreign``
+   an equal one, else ``foreign``
 D  on a compacted topic a record that a later one of its key replaces, or a tombstone, may be gone on either side
-E  a record that is among the mirror's dead letters, or in a gap that an operator chose, does not miss
-F  where the records are all there, and stored state leads from one to another that is not the same: ``mapping``
+E  a record that is among the mirror's dead letters, or in a gap that an operator chose, is not missing
+F  where all records are there, and stored state maps one to another that is not equal: ``mapping``
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Excuse(Enum):
 
 
 class Line(NamedTuple):
-    """One record, as far as it is compared.
+    """One record, with the parts that are compared.
 
     Attributes:
-        timestamp: In ms; 0 on both sides where the target puts its own time in its place.
+        timestamp: In ms; 0 on both sides where the target replaces timestamps by its own.
         key, value, headers: Fingerprints; of a null key and a null value 0.
         print: A fingerprint of all of it that is the same in every process.
     """
@@ -73,14 +73,14 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """What is known beside the records.
+    """The facts that a comparison takes into account, beside the records.
 
     Attributes:
-        leads_to: Where stored state says that a source record is on the target; None where it does not say.
+        leads_to: The target offset of a source record by stored state; None where stored state does not say.
         compacted: Either topic is compacted (D).
         later_keys: Keys of `unmatched_keys` that later records have, behind the range, for D.
-        upstream_end, downstream_end: Where the range ends, for a record that misses at its end.
-        whole_to: Up to where the mirror should be whole: records from there on that miss at its end are lag.
+        upstream_end, downstream_end: The end of the range, for a record that is missing at its end.
+        whole_to: The offset up to which the mirror should be complete: missing records from there on are lag.
         is_last: The range ends where the mirror does.
         gaps: Offsets of the source, from the first up to the last (exclusive), that an operator chose not to mirror.
         letters: Fingerprints (`body_print`) of the mirror's dead letters, by the offset of the record on the source.

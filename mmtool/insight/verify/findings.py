@@ -1,4 +1,4 @@
-"""What a comparison of two logs found: differences by kind, where each one is, and how they add up."""
+"""The findings of a comparison of two logs: differences by kind, with their offsets, and their sums."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ MUTATED = frozenset({Kind.KEY, Kind.VALUE, Kind.HEADERS, Kind.TIMESTAMP})
 
 
 class Difference(NamedTuple):
-    """One record that is not the same on both sides.
+    """One record that is not equal on both sides.
 
     Attributes:
         kind: How it differs.
         upstream_offset: On the source. Of a foreign record, and of a duplicate's second copy: the source's next record.
-        downstream_offset: On the target. Of a missing record: where the target's next record is.
+        downstream_offset: On the target. Of a missing record: the target's next record.
         print: A fingerprint of the record, equal for equal records; of a mutated one the source's.
     """
 
@@ -58,15 +58,15 @@ KEPT = 1_000
 
 @dataclass(slots=True)
 class Findings:
-    """What was found in one range, or in several.
+    """The differences in one range, or in several.
 
     Attributes:
-        compared: Records of the source that were looked at.
+        compared: Records of the source that were compared.
         counts: How many differences there are of each kind.
-        differences: The first of them, by their places on the target.
-        in_gaps: Records that the flow passed over because an operator chose so.
+        differences: The first of them, by their offsets on the target.
+        in_gaps: Records that the flow skipped because an operator chose so.
         letters: Records that are among the mirror's dead letters instead.
-        ends_early: The last thing that is wrong is that records miss at the end of the mirror.
+        ends_early: The last difference is that records are missing at the end of the mirror.
     """
 
     compared: int = 0

@@ -1,4 +1,4 @@
-"""Ranges compared on Spark: one task for a handful of ranges, both sides compared where they are read."""
+"""Compare ranges on Spark: one task for a handful of ranges, both sides compared where they are read."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _AT_ONCE = 2
 
 @dataclass(frozen=True, slots=True)
 class ComparedFlow:
-    """What a worker must know of a flow.
+    """The facts about a flow that a worker needs.
 
     Attributes:
-        settings: Its clusters; secrets travel as those of `replicate` do.
-        ours: Producer ids under which it writes; None where MM2 runs it.
-        shared: Records are born on the target's topics as well.
-        left_out: Producer ids whose records it leaves out of the source.
+        settings: Its clusters; secrets are sent to workers as `replicate` does.
+        ours: Producer ids under which the flow writes; None where MM2 runs it.
+        shared: Producers write to the target's topics as well.
+        left_out: Producer ids whose records on the source it skips.
     """
 
     settings: FlowSettings
@@ -50,13 +50,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A range and what was found.
+    """A range and its findings.
 
     Attributes:
         part: The range.
-        findings: What differs; empty where it could not be read.
+        findings: The differences; empty where it could not be read.
         problem: Why it could not be read; empty where it was.
-        moved: A log begins behind the range by now: retention was faster.
+        moved: A log now starts after the range's start: retention deleted it.
         lost: No broker answered.
     """
 

@@ -1,4 +1,4 @@
-"""Dead letters beside a mirror: records that the flow kept apart, which are not missing from it."""
+"""Read the dead letters of a mirror: they are records that the mirror is not missing."""
 
 from __future__ import annotations
 

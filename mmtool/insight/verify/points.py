@@ -1,6 +1,6 @@
-"""How far each partition was verified: kept in the flow's control topic, or in a file by who may only read.
+"""How far each partition was verified: stored in the flow's control topic, or in a file without write access.
 
-A  a point is passed only by ranges that were compared and found the same: a difference is found again by the next run
+A  a point moves only past ranges that were compared and found equal: the next run finds a difference again
 B  a point counts only for the two topics that it was made for, by their ids
 """
 
@@ -50,7 +50,7 @@ class VerifiedPoints:
         flow: Whose clusters have answered.
 
     Attributes:
-        warnings: Why they are kept in a file instead, each sentence once.
+        warnings: Why they are stored in a file instead, each sentence once.
     """
 
     def __init__(self, flow: FlowNow) -> None:

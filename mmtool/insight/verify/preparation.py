@@ -1,8 +1,8 @@
-"""What is to be compared of a flow, asked of both clusters before any log is read.
+"""Read the facts of a comparison from both clusters before any log is read.
 
-The order of the questions matters, because everything moves while it is asked:
+The order of the requests matters, because logs move meanwhile:
 
-1. how far the mirror is said to be whole, first: what is mirrored meanwhile is more than that
+1. the offsets up to which the mirror should be complete, first: what is mirrored meanwhile is more than that
 2. the source's logs, the offset runs or MM2's syncs, the target's logs, in the order of `partition_facts`
 """
 
@@ -44,12 +44,12 @@ NEVER_RAN = "never_ran: this partition was never mirrored"
 
 @dataclass(frozen=True, slots=True)
 class PreparedFlow:
-    """A flow whose partitions are known.
+    """A flow with the facts about its partitions.
 
     Attributes:
         identity: The ids of its clusters.
-        flows: What workers must know, for partitions that mmtool mirrored and for those that MM2 did.
-        partitions: By the place on the source.
+        flows: What workers need, for partitions that mmtool mirrored and for those that MM2 did.
+        partitions: By the partition on the source.
         problems: Why others cannot be compared, likewise.
         targets: Each partition on the target.
         points: How far each partition was verified.

@@ -1,7 +1,7 @@
-"""Which parts of two logs are compared with each other: planned before anything is read.
+"""Plan the ranges of two logs that are compared with each other, before any record is read.
 
-A partition is cut where both sides are known to meet: in the middle of an offset run, or at one of MirrorMaker 2's
-syncs. Each range is compared in one Spark task, both sides of it.
+A partition is cut where both sides are known to correspond: in the middle of an offset run, or at one of MirrorMaker
+2's syncs. Each range is compared in one Spark task, both sides of it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RANGE_RECORDS = 250_000
 
 
 class Joint(NamedTuple):
-    """Offsets on both sides that meet: what is before one is before the other."""
+    """Corresponding offsets of both sides: a record below one is below the other."""
 
     upstream: int
     downstream: int
@@ -43,12 +43,12 @@ class Range:
     Attributes:
         source, target: The partition.
         source_id, target_id: The topics' ids.
-        start, stop: Where it begins, and where it ends (exclusive).
+        start, stop: Its start, and its end (exclusive).
         runs: The offset runs in it; None for a flow that MM2 runs.
         joints: MM2's syncs in it.
-        tail_end: The target's log end, where this is the last range and what lies behind it may be foreign; else
+        tail_end: The target's log end, where this is the last range and records behind it may be foreign; else
             ``stop.downstream``.
-        compacted: Either topic is compacted: what replaces a record may lie anywhere behind it.
+        compacted: Either topic is compacted: the record that replaces one may be anywhere behind it.
         ends: Where both logs end.
         is_last: It ends where the mirror does.
         whole_to: As `Expectations.whole_to`.
@@ -92,16 +92,16 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class ComparedPartition:
-    """What is to be compared of one partition.
+    """The facts about one partition that is compared.
 
     Attributes:
         facts: As both clusters and the stored state know it.
         source_id, target_id: The topics' ids.
-        frontier: The source offset up to which the mirror should be whole; None where nobody says: up to the source's
-            end.
+        frontier: The source offset up to which the mirror should be complete; None where it is unknown: up to the
+            source's end.
         compacted: Either topic is compacted.
-        since: Where the comparison begins: an offset of the source, or a point that both sides are known to share;
-            None: as far back as both logs go.
+        since: The start of the comparison: an offset of the source, or corresponding offsets of both sides; None: as
+            far back as both logs go.
     """
 
     facts: PartitionFacts

@@ -1,6 +1,6 @@
-"""Half-mirrored transactions of a flow, where the source still answers.
+"""Find half-mirrored transactions of a flow while the source answers.
 
-Only the headers of batches are looked at: from the time at which the oldest transaction that is not wholly mirrored
+Only the headers of batches are read: from the time at which the oldest transaction that is not wholly mirrored
 may have begun, to the source's end.
 """
 

@@ -1,4 +1,4 @@
-"""What is told of half-mirrored transactions when the source does not answer: what the target alone has stored."""
+"""Find half-mirrored transactions from the target alone, when the source does not answer."""
 
 from __future__ import annotations
 

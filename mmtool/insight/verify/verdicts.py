@@ -1,4 +1,4 @@
-"""What is said of a partition once it was compared: the contract's rows."""
+"""The verdict on each compared partition: the contract's rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Verdict(StrEnum):
-    """What a partition's mirror is (the contract's words)."""
+    """The verdicts on a partition's mirror (the contract's words)."""
 
     IDENTICAL = "identical"
     DIFFERENT = "different"
@@ -27,15 +27,15 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """One partition of the source and what was found.
+    """One partition of the source and its findings.
 
     Attributes:
         source_alias, target_alias: The flow's clusters.
         place: On the source.
         target: On the target.
         findings: Of all its ranges.
-        lag_records: Offsets of the source behind what was compared; None where nobody can tell.
-        problem: Why it was not compared, or not whole; empty where it was.
+        lag_records: Offsets of the source behind what was compared; None where that is unknown.
+        problem: Why it was not compared, or not completely; empty where it was.
         is_by_mm2: MirrorMaker 2 runs the flow.
     """
 

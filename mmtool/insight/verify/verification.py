@@ -1,4 +1,4 @@
-"""What ``mmtool verify`` calls: prepare each flow, compare its ranges on Spark, add up what was found."""
+"""The service of ``mmtool verify``: prepare each flow, compare its ranges on Spark, add up the findings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _AGAIN = 3
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is to be compared.
+    """The options of a comparison.
 
     Attributes:
         topics: ``--topic``: only these; empty for all.
@@ -80,7 +80,7 @@ class Options:
 
 @dataclass(slots=True)
 class Verification:
-    """What was found.
+    """The result of a comparison.
 
     Attributes:
         flows: Which flows were compared.

@@ -1,4 +1,4 @@
-"""One range, both sides of it read at the same time and compared: bytes first, records where bytes differ."""
+"""Compare one range: read both sides at the same time; compare bytes first, and records where bytes differ."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _WITHOUT_END = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How both logs of a flow are read.
+    """The connections and settings with which both logs of a flow are read.
 
     Attributes:
         source, target: Connections, started.
         source_committed, target_committed: Without aborted records.
-        ours: Producer ids under which the flow writes; None where that is not known, as of MM2.
-        shared: Records are born on the target's topic as well: what is not the flow's is no stray.
-        left_out: Producer ids whose records the flow leaves out of the source.
+        ours: Producer ids under which the flow writes; None where they are unknown, as for MM2.
+        shared: Producers write to the target's topic as well: a record that is not the flow's is not foreign.
+        left_out: Producer ids whose records on the source the flow skips.
     """
 
     source: WireCluster
