@@ -1,4 +1,4 @@
-"""mmtool: Kafka topics replicated on Spark, consumer groups moved exactly.
+"""mmtool: mirrors Kafka topics on Spark, and moves consumer groups between clusters with exact offsets.
 
 Runs before every submodule, so it holds the version and nothing else.
 """

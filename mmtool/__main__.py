@@ -1,4 +1,4 @@
-"""``python -m mmtool``."""
+"""The entry point of ``python -m mmtool``."""
 
 from mmtool.commands.app import main
 

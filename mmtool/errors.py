@@ -1,4 +1,4 @@
-"""Every error that a user can meet, as one tree.
+"""Errors of the whole program that end a command, as one tree with exit codes.
 
 MmtoolError                     1   unexpected
 ├── UsageError                  2   what was typed or configured is wrong

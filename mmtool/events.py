@@ -1,7 +1,7 @@
-"""What mmtool tells, as words that a log collector can go by: the closed table of events, and a sentence with fields.
+"""The closed table of log events, and `Notice`: a sentence for the operator with its event and fields.
 
-A `Notice` is the sentence itself: whoever passes sentences on (`say`, lists of news, warnings of a result) passes it
-on as it is, and a person reads the same text. With ``--log-format json`` its event and its fields are logged as well.
+A `Notice` is a `str`: code that passes sentences on (`say`, lists of news, warnings of a result) passes it on as it is,
+and a person reads the same text. With ``--log-format json`` its event and its fields are logged as well.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ FLOW_ARROW = "->"
 
 
 class Event(StrEnum):
-    """What has happened. The value is the log's ``event``; ``sentence`` says when it is logged."""
+    """The events. The value is the log's ``event``; ``sentence`` says when it is logged."""
 
     sentence: str
 
@@ -198,13 +198,13 @@ def is_for_people(message: str) -> bool:
 
 
 class Notice(str):
-    """A sentence with the event it tells of, and the event's fields.
+    """A sentence with its event, and the event's fields.
 
     Equal to the bare sentence; what is formatted from it is a bare string again, so sentences are put together by
     `under` and `flow_notice`.
 
     Attributes:
-        event: What has happened.
+        event: The event.
         fields: What it concerns: ``flow``, ``topic``, ``partition``, ``operation``, ``executor``, figures.
     """
 

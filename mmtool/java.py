@@ -1,4 +1,4 @@
-"""Which Java runs the brokers and Spark."""
+"""Find the ``java`` binary that runs brokers and Spark, and check its version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The evidence of a comparison: a verdict for each partition, and how much was compared."""
+"""The evidence page of a comparison: a verdict for each partition, and how many records were compared."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _SUMS = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a comparison was run.
+    """The operator, times and messages of a comparison.
 
     Attributes:
         by: ``user@host``.
         began_ms, ended_ms: Since 1970.
-        said: What was told on the way: time in ms, sentence.
+        said: The messages during the run: time in ms, sentence.
     """
 
     by: str

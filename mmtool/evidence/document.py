@@ -1,7 +1,7 @@
 """The JSON that an evidence page embeds: one schema for operations, drills and comparisons.
 
-A document is made of JSON values only. Its canonical form is what is signed: keys sorted, ASCII, no blanks, and the
-characters of HTML markup as JSON escapes, so that it can stand in a page as it is.
+A document consists of JSON values only. Its canonical form is what is signed: keys sorted, ASCII, no blanks, and the
+characters of HTML markup as JSON escapes, so that it can be embedded in a page unchanged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MARKUP = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
 class Kind(StrEnum):
-    """What a page is about."""
+    """The kinds of pages."""
 
     VERIFY = "verify"
     OPERATION = "operation"
@@ -44,7 +44,7 @@ class Tone(StrEnum):
 
 
 class Verdict(NamedTuple):
-    """What it comes to.
+    """The overall result of a page.
 
     Attributes:
         word: The contract's word: ``identical``, ``completed`` and so on.
@@ -62,7 +62,7 @@ class Fact(NamedTuple):
 
     Attributes:
         key: A stable name for scripts.
-        name: What it is called on the page.
+        name: Its name on the page.
         value: A JSON value; None where it is not known.
         unit: Of a number; empty where it counts things.
     """
@@ -92,12 +92,12 @@ class Moment(NamedTuple):
 
 
 class Hash(NamedTuple):
-    """A SHA-256.
+    """A SHA-256, and how to compute it again.
 
     Attributes:
-        of: Of what.
+        of: What it was computed of.
         sha256: In hexadecimal digits.
-        recompute: How to compute it again from the source that it was made of.
+        recompute: How to compute it again from that source.
     """
 
     of: str
@@ -107,19 +107,19 @@ class Hash(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that a page says.
+    """The content of a page.
 
     Attributes:
-        kind: What it is about.
+        kind: The subject.
         title: One line.
-        verdict: What it comes to.
-        summary: What was done, by whom, when.
+        verdict: The overall result.
+        summary: What was done, by which operator, when.
         figures: What was measured.
         timeline: In order of time.
         rows: The contract's rows, as ``-o json`` has them.
         warnings: Sentences.
         environment: Host and versions.
-        hashes: Of what the evidence rests on; that of the rows is added.
+        hashes: Of the evidence's sources; that of the rows is added.
     """
 
     kind: Kind

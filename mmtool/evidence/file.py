@@ -1,4 +1,4 @@
-"""An evidence page as a file."""
+"""Write an evidence page to a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTML as text: every value is escaped on its way in."""
+"""Build HTML as text; every inserted value is escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The evidence of an operation: its row, and its journal as a timeline."""
+"""The evidence page of an operation: its row, and its journal as a timeline."""
 
 from __future__ import annotations
 

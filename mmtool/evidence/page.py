@@ -1,7 +1,7 @@
-"""A document as a self-contained HTML page: nothing is loaded, nothing is run, and it prints on A4.
+"""Render a document as a self-contained HTML page, without scripts or external resources, printable on A4.
 
-The page is a function of the document alone. What is wrong comes first in each part; long lists of what is right are
-folded away, and are printed when they are opened before.
+The page depends on the document alone. Each part shows errors first; long lists of correct items are collapsed, and
+are printed only if they were opened before.
 """
 
 from __future__ import annotations

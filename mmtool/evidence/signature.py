@@ -1,7 +1,7 @@
-"""Signing the JSON of a page, and checking a page against a public key that was not taken from it.
+"""Sign the JSON of a page, and verify a page with a public key that does not come from the page.
 
 The page embeds its JSON, and the JSON has the SHA-256 of the page around it. So the signature, which is over the JSON
-alone, covers every byte of the file except itself: the JSON cannot say one thing and the visible page another.
+alone, covers every byte of the file except itself: JSON and visible page cannot contradict each other.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NEW_KEY = (
 
 
 class PageError(ValueError):
-    """A page does not prove anything; the message says why."""
+    """A page that is no valid evidence; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Java's trust and key stores as PEM text: JKS, PKCS12 and PEM, told apart by their content."""
+"""Convert Java's trust and key stores (JKS, PKCS12 and PEM, told apart by their content) to PEM text."""
 
 from mmtool.keystores.binary import one_jvm
 from mmtool.keystores.store import Identity, StoreError, StoreFile, read_identity, read_trusted

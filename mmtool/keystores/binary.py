@@ -1,4 +1,4 @@
-"""JKS and PKCS12 stores as PEM text. Each store is opened once per process, for as long as its content is the same."""
+"""Convert JKS and PKCS12 stores to PEM text; each store is opened once per process and content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates and keys between DER objects and PEM text, and what is wrong with them."""
+"""Convert certificates and keys between DER objects and PEM text, and find what is wrong with them."""
 
 from __future__ import annotations
 

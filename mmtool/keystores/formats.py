@@ -1,4 +1,4 @@
-"""Which format a store has. Decided by its content: Java reads JKS and PKCS12 under either name as well."""
+"""Detect the format of a store by its content: Java reads JKS and PKCS12 under either name as well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JKS stores, read by a JVM: it copies their entries into a PKCS12 store in its memory.
+"""Read JKS stores by a JVM, which copies their entries into a PKCS12 store in its memory.
 
 The JVM runs py4j's gateway, which pyspark ships, so a JRE suffices. Stores and passwords travel over an authenticated
 loopback connection: neither is on a disk or on a command line.
@@ -38,7 +38,7 @@ class DamagedStoreError(Exception):
 
 
 class StoreJvm:
-    """A JVM that is started by its first question and ends with the ``with`` block."""
+    """A JVM that starts at the first call and ends with the ``with`` block."""
 
     def __init__(self) -> None:
         self._gateway: Any = None

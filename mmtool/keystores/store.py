@@ -1,4 +1,4 @@
-"""A trust or key store in a file: read, and refused in one sentence when it cannot be used."""
+"""Read a trust or key store from a file, or raise one sentence that says why it cannot be used."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class StoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoreFile:
-    """Where a store is and how to open it.
+    """The path of a store, its type and its passwords.
 
     Attributes:
-        kind: Which of the two a client has.
+        kind: Trust store or key store.
         location: The path, with its placeholders resolved.
         shown: The path as messages show it.
         store_type: ``ssl.KIND.type``; only messages use it.
         password, key_password: Absent when the file sets none.
-        scope: What stands before the client properties' names, as ``A.``.
+        scope: The prefix of the client properties' names, as ``A.``.
     """
 
     kind: Literal["truststore", "keystore"]
