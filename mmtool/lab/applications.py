@@ -1,4 +1,4 @@
-"""An application that consumes: as a group it reads until it has enough, commits where it stands, and goes away."""
+"""A consuming application of the lab: a group member that reads until it has enough, commits, and leaves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SECONDS = 60.0
 
 
 class Read(NamedTuple):
-    """One record, as an application got it."""
+    """One record, as an application received it."""
 
     topic: str
     partition: int

@@ -1,8 +1,8 @@
-"""Kafka's own jars, from their Maven coordinates, once per version and user.
+"""Download Kafka's own jars by their Maven coordinates, once per version and user.
 
 Resolved by the Ivy that ships in pyspark's ``jars`` folder, into
 ``<cache>/mmtool/kafka/<version>/<broker|mirror|tools>/``. A folder appears there by one rename, with a manifest of
-names and sizes; what disagrees with its manifest is resolved again. ``MMTOOL_IVY_SETTINGS`` names an Ivy
+names and sizes; a folder that differs from its manifest is resolved again. ``MMTOOL_IVY_SETTINGS`` names an Ivy
 settings file for networks that have their own repository.
 """
 

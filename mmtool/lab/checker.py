@@ -1,6 +1,6 @@
-"""The judge of a mirror: two topics, or what a group consumed, compared record by record.
+"""Check a mirror independently: compare two topics, or a group's consumed records, record by record.
 
-It reads with librdkafka, which the data path does not, and looks at nothing but the records themselves: no
+It reads with librdkafka, which the data path does not, and uses nothing but the records themselves: no
 offsets, no stored state. A record is its key, value, headers and timestamp.
 """
 
@@ -21,7 +21,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Content(NamedTuple):
-    """What a consumer gets of a record, wherever it lies. Timestamp in ms, -1 where the log has none."""
+    """The parts of a record that a consumer gets. Timestamp in ms, -1 where the log has none."""
 
     key: bytes | None
     value: bytes | None
@@ -41,7 +41,7 @@ class Verdict:
         expected: How many records there should be.
         missing: Expected and not found.
         duplicated: Found more often than expected.
-        foreign: Found and expected nowhere: mutated, or of another origin.
+        foreign: Found and not expected: changed, or written by another producer.
         reordered: Every record is there once, in another order.
         first_difference: Index of the first record that is not the expected one; None where all are.
     """

@@ -1,4 +1,4 @@
-"""The JVM's own cache of parsed classes (dynamic CDS, JEP 350): brokers and Spark start in half the time and CPU.
+"""The JVM's archive of parsed classes (dynamic CDS, JEP 350): brokers and Spark start in half the time and CPU.
 
 The first broker that stops cleanly writes it (about 4 s, once per Kafka and Java version), Spark's is made on
 request; every later JVM on the same class path maps it. The JVM checks that it fits and runs without it when not.
@@ -21,7 +21,7 @@ _TOLERANT = ("-Xshare:auto", "-XX:+IgnoreUnrecognizedVMOptions")  # not every JV
 
 
 class ClassArchive:
-    """The archive that belongs to some classes and the Java in use; one process at a time writes it.
+    """The archive of some classes for the Java in use; one process at a time writes it.
 
     Args:
         folder: Where it lies, or would lie.

@@ -1,4 +1,4 @@
-"""A real Kafka cluster on loopback: N brokers in KRaft combined mode, on a leash."""
+"""A real Kafka cluster on loopback: N brokers in KRaft combined mode, which end with their parent process."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _LOGGING = (
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a cluster is made of.
+    """The configuration of a cluster.
 
     Attributes:
-        properties: Go into every broker's ``server.properties`` and win.
-        of_brokers: As ``properties``, but of one broker each, by its number; those win.
+        properties: Override every broker's ``server.properties``.
+        of_brokers: As ``properties``, but of one broker each, by its number; they take precedence.
     """
 
     brokers: int = 1
@@ -58,7 +58,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class RunningBroker:
-    """A broker as the operating system sees it."""
+    """A broker's process."""
 
     node_id: int
     port: int

@@ -1,4 +1,4 @@
-"""The demo's consumer groups: each reads both topics, commits as it goes, and remembers what it was given."""
+"""The demo's consumer groups: each reads both topics, commits as it goes, and remembers what it received."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the demo's applications write on east: plain ``orders`` and transactional ``payments``.
+"""The demo's producers on east: plain ``orders`` and transactional ``payments``.
 
-Each producer writes its history as fast as it can, and goes on at a steady rate until it is stopped. It keeps
-a ledger of what was acknowledged and committed, to compare with what a reader finds later.
+Each producer writes its history as fast as it can, and continues at a steady rate until it is stopped. It keeps
+a list of acknowledged and committed records, to compare with what a reader finds later.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Ledger = dict[int, list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """How much: records written at once, in handfuls of so many, and then per second."""
+    """How much to write: records written at once, in batches of a given size, and then per second."""
 
     history: int
     handful: int
@@ -42,7 +42,7 @@ class Volume:
 
 
 class Writer:
-    """A running producer of one topic; with ``transactional``, each handful is one transaction."""
+    """A running producer of one topic; with ``transactional``, each batch is one transaction."""
 
     def __init__(self, bootstrap: str, topic: str, volume: Volume, *, transactional: bool = False) -> None:
         self.topic = topic

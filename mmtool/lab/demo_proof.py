@@ -1,7 +1,7 @@
-"""The demo's proof: what a group read on both clusters, held against the log itself.
+"""The demo's proof: the records that a group read on both clusters, compared with the log itself.
 
-Pure: it is given records and compares them whole (key, value with its number, headers, timestamp). No offset
-and nothing that mmtool stored or said takes part.
+Pure: it gets records and compares them whole (key, value with its number, headers, timestamp). It uses no offset
+and no state or output of mmtool.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GroupProof:
-    """One group's account, in records.
+    """The comparison for one group, in records.
 
     Attributes:
-        committed: What the log holds, so what the group had to read.
+        committed: Records in the log, which the group had to read.
         read_before: Read on the source.
         read_after: Read on the target.
         skipped: In the log and never read.
         reread: Read more often than they are in the log.
-        foreign: Read and in no log: another group's, aborted, or changed on the way.
+        foreign: Read and not in the log: another group's, aborted, or changed on the way.
         reordered: A partition's records came in another order.
     """
 

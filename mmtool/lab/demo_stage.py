@@ -1,4 +1,4 @@
-"""Where the demo plays: two clusters that end with it, or a lab that stays; and the real commands on them."""
+"""The demo's clusters: two that end with it, or a lab that stays; and the real commands on them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def folder() -> Iterator[Path]:
 
 
 class Replicating:
-    """``mmtool replicate`` as a process that is killed when this one dies; its talk is in a log."""
+    """``mmtool replicate`` as a process that is killed when this one dies; its stderr is in a log."""
 
     def __init__(self, stage: Stage) -> None:
         self._process = LeashedProcess(
@@ -130,7 +130,7 @@ class Replicating:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command that answers with JSON said, and how long it took."""
+    """The JSON output of a command, and how long it took."""
 
     row: dict[str, Any]
     seconds: float

@@ -1,7 +1,7 @@
-"""The tour: two clusters, applications at work, replication, a planned failover, and the proof.
+"""The demo as a tour: two clusters, running applications, replication, a planned failover, and the proof.
 
-Every figure that is told was measured in this very run. The clusters, the applications and the judge are
-here; replication and failover are the real commands, each a process of its own.
+Every figure that it shows was measured in this very run. The clusters, the applications and the checker are
+the demo's; replication and failover are the real commands, each a process of its own.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TOGETHER_SECONDS = 2.0
 
 
 class Teller(Protocol):
-    """Who shows the story."""
+    """The port that shows the steps of the tour."""
 
     title: str
     number: int
@@ -64,7 +64,7 @@ class Teller(Protocol):
 
 @dataclass(slots=True)
 class Tour:
-    """What a finished tour has measured. Times in seconds."""
+    """The measurements of a finished tour. Times in seconds."""
 
     logs: Path
     proofs: list[GroupProof] = field(default_factory=list)

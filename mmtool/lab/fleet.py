@@ -1,4 +1,4 @@
-"""Several clusters at once, and the MirrorMaker 2 properties file that connects them."""
+"""Several clusters at once, with the MirrorMaker 2 properties file that connects them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A group that goes on consuming beside a test, and commits as it goes."""
+"""A group that keeps consuming beside a test, and commits as it goes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ _POLL_SECONDS = 0.2
 
 
 class WorkingGroup(Worker):
-    """One consumer that reads slower than it is written, and commits where it stands.
+    """One consumer that reads slower than the producers write, and commits its position.
 
     Attributes:
-        read_to: Per partition, behind the last record that it had when it committed. What is committed on a broker can
-            lie below: of two commits under way when it dies, the earlier may be sent again behind the later one.
+        read_to: Per partition, the offset behind the last record that it had read when it committed. The commit on a
+            broker can be lower: of two commits in flight when the broker dies, the earlier one may be sent again after
+            the later one.
     """
 
     def __init__(self, bootstrap: str, group: str, topics: Sequence[str], records_per_second: float) -> None:

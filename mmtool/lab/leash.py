@@ -1,12 +1,12 @@
-"""Runs one command that must not outlive the process which asked for it.
+"""Run one command that must not outlive the process which started it.
 
 Started as a script, by ``mmtool.lab.process``: ``python -I -S leash.py PARENT_PID COMMAND...``. Standard
 input is a pipe whose other end only the parent holds, so its end of file means that the parent is gone,
-however it went. (PR_SET_PDEATHSIG on the command itself would fire when the *thread* that forked ends; here
+however it ended. (PR_SET_PDEATHSIG on the command itself would fire when the *thread* that forked ends; here
 the forking process has one thread, so it is right for the second leg: leash killed, command killed.)
 
-Single letters on the pipe ask for signals, each is echoed on standard output when it was sent. Only the
-leash signals the command, and it is the one who reaps it, so no letter ever hits a recycled process id.
+Single letters on the pipe ask for signals; each is echoed on standard output when it was sent. Only the
+leash signals the command, and it reaps it too, so no letter ever hits a recycled process id.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The load generator: numbered records into a topic, as fast as asked for.
+"""The load generator: write numbered records into a topic, at a given rate.
 
-Each record tells its partition and its number in that partition (``mmtool.lab.records``), so a reader can
-prove order and completeness without having seen what was written.
+Each record carries its partition and its number in that partition (``mmtool.lab.records``), so a reader can
+prove order and completeness without knowing what was written.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What was acknowledged. ``aborted`` holds (partition, number) of records in aborted transactions."""
+    """The acknowledged records. ``aborted`` holds (partition, number) of records in aborted transactions."""
 
     records: int
     value_bytes: int

@@ -1,4 +1,4 @@
-"""A log of three brokers that loses the records of its end by an unclean leader election."""
+"""Make a log of three brokers lose the records at its end by an unclean leader election."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real MirrorMaker 2, as the peer that tests and the benchmark compare with."""
+"""The real MirrorMaker 2, which tests and the benchmark compare mmtool with."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ START_SECONDS = 120.0
 
 
 class MirrorMaker:
-    """``org.apache.kafka.connect.mirror.MirrorMaker FILE``, below ``directory``, on a leash.
+    """``org.apache.kafka.connect.mirror.MirrorMaker FILE`` as a process that ends with its parent.
 
     ``properties`` is the text of the file (``Fleet.properties``).
     """

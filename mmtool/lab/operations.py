@@ -1,4 +1,4 @@
-"""What an operator does to a running cluster of the lab: topics set and grown, rights given."""
+"""Admin operations on a running cluster of the lab: set and grow topics, grant rights."""
 
 from __future__ import annotations
 

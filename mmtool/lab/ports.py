@@ -1,4 +1,4 @@
-"""Loopback ports that stay ours while a broker is down.
+"""Reserve loopback ports that stay reserved while a broker is down.
 
 A port picked by binding to 0 comes from the range for outgoing connections: while a broker restarts, any
 client on the machine can take it. So ports come from below that range, each under a file lock that ends with

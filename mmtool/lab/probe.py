@@ -1,4 +1,4 @@
-"""Is this broker up? One Metadata request over a plain socket, so that no client library guesses for us.
+"""Probe whether one broker is up: one Metadata request over a plain socket, without a client library.
 
 librdkafka would answer from any broker it has learnt of, retry on its own schedule, and log each refused
 connection; readiness needs the answer of *one* broker, now.
@@ -15,7 +15,7 @@ _METADATA, _VERSION = 3, 7  # the newest version that has no tagged fields (brok
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What one broker knows of its cluster: unfenced brokers, and the cluster's id."""
+    """One broker's view of its cluster: unfenced brokers, and the cluster's id."""
 
     cluster_id: str
     brokers: frozenset[int]

@@ -1,4 +1,4 @@
-"""A Java process on a leash: it dies with us, even when we are killed by ``kill -9``."""
+"""A Java process that ends with its parent, even when the parent is killed by ``kill -9``."""
 
 from __future__ import annotations
 

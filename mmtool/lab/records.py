@@ -1,8 +1,8 @@
-"""Records that look like a business's: JSON, varied, numbered, and 3 to 4.5 times smaller under lz4 or zstd.
+"""Generate realistic records: JSON, varied, numbered, and 3 to 4.5 times smaller under lz4 or zstd.
 
-One repeated string would compress a hundredfold and random bytes not at all; both make any copier look like
-something it is not. Here the field names repeat, the values come from a few words, and a part of each record
-is fresh text that no compressor can shrink.
+One repeated string would compress a hundredfold and random bytes not at all; both would make any copier's rate
+unrealistic. Here the field names repeat, the values come from a few words, and a part of each record is random text
+that no compressor can shrink.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PHRASES = (
 
 
 class RecordMaker:
-    """Values of exactly ``size`` bytes, each telling its partition and its number in that partition.
+    """Makes values of exactly ``size`` bytes, each with its partition and its number in that partition.
 
     Valid JSON; equal seeds make equal records.
 

@@ -31,7 +31,7 @@ Answer = Literal["running", "not_answering", "stopped"]
 
 @dataclass(frozen=True, slots=True)
 class LabRequest:
-    """What ``mmtool lab up`` is asked for."""
+    """The options of ``mmtool lab up``."""
 
     clusters: tuple[str, ...] = ("a", "b")
     brokers: int = 1

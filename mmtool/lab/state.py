@@ -1,6 +1,6 @@
-"""What a detached lab leaves in its state directory, so that other processes can find it.
+"""The state directory of a detached lab, by which other processes find it.
 
-``lab.json`` tells what runs; that it runs is told by the lock on ``supervisor.lock``, which ends with its
+``lab.json`` says what was started; the lock on ``supervisor.lock`` says that it runs, and ends with its
 holder however that ended.
 """
 

@@ -1,4 +1,4 @@
-"""``python -m mmtool.lab.supervisor``: holds the leashes of a detached lab until it is told to stop."""
+"""``python -m mmtool.lab.supervisor``: keep the processes of a detached lab running until it is stopped."""
 
 from __future__ import annotations
 

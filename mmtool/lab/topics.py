@@ -1,4 +1,4 @@
-"""Topics of the lab: made, and read back to their end."""
+"""Topics of the lab: create them, and read them to their end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for something real instead of for time to pass."""
+"""Wait for a condition instead of for a fixed time."""
 
 from __future__ import annotations
 

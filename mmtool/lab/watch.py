@@ -1,4 +1,4 @@
-"""What happens on a cluster of the lab, seen from outside: records that arrive, members that join."""
+"""Watch a cluster of the lab from outside: records that arrive, members that join."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A thread that works until it is stopped: a producer, a consumer, who looks on."""
+"""A thread that works until it is stopped: a producer, a consumer or a watcher."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ END_SECONDS = 10.0  # of a tour that is not played to its end
 
 
 class Worker:
-    """Runs ``body`` in a thread; what ends it early is raised by ``check`` and ``finish``.
+    """Runs ``body`` in a thread; an error that ends it early is raised by ``check`` and ``finish``.
 
     As a context manager it starts, and finishes.
     """
