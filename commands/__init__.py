@@ -1,4 +1,4 @@
-"""One file per command: options in, service called, result shown."""
+"""The command line: one module per command, which parses options, calls one service and shows the result."""
 
 if __name__ != "mmtool.commands":
     raise ImportError(

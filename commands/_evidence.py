@@ -1,4 +1,4 @@
-"""What commands share that write an evidence page: ``--html`` and ``--sign``."""
+"""The options ``--html`` and ``--sign`` of commands that write an evidence page."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Sign = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Where a page goes.
+    """The destination of a page.
 
     Attributes:
         path: The file.

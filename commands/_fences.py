@@ -1,4 +1,4 @@
-"""``--fence`` and ``--fence-watch``: who keeps producers off the source while groups move."""
+"""The options ``--fence`` and ``--fence-watch``: how producers are kept off the source during a failover."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Fence(StrEnum):
-    """How writers are kept off the source while groups move."""
+    """How producers are kept off the source during a failover."""
 
     NONE = "none"
     ACL = "acl"

@@ -31,7 +31,7 @@ class _Helpful:
 
 
 class MmtoolCommand(_Helpful, TyperCommand):
-    """A command with the common switches, options grouped by panel, and our errors for what Typer raises."""
+    """A command with the common switches, options grouped by panel, and mmtool's errors for those of Typer."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

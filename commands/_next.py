@@ -1,4 +1,4 @@
-"""The list at the end of a command: what an operator does next, each command on a line of its own."""
+"""The list of next commands at the end of a command's output, one command per line."""
 
 from __future__ import annotations
 

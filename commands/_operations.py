@@ -1,4 +1,4 @@
-"""What the commands about operations share: showing a plan, asking, showing its end."""
+"""The parts that the commands about operations share: show a plan, ask for consent, show the result."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the command line says of an operation, whichever it is.
+    """The options of the command line that every kind of operation has.
 
     Attributes:
         given: ``-c``, ``-s`` and ``-t`` as the command has them.

@@ -1,4 +1,4 @@
-"""Every option that more than one command takes, once.
+"""The definitions of all options that more than one command takes.
 
 A command names the alias and gives the default::
 

@@ -1,4 +1,4 @@
-"""``--out`` and ``--plan``: a plan kept in a file, and executed from it."""
+"""The options ``--out`` and ``--plan``: save a plan to a file, and execute a saved one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of commands, and how one is loaded when it is called for.
+"""The table of commands; a command's module is imported when it is called.
 
 ``mmtool --help`` reads the table only. A command's module is imported when that command runs, completes or
 shows its help, so start-up never pays for Spark or a Kafka client.
@@ -23,7 +23,7 @@ class Entry:
     """One line of ``mmtool --help``.
 
     Attributes:
-        name: The word typed.
+        name: The name on the command line.
         panel: The heading under which help shows it.
         help: One short sentence, without a full stop.
         group: The module holds ``app``, a ``typer.Typer`` with verbs of its own. Otherwise it holds a
@@ -59,7 +59,7 @@ def load(entry: Entry) -> Any:
 
 
 class CommandTable(Mapping[str, Any]):
-    """Commands by name, each loaded at its first use; names cost nothing."""
+    """Commands by name, each imported at its first use."""
 
     def __init__(self, entries: tuple[Entry, ...]) -> None:
         self.entries = {entry.name: entry for entry in entries if find_spec(entry.module)}

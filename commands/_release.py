@@ -1,4 +1,4 @@
-"""``mmtool failover release``: topics that have failed over are mirrored again."""
+"""``mmtool failover release``: remove the marks of failed-over topics, so that they are mirrored again."""
 
 from __future__ import annotations
 

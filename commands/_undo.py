@@ -1,4 +1,4 @@
-"""What a command says that has written offsets: how to restore the previous ones."""
+"""Messages of commands that have committed offsets: how to restore the previous ones."""
 
 from __future__ import annotations
 

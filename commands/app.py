@@ -1,4 +1,4 @@
-"""``mmtool``: the root of all commands, and the one way in and out of the process."""
+"""``mmtool``: the root command, and the entry point of the process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ EXAMPLES = """\
 
 
 class Root(MmtoolGroup):
-    """The root: commands come from the table, help shows them by panel with examples."""
+    """The root command: finds commands in the table, and shows them by panel with examples."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -107,13 +107,13 @@ def root(
 
 @dataclass(frozen=True, slots=True)
 class Early:
-    """What the error handler must know even when the options cannot be read.
+    """The options that the error handler needs even when the command line cannot be parsed.
 
     Attributes:
-        command: The words typed, as far as they are words of ours.
-        output: What ``-o`` says, wherever it stands.
-        debug: Whether ``--debug`` stands anywhere.
-        log_format: What ``--log-format`` says, wherever it stands, or else the environment.
+        command: The words of the command line that name a command.
+        output: The value of ``-o``, wherever it is.
+        debug: Whether ``--debug`` is given anywhere.
+        log_format: The value of ``--log-format``, wherever it is, or else of the environment.
     """
 
     command: str

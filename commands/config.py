@@ -1,4 +1,4 @@
-"""``mmtool config``: the properties file as mmtool understands it. Connects nowhere."""
+"""``mmtool config``: check and explain the properties file, without a connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mmtool doctor``: what would hurt, before it does."""
+"""``mmtool doctor``: find what would break a flow before it does."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ app = typer.Typer(no_args_is_help=True)
 
 
 class Unknown(StrEnum):
-    """Where a group goes on in a partition that nobody knows its position of."""
+    """A group's start position in a partition where its offset is unknown."""
 
     LEAVE = "leave"
     EARLIEST = "earliest"

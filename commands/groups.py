@@ -1,4 +1,4 @@
-"""``mmtool groups``: how consumer groups stand, and their positions out to files of other tools and in from them."""
+"""``mmtool groups``: audit and sync consumer groups, and export or import their offsets as files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ app = typer.Typer(no_args_is_help=True)
 
 
 class ExportFormat(StrEnum):
-    """Whose file is written."""
+    """The format of the exported file, by the tool that reads it."""
 
     KAFKA = "kafka"
     SPARK = "spark"

@@ -1,4 +1,4 @@
-"""``mmtool lab``: embedded Kafka clusters."""
+"""``mmtool lab``: start and stop local Kafka clusters."""
 
 from __future__ import annotations
 

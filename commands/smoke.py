@@ -1,4 +1,4 @@
-"""``mmtool smoke``: a canary through a running flow, for CI."""
+"""``mmtool smoke``: send a canary record through a running flow, for CI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mmtool status``: where flows stand."""
+"""``mmtool status``: show the status of flows or of their groups."""
 
 from __future__ import annotations
 

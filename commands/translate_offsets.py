@@ -1,4 +1,4 @@
-"""``mmtool translate-offsets``: where committed offsets are on the other cluster."""
+"""``mmtool translate-offsets``: translate committed offsets to the other cluster."""
 
 from __future__ import annotations
 
