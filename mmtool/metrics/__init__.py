@@ -1,1 +1,1 @@
-"""Prometheus metrics of flows, asked of Kafka in the background and served over HTTP."""
+"""Prometheus metrics of flows, read from Kafka in the background and served over HTTP."""

@@ -1,9 +1,9 @@
-"""The background collector: it looks at clusters and flows all the time, so that a scrape never has to.
+"""The background collector: polls clusters and flows continuously, so that a scrape never has to.
 
-A  a scrape asks no cluster: it gets what the last looks found
-B  each cluster, and each flow, is looked at by itself: one that is away or hangs costs no other its series
-C  while a cluster of a flow does not answer, what the flow's looks found before is not shown; of groups and operations
-   the target alone tells
+A  a scrape sends no request to a cluster: it gets the results of the last polls
+B  each cluster, and each flow, is polled by itself: an unreachable or hung one does not affect the series of others
+C  while a cluster of a flow does not answer, earlier results of the flow are not shown; groups and operations need
+   the target alone
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SLOW_LOOK_SECONDS = 30.0
 
 
 class Probes(Protocol):
-    """How clusters and flows are asked. Each method opens what it needs, and returns the question."""
+    """The functions that poll clusters and flows. Each method opens its clients and returns the function to poll."""
 
     def cluster(self, settings: ClusterSettings) -> Callable[[], object]:
         """Whether a cluster answers; raises when it does not."""
@@ -49,7 +49,7 @@ class Probes(Protocol):
 
 
 class Collector:
-    """Looks at flows and their clusters in threads of its own; a context manager.
+    """Polls flows and their clusters in threads of its own; a context manager.
 
     Args:
         flows: The settings in force now, always of the same flows.

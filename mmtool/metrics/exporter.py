@@ -1,4 +1,4 @@
-"""What `mmtool metrics` and `mmtool replicate --metrics-port` call: serve what the collector finds."""
+"""Serve metrics over HTTP, for `mmtool metrics` and `mmtool replicate --metrics-port`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Samples as Prometheus reads them: the text format, or OpenMetrics for a scraper that asks for it.
+"""Format samples for Prometheus: as the text format, or as OpenMetrics for a scraper that accepts it.
 
-A sample is the same line in both formats. Lines are made once, by the look that found the samples: a scrape only puts
-them together, for a large cluster has a hundred thousand.
+A sample is the same line in both formats. Lines are made once, by the poll that found the samples: a scrape only joins
+them, as a large cluster has a hundred thousand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every metric family that mmtool exposes: one row each. `docs/reference/metrics.md` is written from this table."""
+"""The table of all metric families of mmtool. `docs/reference/metrics.md` is generated from it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Family:
         name: As in ``/metrics``.
         labels: At the most detailed level.
         meaning: The help text: one sentence, with the unit.
-        coarser: What the value is where ``topic`` or ``partition`` is left out; empty where it never has them.
+        coarser: The value where ``topic`` or ``partition`` is left out; empty where the family never has them.
     """
 
     name: str

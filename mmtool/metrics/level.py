@@ -1,4 +1,4 @@
-"""How detailed metrics are: the fewer labels, the fewer series."""
+"""The detail level of metrics: the fewer labels, the fewer series."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """``--metrics-level``: each level has what the one before it has, in more detail."""
+    """``--metrics-level``: each level has the metrics of the one before it, in more detail."""
 
     FLOW = "flow"
     TOPIC = "topic"

@@ -26,7 +26,7 @@ twentieth of a core."""
 
 
 class Lookout(Generic[T]):
-    """Asks in a daemon thread of its own: a question that hangs keeps nobody else waiting, nor the end of the process.
+    """Polls in a daemon thread of its own: a hung poll blocks neither other threads nor the end of the process.
 
     A. `latest` is the answer to the last question, or None: a question that failed, or that has not been answered for
        long, leaves no older answer in force.

@@ -1,4 +1,4 @@
-"""How living clusters and flows are asked for their metrics: by Kafka alone, from any host."""
+"""Poll real clusters and flows for their metrics: from Kafka alone, on any host."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PROBE_SECONDS = 5.0
 
 
 class KafkaProbes:
-    """Asks real clusters; see `mmtool.metrics.collector.Probes`.
+    """Polls real clusters; see `mmtool.metrics.collector.Probes`.
 
     Args:
         level: How detailed the metrics are.

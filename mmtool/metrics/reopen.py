@@ -16,7 +16,7 @@ _KEPT_SECONDS = 600.0
 
 
 class Reopened(Generic[S, T]):
-    """Asks by the settings that are in force now; nothing is opened before the first question.
+    """Polls with the settings in force; opens nothing before the first poll.
 
     Args:
         settings: Those in force.

@@ -1,10 +1,10 @@
-"""What was found, in; samples of metric families, out.
+"""Convert the results of polls to samples of metric families.
 
-A  a value that is not known has no sample
+A  an unknown value has no sample
 B  no two samples of a family have the same labels
 C  a coarser level has one sample where a finer one has several: their sum, or for times the largest
-D  a topic that was deleted on the source, and of which nothing is missing, has no series; what was counted of it stays
-   in the flow's counters, which would seem to start again otherwise
+D  a topic that was deleted on the source without missing records has no series; its counts stay in the flow's
+   counters, which would seem to restart otherwise
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Sample(NamedTuple):
 
 
 class PlaceFigures(NamedTuple):
-    """What is known of one partition; None where it is not.
+    """The figures of one partition; None where unknown.
 
     Attributes:
         topic, partition: On the source; empty for a row about a whole topic, or the whole flow.
         lost: Offsets that the source deleted before they were mirrored.
-        is_gone: Its topic was deleted on the source, and nothing of it is missing.
+        is_gone: Its topic was deleted on the source, and no record of it is missing.
     """
 
     topic: str

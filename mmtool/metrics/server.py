@@ -1,4 +1,4 @@
-"""The HTTP server: ``/metrics``, ``/healthz`` and ``/readyz``, answered without asking any cluster."""
+"""The HTTP server: ``/metrics``, ``/healthz`` and ``/readyz``, answered without a request to any cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SMALL_BYTES = 1400
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What the server says.
+    """The functions that produce the server's responses.
 
     Attributes:
         exposition: The metrics in the format that an ``Accept`` header asks for, and its content type.
@@ -40,7 +40,7 @@ class Answers:
 
 
 class MetricsServer:
-    """Holds its port from the beginning, and answers from `serve` on; a context manager that gives the port back.
+    """Binds its port at once, and answers from `serve` on; a context manager that releases the port.
 
     Args:
         address: A name or an address of this host, IPv4 or IPv6.

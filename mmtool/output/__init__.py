@@ -1,7 +1,7 @@
-"""What a command shows: data on stdout, talk on stderr.
+"""Output of commands: results on stdout, messages on stderr.
 
-``emit`` writes a `Result` as a table, one JSON document or CSV; ``talk``, ``warn`` and ``fail`` speak to the
-person; ``handle_failures`` is the one place where an exception becomes a message and an exit code.
+``emit`` writes a `Result` as a table, one JSON document or CSV; ``talk``, ``warn`` and ``fail`` write messages for
+the operator; ``handle_failures`` is the one function that turns an exception into a message and an exit code.
 """
 
 from __future__ import annotations

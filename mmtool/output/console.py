@@ -1,4 +1,4 @@
-"""The two streams and the few switches that every command shares.
+"""The two output streams and the switches that every command shares.
 
 One process runs one command, so the switches are one value here; they are set once, while options are read.
 """
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Switches:
-    """What ``-v``, ``-q``, ``--debug`` and ``--no-color`` have set, and what has happened to stdout.
+    """The values of ``-v``, ``-q``, ``--debug`` and ``--no-color``, and the state of stdout.
 
     Attributes:
         verbosity: 0 by default, up by one for each ``-v``, -1 with ``-q``.
-        document_written: A JSON document is out: a second one would make stdout invalid.
-        warned: What was warned of before a result was written; part of every JSON document.
-        told: The error that stands on stderr already, though it is still on its way to the error handler.
-        stdout_gone: Nothing more can be written there: the reader has closed its end of the pipe, say.
-        secrets: Values that must never be shown, whatever text they turn up in.
-        log_format: What stderr is for: a person, or a log collector.
+        document_written: A JSON document was written: a second one would make stdout invalid.
+        warned: Warnings before the result was written; part of every JSON document.
+        told: The error that was already printed on stderr, while it is still on its way to the error handler.
+        stdout_gone: stdout cannot be written any more: for example, the reader has closed its end of the pipe.
+        secrets: Values that must never be shown, in whatever text they occur.
+        log_format: The format of stderr: for people, or for a log collector.
         bound: Fields of every line of the log, such as the command and the operation.
-        trace: The traceback of the error that is about to be told, for the log.
+        trace: The traceback of the error that is about to be printed, for the log.
     """
 
     verbosity: int = 0

@@ -1,4 +1,4 @@
-"""Results for scripts: one JSON document, or CSV."""
+"""Write results for scripts: one JSON document, or CSV."""
 
 from __future__ import annotations
 

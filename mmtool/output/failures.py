@@ -1,4 +1,4 @@
-"""The one error handler: an exception becomes a message, a remedy and the contract's exit code."""
+"""The one error handler: turn an exception into a message, a remedy and the contract's exit code."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class OutputFormat(StrEnum):
-    """What ``-o`` takes."""
+    """The values of ``-o``."""
 
     TABLE = "table"
     JSON = "json"
@@ -14,7 +14,7 @@ class OutputFormat(StrEnum):
 
 
 class LogFormat(StrEnum):
-    """What ``--log-format`` takes: stderr for people, or for a log collector."""
+    """The values of ``--log-format``: stderr for people, or for a log collector."""
 
     TEXT = "text"
     JSON = "json"

@@ -1,4 +1,4 @@
-"""Numbers the way people say them. JSON and CSV never use these."""
+"""Format numbers for people. JSON and CSV never use these."""
 
 from __future__ import annotations
 

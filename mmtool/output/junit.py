@@ -1,4 +1,4 @@
-"""A JUnit report, as CI systems read it: a suite with a case for each step."""
+"""Write a JUnit report, as CI systems read it: a suite with a case for each step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Case(NamedTuple):
 
     Attributes:
         message: What was found, or what is wrong.
-        passed: Whether it did.
+        passed: Whether it passed.
         skipped: It was not tried, because another one failed.
     """
 

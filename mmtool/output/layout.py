@@ -1,6 +1,6 @@
-"""How much of a table fits a terminal, and what gives way first.
+"""Fit a table to a terminal's width, in a fixed order of measures.
 
-In this order: headings take several lines; values that are the same in every row are said once, above the
+The order: headings take several lines; values that are the same in every row are shown once, above the
 table; names of columns that allow it are shortened in the middle, as long as they still differ; columns that are
 not essential are left out from the right, and named on stderr; sentences go below their rows; long texts are
 folded; at last each row becomes a block of lines with every text in full. Numbers are never folded and never cut.
@@ -34,10 +34,10 @@ NARROWEST_FOLD = 20
 
 @dataclass(frozen=True)
 class Strip:
-    """One column as text. What is derived from all its cells is found once: every line of a table asks for it.
+    """One column as text, with cached widths: every line of a table needs them.
 
     Attributes:
-        column: What it shows.
+        column: The column that it shows.
         cells: One text per row.
         heading: The heading's lines.
         limit: Texts wider than this are folded; 0 for no limit.
@@ -85,14 +85,14 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a result is shown at some width.
+    """A result's table at some width.
 
     Attributes:
         strips: The table's columns.
-        above: What is said once, because it is the same in every row.
+        above: Values that are shown once, because they are the same in every row.
         left_out: Keys of the columns that did not fit.
         elided: Some names are shortened.
-        notes: Columns whose texts stand below their rows.
+        notes: Columns whose texts are written below their rows.
         blocks: Each row is a block of lines instead.
     """
 

@@ -32,7 +32,7 @@ def log_what_others_tell(*, debug: bool) -> None:
 
 
 class LogHandler(logging.Handler):
-    """A handler of Python's ``logging`` whose records are lines of ours."""
+    """A handler of Python's ``logging`` that writes records as mmtool's log lines."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Log one record; one that cannot be put into words costs itself only."""

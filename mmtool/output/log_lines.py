@@ -1,4 +1,4 @@
-"""What goes to stderr as one JSON object per line: ``--log-format json``."""
+"""Write messages to stderr as one JSON object per line: ``--log-format json``."""
 
 from __future__ import annotations
 

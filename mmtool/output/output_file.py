@@ -1,4 +1,4 @@
-"""A file that a command writes at its end: claimed before anything is done, so that what is done has a place to go."""
+"""A file that a command writes at its end: opened first, so that a finished command can write it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a long job is: a live status on a terminal, one plain line per interval elsewhere; on stderr."""
+"""Show the progress of a long job on stderr: a live status on a terminal, else one plain line per interval."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class ProgressSnapshot:
         bytes: The same, in bytes of record batches.
         records_per_second: Over the last seconds.
         bytes_per_second: Over the last seconds.
-        lag_records: Between the frontiers and the source's ends, all partitions; ``None`` until each was heard of.
-        lag_seconds: Age of the oldest record not yet mirrored; ``None`` when nobody can tell.
+        lag_records: Between the frontiers and the source's ends, all partitions; ``None`` until each has a position.
+        lag_seconds: Age of the oldest record not yet mirrored; ``None`` where that is unknown.
         eta_seconds: Until the lag is gone at the present pace; ``None`` when it is not shrinking.
         partitions: How many the flow has.
         states: How many partitions are in which state.
-        silent_seconds: For how long nothing was heard, where that is too long; what is shown is as old.
+        silent_seconds: For how long no worker has reported, where that is too long; the figures are as old.
     """
 
     flow: str
@@ -51,7 +51,7 @@ class ProgressSnapshot:
 
 @dataclass(slots=True)
 class Progress:
-    """Shows snapshots while a job runs; a context manager, because a live status must be taken down.
+    """Shows snapshots while a job runs; a context manager, because a live status must be removed at the end.
 
     Attributes:
         every: Seconds between two plain lines off a terminal. The first and, at the end, the last snapshot

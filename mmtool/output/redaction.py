@@ -1,6 +1,6 @@
-"""The last net under secrets: whatever text is about to be shown, known secrets are taken out.
+"""Redact known secrets from every text that is about to be shown, as a last safeguard.
 
-The first net is the configuration, which never puts a secret into a message. This one catches text of others:
+The first safeguard is the configuration, which never puts a secret into a message. This one covers text of others:
 an exception of a client library, a traceback.
 """
 

@@ -1,4 +1,4 @@
-"""From a result to the streams."""
+"""Render a result to the output streams, in the chosen format."""
 
 from __future__ import annotations
 

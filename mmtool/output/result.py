@@ -1,4 +1,4 @@
-"""What a command found, before anybody decides how to write it."""
+"""The result of a command, independent of its output format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Column:
         essential: Kept on a narrow terminal, where the others are left out and named on stderr.
         elide: A name, shortened in the middle on a terminal that is too narrow for it; never in a pipe.
         note: A sentence, written below its row on a terminal that is too narrow for a column of it.
-        human: How a person reads the value (``mmtool.output.human``); JSON and CSV keep it raw.
+        human: The function that formats the value for people (``mmtool.output.human``); JSON and CSV keep it raw.
     """
 
     key: str
@@ -55,17 +55,17 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Rows for people and scripts, and what there is to say about them.
+    """Rows for people and scripts, with warnings, errors and a summary.
 
     Attributes:
         command: The words typed, without options: ``failover planned``.
         rows: One mapping per line of the table; the keys are the contract's.
         columns: Which keys the table shows, in order; ``None`` shows every key as it comes.
         warnings: Sentences; also printed on stderr.
-        summary: What it comes to, in one sentence on stderr; the document has the rows instead.
-        headlines: What to see at first glance, before the table; the document has the rows instead.
+        summary: One sentence on stderr that sums up the rows; not in the JSON document.
+        headlines: Lines before the table, for the first glance; not in the JSON document.
         errors: Also printed on stderr; an error that ends the command is raised instead.
-        applied: The command has changed what it was asked to change; said when this cannot be written.
+        applied: The command has changed what it was asked to change; reported when the result cannot be written.
         data: The JSON document's ``data`` where it is nested and the rows are its flat form.
     """
 

@@ -1,4 +1,4 @@
-"""A story told step by step: a spinner and colours on a terminal, plain numbered lines in a log; on stderr."""
+"""Show numbered steps on stderr: with a spinner and colours on a terminal, as plain lines in a log."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _INDENT = "      "
 
 @dataclass(slots=True)
 class Steps:
-    """Tells ``total`` steps; a context manager, because a spinner must be taken down.
+    """Shows ``total`` steps; a context manager, because a spinner must be removed at the end.
 
     Attributes:
         total: How many steps there are.
         clock: Seconds that only go forward.
-        title: Of the step under way; empty before the first.
-        number: Of the step under way, counted from 1; 0 before the first.
+        title: Of the current step; empty before the first.
+        number: Of the current step, counted from 1; 0 before the first.
     """
 
     total: int

@@ -1,6 +1,6 @@
-"""Tables, drawn.
+"""Draw tables.
 
-Off a terminal every column is written in full, two blanks apart, as Kafka's own tools do: ``awk`` and
+Without a terminal every column is written in full, two blanks apart, as Kafka's own tools do: ``awk`` and
 ``grep`` see the whole value, and a line is a row.
 """
 

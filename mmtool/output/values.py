@@ -1,4 +1,4 @@
-"""Any value of ours as JSON, as a CSV field, as a table cell.
+"""Convert mmtool's values to JSON, CSV fields and table cells.
 
 Unknown is ``None`` inside, ``null`` in JSON, empty in CSV and ``-`` in a table; it is never a number.
 """

@@ -1,4 +1,4 @@
-"""A result that is looked at again and again: drawn in place on a terminal, one after the other elsewhere."""
+"""Show a result repeatedly (``--watch``): redrawn in place on a terminal, one after the other elsewhere."""
 
 from __future__ import annotations
 

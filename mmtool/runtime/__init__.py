@@ -1,1 +1,1 @@
-"""The process itself: operator, paths, signals, threads, time limits."""
+"""The process itself: operator name, paths, signals, threads, time limits."""

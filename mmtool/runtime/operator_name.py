@@ -1,4 +1,4 @@
-"""Who is at work on this host."""
+"""The name of the operator on this host, as ``user@host``."""
 
 from __future__ import annotations
 

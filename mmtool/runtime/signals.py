@@ -1,4 +1,4 @@
-"""Signals as errors: what a command does is taken down in order, and its exit code says what ended it."""
+"""Turn signals into errors: the command shuts down in order, and its exit code names the signal."""
 
 from __future__ import annotations
 

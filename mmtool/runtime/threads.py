@@ -1,7 +1,7 @@
-"""Blocking work of an event loop, in threads that nobody waits for when the process ends.
+"""Run blocking work of an event loop in threads that the end of the process does not wait for.
 
-asyncio's own (``to_thread``) are waited for, however long a cluster hangs: a stop that was asked for would take as long
-as the slowest client's patience.
+asyncio's own threads (``to_thread``) are waited for, however long a cluster hangs: a requested stop would take as long
+as the slowest client's timeout.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """One piece of work for all threads that want its result: the first one does it, the others wait for it.
+    """Work whose result several threads want: the first one does it, the others wait for it.
 
     Args:
         work: What is done; what it raises is raised to each of them.
@@ -78,7 +78,7 @@ def left_behind(work: Callable[[], T], name: str) -> asyncio.Future[T]:
 
 
 class Unawaited(ThreadPoolExecutor):
-    """A daemon thread for each piece of work. Neither leaving the pool nor the end of the process waits for them.
+    """An executor with a daemon thread for each call. Neither its exit nor the end of the process waits for them.
 
     For questions to clusters, each of whose answers is asked for: only those are left behind that nobody wants any
     more.
@@ -104,7 +104,7 @@ class Unawaited(ThreadPoolExecutor):
 
 
 class LookUps(Unawaited):
-    """For what an event loop does in threads by itself: looking names up, for as long as a resolver takes.
+    """The executor for an event loop's own blocking calls: DNS lookups, which take as long as the resolver does.
 
     Of a pool's few threads names that nobody resolves would leave none for others, and the end of the loop, and of the
     process, would come when the last resolver has given up.

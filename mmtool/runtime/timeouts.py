@@ -1,7 +1,7 @@
-"""Waiting for something, but not for ever.
+"""Wait for something with a time limit.
 
-``asyncio.wait_for`` is not used: before Python 3.12 it swallows a cancellation that comes in the very moment in which
-what is waited for comes, and a task that was to end then goes on.
+``asyncio.wait_for`` is not used: before Python 3.12 it swallows a cancellation that arrives at the very moment when the
+awaited result does, and a task that should end then continues.
 """
 
 from __future__ import annotations
