@@ -1,7 +1,7 @@
 """Interrupted operations: roll them forward, cancel them, or roll them back, from the journal.
 
-The table of `mmtool.failover.operation.states` decides which of these is possible, and the journal alone decides
-where an operation stands.
+The table of `mmtool.failover.operation.states` decides which of these is possible, and the journal alone gives an
+operation's state.
 """
 
 from __future__ import annotations
