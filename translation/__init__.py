@@ -1,4 +1,4 @@
-"""The algebra of offsets: runs, MirrorMaker 2 records, translation, naming. No IO, no clock."""
+"""The algebra of offsets: runs, translation, naming, MirrorMaker 2's records. No IO, no clock."""
 
 if __name__ != "mmtool.translation":
     raise ImportError(

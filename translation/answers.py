@@ -1,4 +1,4 @@
-"""What a translation can answer. Callers match all three and end with `assert_never`."""
+"""The possible answers of a translation. Callers match all three and end with `assert_never`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Skipping:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """There is no offset that can be stood behind."""
+    """No offset is safe to commit; the reason says why."""
 
     reason: Reason
 
@@ -46,7 +46,7 @@ Answer: TypeAlias = Exact | Bounded | Refused
 
 
 class Knowledge(StrEnum):
-    """What an answer was told by. The value is what users and scripts see."""
+    """The source of an answer. The value is what users and scripts see."""
 
     OFFSET_RUNS = "offset_runs"
     """mmtool's own map of every record: exact."""
@@ -60,7 +60,7 @@ class Knowledge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TargetLog:
-    """The target partition's bounds: ``log_start <= committed <= log_end`` holds for what is answered."""
+    """The target partition's bounds: ``log_start <= committed <= log_end`` holds for every answer."""
 
     log_start: DownstreamOffset
     log_end: DownstreamOffset
@@ -68,7 +68,7 @@ class TargetLog:
 
 @dataclass(frozen=True, slots=True)
 class SourceLog:
-    """The source partition's bounds, asked of the living source (log end offset, not LSO)."""
+    """The source partition's bounds, read from the live source (log end offset, not LSO)."""
 
     log_start: UpstreamOffset
     log_end: UpstreamOffset

@@ -1,6 +1,6 @@
-"""Blocks as bytes: record keys and values of ``mmtool-offset-runs.<source>.internal``.
+"""Encode blocks as bytes: record keys and values of ``mmtool-offset-runs.<source>.internal``.
 
-Both begin with a version byte and a CRC-32 (big-endian) over version and body, so that what cannot be read
+Both begin with a version byte and a CRC-32 (big-endian) over version and body, so that unreadable data
 is refused and not guessed. Numbers are unsigned varints, texts UTF-8 behind a varint length. Runs are three
 varints each: the gap to the end of the run before on the source, the same on the target, and the count.
 """

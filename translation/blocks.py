@@ -1,8 +1,8 @@
-"""What topic ``mmtool-offset-runs.<source>.internal`` holds: blocks of runs, and all that a resume needs.
+"""The records of ``mmtool-offset-runs.<source>.internal``: blocks of runs, and all that a recovery needs.
 
 Each partition's map is a chain of blocks. The last one is open and rewritten under its key; a block with
-`MAX_RUNS` runs is sealed, and the next run starts the next block, which names the one it follows: so a lost
-block is seen as a broken chain, never as a gap in the source. `mmtool.translation.block_codec` has the bytes.
+`MAX_RUNS` runs is sealed, and the next run starts the next block, which names the one before it: so a lost
+block shows as a broken chain, never as a gap in the source. `mmtool.translation.block_codec` encodes them.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ MAX_RUNS: Final = 4096
 
 
 class BlockKey(NamedTuple):
-    """The record key. Sorts by topic id, partition, then position, as the chain goes.
+    """The record key. Sorts by topic id, partition, then offset, in the order of the chain.
 
     Attributes:
         topic_id: The *source* topic's id: a recreated topic starts a new chain (KIP-516).
-        block_start: Upstream position at which the block was begun: the mirror's start for the first one,
-            the first run's upstream start for the others.
+        block_start: Source offset at which the block was begun: the mirror's start for the first one, the first run's
+            upstream start for the others.
     """
 
     topic_id: TopicId
@@ -40,7 +40,7 @@ class BlockKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MirrorStart:
-    """Where the mirror of a partition began: the first fetch position, and the target's log end then.
+    """The start of a partition's mirror: the first fetch position, and the target's log end then.
 
     Records below ``upstream`` were never shipped by this flow.
     """
@@ -76,7 +76,7 @@ class MirroredTo:
 
 @dataclass(frozen=True, slots=True)
 class NothingMirrored:
-    """No record was mirrored yet; the first one will land at or after ``position``."""
+    """No record was mirrored yet; the first one will get ``position`` or a higher offset."""
 
     position: DownstreamOffset
 
@@ -106,7 +106,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class WriterState:
-    """The idempotent producer's state after the last run; a resume goes on from here (KIP-98, KIP-360)."""
+    """The idempotent producer's state after the last run; a recovery continues from it (KIP-98, KIP-360)."""
 
     producer_id: int
     epoch: int
@@ -115,11 +115,11 @@ class WriterState:
 
 @dataclass(frozen=True, slots=True)
 class MirroredPartition:
-    """Which partition of which two clusters a map is about. The same in each block of a chain.
+    """The partition and the two clusters of a map. The same in each block of a chain.
 
     Attributes:
         topic_id: Of the source topic (KIP-516); its name where the cluster is older than 2.8.
-        target_topic_id: Of the target topic, likewise: what was mirrored is gone when another one has its name.
+        target_topic_id: Of the target topic, likewise: when another topic has its name, the mirrored records are gone.
     """
 
     source_cluster_id: ClusterId
@@ -147,18 +147,18 @@ class MirroredPartition:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Where the mirror of a partition stands: everything a resume and a translation need beside the runs.
+    """The position of a partition's mirror: all that a recovery and a translation need beside the runs.
 
     Attributes:
         upstream_frontier: Next offset to fetch. Everything below is mapped or known to be absent (compacted,
             aborted, a control record).
-        downstream_end: Last mirrored downstream offset + 1, or where the mirror began.
+        downstream_end: Last mirrored downstream offset + 1, or the mirror's start.
         source_end: The source's end as last seen (LSO under read_committed).
         source_log_start: The source's log start as last seen.
         writer: Producer state after the last batch; UNKNOWN before the first.
-        source_leader_epoch: Leader epoch of the last batch read (KIP-320); UNKNOWN when none told it.
-        checked_to: The target's log was looked at up to there, behind a fence, and holds nothing of ours from
-            ``downstream_end`` on; UNKNOWN where nobody looked further than the last mirrored record.
+        source_leader_epoch: Leader epoch of the last batch read (KIP-320); UNKNOWN without one.
+        checked_to: The target's log was read up to this offset, after fencing, and holds no record of the flow from
+            ``downstream_end`` on; UNKNOWN where it was not read further than the last mirrored record.
     """
 
     upstream_frontier: UpstreamOffset
@@ -181,8 +181,8 @@ class Block:
     """One record of the offset-runs topic.
 
     Attributes:
-        sealed: Nothing will be added: the next run starts the next block.
-        gaps: What was passed over by choice, ascending; none reaches past the frontier, or into a run.
+        sealed: No run will be added: the next one starts the next block.
+        gaps: Offsets that an operator chose not to mirror, ascending; none reaches past the frontier, or into a run.
     """
 
     about: MirroredPartition

@@ -1,4 +1,4 @@
-"""Where a group continues when `translate` refuses but it must: an emergency, or ``--allow-skip``."""
+"""Where a group continues if `translate` refuses but an answer is needed: an emergency, or ``--allow-skip``."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
 """Match a dead owner's unrecorded records on both logs after compaction removed some of them.
 
-A mirror ships in order and leaves nothing out. So what lies behind the stored runs on the target, and behind their
-frontier on the source, are two remains of one sequence of records, each with holes where compaction took some. The
-batches on the target are numbered, so it is known how many records there were, and mostly where:
+A mirror copies in order and leaves nothing out. So the records behind the stored runs on the target, and those behind
+their frontier on the source, are what is left of one sequence of records, each with holes where compaction removed
+some. The target's batches have sequence numbers, so it is known how many records there were, and mostly where:
 
-E  explained: between two records that belong together, no log holds a record without a like unless an offset is gone
-   from the other one for it, and where the source holds any, as many were appended there as it may have held: logs of
-   which that is not so are no remains of one sequence
+E  explained: between two matched records, a log holds a record without a match only if an offset is gone from the
+   other log for it; and where the source holds such records, as many were appended there as it may have held. Logs that
+   break this are not what is left of one sequence
 F  the frontier is behind the last record that was appended, and before the first one that was not: where both may be
-   among records without a like, it is told where the source has no holes, by the numbers of the batches
-P  a record that is gone has the place that it had, where the numbers on both sides tell it
-W  down to twins: of records alike in timestamp, key, value and headers, one that is left stands for one that is gone
+   among records without a match, it is known where the source has no holes, by the batches' sequence numbers
+P  a removed record keeps the offset that it had, where the numbers on both sides give it
+W  down to twins: of records equal in timestamp, key, value and headers, one that is left stands for a removed one
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Remains:
-    """One log behind what is booked.
+    """The surviving records of one log behind the stored offset runs.
 
     Attributes:
-        start, end: The offsets that were looked at.
-        records: The mirror's, or what the mirror ships; 16 bytes each.
-        present: Offsets of whatever is there, whoever wrote it, ascending.
+        start, end: The range of offsets that was read.
+        records: On the target those of the flow, on the source those that the flow mirrors; 16 bytes each.
+        present: Offsets of all records in the range, of any producer, ascending.
     """
 
     start: int
@@ -67,11 +67,11 @@ class Remains:
 
 
 class Appended(NamedTuple):
-    """All that was appended behind the stored runs, in order, whatever is left of it.
+    """All records that were appended behind the stored runs, in order, removed ones included.
 
     Attributes:
         places: The offset of each record; UNKNOWN where its whole batch is gone.
-        doubts: Before which of them, by number, there may have been more, and nobody knows how many.
+        doubts: The numbers of records before which there may have been more, an unknown number of them.
     """
 
     places: Sequence[int | Unknown]
@@ -79,7 +79,7 @@ class Appended(NamedTuple):
 
 
 class FoundTail(NamedTuple):
-    """What belongs together, and the next offset to mirror."""
+    """The matched records, and the next offset to mirror."""
 
     runs: RunMap
     frontier: UpstreamOffset

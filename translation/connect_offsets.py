@@ -1,4 +1,4 @@
-"""What Kafka Connect stores of MirrorMaker 2's progress: ``mm2-offsets.<source>.internal``, bytes -> values.
+"""Decode Kafka Connect's stored offsets of MirrorMaker 2: ``mm2-offsets.<source>.internal``, bytes -> values.
 
 Schemaless JSON (Connect's ``OffsetStorageWriter``). Key: ``[connector, {"cluster": alias, "partition": n, "topic":
 name}]`` with the topic's name on the source; value: ``{"offset": n}``, the last *record* that was replicated.
@@ -27,11 +27,11 @@ _PLACE = {"cluster", "partition", "topic"}
 
 @dataclass(frozen=True, slots=True)
 class SourcePosition:
-    """How far MM2 says it is.
+    """MM2's stored progress in one partition.
 
     Attributes:
         topic_partition: By its name on the source.
-        last: The last record that was replicated; UNKNOWN where the position was deleted, or says nothing.
+        last: The last record that was replicated; UNKNOWN where the stored offset was deleted, or has no value.
     """
 
     topic_partition: TopicPartition

@@ -1,17 +1,19 @@
-"""Offset runs from nothing but the two logs: what a mirror must have shipped, for the records to lie as they do.
+"""Derive offset runs from nothing but the two logs: find the source record of each record in the mirror.
 
-A mirror ships the source's records in order, so equal records in equal order belong together. Records are compared by
-fingerprints (timestamp, key, value, headers). The walk goes from the end to the beginning:
+A mirror copies the source's records in order, so equal records in equal order belong together. Records are compared by
+fingerprints (timestamp, key, value, headers). The matching goes from the end to the beginning:
 
-1. a record whose like is nowhere else on the source names its origin
-2. the record before it on the target is the one before it on the source, when they are equal, however many likes it has
-3. an origin that does not lie before the last one found tells that the mirror began anew there: what is further up
-   are earlier copies
-4. a record whose origin is gone, or cannot be told from its likes, is left out
-5. what was not mirrored yet when the target's log was longer already is no origin, but the like of one that is gone
+1. a target record that equals exactly one source record is a copy of it, its origin
+2. the record before it on the target is a copy of the one before it on the source, when they are equal, even if other
+   source records equal them too
+3. an origin that is not before the last one found shows that the mirror started again there: the target's records
+   before it are earlier copies
+4. a record whose origin is gone, or cannot be distinguished from equal records, is left out
+5. a source record that was not mirrored yet when the target's log was already longer is no origin: it only equals one
+   that is gone
 
-What surviving records of the source lie between two that belong together cannot be told from such that were passed
-over, so they are a gap: commits there are refused, and never led past a record.
+Surviving source records between two matched ones cannot be distinguished from records that were skipped, so they are a
+gap: commits there are refused, and never translated past a record.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class Logged:
 
 
 class KnownOffsets(NamedTuple):
-    """How far the mirror was at some time: nothing at or behind ``upstream`` lies below ``downstream``."""
+    """The mirror's position at some time: no record at or behind ``upstream`` is below ``downstream``."""
 
     upstream: int
     downstream: int
@@ -55,7 +57,7 @@ NOTHING_TOLD = KnownOffsets(0, 0)
 
 
 class AmbiguousError(Exception):
-    """Records at the mirror's end fit in more than one place, so nobody can tell where it goes on."""
+    """Records at the mirror's end match in more than one place, so it is unknown where the mirror continues."""
 
 
 def derive(source: Logged, target: Logged, told: KnownOffsets = NOTHING_TOLD) -> RunMap:

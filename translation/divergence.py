@@ -1,14 +1,15 @@
 """Failback translation: where a group continues on a source that holds a diverged tail.
 
-Home is the flow's source and away its target. Home's own records from the mirror's frontier on are the *diverged
-tail*: nobody away has read them. The flow has stopped for good; the way back brings home what was born away.
+The source's own records from the mirror's frontier on are the *diverged tail*: no group on the target has read them.
+The flow has stopped permanently; the reverse flow mirrors records that were written on the target to the source. (Names
+in this module say ``home`` for the source, and ``away`` for the target.)
 
-N  never skips: each record that came from home, or was born away, and that the group has not read away, is at or after
-   the answer, or comes there later
-R  re-reads no more than it says: of what the group has read away, at most ``reread_max`` records are at or after the
-   answer, or come there later; an exact answer re-reads none
+N  never skips: each record that was mirrored from the source, or written on the target, and that the group has not read
+   on the target, is at or after the answer, or is mirrored there later
+R  re-reads no more than it says: of the records that the group has read on the target, at most ``reread_max`` are at or
+   after the answer, or are mirrored there later; an exact answer re-reads none
 T  the tail is accounted for: ``diverged_records`` of it lie below the answer, ``diverged_ahead`` at or after it
-P  passes it at the end only: a group that has not read all that was mirrored from home keeps the whole tail ahead
+P  passes it at the end only: a group that has not read all that was mirrored from the source keeps the whole tail ahead
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
 
 
 class TailPart(NamedTuple):
-    """Home's own records from ``start`` up to ``stop``, with nothing between them that the way back brought.
+    """The source's own records from ``start`` up to ``stop``, without records of the reverse flow between them.
 
     Attributes:
-        records: How many there are; markers and aborted records are none.
+        records: How many there are; markers and aborted records do not count.
     """
 
     start: UpstreamOffset
@@ -43,18 +44,18 @@ class TailPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DivergedTail:
-    """What home's log held behind the mirror's frontier when it was looked at.
+    """The records behind the mirror's frontier in the source's log when it was read.
 
     A. ``start <= end``.
     B. Parts have records, ascend without overlap, and lie between ``start`` and ``end``.
     C. ``brought_to <= end``.
 
     Attributes:
-        start: The frontier of the flow, as it was stored.
-        end: Up to where home's log was read.
-        parts: Its own records; one part where the way back brought nothing in between.
-        is_final: The flow has stopped, and its map holds all that it ever brought away.
-        brought_to: From there up to ``end`` is nothing that the way back brought.
+        start: The flow's stored frontier.
+        end: The offset up to which the source's log was read.
+        parts: The source's own records; one part where the reverse flow wrote none in between.
+        is_final: The flow has stopped, and its map holds all that it ever mirrored.
+        brought_to: From this offset up to ``end`` there is no record of the reverse flow.
     """
 
     start: UpstreamOffset
@@ -90,14 +91,13 @@ class DivergedTail:
 
 @dataclass(frozen=True, slots=True)
 class Homeward:
-    """Where a group goes on at home, and what of the diverged tail that concerns.
+    """Where a group continues on the source, and the diverged records that it passes over or reads.
 
     Attributes:
-        answer: An offset at home.
+        answer: An offset on the source.
         diverged_records: Records of the tail that the group passes over: neither skipped nor lost, for they are
-            exported, but nobody who was away reads them.
-        diverged_ahead: Records of the tail that the group will read: nobody away has seen them. At most: those that
-            home deletes before are read by nobody.
+            exported, but no group from the target reads them.
+        diverged_ahead: Records of the tail that the group will read, at the most: the source may delete some before.
     """
 
     answer: Exact | Bounded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class InvariantError(Exception):
-    """A run was offered, or found, that contradicts the runs before it.
+    """A run contradicts the runs before it.
 
     Attributes:
         letter: Which invariant of `mmtool.translation.runs` is broken: A, B, C or D.

@@ -1,4 +1,4 @@
-"""The explicit "not known", so that no number has to stand for it."""
+"""The explicit value ``UNKNOWN``, so that no number has to stand for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 
 class Unknown(Enum):
-    """The type of `UNKNOWN`; write ``int | Unknown`` for a number that may not be known."""
+    """The type of `UNKNOWN`; write ``int | Unknown`` for a number that may be unknown."""
 
     UNKNOWN = "unknown"
 

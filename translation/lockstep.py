@@ -1,15 +1,15 @@
-"""Two logs walked beside each other between two syncs of MirrorMaker 2: a commit's place by the records themselves.
+"""Translate a commit between two syncs of MirrorMaker 2 by comparing the records of both logs.
 
 MM2 copies in order. From one of its syncs to the next the target holds copies of the source's records in the source's
-order, each once, unless the next one tells that some were copied again in between. Records may be gone since, on either
-side, and some may look alike. So for each record on the target two bounds are kept of where the one is that it is a
-copy of: it is not behind the last record of the source with its content to which MM2 can have come by then (each copy
-takes an offset), and not before the first one behind the record before. The upper bound says that a group may go on
-behind the record, the lower one that it has not read it.
+order, each once, unless the next sync shows that some were copied again in between. Records may have been removed
+since, on either side, and some may be equal. So two bounds are kept of where the source record of each target record
+is: it is not after the last source record of equal content that MM2 can have reached by then (each copy takes an
+offset), and not before the first one after the source record of the previous copy. The upper bound shows that a group
+may continue behind the record, the lower one that the group has not read it.
 
-N  never skips: what is passed is certain to be a copy of a record below the commit
-R  an exact answer: what lies at or after it is certain not to be, down to twins: of records alike in key, value,
-   headers and timestamp one that is left stands for one that is gone
+N  never skips: every record that the answer passes is certain to be a copy of a record below the commit
+R  an exact answer: every record at or after it is certain not to be one, down to twins: of records equal in key, value,
+   headers and timestamp, one that is left stands for a removed one
 M  monotone: a later commit never gets an earlier answer
 """
 
@@ -37,7 +37,7 @@ class Seen(NamedTuple):
 
     Attributes:
         digest: SHA-256 of key, value and headers.
-        timestamp_ms: The producer's; UNKNOWN where it gave none, or where the log has put its own in its place.
+        timestamp_ms: The producer's; UNKNOWN where it gave none, or where the log has replaced it by its own.
     """
 
     offset: int
@@ -53,11 +53,11 @@ class Copied(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """The records around an answer, on both sides; None where none is there on both.
+    """The records around an answer, on both sides; None where no record is on both.
 
     Attributes:
         before: The last one that the group has read.
-        after: The first one that it goes on with.
+        after: The first one that it will read.
     """
 
     before: Copied | None
@@ -65,7 +65,7 @@ class Proof(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A commit's place by the records."""
+    """The translation of a commit, with its proof."""
 
     answer: Answer
     proof: Proof
@@ -76,16 +76,16 @@ NO_PROOF = Proof(None, None)
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What has to be read of both logs to place a commit: from a sync to the next one.
+    """The ranges of both logs that have to be read to translate a commit: from one sync to the next.
 
     Attributes:
         upstream: Source offsets, from the sync's own record on.
-        downstream: Target offsets, likewise; up to the next sync's record, with it where that goes on in order.
-        closed: Whether the next sync is of what was copied next, so that the commit's place is in it for certain.
-        repeats: Whether a restart copied some of it again, so that the order is broken somewhere.
-        repeated: How many records below the commit may be on the target again behind it.
-        from_sync: Whether the first offsets on both sides are those of a sync; else they are where the logs begin, and
-            records are told by their content alone.
+        downstream: Target offsets, likewise; up to the next sync's record, including it where that continues in order.
+        closed: Whether the next sync continues in order, so that the commit is certain to be in this range.
+        repeats: Whether a restart copied some records again, so that the order is broken somewhere.
+        repeated: How many records below the commit may have second copies on the target behind it.
+        from_sync: Whether the first offsets on both sides are those of a sync; else they are the logs' start offsets,
+            and records are matched by their content alone.
     """
 
     upstream: range

@@ -4,7 +4,7 @@ Everything is big-endian: INT16, INT32 and INT64 are signed; STRING is a signed 
 not nullable. Keys carry no version; the *values* of checkpoints and heartbeats begin with INT16 version 0;
 the value of an offset sync has none. Trailing bytes are ignored on reading, as MM2 does.
 
-What cannot be read is a `MalformedRecord` value and never an exception: MM2 itself stops on a tombstone or
+An unreadable record is a `MalformedRecord` value and never an exception: MM2 itself stops on a tombstone or
 drops the rest of the polled batch, mmtool counts it and reads on.
 """
 
@@ -78,7 +78,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class MalformedRecord:
-    """A record that is none of MM2's, and why: a tombstone, cut off, an unknown version, offset -1, not UTF-8."""
+    """A record that is not in MM2's format, and why: tombstone, cut off, unknown version, offset -1, not UTF-8."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""How topics are named on the other side: MirrorMaker 2's replication policies as pure values.
+"""Topic names on the other cluster: MirrorMaker 2's replication policies as pure values.
 
 Every rule here is MM2's (`ReplicationPolicy`, `DefaultReplicationPolicy`, `IdentityReplicationPolicy`), down
 to Java's ``String.split`` dropping trailing empty components. A policy knows names only: no filter, no flow.
@@ -34,7 +34,7 @@ class TopicAliases:
 
 
 class InternalRules(Enum):
-    """Which release's rule decides what an internal topic is.
+    """The release whose rule decides which topics are internal.
 
     ``KAFKA_4_0`` narrowed it (KIP-1074): ``orders.internal`` is an ordinary topic there, and internal before.
     """
@@ -44,7 +44,7 @@ class InternalRules(Enum):
 
 
 class ReplicationPolicy(Protocol):
-    """Names in both directions. ``None`` as a source or upstream name means: born on this cluster."""
+    """Names in both directions. ``None`` as a source or upstream name means that the topic is no mirror."""
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
         """What the source's ``topic`` is called on the target."""
@@ -95,9 +95,9 @@ class DefaultPolicy:
         separator: ``replication.policy.separator``.
         internal_separator: Between the parts of internal names: the separator since KIP-690, or "." when
             ``replication.policy.internal.topic.separator.enabled=false`` (KIP-949). None means the separator.
-        rules: Which release decides what is internal.
-        known: The aliases by which the flows of the file name topics. Two policies that differ in them alone are
-            equal: both give the same names.
+        rules: The release whose rule decides which topics are internal.
+        known: The aliases by which the flows of the file name topics. Two policies that differ in them alone are equal:
+            both give the same names.
     """
 
     separator: str = "."
@@ -167,13 +167,14 @@ class DefaultPolicy:
 
 @dataclass(frozen=True, slots=True)
 class IdentityPolicy:
-    """Names stay as they are (KIP-382's promise, shipped in 3.0).
+    """Names stay as they are (KIP-382, released in 3.0).
 
     Cannot see a cycle except in heartbeats. Any name that *ends with* "heartbeats" is prefixed like one,
     which is MM2's own reading ("device-heartbeats" becomes "A.device-heartbeats").
 
     Attributes:
-        source_alias: ``source.cluster.alias``; every topic is said to come from it. None when not configured.
+        source_alias: ``source.cluster.alias``; the policy returns it as the source of every topic. None when not
+            configured.
         base: Internal names and heartbeats follow it.
     """
 
@@ -228,7 +229,7 @@ class RenamePolicy:
 
     Attributes:
         source_alias: The flow's source.
-        target_alias: The flow's target; ``${source}`` of the way back.
+        target_alias: The flow's target; ``${source}`` of the reverse flow.
         before: Text before the name; ``${source}`` stands for an alias.
         after: Text after it, likewise. One of the two is not empty.
         base: Internal names and heartbeats follow it.

@@ -1,7 +1,8 @@
-"""Committed offsets between two clusters that share a topic's name, where records are born on both sides.
+"""Translate commits between two clusters that share a topic's name and both have producers.
 
-What a group has read here is no prefix of the other log: each side holds the other's records at other places among its
-own. The answer is the first record over there that the group has not read here, told from both flows' runs:
+What a group has read on one cluster is no prefix of the other log: each log holds the other's records at other offsets
+among its own. Here is the cluster of the commit, there the other one. The answer is the first record there that the
+group has not read here, from both flows' offset runs:
 
 N  never skips: each record that is at or after the commit here, or is not here yet, is at or after the answer there
 R  re-reads no more than it says: of the records below the commit here, at most ``reread_max`` are at or after the

@@ -1,4 +1,4 @@
-"""All blocks of one partition as one map, for translation and for a resume."""
+"""All blocks of one partition joined into one map, for translation and for recovery."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionMap:
-    """What the target knows of one mirrored partition.
+    """The stored offset map of one mirrored partition.
 
     Attributes:
         known_from: Upstream offset from which the runs are known: the mirror's start, or, where older blocks
             were dropped because the target deleted their records, the end of the last dropped run.
-        last_block_start: Start of the newest block, which the next owner goes on with.
-        gaps: What was passed over by choice, ascending.
+        last_block_start: Start of the newest block, which the next owner continues.
+        gaps: Offsets that an operator chose not to mirror, ascending.
     """
 
     about: MirroredPartition

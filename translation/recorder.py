@@ -1,8 +1,8 @@
-"""The map of one partition while it is mirrored: what the pump tells it, and the blocks to store.
+"""Record the offset map of one partition while it is mirrored, and return the blocks to store.
 
 Store the blocks that `MapRecorder.take` returns in their order, with an idempotent producer, all blocks of a
 partition in one and the same partition of the offset-runs topic (hash of topic id and partition, not of the
-whole key): then a block is never durable before the one it follows.
+whole key): then a block is never durable before the one that it names as the one before.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OPEN_RUNS = 1024
 
 
 class MapRecorder:
-    """Mutable, one per partition, not thread-safe. Made by `begin` or `resume`.
+    """Mutable, one per partition, not thread-safe. Created by `begin` or `resume`.
 
     ``max_runs`` seals earlier than `MAX_RUNS`: an open block is rewritten whole on each change, so a
     partition with thousands of holes a second writes less with smaller blocks.

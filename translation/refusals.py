@@ -1,4 +1,4 @@
-"""The closed list of reasons why a position is not translated or a group is not moved."""
+"""The closed list of reasons why an offset is not translated or a group is not moved."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ class Sides(NamedTuple):
     """The two clusters of a translation, as sentences name them.
 
     Attributes:
-        read: Where commits are read.
-        written: Where they would be committed.
+        read: The cluster that commits are read from.
+        written: The cluster that they would be written to.
         is_reverse: From a flow's target back to its source.
         is_emergency: Commits are read from checkpoints on the target, and the source is not asked.
     """

@@ -1,4 +1,4 @@
-"""Offset runs: which upstream record became which downstream record.
+"""Offset runs: the exact map from source offsets (upstream) to target offsets (downstream).
 
 A run says that record ``upstream_start + i`` is ``downstream_start + i`` for ``0 <= i < count``. Runs come
 from produce answers, one batch at a time (the answer's base offset is exact, KIP-98), and obey:

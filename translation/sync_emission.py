@@ -1,13 +1,13 @@
-"""When a partition owes an MM2 offset sync: MirrorMaker 2's rules (MirrorSourceTask), a batch at a time.
+"""Decide when MM2 offset syncs are due, by MirrorMaker 2's rules (MirrorSourceTask), a batch at a time.
 
 A sync for a record is due when any holds: 1. none was due before; 2. it is ``offset.lag.max`` + 1 or more
 downstream of the last one due (KAFKA-14797); 3. there is a hole before it upstream (KAFKA-12468); 4. it
-went backwards downstream. A record that is owed none is the delayed one, and a tick sends the newest of
-those, so that a quiet partition is soon mapped to its very end (KAFKA-15906). At most one waits per
-partition: the newest wins.
+went backwards downstream. The sync of a record that is not due is delayed, and a tick each second sends the newest
+of those, so that a quiet partition is soon mapped to its very end (KAFKA-15906). At most one waits per partition:
+the newest replaces the one before.
 
 The records of a batch are contiguous on both sides, so only its first can fall under 1, 3 or 4, and 2 is a
-division: the outcome is the same as record by record, at the cost of a batch.
+division: the result is the same as record by record, at the cost of a batch.
 """
 
 from __future__ import annotations

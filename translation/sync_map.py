@@ -1,19 +1,19 @@
-"""What MirrorMaker 2's topics tell of one partition, and committed offsets translated by it.
+"""Translate committed offsets by MirrorMaker 2's offset syncs and checkpoints of one partition.
 
-MM2 itself keeps 64 syncs of a partition, and on average far fewer distinct ones; here every sync that is still in its
-topic counts, and the checkpoints of all groups beside them, because a position that MM2 translated for one group holds
-for each. An answer is therefore never before the one that MM2 gives from the same topics.
+MM2 itself keeps 64 syncs of a partition, and on average far fewer distinct ones; this map uses every sync that is still
+in its topic, and the checkpoints of all groups beside them, because an offset that MM2 translated for one group is
+valid for each. An answer is therefore never before the one that MM2 gives from the same topics.
 
 A sync says that the *record* ``u`` was written at ``d``: MM2 copies in order, so records below ``u`` are below ``d``,
-and those after it after ``d``. In positions: ``u`` is at ``d`` and ``u + 1`` at ``d + 1`` (KAFKA-12468's rule, which
-adds one and never interpolates). A restart copies some records again, further down; its first sync may be of a later
-one of them, as a task of MM2 sends ten at a time for all of its partitions and drops what is owed when a newer one is.
-The later copies serve once they reach as far as the ones before: MM2 itself trusts them at once, and a group would skip
-what was not copied again when MM2 or its source dies then. A target that was made anew shows as a downstream offset
-that is not above the one before: all that was told until then is about a log that is gone.
+and those after it after ``d``. In offsets to commit: ``u`` is at ``d`` and ``u + 1`` at ``d + 1`` (KAFKA-12468's rule,
+which adds one and never interpolates). A restart copies some records again, to higher offsets; its first sync may be of
+a later one of them, as a task of MM2 sends ten at a time for all of its partitions and drops a delayed sync for a newer
+one. The later copies are used once they reach as far as the ones before: MM2 itself uses them at once, and a group
+would skip the records that were not copied again if MM2 or its source failed then. A recreated target topic shows as a
+downstream offset that is not above the one before: all earlier syncs are about a log that is gone.
 
 One sync can come after later ones of its partition: of MM2's two threads that send, one takes a sync, and the other
-takes and sends the next ones before it (4.3.1). In the topic that looks like a target that was made anew.
+takes and sends the next ones before it (4.3.1). In the topic that looks like a recreated target topic.
 
 N  never skips: each surviving record at or after the commit is at or after the answer
 R  at most ``reread_max`` records below the commit are at or after the answer; an exact answer re-reads none
@@ -22,8 +22,8 @@ W  never worse than MM2: at or after what its `OffsetSyncStore` answers from the
    and each restart's first record has a sync
 O  overtaken: a sync that goes back on the target leaves the syncs below it valid only where it lies between its two
    neighbours on both sides with room for each record once, the next sync is not between it and the furthest one, and
-   it came within 10 minutes of the one before. Those that overtook it are left out: had the target's log been cut
-   there, they would be wrong. In any other case the log was made anew, and all syncs before are left out
+   it came within 10 minutes of the one before. The syncs that overtook it are left out: had the target's log been
+   truncated there, they would be wrong. In any other case the topic was recreated, and all syncs before are left out
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 class OffsetPair(NamedTuple):
-    """A pair of offsets that MM2 wrote: of one record in a sync, of positions in a checkpoint.
+    """A pair of offsets that MM2 wrote: of one record in a sync, of the next offsets to read in a checkpoint.
 
     Attributes:
         timestamp_ms: When it was written, since the epoch.
@@ -123,20 +123,20 @@ class _Copy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SyncMap:
-    """One partition as MM2's topics tell of it: syncs of one target log, ascending on the target (law O).
+    """One partition's syncs and checkpoints: syncs of one target log, ascending on the target (law O).
 
     Attributes:
-        forward: Positions upstream to positions downstream, of syncs and checkpoints.
-        back: Positions downstream to positions upstream, of syncs alone: a checkpoint says what is not before a
-            position, and not what is.
-        copies: Of the syncs, in the order of the log.
-        told: The records that they are of, ascending.
-        begun: Those that were copied, or had others before them copied, a second time; seldom any.
-        first: The copy of the lowest record; None when no sync is left.
-        from_start: No sync is gone, and MM2 began at the source's beginning: what the target's log holds below the
-            first sync are the records below it, and where there is room for more, later ones that MM2 copies again
-            after a restart. MM2 sends ten syncs at a time, for all partitions of a task: on a busy one the first of a
-            partition is seldom of its first record.
+        forward: Source offsets to target offsets (next to read), of syncs and checkpoints.
+        back: Target offsets to source offsets (next to read), of syncs alone: a checkpoint says which records are not
+            before an offset, and not which are.
+        copies: The synced records with their offsets on both sides, in the order of the target's log.
+        told: Their source offsets, ascending.
+        begun: Those of them with which a repetition after a restart begins; seldom any.
+        first: The one with the lowest source offset; None when no sync is left.
+        from_start: No sync is gone, and MM2 began at the source's beginning: the target's records below the first sync
+            are copies of the source's records below it, and where there is room for more, later ones that MM2 copied
+            again after a restart. MM2 sends ten syncs at a time, for all partitions of a task: on a busy one the first
+            sync of a partition is seldom of its first record.
     """
 
     forward: _Stairs

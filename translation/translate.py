@@ -1,11 +1,11 @@
-"""Committed offsets across a mirror, exactly. The rules and their edge cases: docs/concepts/translation.md.
+"""Translate committed offsets across a mirror, exactly. Rules and edge cases: docs/concepts/translation.md.
 
 M  monotone: a later commit never gets an earlier answer
 N  never skips: each surviving record at or after the commit is at or after the answer
 R  no re-read: no record below the commit is at or after an exact answer
 X  exact inside a run: the record at the commit is the record at the answer
-I  forward, then back, is where one came from, for each surviving record
-S  stable: what is mirrored later never changes an answer that names a record, and moves an answer at the
+I  inverse: translating forward, then back, gives the first offset, for each surviving record
+S  stable: later mirroring never changes an answer that names a record, and moves an answer at the
    end over markers only
 """
 
@@ -187,7 +187,7 @@ class Answers:
     """The answers to a column of commits, element by element.
 
     Attributes:
-        offsets: Downstream offset where `exact`; means nothing elsewhere.
+        offsets: Downstream offset where `exact`; undefined elsewhere.
         exact: Whether there is an exact answer; the others are refused.
     """
 

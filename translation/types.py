@@ -1,4 +1,4 @@
-"""Values that every room shares. Upstream and downstream offsets cannot be swapped by accident."""
+"""Types that all packages share. Upstream and downstream offsets are different types for the type checker."""
 
 from __future__ import annotations
 
