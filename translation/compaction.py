@@ -86,7 +86,7 @@ class FoundTail(NamedTuple):
 
 
 class _NoRemainsError(Exception):
-    """The two are no remains of one sequence, or it cannot be told how they belong together."""
+    """The two logs are not what is left of one sequence, or their records cannot be matched."""
 
 
 def match_remains(source: Remains, target: Remains, appended: Appended) -> FoundTail | None:

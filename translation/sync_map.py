@@ -131,7 +131,7 @@ class SyncMap:
             before an offset, and not which are.
         copies: The synced records with their offsets on both sides, in the order of the target's log.
         told: Their source offsets, ascending.
-        begun: Those of them with which a repetition after a restart begins; seldom any.
+        begun: Those that a restart copied a second time, or after records that it copied again; seldom any.
         first: The one with the lowest source offset; None when no sync is left.
         from_start: No sync is gone, and MM2 began at the source's beginning: the target's records below the first sync
             are copies of the source's records below it, and where there is room for more, later ones that MM2 copied
@@ -242,7 +242,7 @@ by MM2 is so at its next look for topics, each 10 minutes."""
 
 @dataclass(slots=True)
 class _Log:
-    """What was told of the target's log of today.
+    """The syncs of the target's current log.
 
     Attributes:
         syncs: Ascending on the target.

@@ -51,7 +51,7 @@ class Smoked:
 
 
 class _FailedError(Exception):
-    """A step failed: it is on record, and no other is tried."""
+    """A step failed: its result is recorded, and no other step is tried."""
 
 
 @dataclass(slots=True)

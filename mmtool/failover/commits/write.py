@@ -96,7 +96,7 @@ def write_group(groups: GroupsPort, plan: GroupPlan) -> Written:
 
 
 class _Silence:
-    """How long a cluster has not answered: who is asked for a thousand groups must not wait a thousand times."""
+    """How long a cluster has not answered: requests for a thousand groups must not wait a thousand times."""
 
     def __init__(self) -> None:
         self._in_a_row = 0
