@@ -55,6 +55,7 @@ BANNED = {
 ALLOWED = (
     r"spark-pump",
     r"^pump$",  # part of client ids, which quotas name
+    r"``[^`]*``",  # names of code in docstrings
     r"`[^`]*`",  # names of code, options and files keep their letters
     r"\]\([^)]*\)",  # so do the targets of links
     r"https?://\S+",
@@ -67,7 +68,7 @@ NOT_READ = ("tests/kit", "docs/reference/glossary.md", "docs/_tools")
 
 
 def offences(paths):
-    """``file:line: phrase -> word`` for every banned phrase in strings that people see, and in pages."""
+    """``file:line: phrase -> word`` for every banned phrase in strings, in docstrings and in pages."""
     return [
         f"{path.relative_to(ROOT)}:{line}: {match[0]!r}: write {word}"
         for path in paths
@@ -97,7 +98,8 @@ def _without_code(text):
 def _prose(path):
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
-        return _strings(ast.parse(text))
+        tree = ast.parse(text)
+        return [*_strings(tree), *_docstrings(tree)]
     return _paragraphs(text)
 
 
@@ -122,6 +124,14 @@ def _strings(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
             yield node.lineno, node.value
+
+
+def _docstrings(tree):
+    """Docstrings of modules, and first paragraphs of those of classes: where a reader of the code begins."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef) and (text := ast.get_docstring(node)):
+            said = text if isinstance(node, ast.Module) else text.split("\n\n")[0]
+            yield node.body[0].lineno, " ".join(said.split())
 
 
 if __name__ == "__main__":

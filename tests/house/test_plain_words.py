@@ -1,5 +1,6 @@
 """What people read has one word for each thing, and it is the field's."""
 
+import ast
 from pathlib import Path
 from runpy import run_path
 
@@ -14,3 +15,12 @@ def test_no_string_and_no_page_has_a_banned_phrase():
 def test_the_ban_is_not_empty_and_reads_pages_and_modules():
     assert len(WORDS["BANNED"]) > 30
     assert {file.suffix for file in READ} == {".md", ".py"}
+
+
+def test_docstrings_of_modules_and_classes_are_read():
+    source = (
+        '"""One line.\n\nIt is told by\nwhoever runs."""\n\n\n'
+        'class A:\n    """Nobody.\n\n    Pumps are not read.\n    """\n'
+    )
+    read = list(WORDS["_docstrings"](ast.parse(source)))
+    assert read == [(1, "One line. It is told by whoever runs."), (8, "Nobody.")]
