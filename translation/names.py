@@ -224,8 +224,8 @@ class RenamePolicy:
 
     Heartbeats and internal names keep MM2's form, so that MM2's own clients find them. Without
     ``${source}`` in
-    the format a renamed name does not tell its origin: it is said to come from the flow's source, and on the
-    source it counts as brought in by the way back, so it is a cycle.
+    the format a renamed name does not show its origin: it counts as coming from the flow's source, and on the
+    source as mirrored there by the reverse flow, so it is a cycle.
 
     Attributes:
         source_alias: The flow's source.

@@ -30,8 +30,8 @@ _AGAIN_SECONDS = 60.0
 class ShownCommits:
     """Reads commits repeatedly; a denied group is tried again after a minute.
 
-    One that nobody answers for costs the turn that finds it the time of an answer, and no later turn: it is asked
-    apart then, at most once a minute, and together with all others again when it has answered.
+    A group without an answer delays the first read by one timeout, and no later read: it is then read separately, at
+    most once a minute, and together with the others again when it has answered.
 
     Attributes:
         now: The clock, in seconds.

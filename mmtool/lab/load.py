@@ -46,7 +46,7 @@ class Load:
     """What to write. Sizes in bytes, times in ms where named so.
 
     ``keys``: none; ``sequence``, each record its own; ``cyclic``, ``key_count`` keys per partition in turn
-    (what compaction needs). ``first_sequence`` goes on where an earlier load ended. ``first_timestamp_ms``
+    (what compaction needs). ``first_sequence`` continues where an earlier load ended. ``first_timestamp_ms``
     0 means the time of sending, else timestamps start there and step by ``timestamp_step_ms``.
     """
 

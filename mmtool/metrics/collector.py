@@ -54,8 +54,8 @@ class Collector:
     Args:
         flows: The settings in force now, always of the same flows.
         probes: How they are asked.
-        say: Called with why something cannot be asked, but that a cluster is away.
-        every: Seconds from one look at a cluster or flow to the next.
+        say: Called with why a poll fails, unless a cluster does not answer.
+        every: Seconds from one poll of a cluster or flow to the next.
         slow_every: The same for operations and groups, which cost more.
     """
 

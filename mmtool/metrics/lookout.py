@@ -28,14 +28,14 @@ twentieth of a core."""
 class Lookout(Generic[T]):
     """Polls in a daemon thread of its own: a hung poll blocks neither other threads nor the end of the process.
 
-    A. `latest` is the answer to the last question, or None: a question that failed, or that has not been answered for
-       long, leaves no older answer in force.
+    A. `latest` is the answer of the last poll, or None: a poll that failed, or that has not been answered for long,
+       leaves no older answer in force.
 
     Args:
         name: What is asked, for threads and sentences.
         look: Asks; raises what keeps it from being answered.
         every: Seconds from one answer to the next question, at the least.
-        say: Called with each new problem but that a cluster is away, which others say.
+        say: Called with each new problem, unless a cluster does not answer, which others report.
         clock: Seconds that only go forward.
     """
 

@@ -80,8 +80,7 @@ def left_behind(work: Callable[[], T], name: str) -> asyncio.Future[T]:
 class Unawaited(ThreadPoolExecutor):
     """An executor with a daemon thread for each call. Neither its exit nor the end of the process waits for them.
 
-    For questions to clusters, each of whose answers is asked for: only those are left behind that nobody wants any
-    more.
+    For requests to clusters whose answers are awaited: only those are left behind that no caller wants any more.
     """
 
     _of = "question"
@@ -106,8 +105,8 @@ class Unawaited(ThreadPoolExecutor):
 class LookUps(Unawaited):
     """The executor for an event loop's own blocking calls: DNS lookups, which take as long as the resolver does.
 
-    Of a pool's few threads names that nobody resolves would leave none for others, and the end of the loop, and of the
-    process, would come when the last resolver has given up.
+    Names that no resolver answers would occupy all of a pool's few threads, and the loop, and the process, would end
+    only when the last lookup has timed out.
     """
 
     _of = "look-up"

@@ -267,7 +267,7 @@ def watch_ends(
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Log ends, and who had written before they were asked."""
+    """Log ends, and the producers that had written before the ends were read."""
 
     writers: Mapping[TopicPartition, tuple[Writer, ...]] | Unknown
     ends: dict[TopicPartition, int]

@@ -89,8 +89,8 @@ class About:
 class Journalist:
     """A `StepLog` that writes each step to the journal, and the journal's other entries.
 
-    A. Nothing is told out of order: entries are numbered, and each is on record before the next is written.
-    B. Nothing is written over what another process has told of the same operation: whoever was frozen looks first.
+    A. Entries are in order: they are numbered, and each is stored before the next is written.
+    B. No entry overwrites another process's entry of the same operation: a process that was frozen reads first.
 
     Attributes:
         number: Of the last entry.

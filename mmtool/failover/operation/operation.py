@@ -60,8 +60,8 @@ def nobody_else() -> None:
 class StepLog(Protocol):
     """A listener that is called before and after each step: the progress display, or the journal.
 
-    ``began`` and ``intended`` raise when that could not be put on record; then the step is not done. When ``done``
-    raises the step has failed: what nobody can know of is done again.
+    ``began`` and ``intended`` raise when they cannot record the step; then the step is not done. When ``done``
+    raises, the step has failed: a step that is not recorded as done is done again.
     """
 
     def began(self, operation: Operation, /) -> None:

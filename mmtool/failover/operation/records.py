@@ -53,8 +53,8 @@ class Figures:
 class Recorded:
     """One operation of a journal.
 
-    A thousand groups are read only by whoever asks for them (`operation`): a journal remembers for years, and every
-    failover looks through all of it to see who else is at work.
+    The groups are decoded only on demand (`operation`): a journal keeps years of operations, and every failover reads
+    all of it to find other open operations.
 
     Attributes:
         head: Its plan without the groups' offsets, and the state of each step.

@@ -191,7 +191,7 @@ async def _keys_in(
 
 @dataclass(slots=True)
 class _TargetLog:
-    """The target's records, sorted by who wrote them and where they lie.
+    """The target's records, separated by producer and range.
 
     Attributes:
         mirror: The flow's own, in the range.
@@ -256,7 +256,7 @@ class _Piece(NamedTuple):
 
 
 class _Side:
-    """Batches of one side, read ahead: an iterator that has ended for now goes on when more was read."""
+    """Batches of one side, read ahead: an iterator that has ended continues after more was read."""
 
     def __init__(self, views: AsyncIterator[BatchView], wanted: Callable[[BatchView], bool]) -> None:
         self._views = views

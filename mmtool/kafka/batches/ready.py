@@ -51,7 +51,7 @@ class ReadyBatch:
     A. The segments' counts add up to ``record_count``, which is above 0.
     B. The batch is dense: offset deltas are 0, 1, 2, ... (brokers refuse anything else, error 87).
     C. The checksum fits the bytes exactly when it did at the source: `stamp` carries it over and never
-       computes it anew, so a bit that flipped between the source's disk and here is refused by the target's
+       recomputes it, so a bit that flipped between the source's disk and here is refused by the target's
        broker.
     D. Records are in upstream order, and segments ascend without overlap.
     E. Stamping with equal values gives equal bytes: a retry is byte for byte the first try.

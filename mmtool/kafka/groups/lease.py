@@ -34,8 +34,8 @@ class GroupLease:
         cluster: Where the group is.
         group: Its name.
         topic: One partition; its records are not read.
-        client_id: Who we are, for whoever asks who holds the seat.
-        changed: Called from the thread with True when the seat is ours, False when it no longer is.
+        client_id: Names this process to others that read the lease's holder.
+        changed: Called from the thread with True when this process gets the lease, False when it loses it.
     """
 
     def __init__(

@@ -56,11 +56,11 @@ def numbered(headers: Iterable[BatchHeader], producer_id: int) -> int:
 class KafkaAppender:
     """An `AppendPort`.
 
-    The producer id is registered nowhere: what is written counts as born on this cluster.
+    The producer id is registered nowhere: its records count as written on this cluster, not mirrored to it.
 
     Args:
         cluster: Where to.
-        transactional_id: Begins with ``mmtool.``, and is the same for whoever goes on.
+        transactional_id: Begins with ``mmtool.``, and is the same for a process that resumes.
         seconds: How long one batch may take.
     """
 

@@ -96,8 +96,8 @@ class WayBackState:
 
     Args:
         state: Reads it.
-        required: The way back is certain to run. Where it is not, a source that does not show its state to us is taken
-            for one that nobody mirrors to.
+        required: The reverse flow is certain to run. Where it is not, a source that denies its state counts as one
+            that no flow mirrors to.
     """
 
     def __init__(self, state: KafkaFlowState, *, required: bool) -> None:

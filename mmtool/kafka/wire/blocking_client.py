@@ -63,7 +63,7 @@ class _Errand:
 class BlockingWireClient:
     """A cluster on that loop; its connections open at the first request and close with this object.
 
-    A question that is not answered in time closes them as well, and the next one looks who is there by then.
+    A request that is not answered in time closes them as well, and the next one connects again.
 
     Args:
         cluster: Not yet connected.

@@ -30,10 +30,10 @@ _SESSION_ERRORS = (
 class FetchSession:
     """The partitions that are read from one broker over one connection, one request at a time.
 
-    A. Once the broker has answered a request, it reads for us exactly the places that were put and not dropped before
-       that request was made.
-    B. After an answer that did not come, or that refuses the session, the next request tells everything anew.
-    C. A broker that gives no session is told everything each time, the place that was put last at the end.
+    A. Once the broker has answered a request, its session holds exactly the partitions that were put and not dropped
+       before that request was made.
+    B. After a missing answer, or one that refuses the session, the next request names all partitions again.
+    C. To a broker that gives no session each request names all partitions, the one that was put last at the end.
     """
 
     def __init__(self) -> None:

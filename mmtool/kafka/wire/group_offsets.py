@@ -130,7 +130,7 @@ def _fetched(version: int, cursor: Cursor, found: dict[TopicPartition, FetchedOf
 class OffsetCommitRequest(WireRequest[dict[TopicPartition, int]]):
     """Commits for a group without members; the answer is an error code for each partition.
 
-    Never with a leader epoch: one of another cluster would have consumers wait for it for ever (KIP-320).
+    Never with a leader epoch: consumers would wait without end for an epoch of another cluster (KIP-320).
     """
 
     API_KEY = 8

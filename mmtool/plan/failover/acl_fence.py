@@ -149,8 +149,8 @@ class FencePlan:
 
     Invariants, checked when it is made and by hypothesis:
         A. ``User:*`` and mmtool's own principals are never denied.
-        B. No deny is there already: taking the fence away leaves exactly the bindings of before.
-        C. Whoever holds WRITE on one of the topics is denied (now, or by a rule that is there), or is named by
+        B. No deny exists already: lowering the fence leaves exactly the bindings of before.
+        C. Each principal with WRITE on one of the topics is denied (now, or by an existing rule), or is named by
            a guard, or is mmtool itself, which a warning says.
         D. A deny is about one topic by its whole name, of these topics, for WRITE, from any host.
 

@@ -22,8 +22,8 @@ _OUTLIVED_SECONDS = SESSION_SECONDS + 2.0
 class LeaseWait:
     """The wait of a process that has requested a lease.
 
-    A. Only a holder that was seen for longer than a session ends it: the group may give the seat to a member that was
-       killed while it joined, which has it until its own session ends.
+    A. Only a holder that was seen for longer than a session ends it: the group may give the lease to a member that was
+       killed while it joined, which holds it until its own session ends.
 
     Attributes:
         began: When it requested the lease, in seconds of the clock that later calls use.

@@ -27,9 +27,9 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 class Commit:
     """A committed offset: the next one to read, and the string that the client stored with it.
 
-    Kafka Streams keeps its stream time in ``metadata``, so it goes wherever the offset goes. The leader epoch
-    does not: it means nothing on another cluster, and a consumer that finds one above the target's own asks
-    for metadata for ever (KIP-320, KIP-1279's discussion).
+    Kafka Streams keeps its stream time in ``metadata``, so it is copied with the offset. The leader epoch
+    is not: it has no meaning on another cluster, and a consumer that finds one above the target's own asks
+    for metadata without end (KIP-320, KIP-1279's discussion).
     """
 
     offset: int

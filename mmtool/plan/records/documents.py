@@ -170,7 +170,7 @@ class OwnerRecord(Document):
 class ControlRecord(Document):
     """An owner's command to its workers about a round.
 
-    Each owner has a key of its own: a late word of one that was replaced reaches nobody else's pumps.
+    Each owner has a key of its own: a late command of a replaced owner reaches no other owner's workers.
     """
 
     PREFIX = "control/"
@@ -390,7 +390,7 @@ WHOLE_FLOW = "*"
 class PauseRecord(Document):
     """An operator's pause of a topic or of the whole flow, or its end.
 
-    It outlives processes and hosts: whoever owns the flow obeys it.
+    It outlives processes and hosts: every owner of the flow obeys it.
 
     Attributes:
         topic_id: Of the source topic, or `WHOLE_FLOW`.

@@ -39,9 +39,9 @@ class Holds:
     """Everything that holds topics of a flow.
 
     A. A topic is held when it is paused, or its flow is, or it has failed over; nothing else holds it.
-    B. The last word about each of these counts, and none of them lifts another: who resumes a topic that has failed
-       over does not make it go on.
-    C. What has failed over says so, paused as well or not: it is not for `flow resume` to end.
+    B. The last record of each of these counts, and none of them ends another: resuming a topic that has failed over
+       does not start it.
+    C. A failed-over topic is shown as such, also when it is paused: `flow resume` does not end it.
 
     Attributes:
         pauses: What operators have paused, by topic id.

@@ -57,8 +57,8 @@ class ControlFollower:
 
     Args:
         flow: Whose control topic.
-        owner: Whose pumps.
-        halted: Gets the reason of every partition that a pump halted, until a pump goes on with it.
+        owner: Whose workers.
+        halted: Gets the reason of every partition that a worker halted, until a worker continues it.
 
     Attributes:
         positions: By partition.

@@ -22,8 +22,8 @@ class HaltRetry:
     """Says when the next round starts because of partitions that are halted in this one.
 
     A. A reason that was not there before is tried again after `FIRST_SECONDS`.
-    B. Where a right is missing that goes on for as long as it takes. Anything else is tried less and less often: each
-       try reads and sends again what is refused.
+    B. For a missing right the interval stays the same, without end. Any other reason is tried less and less often:
+       each try reads and sends again what is refused.
     """
 
     def __init__(self) -> None:

@@ -56,9 +56,9 @@ class Reacquirer:
     """Reacquires flows beside the rounds of the others.
 
     Args:
-        rotas: The duties of each flow; they rest meanwhile.
+        rotas: The periodic work of each flow, which pauses meanwhile.
         say: Called with sentences for the operator.
-        regained: Set when a flow is back, or is to be taken again: the next round differs.
+        regained: Set when a flow was reacquired, or has to be: the next round differs.
         begun: Called when a flow was claimed for the first time.
     """
 

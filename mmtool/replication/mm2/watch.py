@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class MirrorMakerWatch:
     """Reports once that MM2 runs, and once that it has stopped.
 
-    mmtool goes on meanwhile: what MM2 copies is there twice whoever ends first, and only an operator knows which of the
-    two should be here.
+    mmtool continues meanwhile: what MM2 copies is on the target twice, whichever of the two ends first, and only an
+    operator knows which of them should run.
 
     Attributes:
         guard: Of the flow.

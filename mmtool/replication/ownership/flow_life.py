@@ -19,7 +19,7 @@ from mmtool.plan.flow.phases import (
 class FlowLife:
     """Changes phases by `mmtool.plan.flow.phases.TABLE`, on the event loop. Other threads may read `phase`.
 
-    A. Rounds are planned for a flow, and shards closed on record, only while its shards are claimed and not in doubt.
+    A. Rounds are planned for a flow, and its shards recorded as closed, only while they are claimed and not in doubt.
     B. Once claimed, a flow is claimed again only in doubt: every shard is fenced.
 
     Attributes:

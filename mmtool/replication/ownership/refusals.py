@@ -22,7 +22,7 @@ class Refusals:
 
     Args:
         flow: Whose topics.
-        owner: Who speaks.
+        owner: The owner that records them.
     """
 
     def __init__(self, flow: FlowContext, owner: str) -> None:

@@ -41,8 +41,8 @@ class DeadLetter(ReadyBatch):
 class Unsent(deque[ReadyBatch]):
     """The batches to send, in order.
 
-    A. Behind a letter nothing is sent before the books have passed it: whoever compares what a dead owner left unbooked
-       would find a record on the source that the target does not have.
+    A. Behind a dead letter nothing is sent before the stored offset runs have passed it: a recovery that compares
+       unrecorded records would find a record on the source that the target does not have.
 
     Attributes:
         letters_to: The source offset up to which dead letters were written.

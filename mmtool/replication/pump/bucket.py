@@ -13,8 +13,8 @@ _ALL = 0.95
 class TokenBucket:
     """The bytes that a task may move for one flow.
 
-    A. In any ``t`` seconds at one rate, at most ``rate * (t + BURST_SECONDS)`` bytes and the excess of the last
-       taking are taken by whoever takes only when `wait_seconds` is 0.
+    A. A caller that takes only when `wait_seconds` is 0 takes in any ``t`` seconds at one rate at most
+       ``rate * (t + BURST_SECONDS)`` bytes and the excess of the last taking.
     B. What is taken at once may be larger than what is there, so a batch of any size goes: the rest of the time that
        it is worth is waited for afterwards.
     """

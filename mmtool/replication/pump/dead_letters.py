@@ -39,7 +39,7 @@ class DeadLetters:
         flow: What is mirrored.
         mirrors: Whose letters.
         freed: Called with the bytes that went.
-        wake: Called for a mirror that may go on, once its letters are in the books.
+        wake: Called for a mirror that may continue, once its dead letters are in the stored offset runs.
         books: Called where that is waited for.
         ports: To the target, by shard; opened at the first letter.
     """

@@ -22,7 +22,7 @@ _PARTITION_BYTES = 1 << 20
 class FetchSet:
     """Mirrors whose source partitions are fetched over one connection.
 
-    Whoever changes a mirror's position or room says so with `touch`; nothing here looks at all of them for one.
+    Code that changes a mirror's position or room calls `touch`; no method scans all mirrors for one.
 
     A. A mirror that is halted or will be, or holds ``hold_limit`` bytes, is not asked for.
     B. While room is scarce, nor is one that holds anything and of which nothing went since it was read last: what the

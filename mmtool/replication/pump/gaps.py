@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Gaps:
     """The gaps of one partition in source offsets, counted over all of its owners.
 
-    T  told first: nothing behind a gap is mirrored before the gap is on the control topic. An owner that is killed
-       there leaves either the gap, for the next one to find, or the word of it.
+    T  told first: no record behind a gap is mirrored before the gap is on the control topic. An owner that is killed
+       there leaves either the gap, which the next owner finds, or the record of it.
 
     Attributes:
         count: How many offsets.

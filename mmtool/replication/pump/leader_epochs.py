@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 class LeaderEpochs:
     """The leader epochs of one partition, from its frontier to its fetch position.
 
-    A. An epoch is told of a position only when the batch right below it was read, whatever became of that batch:
-       a marker is of an epoch as well, and so is a part of a batch.
+    A. An epoch is given for a position only when the batch right below it was read, whatever became of that batch:
+       a marker has an epoch as well, and so has a part of a batch.
 
     Args:
-        frontier: Up to where everything is booked.
-        epoch: Of what lies right below.
+        frontier: The offset below which all is recorded.
+        epoch: Of the record right below.
     """
 
     def __init__(self, frontier: UpstreamOffset, epoch: int | Unknown) -> None:

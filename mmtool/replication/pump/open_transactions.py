@@ -38,7 +38,7 @@ class _Held:
 class OpenTransactionWatch:
     """Watches the last stable offsets of the partitions that one reader fetches.
 
-    A. What is said of a partition is taken back when its committed end moves.
+    A. The notice about a partition is withdrawn when its last stable offset moves.
     """
 
     def __init__(self, cluster: WireCluster) -> None:

@@ -79,7 +79,7 @@ class FlowPump:
         budget: What it may hold.
         task: The number of the task.
         patience: How long the end of a round waits for a target that gives no answer at all; None is for the only
-            flow of a task, whom nobody waits for.
+            flow of a task, for which no other flow waits.
     """
 
     def __init__(

@@ -50,11 +50,11 @@ class SourceReader:
     Args:
         cluster: The source.
         mirrors: What to read.
-        budget: What the flow may hold of what the pump may.
+        budget: The flow's share of the worker's memory budget.
         pace: How fast the flow may be read.
         fetched: Called for each mirror that has new batches, or a new state.
         continue_on_loss: Whether a range that the source deleted unread is passed over, or halts.
-        origins: Where origin decides what is mirrored: told of every batch before a mirror sees it.
+        origins: Where origin decides what is mirrored: gets every batch before a mirror does.
     """
 
     def __init__(

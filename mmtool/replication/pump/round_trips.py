@@ -26,7 +26,7 @@ _LARGEST = 1 << 20
 class RoundTrips:
     """The shortest response time of the last minute; longer ones include waiting at the broker or in the worker.
 
-    No clock here: every call is told the time in seconds.
+    It has no clock: callers pass the time in seconds.
     """
 
     def __init__(self) -> None:

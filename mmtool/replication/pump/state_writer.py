@@ -45,9 +45,9 @@ class OffsetRunWriter:
     Each shard's blocks are written under the shard's own claim, so an owner that was replaced can no more
     overwrite them than it can append records.
 
-    A. Blocks of a shard are stored in the order in which they were taken, or the pump stops.
-    B. No write follows one that failed or was cut off in the middle. Nobody knows what that one left: the blocks it
-       held would be missing, and the next write, numbered alike, would pass for its repetition.
+    A. Blocks of a shard are stored in the order in which they were taken, or the worker stops.
+    B. No write follows one that failed or was cut off in the middle. It is unknown what that one left: its blocks could
+       be missing, and the next write, with the same sequence number, would pass for its repetition.
     """
 
     def __init__(

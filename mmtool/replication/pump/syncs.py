@@ -28,8 +28,8 @@ class SyncBook:
     """Writes the syncs that are due, and each second the newest one of every partition that moved.
 
     MM2 flushes its delayed syncs once a minute; a tick of a second only makes its translations better. As in
-    MM2, a sync that cannot be written is dropped: it is advice to others, and the runs are mmtool's own truth. Nor
-    does a cluster that is away hold anything up: the syncs are often written to the source.
+    MM2, a sync that cannot be written is dropped: only other tools use syncs, and mmtool relies on the offset runs. Nor
+    does an unreachable cluster delay mirroring: the syncs are often written to the source.
     """
 
     def __init__(

@@ -38,9 +38,9 @@ class TargetWriter:
         cluster: The target.
         mirrors: Whose batches are sent.
         freed: Called with the bytes that acknowledgements freed.
-        failed: Called once, with FencedError, InDoubtError or what else the pump cannot go on after: it must stop.
-        round_trips: Is told how long each answer took.
-        quotas: Is told for how long brokers make it wait.
+        failed: Called once, with FencedError, InDoubtError or another error after which the worker must stop.
+        round_trips: Gets how long each answer took.
+        quotas: Gets for how long brokers throttle it.
     """
 
     def __init__(

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class _Found(NamedTuple):
-    """The missing piece of the runs, and where the mirror goes on behind it."""
+    """The missing piece of the runs, and where the mirror continues behind it."""
 
     runs: Iterable[MatchedRange | Run]
     frontier: UpstreamOffset

@@ -28,8 +28,8 @@ class SparkSlots:
 class SlotsQuestion:
     """Polls a context for its slots, and for the job of a group.
 
-    In one thread that lives as long as the context: a JVM that hangs holds up nobody, and each thread has a connection
-    of its own to the JVM.
+    In one thread that lives as long as the context: a JVM that hangs blocks no other thread, and each thread has a
+    connection of its own to the JVM.
     """
 
     def __init__(self, context: Any) -> None:

@@ -61,7 +61,7 @@ class Flows:
 
     A. The task fails only when every flow of it has a cluster that cannot be used.
     B. A flow that is fenced ends the round for all of them, cleanly: its owner must hear of it.
-    C. Of a flow that is away when the round ends nothing is told but that: the driver takes it again.
+    C. Of a flow whose cluster does not answer when the round ends only that is reported: the driver reacquires it.
     """
 
     def __init__(self, task: TaskAssignment) -> None:

@@ -46,18 +46,18 @@ class Origins:
     """Says which of a source's batches a flow skips.
 
     A. A producer id is judged only by a register that was read after its batch was fetched: it was registered before
-       that batch was appended, or is nobody's of mmtool.
-    B. A verdict stands: an id that was handed out to somebody else never becomes one of mmtool's.
-    C. Canaries are carried from the cluster where they were written, and no further: they are mirrored by every flow,
-       also around rings in which no other topic goes all the way.
+       that batch was appended, or is not mmtool's.
+    B. A verdict is final: an id that was handed out to another producer never becomes one of mmtool's.
+    C. Canary records are mirrored from the cluster where they were written, and no further: every flow mirrors them,
+       also in cycles of flows in which no other topic passes every flow.
 
     Args:
         source: Whose batches; its register is read.
-        identity: The flow: what its target brought here is not carried back.
-        local_only: ``mmtool.origins = local``: whatever anybody brought here is left out.
-        required: The register must be seen, for records do come here by mirroring. Where that is not known, a source
-            that does not show it to us is taken for one that nobody mirrors to.
-        was_seen: The register was there: it is required, and one that is gone tells nothing.
+        identity: The flow: records that were mirrored from its target are not mirrored back.
+        local_only: ``mmtool.origins = local``: every record that mmtool mirrored to the source is skipped.
+        required: The register must be readable, because flows do mirror to the source. Where that is not known, a
+            source that denies it counts as one that no flow mirrors to.
+        was_seen: The register existed before: it is required, and a deleted one proves nothing.
 
     Attributes:
         left_out: Producer ids whose batches are skipped; grows.
