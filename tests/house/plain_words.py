@@ -62,6 +62,9 @@ ALLOWED = (
 )
 """What is not read as prose."""
 
+_FIELD = re.compile(r"(?m)^ +[a-z0-9_]+(, [a-z0-9_]+)*:")
+"""The name of an attribute or argument in a docstring."""
+
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs")
 SHIPPED = ("mmtool", "commands", "translation")
 NOT_READ = ("tests/kit", "docs/reference/glossary.md", "docs/_tools")
@@ -127,11 +130,11 @@ def _strings(tree):
 
 
 def _docstrings(tree):
-    """Docstrings of modules, and first paragraphs of those of classes: where a reader of the code begins."""
+    """Docstrings of modules and classes, paragraph by paragraph: where a reader of the code begins."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef) and (text := ast.get_docstring(node)):
-            said = text if isinstance(node, ast.Module) else text.split("\n\n")[0]
-            yield node.body[0].lineno, " ".join(said.split())
+            for paragraph in text.split("\n\n"):
+                yield node.body[0].lineno, " ".join(_FIELD.sub("", paragraph).split())
 
 
 if __name__ == "__main__":

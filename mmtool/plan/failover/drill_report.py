@@ -1,4 +1,4 @@
-"""A drill's report as Markdown: what was done, what it took, and what an emergency would have cost at that moment."""
+"""A drill's report as Markdown: its steps, its duration, and what an emergency would have cost then."""
 
 from __future__ import annotations
 
