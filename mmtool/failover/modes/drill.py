@@ -1,7 +1,7 @@
 """``failover drill``: a planned failover of copies of the groups, beside production, with its cost measured.
 
-A copy (shadow) has the commits that its group had when the drill read them. It is committed, read back, read from and deleted
-on the target; the group itself may be running meanwhile, and nothing is written for it anywhere.
+A copy (shadow) has the commits that its group had when the drill read them. It is committed, read back, read from and
+deleted on the target; the group itself may be running meanwhile, and nothing is written for it anywhere.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A drill as data: a planned failover of shadow groups.
+"""A drill as data: a planned failover of copies (shadows) of the groups.
 
-S  a drill commits for shadow groups only: groups of mmtool's own, which no selector and no sync matches
+S  a drill commits for shadows only: groups of mmtool's own, which no selector and no sync matches
 """
 
 from __future__ import annotations
