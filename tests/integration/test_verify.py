@@ -111,7 +111,10 @@ def content(number, partition):
 
 
 def writer(bootstrap):
-    return Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "log_level": 2})
+    """Idempotent: a retry, as after NOT_LEADER_OR_FOLLOWER on a new topic, must not reorder what a test compares."""
+    return Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 50, "log_level": 2, "enable.idempotence": True}
+    )
 
 
 def produce_known(bootstrap, topic, partitions):
