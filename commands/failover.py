@@ -132,12 +132,12 @@ def planned(
     settle = partial(plans.settle, saved, said=said, out=out, page=runbook, config=config, kept=plan)
     seconds = None if timeout is None else timeout.total_seconds()
     asked = operations.Asked("failover planned", execute, yes, output, given(config, source, target))
-    with connections.seat_begun(settings, patience, execute=execute, yes=yes) as seat:
+    with connections.lock_requested(settings, patience, execute=execute, yes=yes) as lock:
         from mmtool.failover.service import group_move  # takes a while, as the lock does
 
         without = plans.WITHOUT_STATE in said
         move = group_move.GroupMove(
-            settings, chosen, saved, without, patience, seconds, reason, asked.agreed, seat
+            settings, chosen, saved, without, patience, seconds, reason, asked.agreed, lock
         )
         ended = group_move.move_planned(move, partial(fences.asked, settings, said, timeout), settle)
         operations.show_end(asked, ended)
@@ -176,7 +176,7 @@ def emergency(
     if plans.was_executed("failover emergency", saved, settings, output, timeout):
         return
     asked = operations.Asked("failover emergency", execute, yes, output, given(config, source, target))
-    with connections.seat_begun(settings, timeout, execute=execute, yes=yes) as seat:
+    with connections.lock_requested(settings, timeout, execute=execute, yes=yes) as lock:
         from mmtool.failover.service import group_move  # takes a while, as the lock does
         from mmtool.plan.failover.emergency import Unknowns
 
@@ -190,7 +190,7 @@ def emergency(
 
         without = plans.WITHOUT_STATE in said
         move = group_move.GroupMove(
-            settings, chosen, saved, without, timeout, None, reason, asked.agreed, seat
+            settings, chosen, saved, without, timeout, None, reason, asked.agreed, lock
         )
         operations.show_end(asked, group_move.move_in_emergency(move, unknowns, settle))
 

@@ -84,7 +84,7 @@ def test_a_coordinator_that_hangs_for_longer_than_a_session_takes_the_flow_from_
 ):
     """Until the controllers know of it nobody answers the owner's heartbeats. No round ends, no mirror is fenced."""
     target = threes["target"]
-    with Stage(Bench(threes, tmp_path), f"seat-{os.getpid()}", replicas=3) as stage:
+    with Stage(Bench(threes, tmp_path), f"lease-{os.getpid()}", replicas=3) as stage:
         process = stage.start()
         stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
         for _ in range(2):

@@ -1,7 +1,7 @@
 """How long a group stands still in a planned failover while ``replicate`` runs: the contract's five seconds.
 
 On brokers that wait as long as Kafka's own default before a new group gets its first assignment: an operator takes the
-operation's seat in such a group. Beside the chaos tests, which run one by one: it is the machine that is measured.
+operation's lock in such a group. Beside the chaos tests, which run one by one: it is the machine that is measured.
 """
 
 from __future__ import annotations

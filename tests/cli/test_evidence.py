@@ -43,7 +43,9 @@ def scene(tmp_path, monkeypatch):
     monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
     monkeypatch.setattr("mmtool.failover.service.connections.target_side", lambda flow, timeout: made.side)
     monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
-    monkeypatch.setattr("mmtool.failover.service.connections.operator_seat", lambda flow, timeout: made.seat)
+    monkeypatch.setattr(
+        "mmtool.failover.service.connections.operation_lock_of", lambda flow, timeout: made.lock
+    )
     monkeypatch.setattr("mmtool.failover.service.connections.written_at", lambda *_: made.target)
     return made
 

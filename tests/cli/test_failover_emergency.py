@@ -26,7 +26,9 @@ def scene(tmp_path, monkeypatch):
     monkeypatch.setattr("mmtool.failover.service.connections.written_at", lambda *_: made.target)
     monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
     monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
-    monkeypatch.setattr("mmtool.failover.service.connections.operator_seat", lambda flow, timeout: made.seat)
+    monkeypatch.setattr(
+        "mmtool.failover.service.connections.operation_lock_of", lambda flow, timeout: made.lock
+    )
     return made
 
 
@@ -90,7 +92,7 @@ def test_where_nobody_can_be_asked_it_needs_yes(emergency, scene):
 
 
 def test_another_operation_under_way_is_ten(emergency, scene):
-    scene.seat.failure = OwnedElsewhereError("another operation on flow east->west is running")
+    scene.lock.failure = OwnedElsewhereError("another operation on flow east->west is running")
     ended = emergency(*EXECUTE)
     assert (ended.code, scene.target.groups.committed, scene.marks.failed_over) == (10, {}, set())
 

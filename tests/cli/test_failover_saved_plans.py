@@ -32,7 +32,9 @@ def scene(tmp_path, monkeypatch):
     monkeypatch.setattr("mmtool.failover.service.connections.written_at", lambda *_: made.target)
     monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
     monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
-    monkeypatch.setattr("mmtool.failover.service.connections.operator_seat", lambda flow, timeout: made.seat)
+    monkeypatch.setattr(
+        "mmtool.failover.service.connections.operation_lock_of", lambda flow, timeout: made.lock
+    )
     return made
 
 
@@ -210,11 +212,11 @@ def test_of_two_that_execute_one_plan_at_once_the_second_writes_nothing(failover
     mode, before = saved
 
     def hold():
-        if not scene.journal.stored:  # the other one, while we waited for the seat
+        if not scene.journal.stored:  # the other one, while we waited for the lock
             entry = Entry(before["operation_id"], 1, "began", 1, "bob@host-2", "running", False, BEGUN)
             scene.journal.append([entry])
 
-    scene.seat.hold = hold
+    scene.lock.hold = hold
     ended = failover(mode, "--plan", path, *EXECUTE)
     assert (ended.code, len(scene.journal.stored), scene.target.groups.committed) == (10, 1, {})
 
@@ -233,9 +235,9 @@ BEGUN = {
 
 def test_another_operation_under_way_is_ten_and_the_plan_stays_good(failover, saved, path, scene):
     mode, _ = saved
-    scene.seat.failure = OwnedElsewhereError("another operation on flow east->west is running")
+    scene.lock.failure = OwnedElsewhereError("another operation on flow east->west is running")
     assert (failover(mode, "--plan", path, *EXECUTE).code, scene.journal.stored) == (10, {})
-    scene.seat.failure = None
+    scene.lock.failure = None
     assert failover(mode, "--plan", path, *EXECUTE).code == 0
 
 
@@ -294,7 +296,9 @@ def test_a_failback_can_be_kept_and_executed_as_well(failback, home, path, tmp_p
 @pytest.fixture
 def stopped(monkeypatch, home, failback, tmp_path):
     """A failback whose folder was not there, as `failover resume` finds it."""
-    monkeypatch.setattr("mmtool.failover.service.connections.operator_seat", lambda flow, timeout: home.seat)
+    monkeypatch.setattr(
+        "mmtool.failover.service.connections.operation_lock_of", lambda flow, timeout: home.lock
+    )
     monkeypatch.setattr(
         "mmtool.failover.service.connections.both_ways", lambda flow, back, timeout: home.both
     )

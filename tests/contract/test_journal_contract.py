@@ -1,4 +1,4 @@
-"""What an operation is kept by promises, in memory and on a real broker alike: journal, marks, operator's seat."""
+"""What an operation is kept by promises, in memory and on a real broker alike: journal, marks, operation lock."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import pytest
 
 from kit.batches import PlainRecord, batch_of
 from kit.clusters import FakeFlowState
-from kit.operations import FakeJournal, FakeMarks, FakeSeat
+from kit.operations import FakeJournal, FakeLock, FakeMarks
 from kit.raw_producer import append_batches
 from mmtool.config import ClusterSettings
 from mmtool.errors import OwnedElsewhereError, RefusedError, UnreachableError
@@ -31,14 +31,14 @@ from mmtool.translation.types import ClusterId, DownstreamOffset, TopicPartition
 SECONDS = 30.0
 GROUPS, PARTITIONS = 1_000, 20
 WAITS_SECONDS = 15.0
-"""How long a newcomer waits for a seat; a dead holder's session ends before that."""
+"""How long a newcomer waits for a lock; a dead holder's session ends before that."""
 
 
 @dataclass
 class OnFake:
     """A target in memory."""
 
-    queue: list[FakeSeat] = field(default_factory=list)
+    queue: list[FakeLock] = field(default_factory=list)
     state: FakeFlowState = field(default_factory=FakeFlowState)
     kept: FakeJournal = field(default_factory=FakeJournal)
 
@@ -55,8 +55,8 @@ class OnFake:
     def control(self):
         return self.state.view
 
-    def seat(self):
-        return FakeSeat(queue=self.queue)
+    def lock(self):
+        return FakeLock(queue=self.queue)
 
 
 class OnBroker:
@@ -79,7 +79,7 @@ class OnBroker:
     def control(self):
         return KafkaFlowState(self.settings).control(self.identity)
 
-    def seat(self):
+    def lock(self):
         return OperationLock(self.settings, self.identity.source_alias, self.journal().prepare)
 
 
@@ -273,34 +273,34 @@ def test_a_mark_goes_to_the_flows_own_target_and_nowhere_else(broker):
         broker.marks().write([failed_over("orders")])
 
 
-# --- the operator's seat -----------------------------------------------------------------------------------
+# --- the operation lock -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def seats(side):
-    """Makes seats; at the end everybody leaves."""
+def locks(side):
+    """Makes locks; at the end everybody leaves."""
     made = []
 
     def another():
-        made.append(side.seat())
+        made.append(side.lock())
         return made[-1]
 
     yield another
-    for seat in made:
-        seat.leave()
+    for lock in made:
+        lock.leave()
 
 
-def test_the_seat_is_had_at_once_and_as_often_as_one_asks(seats):
-    seat = seats()
-    seat.join()
+def test_the_lock_is_had_at_once_and_as_often_as_one_asks(locks):
+    lock = locks()
+    lock.join()
     beginning = time.monotonic()
     for _ in range(3):
-        seat.hold()
+        lock.hold()
     assert time.monotonic() - beginning < 5
 
 
-def test_who_leaves_lets_the_next_one_in_at_once(seats):
-    first, second = seats(), seats()
+def test_who_leaves_lets_the_next_one_in_at_once(locks):
+    first, second = locks(), locks()
     first.join()
     first.hold()
     second.join()
@@ -310,12 +310,12 @@ def test_who_leaves_lets_the_next_one_in_at_once(seats):
     assert time.monotonic() - beginning < 3
 
 
-def test_who_never_joined_may_leave(seats):
-    seats().leave()
+def test_who_never_joined_may_leave(locks):
+    locks().leave()
 
 
-def test_one_that_comes_to_a_seat_that_is_held_is_told_by_whom(seats, measured):
-    first, second = seats(), seats()
+def test_one_that_comes_to_a_lock_that_is_held_is_told_by_whom(locks, measured):
+    first, second = locks(), locks()
     first.join()
     first.hold()
     second.join()
@@ -325,7 +325,7 @@ def test_one_that_comes_to_a_seat_that_is_held_is_told_by_whom(seats, measured):
     took = time.monotonic() - beginning
     assert (caught.value.exit_code, took < WAITS_SECONDS + 2) == (10, True)
     first.hold()  # a live holder keeps it, whoever else comes
-    measured(f"told who has the operator's seat after {took:.1f} s")
+    measured(f"told who has the operation lock after {took:.1f} s")
 
 
 _MEMBER = """
@@ -334,10 +334,10 @@ from mmtool.config import ClusterSettings
 from mmtool.kafka.state.journal import KafkaJournal
 from mmtool.kafka.groups.operation_lock import OperationLock
 target = ClusterSettings(alias="lab", bootstrap_servers=sys.argv[1])
-seat = OperationLock(target, sys.argv[2], KafkaJournal(target, 1, 30.0).prepare)
-seat.join()
+lock = OperationLock(target, sys.argv[2], KafkaJournal(target, 1, 30.0).prepare)
+lock.join()
 print("joins", flush=True)
-seat.hold()
+lock.hold()
 print("held", flush=True)
 time.sleep(600)
 """
@@ -354,27 +354,27 @@ def kill_member(broker, *, when, seconds=0.0):
         member.kill()
 
 
-def seconds_to_have_the_seat(broker):
-    seat = broker.seat()
+def seconds_to_have_the_lock(broker):
+    lock = broker.lock()
     beginning = time.monotonic()
-    seat.join()
-    seat.hold()
+    lock.join()
+    lock.hold()
     took = time.monotonic() - beginning
-    seat.leave()
+    lock.leave()
     return took
 
 
 def test_a_holder_that_was_killed_makes_room_within_the_time_that_a_newcomer_waits(broker, measured):
     kill_member(broker, when="held\n")
-    took = seconds_to_have_the_seat(broker)
+    took = seconds_to_have_the_lock(broker)
     assert took < WAITS_SECONDS
-    measured(f"the seat of an operator who was killed was had after {took:.1f} s")
+    measured(f"the lock of an operator who was killed was had after {took:.1f} s")
 
 
 def test_members_that_were_killed_while_they_joined_are_waited_for_and_not_taken_for_alive(broker, measured):
-    """The group counts them, and may give the seat to one after the other, until their sessions end."""
+    """The group counts them, and may give the lock to one after the other, until their sessions end."""
     kill_member(broker, when="held\n")
     for _ in range(2):
         kill_member(broker, when="joins\n", seconds=1.0)
-    took = seconds_to_have_the_seat(broker)
-    measured(f"the seat was had {took:.1f} s after three members were killed, two of them while they joined")
+    took = seconds_to_have_the_lock(broker)
+    measured(f"the lock was had {took:.1f} s after three members were killed, two of them while they joined")

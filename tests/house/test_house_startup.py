@@ -63,7 +63,7 @@ main(sys.argv[1:])
 
 
 @pytest.mark.parametrize("mode", ["planned", "emergency"])
-def test_the_operator_s_seat_is_asked_for_before_anything_heavy_is_loaded(root, tmp_path, mode):
+def test_the_operation_lock_is_asked_for_before_anything_heavy_is_loaded(root, tmp_path, mode):
     """Kafka lets nobody in for three seconds: what else takes long is done meanwhile."""
     config = tmp_path / "mm2.properties"
     config.write_text(

@@ -20,7 +20,7 @@ def test_the_ban_is_not_empty_and_reads_pages_and_modules():
 def test_docstrings_of_modules_and_classes_are_read():
     source = (
         '"""One line.\n\nIt is told by\nwhoever runs."""\n\n\n'
-        'class A:\n    """Nobody.\n\n    Attributes:\n        seat: A lock.\n    """\n\n'
+        'class A:\n    """Nobody.\n\n    Attributes:\n        lock: A lock.\n    """\n\n'
         '    def run():\n        """Pumps."""\n'
     )
     read = list(WORDS["_docstrings"](ast.parse(source)))

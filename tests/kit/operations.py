@@ -79,18 +79,18 @@ class FakeMarks:
 
 
 @dataclass(eq=False)
-class FakeSeat:
-    """An `OperatorSeat` that is free, or is not.
+class FakeLock:
+    """An `LockPort` that is free, or is not.
 
     Attributes:
         failure: From now on it cannot be had, for that reason.
         name: Whom others find in it.
-        queue: Everybody who wants the same seat; the first one has it.
+        queue: Everybody who wants the same lock; the first one has it.
     """
 
     failure: MmtoolError | None = None
     name: str = "operator-1"
-    queue: list[FakeSeat] = field(default_factory=list)
+    queue: list[FakeLock] = field(default_factory=list)
 
     def begin(self) -> None:
         self.join()

@@ -196,7 +196,7 @@ class ScenarioScene:
         if said.journal:
             scene.journal.failure = UnreachableError(said.journal)
         if said.operator:
-            scene.seat.failure = OwnedElsewhereError(
+            scene.lock.failure = OwnedElsewhereError(
                 f"another operation on flow east->west is running: {said.operator}; nothing was written"
             )
         alter = scene.target.groups.alter

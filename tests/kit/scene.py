@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kit.clusters import FakeCluster, FakeFlowState, FakeSynced
 from kit.fences import FakeFences
 from kit.maps import about_of, map_of
-from kit.operations import FakeJournal, FakeMarks, FakeSeat
+from kit.operations import FakeJournal, FakeLock, FakeMarks
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError
 from mmtool.failover.fence.steps import FenceAsked
@@ -63,7 +63,7 @@ class Scene:
         self.draining: MmtoolError | None = None
         self.copying: list[Callable[[], None]] = []
         self._shipped: dict[TopicPartition, list[tuple[int, int, int]]] = {}
-        self.journal, self.marks, self.seat = FakeJournal(), FakeMarks(self.state), FakeSeat()
+        self.journal, self.marks, self.lock = FakeJournal(), FakeMarks(self.state), FakeLock()
         self.fences = FakeFences(self.source)
 
     @property
@@ -76,10 +76,10 @@ class Scene:
         return TargetSide(self.settings, self.target, self.state, self.mm2)
 
     def tools(self, *_: object) -> Scene:
-        """What `mmtool.failover.service` keeps an operation by: this scene's journal, marks and seat."""
+        """What `mmtool.failover.service` keeps an operation by: this scene's journal, marks and lock."""
         return self
 
-    def ways(
+    def context(
         self, rehearsal: Rehearsal, reason: str = "", since: Recorded | None = None, *, home: bool = False
     ) -> tuple[OperationContext, Journalist]:
         """What an operation works with, and who writes it down.
@@ -100,7 +100,7 @@ class Scene:
                 self.source if home else self.target,
                 journalist,
                 self.marks,
-                self.seat,
+                self.lock,
                 operation_id,
                 about.by,
                 hooks=hooks_of(self.settings, reason),

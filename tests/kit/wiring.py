@@ -37,7 +37,7 @@ def wire_failovers(scene: Scene, patch: Patch) -> None:
         f"{_CONNECTIONS}.written_at",
         lambda found, *_: scene.source if found.mode == "failback" else scene.target,
     )
-    patch(f"{_CONNECTIONS}.operator_seat", lambda *_: scene.seat)
+    patch(f"{_CONNECTIONS}.operation_lock_of", lambda *_: scene.lock)
     patch(f"{_CONNECTIONS}.tools", scene.tools)
     patch(f"{_CONNECTIONS}.journal", lambda *_, **__: scene.journal)
     if isinstance(scene, ThereAndBack):

@@ -102,7 +102,7 @@ class FenceSteps:
 
     plan: FailoverPlan
     asked: FenceAsked
-    ways: OperationContext
+    context: OperationContext
     places: tuple[TopicPartition, ...]
     patience_seconds: float = TRANSACTION_SECONDS
     reads_committed: bool = True
@@ -126,7 +126,7 @@ class FenceSteps:
         return (StepName.FENCE,) if self.may_stand else ()
 
     def raise_(self) -> None:
-        self.ways.journal.fenced(self.fence, stands=True)
+        self.context.journal.fenced(self.fence, stands=True)
         self.may_stand = True
         if self.fence.kind is FenceKind.ACL:
             raise_fence(self.asked.port, self.fence.rules)
@@ -135,13 +135,13 @@ class FenceSteps:
         """Exactly what was raised; nothing where nothing was."""
         if not self.may_stand:
             return
-        lower(self.plan, self.asked, self.ways.hooks)
+        lower(self.plan, self.asked, self.context.hooks)
         self.may_stand = False
-        self.ways.journal.fenced(self.fence, stands=False)
+        self.context.journal.fenced(self.fence, stands=False)
 
     def await_transactions(self) -> None:
         try:
-            await_transactions(self.asked.port, self.places, self.patience_seconds, pause=self.ways.pause)
+            await_transactions(self.asked.port, self.places, self.patience_seconds, pause=self.context.pause)
         except (
             NotAuthorisedError,
             RefusedError,
@@ -153,7 +153,7 @@ class FenceSteps:
         while open_in := self._unstable():
             if waited >= self.patience_seconds:
                 raise _still_open(self.source.alias, open_in, self.patience_seconds)
-            self.ways.pause(_LOOK_SECONDS)
+            self.context.pause(_LOOK_SECONDS)
             waited += _LOOK_SECONDS
 
     def _unstable(self) -> list[TopicPartition]:
@@ -165,11 +165,11 @@ class FenceSteps:
     def watch(self) -> None:
         """Where the source ends for good: what is stable there is all there is."""
         source, port, seconds = self.source, self.asked.port, self.fence.watch_seconds
-        ends = watch_ends(source, port, self.places, seconds, self.ways.pause)
+        ends = watch_ends(source, port, self.places, seconds, self.context.pause)
         if self.reads_committed and (open_in := self._unstable()):
             raise _still_open(source.alias, open_in, 0)
         self.fence = replace(self.fence, ends=ends)
-        self.ways.journal.fenced(self.fence, stands=True)
+        self.context.journal.fenced(self.fence, stands=True)
 
 
 def lower(plan: FailoverPlan, asked: FenceAsked, hooks: Hooks) -> None:

@@ -44,21 +44,21 @@ class MarksPort(Protocol):
         """
 
 
-class OperatorSeat(Protocol):
+class LockPort(Protocol):
     """The operation lock: one operation on a flow at a time."""
 
     def begin(self) -> None:
-        """Begin to ask for the seat, before it is known whether it will be needed; returns at once."""
+        """Begin to ask for the lock, before it is known whether it will be needed; returns at once."""
 
     def join(self) -> None:
         """Begin to ask for it in earnest; returns at once.
 
         Raises:
-            UnreachableError, NotAuthorisedError: There can be no seat.
+            UnreachableError, NotAuthorisedError: There can be no lock.
         """
 
     def hold(self) -> None:
-        """Wait until the seat is ours, and is it still.
+        """Wait until the lock is ours, and is it still.
 
         Raises:
             OwnedElsewhereError: A live process has it.
@@ -112,7 +112,7 @@ class OperationContext:
         destination: The cluster on which the groups will run; for a failback the flow's source.
         journal: Records the operation.
         marks: Writes the marks for the flow's owner.
-        seat: The operation lock.
+        lock: The operation lock.
         operation_id: The operation's id.
         by: The operator, as ``user@host``.
         synced: The flow syncs group offsets to the target, so recent commits there are the sync's.
@@ -126,7 +126,7 @@ class OperationContext:
     destination: ClusterPort
     journal: Records
     marks: MarksPort
-    seat: OperatorSeat
+    lock: LockPort
     operation_id: str
     by: str
     synced: bool = False
@@ -149,7 +149,7 @@ class Cutover:
         resumed: The operation was interrupted and may have written some of it before.
     """
 
-    ways: OperationContext
+    context: OperationContext
     mode: Mode
     groups: tuple[str, ...]
     plans: tuple[GroupPlan, ...] = ()
@@ -160,20 +160,20 @@ class Cutover:
     began: float = field(init=False)
 
     @classmethod
-    def of(cls, ways: OperationContext, plan: FailoverPlan) -> Cutover:
+    def of(cls, context: OperationContext, plan: FailoverPlan) -> Cutover:
         """For the groups of a plan, whose offsets are still to be told."""
-        return cls(ways, plan.mode, tuple(group.group for group in plan.groups))
+        return cls(context, plan.mode, tuple(group.group for group in plan.groups))
 
     def __post_init__(self) -> None:
-        self.began = self.ways.clock()
-        self.ways.journal.measured_by(lambda: self.figures)
+        self.began = self.context.clock()
+        self.context.journal.measured_by(lambda: self.figures)
 
     def validate(self) -> None:
         """Every offset can be written, nobody else is at it, and what is replaced is on record."""
         refuse(blocking_guards(self.plans, after_drain=True))
         self.alone()
-        clear(self.ways.destination, self.plans, synced=self.ways.synced, pause=self.ways.pause)
-        self.ways.journal.intends(self.plans, self.risks)
+        clear(self.context.destination, self.plans, synced=self.context.synced, pause=self.context.pause)
+        self.context.journal.intends(self.plans, self.risks)
 
     def alone(self) -> None:
         """Nobody else is at it, and nobody has left something half done about these groups.
@@ -183,7 +183,7 @@ class Cutover:
         """
         for other in self.giving_way():
             if not other.half_replayed:  # it stays open, as was said when topics were marked
-                self.ways.journal.supersede(other)
+                self.context.journal.supersede(other)
 
     def giving_way(self) -> Sequence[Recorded]:
         """What was begun about these groups, has not ended, and gives way to this one; nobody else is at it.
@@ -193,75 +193,75 @@ class Cutover:
             RefusedError: One was begun and not ended. Those that failed with everything as it was give way, and to an
                 emergency all that have written nothing.
         """
-        self.ways.seat.hold()
-        others = self.ways.journal.open_others(self.groups)
+        self.context.lock.hold()
+        others = self.context.journal.open_others(self.groups)
         for other in others:
             if not gives_way(other, self.mode):
                 raise refusal_of((_half_done(other),))
         return others
 
     def not_half_done(self) -> None:
-        """As `alone`, before anything takes long; the seat is waited for only where somebody has left something open.
+        """As `alone`, before anything takes long; the lock is waited for only where somebody has left something open.
 
         Raises:
             OwnedElsewhereError, RefusedError: As `alone`.
         """
-        if self.ways.journal.open_others(self.groups):
+        if self.context.journal.open_others(self.groups):
             self.alone()
 
     def write(self) -> None:
         """All groups; one that is refused in part is put back at once."""
-        self.ways.seat.hold()
-        self.ways.journal.still_ours()
+        self.context.lock.hold()
+        self.context.journal.still_ours()
         found = self._found() if self.resumed else {}
         left = [plan for plan in self.plans if plan.group not in found]
-        sent = commit_all(self.ways.destination.groups, left, still_ours=self.ways.journal.still_ours)
+        sent = commit_all(self.context.destination.groups, left, still_ours=self.context.journal.still_ours)
         self.results = (*found.values(), *sent.values())
         nothing = len(self.results) == len(self.plans) and all(
             result.outcome is Outcome.REFUSED for result in self.results
         )
         if nothing and not self.resumed:
-            _raise(failure_of_writing(self.results, self.ways.destination.alias))
+            _raise(failure_of_writing(self.results, self.context.destination.alias))
 
     def _found(self) -> dict[str, Written]:
         """What needs no write, or must not be written, when an operation is taken up again."""
         names = [plan.group for plan in self.plans]
         standing, now = (
-            self.ways.destination.groups.describe(names),
-            self.ways.destination.groups.commits(names),
+            self.context.destination.groups.describe(names),
+            self.context.destination.groups.commits(names),
         )
-        where = self.ways.destination.alias
+        where = self.context.destination.alias
         looked = (_met(plan, standing.get(plan.group, ABSENT), now[plan.group], where) for plan in self.plans)
         return {one.group: one for one in looked if one is not None}
 
     def read_back(self) -> None:
         """What is not settled yet, with another client; then the verdict on all of it."""
         settled = {result.group: result for result in self.results}
-        results = read_back_all(self.ways.destination.groups, self.plans, settled)
+        results = read_back_all(self.context.destination.groups, self.plans, settled)
         self.results = tuple(results)
-        took = self.ways.began_before + self.ways.clock() - self.began
+        took = self.context.began_before + self.context.clock() - self.began
         self.figures = replace(self.figures, rto_seconds=round(took, 3))
-        self.ways.journal.settled(results)
+        self.context.journal.settled(results)
         # the same command would find this one open, but for a drill, which is in nobody's way
-        again = f"run `mmtool failover resume {self.ways.operation_id} --execute`"
+        again = f"run `mmtool failover resume {self.context.operation_id} --execute`"
         again = "run the drill again" if self.mode is Mode.DRILL else again
-        _raise(failure_of_writing(results, self.ways.destination.alias, again))
+        _raise(failure_of_writing(results, self.context.destination.alias, again))
 
     def hand_over(self) -> None:
         """From now on nothing of the flow commits for these groups on the target; or it does again."""
         away = self.mode is not Mode.FAILBACK
-        self.ways.marks.write([self._moved(plan.group, moved=away) for plan in self.plans])
+        self.context.marks.write([self._moved(plan.group, moved=away) for plan in self.plans])
 
     def hold(self, topics: Iterable[str]) -> None:
         """Topics of the source are not mirrored any more."""
-        ways, at_ms = self.ways, int(self.ways.now() * 1000)
-        ways.marks.write(
-            [FailedOverRecord(topic, True, ways.operation_id, ways.by, at_ms) for topic in topics]
+        context, at_ms = self.context, int(self.context.now() * 1000)
+        context.marks.write(
+            [FailedOverRecord(topic, True, context.operation_id, context.by, at_ms) for topic in topics]
         )
 
     def _moved(self, group: str, *, moved: bool) -> MovedGroupRecord:
-        at_ms = int(self.ways.now() * 1000)
-        return MovedGroupRecord(group, moved, self.ways.operation_id, self.ways.by, at_ms)
+        at_ms = int(self.context.now() * 1000)
+        return MovedGroupRecord(group, moved, self.context.operation_id, self.context.by, at_ms)
 
 
 def gives_way(other: Recorded, mode: Mode) -> bool:

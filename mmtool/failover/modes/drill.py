@@ -89,7 +89,7 @@ class Drilled(Ended):
     records_read: int = field(kw_only=True)
 
 
-class NoSeat:
+class NoLock:
     """An operation lock that locks nothing: a drill changes no real group and excludes no operation."""
 
     def begin(self) -> None:
@@ -152,7 +152,7 @@ def _shadows(groups: list[GroupFacts], operation_id: str) -> list[GroupFacts]:
 def execute(
     rehearsal: DrillRehearsal,
     drain: DrainPort,
-    ways: OperationContext,
+    context: OperationContext,
     log: StepLog,
     *,
     timeout_seconds: float | None = None,
@@ -162,7 +162,7 @@ def execute(
     Raises:
         MmtoolError: It could not be put on record that it begins; nothing was done.
     """
-    cutover = Cutover.of(ways, rehearsal.plan)
+    cutover = Cutover.of(context, rehearsal.plan)
     steps = _Steps(rehearsal, drain, cutover, timeout_seconds)
     ended = operation.run(operation.Operation(rehearsal.plan), steps.actions(), log)
     if ended.error is not None and ended.point_of_no_return_passed:
@@ -283,7 +283,7 @@ class _Steps:
 
     def clean_up(self) -> None:
         """Shadows are deleted, not only what was committed for them: an empty group is listed for minutes more."""
-        groups = self.cutover.ways.destination.groups
+        groups = self.cutover.context.destination.groups
         left = {
             plan.group: problem
             for plan in self.cutover.plans

@@ -138,15 +138,15 @@ def _transactions(now: TargetNow, names: Names) -> Iterator[str]:
 
 
 def execute(
-    rehearsal: EmergencyRehearsal, ways: OperationContext, log: StepLog, *, since: OperationStatus = START
+    rehearsal: EmergencyRehearsal, context: OperationContext, log: StepLog, *, since: OperationStatus = START
 ) -> Ended:
     """Do what was rehearsed; ``since`` says where the operation is, when it is taken up again.
 
     Raises:
         MmtoolError: It could not be put on record that it begins; nothing was done.
     """
-    steps = EmergencySteps(rehearsal, Cutover.of(ways, rehearsal.plan))
-    planned, after = operation.Operation(rehearsal.plan, since), after_step(ways.hooks, steps.cutover)
+    steps = EmergencySteps(rehearsal, Cutover.of(context, rehearsal.plan))
+    planned, after = operation.Operation(rehearsal.plan, since), after_step(context.hooks, steps.cutover)
     begun = steps.marking.begun(since)
     ended = operation.run(planned, steps.actions(), log, steps.undo(), after, begun)
     return Ended(rehearsal, ended, steps.cutover)
@@ -180,8 +180,8 @@ class EmergencySteps:
 
     def check(self) -> None:
         """Nobody is at work on the target, and nobody else runs an operation."""
-        ways = self.cutover.ways
-        ways.seat.join()
+        context = self.cutover.context
+        context.lock.join()
         refuse(active_guards(self._look().facts.groups, self.rehearsal.names))
         self.cutover.giving_way()
 
@@ -214,5 +214,5 @@ class EmergencySteps:
 
     def _look(self) -> TargetNow:
         chosen = GroupSelection(tuple(plan.group for plan in self.rehearsal.plan.groups))
-        now_ms, left = int(self.cutover.ways.now() * 1000), self.rehearsal.left
+        now_ms, left = int(self.cutover.context.now() * 1000), self.rehearsal.left
         return look_at_target(self.rehearsal.side, chosen, now_ms, left=left)

@@ -85,7 +85,7 @@ class FailbackRehearsal(SavableRehearsal):
     """
 
     selection_said: tuple[str, ...] = field(kw_only=True)
-    ways: BothWays = field(kw_only=True)
+    both: BothWays = field(kw_only=True)
     homecoming: Homecoming = field(kw_only=True)
     tails: FoundTails = field(kw_only=True)
     held: tuple[str, ...] = field(kw_only=True)
@@ -109,7 +109,7 @@ def look_both_ways(
 
 
 def rehearse(
-    ways: BothWays,
+    both: BothWays,
     selection: GroupSelection,
     *,
     operation_id: str | None = None,
@@ -119,7 +119,7 @@ def rehearse(
     """The plan for the selected groups, from what both clusters say now; nothing is changed.
 
     Args:
-        ways: The flow and its way back.
+        both: The flow and its reverse flow.
         selection: Which groups.
         operation_id: Of an operation that has its name already.
         diverged: What becomes of the diverged tail.
@@ -129,24 +129,24 @@ def rehearse(
         RefusedError: No group is selected, names have changed, the tail's topic cannot take it, or state is unreadable.
         UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a part.
     """
-    selected = _selected(ways.flow, selection)
-    groups = read_groups(ways.flow, selected.known, Direction.REVERSE)
-    state = app_state_back(ways.flow, ways.back, selected.known, without=without_state)
-    looked = HomeLook(ways, groups, state)
-    _refuse_changed_names(ways, looked)
-    control = ways.flow.clusters.state.control(ways.flow.identity)
+    selected = _selected(both.flow, selection)
+    groups = read_groups(both.flow, selected.known, Direction.REVERSE)
+    state = app_state_back(both.flow, both.back, selected.known, without=without_state)
+    looked = HomeLook(both, groups, state)
+    _refuse_changed_names(both, looked)
+    control = both.flow.clusters.state.control(both.flow.identity)
     if not (ever_ran(looked.mirrored.values()) or control.failed_over or control.moved):
-        raise _never_left(ways.flow.clusters.settings)
+        raise _never_left(both.flow.clusters.settings)
     tails = looked.tails()
-    settings, identity = ways.flow.clusters.settings, ways.flow.identity
+    settings, identity = both.flow.clusters.settings, both.flow.identity
     name = operation_id or new_operation_id()
     facts = looked.facts(tails, selected.unknown)
-    refuse_topic(diverged, ways.flow, tails, looked.taken)
+    refuse_topic(diverged, both.flow, tails, looked.taken)
     homecoming = plan_failback(name, names_of(settings), facts, diverged, control.failed_over.keys())
     homecoming = replace(homecoming, plan=with_hooks(homecoming.plan, settings.hooks))
     selection_said = (
         *selection_warnings(selected),
-        *metadata_warnings(ways.flow, groups, Direction.REVERSE),
+        *metadata_warnings(both.flow, groups, Direction.REVERSE),
         *state_warnings(homecoming.state, settings.source.alias),
     )
     still_mirrored = set(facts.topics) - control.failed_over.keys()
@@ -162,8 +162,8 @@ def rehearse(
         ),
         state=state,
         selection_said=selection_said,
-        seen=seen_of_flow(ways.flow, groups, homecoming.plan.groups),
-        ways=ways,
+        seen=seen_of_flow(both.flow, groups, homecoming.plan.groups),
+        both=both,
         homecoming=homecoming,
         tails=tails,
         held=facts.topics,
@@ -180,9 +180,9 @@ def _selected(flow: FlowNow, selection: GroupSelection) -> SelectedGroups:
     return selected
 
 
-def _refuse_changed_names(ways: BothWays, looked: HomeLook) -> None:
+def _refuse_changed_names(both: BothWays, looked: HomeLook) -> None:
     """Of the flow and of its way back, as far as the engine runs each of them."""
-    for flow, read in ((ways.flow, looked.topics), (ways.back, looked.read)):
+    for flow, read in ((both.flow, looked.topics), (both.back, looked.read)):
         if flow is not None:
             refuse_changed_names(flow, read, _only(flow.clusters.settings, read))
 
@@ -210,7 +210,7 @@ def _warnings(
 def execute(
     rehearsal: FailbackRehearsal,
     drain: DrainPort,
-    ways: OperationContext,
+    context: OperationContext,
     log: StepLog,
     *,
     folder: Path,
@@ -223,7 +223,7 @@ def execute(
     Args:
         rehearsal: An executable one.
         drain: Brings mirrors up, in either direction.
-        ways: To the cluster that is home, the journal, the flow's owner.
+        context: To the cluster that is home, the journal, the flow's owner.
         log: Is told of every step.
         folder: Where the diverged records are written.
         timeout_seconds: For each drain; None waits as long as it takes.
@@ -233,29 +233,29 @@ def execute(
     Raises:
         MmtoolError: It could not be put on record that it begins; nothing was done.
     """
-    salvage = None if tools is None else salvage_of(rehearsal.ways, rehearsal.plan, tools, ways)
-    steps = _Steps(rehearsal, drain, Cutover.of(ways, rehearsal.plan), folder, timeout_seconds, salvage)
-    planned, after = operation.Operation(rehearsal.plan, since), after_step(ways.hooks, steps.cutover)
+    salvage = None if tools is None else salvage_of(rehearsal.both, rehearsal.plan, tools, context)
+    steps = _Steps(rehearsal, drain, Cutover.of(context, rehearsal.plan), folder, timeout_seconds, salvage)
+    planned, after = operation.Operation(rehearsal.plan, since), after_step(context.hooks, steps.cutover)
     begun = steps.marking.begun(since)
     ended = operation.run(planned, steps.actions(), log, {StepName.MARK: steps.unmark}, after, begun)
     return Ended(steps.rehearsal, ended, steps.cutover)
 
 
 def salvage_of(
-    both: BothWays, plan: FailoverPlan, tools: TailTools, ways: OperationContext
+    both: BothWays, plan: FailoverPlan, tools: TailTools, context: OperationContext
 ) -> DivergedTailWriter:
     """Of an operation whose diverged records go to another place than a file."""
-    return DivergedTailWriter(both.flow, both.home, plan.diverged, tools, ways.journal, plan.operation_id)
+    return DivergedTailWriter(both.flow, both.home, plan.diverged, tools, context.journal, plan.operation_id)
 
 
-def give_up(both: BothWays, found: Recorded, tools: TailTools, ways: OperationContext) -> None:
+def give_up(both: BothWays, found: Recorded, tools: TailTools, context: OperationContext) -> None:
     """End a replay that may be done in part: what is away as new records is passed over, and no more is written.
 
     Args:
         both: The flow and its way back.
         found: The operation.
         tools: What it was writing with.
-        ways: To its journal.
+        context: To its journal.
 
     Raises:
         RefusedError: Which records are written cannot be told (``ambiguous``).
@@ -264,7 +264,7 @@ def give_up(both: BothWays, found: Recorded, tools: TailTools, ways: OperationCo
     assert found.tail is not None
     flow = both.flow.narrowed_to({place.topic for place in found.tail.parts})
     tails = find_tail(flow, source=both.home, target=both.away)
-    salvage_of(both, found.operation.plan, tools, ways).give_up(tails)
+    salvage_of(both, found.operation.plan, tools, context).give_up(tails)
 
 
 @dataclass(slots=True)
@@ -292,13 +292,13 @@ class _Steps:
             StepName.WRITE: self.cutover.write,
             StepName.READ_BACK: self.cutover.read_back,
             StepName.HAND_OVER: self.cutover.hand_over,
-            StepName.RELEASE: lambda: release(self.cutover.ways, self.rehearsal.plan.released),
+            StepName.RELEASE: lambda: release(self.cutover.context, self.rehearsal.plan.released),
             StepName.REPORT: lambda: None,
         }
 
     @property
     def both(self) -> BothWays:
-        return self.rehearsal.ways
+        return self.rehearsal.both
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -312,7 +312,7 @@ class _Steps:
 
     def check(self) -> None:
         """The groups stand still on both sides, and nobody else is at it."""
-        self.cutover.ways.seat.join()
+        self.cutover.context.lock.join()
         self.groups = self._read()
         refuse(active_guards(self.groups, self.turned))
         self.cutover.giving_way()

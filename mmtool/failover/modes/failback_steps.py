@@ -36,19 +36,19 @@ class HomeLook:
         topics: The source's topics among them.
     """
 
-    def __init__(self, ways: BothWays, groups: list[GroupFacts], state: AppState) -> None:
-        self._ways, self._groups, self._state = ways, groups, state
+    def __init__(self, both: BothWays, groups: list[GroupFacts], state: AppState) -> None:
+        self._both, self._groups, self._state = both, groups, state
         self._going = {group.group for group in groups}
         self.read = {place.topic for group in groups for place in group.commits} | set(state.moved)
-        self.mirrored = partition_facts(ways.flow, Direction.REVERSE, topics=self.read, complete=True)
+        self.mirrored = partition_facts(both.flow, Direction.REVERSE, topics=self.read, complete=True)
         self.topics = self._at_home(self.read)
 
     @property
     def taken(self) -> set[str]:
         """Every topic at home that the failback is about: the flow's, and those that the way back makes."""
-        back = self._ways.back
+        back = self._both.back
         brought = set() if back is None else {back.remote(topic) for topic in back.topics}
-        one_name = self._ways.flow.clusters.settings.keeps_names
+        one_name = self._both.flow.clusters.settings.keeps_names
         return self.topics if one_name else self.topics | brought
 
     def _at_home(self, names: Collection[str]) -> set[str]:
@@ -59,7 +59,7 @@ class HomeLook:
 
         A group that cannot be asked may read any of them.
         """
-        flow, found = self._ways.flow, dict[str, list[str]]()
+        flow, found = self._both.flow, dict[str, list[str]]()
         staying = sorted(flow.clusters.state.control(flow.identity).moved.keys() - self._going)
         told = flow.clusters.target.groups.commits_each(staying)
         for topic in self.topics if told.failed else ():
@@ -73,15 +73,15 @@ class HomeLook:
 
     def tails(self) -> FoundTails:
         """What diverged at home, of those topics."""
-        flow = self._ways.flow.narrowed_to(self.topics)
-        return find_tail(flow, source=self._ways.home, target=self._ways.away)
+        flow = self._both.flow.narrowed_to(self.topics)
+        return find_tail(flow, source=self._both.home, target=self._both.away)
 
     def facts(self, tails: FoundTails, unknown: Iterable[str] = ()) -> HomeFacts:
-        back = self._ways.back
+        back = self._both.back
         born = (
             {} if back is None else partition_facts(back, Direction.FORWARD, topics=self.read, complete=True)
         )
-        one_name = self._ways.flow.clusters.settings.keeps_names
+        one_name = self._both.flow.clusters.settings.keeps_names
         found = {part.place: part.tail for part in tails.partitions}
         topics = tuple(sorted(self.topics))
         return HomeFacts(

@@ -148,7 +148,7 @@ def _idle_warnings(flow: FlowNow, groups: Iterable[GroupFacts]) -> list[str]:
 def execute(
     rehearsal: PlannedRehearsal,
     drain: DrainPort,
-    ways: OperationContext,
+    context: OperationContext,
     log: StepLog,
     *,
     timeout_seconds: float | None = None,
@@ -159,7 +159,7 @@ def execute(
     Args:
         rehearsal: An executable one.
         drain: Brings the mirror up.
-        ways: To the target, the journal, the flow's owner.
+        context: To the target, the journal, the flow's owner.
         log: Is told of every step.
         timeout_seconds: For the drain; None waits as long as it takes.
         since: Where the operation is, when it is taken up again.
@@ -167,9 +167,9 @@ def execute(
     Raises:
         MmtoolError: It could not be put on record that it begins; nothing was done.
     """
-    fence = _fence_steps(rehearsal, ways, timeout_seconds)
-    steps = _Steps(rehearsal, drain, Cutover.of(ways, rehearsal.plan), timeout_seconds, fence)
-    after, begun = after_step(ways.hooks, steps.cutover), () if fence is None else fence.begun
+    fence = _fence_steps(rehearsal, context, timeout_seconds)
+    steps = _Steps(rehearsal, drain, Cutover.of(context, rehearsal.plan), timeout_seconds, fence)
+    after, begun = after_step(context.hooks, steps.cutover), () if fence is None else fence.begun
     undo = None if fence is None else fence.undo()
     ended = operation.run(
         operation.Operation(rehearsal.plan, since), steps.actions(), log, undo, after, begun
@@ -178,7 +178,7 @@ def execute(
 
 
 def _fence_steps(
-    rehearsal: PlannedRehearsal, ways: OperationContext, timeout_seconds: float | None
+    rehearsal: PlannedRehearsal, context: OperationContext, timeout_seconds: float | None
 ) -> FenceSteps | None:
     if rehearsal.asked is None:
         return None
@@ -186,7 +186,7 @@ def _fence_steps(
     return FenceSteps(
         rehearsal.plan,
         rehearsal.asked,
-        ways,
+        context,
         tuple(place for place in rehearsal.flow.partitions if place.topic in fence.topics),
         timeout_seconds or TRANSACTION_SECONDS,
         clusters.settings.reads_committed,
@@ -236,7 +236,7 @@ class _Steps:
 
     def check(self) -> None:
         """The groups stand still; where the source ends is asked after that."""
-        self.cutover.ways.seat.join()
+        self.cutover.context.lock.join()
         self.cutover.not_half_done()
         self.groups = self._read()
         refuse(active_guards(self.groups, self.rehearsal.names))

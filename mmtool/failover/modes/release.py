@@ -14,7 +14,7 @@ from mmtool.plan.words import few
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from mmtool.failover.modes.cutover import MarksPort, OperatorSeat
+    from mmtool.failover.modes.cutover import LockPort, MarksPort
     from mmtool.failover.operation.journal import JournalPort
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.report.rows import Row
@@ -113,23 +113,23 @@ def refuse_half_way(operations: Iterable[Recorded], topics: Collection[str]) -> 
 
 
 def release(
-    found: Release, journal: JournalPort, marks: MarksPort, seat: OperatorSeat, by: str, at_ms: int
+    found: Release, journal: JournalPort, marks: MarksPort, lock: LockPort, by: str, at_ms: int
 ) -> None:
-    """Do it, if it is still what was agreed to once the seat is ours: who had it before may have been half way.
+    """Do it, if it is still what was agreed to once the lock is ours: who had it before may have been half way.
 
     Raises:
         OwnedElsewhereError: An operation on the flow is under way.
         RefusedError: Diverged records are replayed in part, or a mark is another one by now; nothing was changed.
         UnreachableError, NotAuthorisedError: The target does not take it.
     """
-    seat.join()
+    lock.join()
     try:
-        seat.hold()
+        lock.hold()
         refuse_half_way(_on_the_flow(journal, found.identity), found.topics)
         _refuse_other_marks(found)
         marks.write([replace(mark, failed_over=False, by=by, since_ms=at_ms) for mark in found.marks])
     finally:
-        seat.leave()
+        lock.leave()
 
 
 def _refuse_other_marks(found: Release) -> None:

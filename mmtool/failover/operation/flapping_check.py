@@ -20,7 +20,7 @@ from mmtool.plan.words import few, moment
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from mmtool.failover.modes.cutover import OperatorSeat
+    from mmtool.failover.modes.cutover import LockPort
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.journal import JournalPort
     from mmtool.failover.operation.records import Recorded
@@ -103,7 +103,7 @@ def check(
 
 
 def judged(
-    rehearsal: R, journals: Sequence[JournalPort], seat: OperatorSeat, now_ms: float, *, is_resumed: bool
+    rehearsal: R, journals: Sequence[JournalPort], lock: LockPort, now_ms: float, *, is_resumed: bool
 ) -> R:
     """A rehearsal with what the journals have against it: what is open about the same groups, and moves to and fro.
 
@@ -113,7 +113,7 @@ def judged(
     Args:
         rehearsal: Of what is going to be done.
         journals: Of the target first.
-        seat: Of whoever is at work on the flow.
+        lock: Of whoever is at work on the flow.
         now_ms: In ms since 1970.
         is_resumed: It was begun before.
 
@@ -126,7 +126,7 @@ def judged(
     groups, limit = [group.group for group in plan.groups], rehearsal.settings.failover_min_interval_seconds
     said = check(known, rehearsal.names, groups, now_ms, limit) if plan.mode in _AWAY else []
     open_ones = () if is_resumed else half_done(here, plan)
-    guards = () if open_ones and seat.is_taken() else open_ones
+    guards = () if open_ones and lock.is_taken() else open_ones
     plan = replace(plan, guards=(*plan.guards, *guards))
     return replace(
         rehearsal, plan=plan, warnings=(*rehearsal.warnings, *said, *_written_before(here, rehearsal))

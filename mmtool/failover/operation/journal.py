@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import ClusterId, TopicPartition
 
 _ALONE_SECONDS = 5.0
-"""So long after its last word nobody else can have had the seat: half of a session timeout."""
+"""So long after its last word nobody else can have had the lock: half of a session timeout."""
 
 
 class JournalPort(Protocol):
@@ -234,7 +234,7 @@ class Journalist:
     def open_others(self, groups: Collection[str]) -> list[Recorded]:
         """Operations about some of these groups that are neither finished nor taken back, this one aside.
 
-        One that was begun later and has written nothing is its operator's affair: the seat is refused to it. What came
+        One that was begun later and has written nothing is its operator's affair: the lock is refused to it. What came
         first is told by the journal's order: hosts' clocks do not agree.
 
         Raises:

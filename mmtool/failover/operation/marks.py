@@ -37,12 +37,12 @@ class Marking:
     standing: Callable[[], Marks]
 
     @property
-    def ways(self) -> OperationContext:
-        return self.cutover.ways
+    def context(self) -> OperationContext:
+        return self.cutover.context
 
     def own(self) -> Marks:
         """Those of this operation."""
-        ours = self.ways.operation_id
+        ours = self.context.operation_id
         return {name: mark for name, mark in self.standing().items() if mark.operation_id == ours}
 
     def begun(self, since: OperationStatus) -> tuple[StepName, ...]:
@@ -53,9 +53,9 @@ class Marking:
         """Topics that another failover has marked stay that one's; what gives way to this one is ended behind it."""
         others, standing = self.cutover.giving_way(), self.standing()
         self.cutover.hold([name for name in topics if name not in standing])
-        self.ways.marks.write(self._handed_on(standing, topics, others))
+        self.context.marks.write(self._handed_on(standing, topics, others))
         for other in others:
-            self.ways.journal.supersede(other)
+            self.context.journal.supersede(other)
 
     def _handed_on(
         self, standing: Marks, topics: Collection[str], others: Collection[Recorded]
@@ -67,31 +67,31 @@ class Marking:
         return [*ours, *self._lifted({name: mark for name, mark in theirs.items() if name not in topics})]
 
     def _ours(self, mark: FailedOverRecord) -> FailedOverRecord:
-        return replace(mark, operation_id=self.ways.operation_id, by=self.ways.by)
+        return replace(mark, operation_id=self.context.operation_id, by=self.context.by)
 
     def take_back(self) -> None:
         """Its own alone."""
-        self.ways.marks.write(self._lifted(self.own()))
+        self.context.marks.write(self._lifted(self.own()))
 
     def _lifted(self, marks: Marks) -> list[FailedOverRecord]:
         """A failback marks what no emergency holds any more: only those that came later can rely on its marks."""
         if not marks:
             return []
-        ways, home = self.ways, self.cutover.mode is Mode.FAILBACK
+        context, home = self.context, self.cutover.mode is Mode.FAILBACK
         since_ms = min(mark.since_ms for mark in marks.values()) if home else 0
-        needed = keepers(ways.operation_id, ways.journal.of_flow(), since_ms)
-        return lifted(sorted(marks), needed, ways.operation_id, ways.by, int(ways.now() * 1000))
+        needed = keepers(context.operation_id, context.journal.of_flow(), since_ms)
+        return lifted(sorted(marks), needed, context.operation_id, context.by, int(context.now() * 1000))
 
 
-def release(ways: OperationContext, topics: Collection[str]) -> None:
+def release(context: OperationContext, topics: Collection[str]) -> None:
     """Topics are mirrored again whose groups are at home, but for those that an emergency of meanwhile needs."""
     if not topics:
         return
-    ways.seat.hold()
-    needed = keepers(ways.operation_id, ways.journal.told_since())
+    context.lock.hold()
+    needed = keepers(context.operation_id, context.journal.told_since())
     for topic in sorted(set(topics) & needed.keys()):
         warn(f"{topic} stays failed over: the newer operation {needed[topic]} depends on that")
-    ways.marks.write(lifted(topics, needed, ways.operation_id, ways.by, int(ways.now() * 1000)))
+    context.marks.write(lifted(topics, needed, context.operation_id, context.by, int(context.now() * 1000)))
 
 
 def keepers(operation_id: str, others: Iterable[Recorded], since_ms: int = 0) -> dict[str, str]:

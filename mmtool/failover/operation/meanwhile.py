@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.cutover import OperationContext
 
 
-def on_record(ways: OperationContext) -> dict[str, int]:
+def on_record(context: OperationContext) -> dict[str, int]:
     """How much is on record of each operation on the flow; drills are in nobody's way."""
-    found = ways.journal.of_flow()
+    found = context.journal.of_flow()
     return {one.operation_id: one.entries for one in found if one.mode is not Mode.DRILL}
 
 
-def refuse_others(ways: OperationContext, told: Mapping[str, int]) -> None:
+def refuse_others(context: OperationContext, told: Mapping[str, int]) -> None:
     """What was looked at counts only as long as nobody else has done anything: who is frozen behind it may wake late.
 
     Raises:
         OwnedElsewhereError: Somebody has.
     """
-    ways.seat.hold()
-    others = sorted(name for name, entries in on_record(ways).items() if told.get(name) != entries)
+    context.lock.hold()
+    others = sorted(name for name, entries in on_record(context).items() if told.get(name) != entries)
     if others:
         raise OwnedElsewhereError(
             f"another process started, resumed or ended operation {others[0]} meanwhile",

@@ -110,7 +110,7 @@ def as_it_stands(found: Recorded, groups: GroupsPort) -> Recorded:
 
 
 def roll_forward(
-    found: Recorded, ways: OperationContext, log: StepLog, fence: FenceAsked | None = None
+    found: Recorded, context: OperationContext, log: StepLog, fence: FenceAsked | None = None
 ) -> tuple[Operation, Cutover]:
     """Do what is left of an operation that ended behind the point of no return.
 
@@ -119,7 +119,7 @@ def roll_forward(
 
     Args:
         found: The operation.
-        ways: To the target, the journal, the flow's owner.
+        context: To the target, the journal, the flow's owner.
         log: Is told of every step.
         fence: The way to the fence that stands, where one does.
 
@@ -127,7 +127,7 @@ def roll_forward(
         MmtoolError: It could not be put on record that it is taken up; nothing was done.
     """
     plan = found.operation.plan
-    cutover = Cutover.of(ways, plan)
+    cutover = Cutover.of(context, plan)
     cutover.plans, cutover.risks, cutover.figures, cutover.resumed = (
         plan.groups,
         plan.risks,
@@ -138,11 +138,11 @@ def roll_forward(
         StepName.WRITE: cutover.write,
         StepName.READ_BACK: cutover.read_back,
         StepName.HAND_OVER: cutover.hand_over,
-        StepName.RELEASE: lambda: release(ways, plan.released),
+        StepName.RELEASE: lambda: release(context, plan.released),
         StepName.REPORT: lambda: _prove_fence(found, fence, cutover),
     }
-    undo = {} if fence is None else {StepName.FENCE: lambda: _lower(found, fence, ways)}
-    return operations.run(found.operation, actions, log, undo, after_step(ways.hooks, cutover)), cutover
+    undo = {} if fence is None else {StepName.FENCE: lambda: _lower(found, fence, context)}
+    return operations.run(found.operation, actions, log, undo, after_step(context.hooks, cutover)), cutover
 
 
 def _prove_fence(found: Recorded, asked: FenceAsked | None, cutover: Cutover) -> None:
@@ -163,10 +163,10 @@ def _prove_fence(found: Recorded, asked: FenceAsked | None, cutover: Cutover) ->
         refuse_late_records(found.head.plan, found.names, came)
 
 
-def _lower(found: Recorded, asked: FenceAsked, ways: OperationContext) -> None:
+def _lower(found: Recorded, asked: FenceAsked, context: OperationContext) -> None:
     plan = found.operation.plan
-    lower(plan, asked, ways.hooks)
-    ways.journal.fenced(plan.fence, stands=False)
+    lower(plan, asked, context.hooks)
+    context.journal.fenced(plan.fence, stands=False)
 
 
 def _figures(found: Recorded) -> Figures:
@@ -322,20 +322,20 @@ def _left_behind(control: ControlView, said: _Said, needed: Mapping[str, str]) -
 
 def take_back(
     rehearse: Callable[[], RollbackPlan],
-    ways: OperationContext,
+    context: OperationContext,
     log: StepLog,
     fence: FenceAsked | None = None,
     give_up: Callable[[OperationContext], None] | None = None,
 ) -> RollbackPlan:
     """Do it: groups first, then what was replayed, then the marks, then the fence, then the journal.
 
-    What is done is what is seen behind the seat: minutes may have passed at a prompt, and whoever had the seat before
+    What is done is what is seen behind the lock: minutes may have passed at a prompt, and whoever had the lock before
     may have moved groups of the same topics. A crash in between leaves the operation where it was, and the same command
     does the rest: what is back already is left alone.
 
     Args:
         rehearse: Looks what there is to take back, as `rehearse_taking_back`.
-        ways: To the target, the journal, the flow's owner.
+        context: To the target, the journal, the flow's owner.
         log: Is told of the end.
         fence: The way to the fence, for an operation whose fence stands.
         give_up: Leaves diverged records that are written in part neither twice nor half way, where some may be.
@@ -348,23 +348,23 @@ def take_back(
         RefusedError: Groups are at work by now, or have gone on; nothing was changed.
         MmtoolError: A part could not be done; what was done stays.
     """
-    ways.seat.join()
-    ways.seat.hold()
-    ways.journal.still_ours()
-    told = on_record(ways)
+    context.lock.join()
+    context.lock.hold()
+    context.journal.still_ours()
+    told = on_record(context)
     taking = rehearse()
     if taking.refusal is not None:
         raise taking.refusal
     if taking.undoing.writable:
-        refuse_others(ways, told)
+        refuse_others(context, told)
         moved = taking.undoing.write()
         if moved.error is not None:
             raise moved.error if isinstance(moved.error, RefusedError) else _left(taking, moved.error)
     try:
-        refuse_others(ways, told)
+        refuse_others(context, told)
         if taking.found.tail is not None and give_up is not None:
-            give_up(ways)
-        ways.marks.write(taking.marks)
+            give_up(context)
+        context.marks.write(taking.marks)
     except MmtoolError as error:
         if taking.undoing.writable:
             raise _left(taking, error) from error
@@ -372,7 +372,7 @@ def take_back(
     if taking.found.fence_stands:
         assert fence is not None
         try:
-            _lower(taking.found, fence, ways)
+            _lower(taking.found, fence, context)
         except MmtoolError as error:
             raise _left(taking, error) from error
     log.ended(replace(taking.found.operation.after(taking.event), error=None))

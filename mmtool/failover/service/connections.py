@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import ClusterSettings, FlowSettings
     from mmtool.failover.modes.both_ways import BothWays
-    from mmtool.failover.modes.cutover import MarksPort, OperatorSeat
+    from mmtool.failover.modes.cutover import LockPort, MarksPort
     from mmtool.failover.modes.drain import DrainPort
     from mmtool.failover.operation.journal import JournalPort
     from mmtool.failover.operation.records import Recorded
@@ -32,7 +32,7 @@ class Tools:
 
     journal: JournalPort
     marks: MarksPort
-    seat: OperatorSeat
+    lock: LockPort
 
 
 def tools(settings: FlowSettings, identity: FlowIdentity, timeout: timedelta) -> Tools:
@@ -42,40 +42,40 @@ def tools(settings: FlowSettings, identity: FlowIdentity, timeout: timedelta) ->
     seconds, factor = timeout.total_seconds(), settings.offset_syncs_replication_factor
     marks = KafkaMarks(settings.target, identity, factor, seconds)
     kept = journal(settings, timeout)
-    return Tools(kept, marks, _seat(settings, kept.prepare))
+    return Tools(kept, marks, _lock(settings, kept.prepare))
 
 
-def operator_seat(settings: FlowSettings, timeout: timedelta) -> OperatorSeat:
+def operation_lock_of(settings: FlowSettings, timeout: timedelta) -> LockPort:
     """Of one operation on a flow at a time; nothing is asked yet, and what writes to the journal is not loaded."""
 
     @cache
     def prepare() -> None:
         journal(settings, timeout).prepare()
 
-    return _seat(settings, prepare)
+    return _lock(settings, prepare)
 
 
-def _seat(settings: FlowSettings, prepare: Callable[[], None]) -> OperatorSeat:
+def _lock(settings: FlowSettings, prepare: Callable[[], None]) -> LockPort:
     from mmtool.kafka.groups.operation_lock import OperationLock
 
     return OperationLock(settings.target, settings.source.alias, prepare)
 
 
 @contextmanager
-def seat_begun(
+def lock_requested(
     settings: FlowSettings, timeout: timedelta, *, execute: bool, yes: bool
-) -> Iterator[OperatorSeat]:
-    """The operator's seat, asked for while the plan is made, if that is going to be executed without a question.
+) -> Iterator[LockPort]:
+    """The operation lock, asked for while the plan is made, if that is going to be executed without a question.
 
     A group that nobody is in waits ``group.initial.rebalance.delay.ms`` for others: 3 s, longer than the rest takes.
     """
-    seat = operator_seat(settings, timeout)
+    lock = operation_lock_of(settings, timeout)
     if execute and yes:
-        seat.begin()
+        lock.begin()
     try:
-        yield seat
+        yield lock
     finally:
-        seat.leave()
+        lock.leave()
 
 
 def journal(settings: FlowSettings, timeout: timedelta, *, at_source: bool = False) -> KafkaJournal:
@@ -107,7 +107,7 @@ def written_at(found: Recorded, flow: FlowSettings, timeout: timedelta) -> Clust
 
 
 def target_side(flow: FlowSettings, timeout: timedelta) -> TargetSide:
-    """The ways to a flow's target alone; nothing is asked yet."""
+    """Connections to a flow's target alone; no request is sent yet."""
     from mmtool.insight.target_only import TargetSide
     from mmtool.kafka.admin.cluster_facts import KafkaCluster
     from mmtool.kafka.mm2.topics import Mm2Topics
@@ -141,7 +141,7 @@ def both_ways(flow: FlowSettings, back: FlowSettings, timeout: timedelta) -> Bot
 
 
 def fenced_cluster(cluster: ClusterSettings, timeout: timedelta) -> tuple[ClusterPort, FencePort]:
-    """The ways to a cluster, and to its rules and producers; nothing is asked yet.
+    """Connections to a cluster, its ACLs and its producers; no request is sent yet.
 
     A change that a hung controller keeps waiting takes a minute to be settled, whatever ``--timeout`` says.
     """

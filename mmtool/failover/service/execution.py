@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from mmtool.errors import OwnedElsewhereError
 from mmtool.events import Event, Notice, flow_fields
 from mmtool.failover.modes.cutover import OperationContext
-from mmtool.failover.modes.drill import NoSeat
+from mmtool.failover.modes.drill import NoLock
 from mmtool.failover.modes.emergency import EmergencyRehearsal
 from mmtool.failover.operation.flapping_check import judged
 from mmtool.failover.operation.hooks import hooks_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from mmtool.errors import MmtoolError
-    from mmtool.failover.modes.cutover import OperatorSeat
+    from mmtool.failover.modes.cutover import LockPort
     from mmtool.failover.modes.outcome import Ended
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.journal import JournalPort
@@ -53,7 +53,7 @@ class Execution:
         since: The operation as the journal has it, when it is resumed.
         is_alone: It takes the operation lock; a drill does not.
         is_named_before: Its id was known before, as that of a saved plan: another process may start it as well.
-        seat: The operation lock, where it has been requested already.
+        lock: The operation lock, where it has been requested already.
     """
 
     rehearsal: Rehearsal
@@ -64,7 +64,7 @@ class Execution:
     since: Recorded | None = None
     is_alone: bool = True
     is_named_before: bool = False
-    seat: OperatorSeat | None = None
+    lock: LockPort | None = None
 
     @property
     def operation_id(self) -> str:
@@ -111,33 +111,33 @@ def _judged(execution: Execution) -> Rehearsal:
     journals = [connections.journal(settings, timeout)]
     if rehearsal.plan.mode is Mode.PLANNED:
         journals.append(connections.journal(settings, timeout, at_source=True))
-    seat = execution.seat or connections.operator_seat(settings, timeout)
-    return judged(rehearsal, journals, seat, time.time() * 1000, is_resumed=execution.since is not None)
+    lock = execution.lock or connections.operation_lock_of(settings, timeout)
+    return judged(rehearsal, journals, lock, time.time() * 1000, is_resumed=execution.since is not None)
 
 
 @contextmanager
 def at_work(execution: Execution) -> Iterator[tuple[OperationContext, StepLog]]:
-    """What the operation works with, and who is told of its steps; it holds its seat meanwhile.
+    """What the operation works with, and who is told of its steps; it holds its lock meanwhile.
 
     Raises:
         OwnedElsewhereError: Another process resumed it.
     """
     kept = connections.tools(execution.rehearsal.settings, execution.identity, execution.timeout)
     bind(operation=execution.operation_id, **flow_fields(execution.rehearsal.names.flow))
-    seat: OperatorSeat = execution.seat or (kept.seat if execution.is_alone else NoSeat())
-    context, log = _context(execution, kept, seat)
-    seat.join()
+    lock: LockPort = execution.lock or (kept.lock if execution.is_alone else NoLock())
+    context, log = _context(execution, kept, lock)
+    lock.join()
     try:
         if execution.is_named_before or execution.since is not None:
-            seat.hold()
+            lock.hold()
             _refuse_if_resumed(kept.journal, execution.operation_id, execution.recorded_entries)
         yield context, log
     finally:
-        seat.leave()
+        lock.leave()
 
 
 def _context(
-    execution: Execution, kept: connections.Tools, seat: OperatorSeat
+    execution: Execution, kept: connections.Tools, lock: LockPort
 ) -> tuple[OperationContext, StepLog]:
     settings, since, about = execution.rehearsal.settings, execution.since, _about(execution)
     journalist = Journalist(kept.journal, about, execution.recorded_entries)
@@ -146,7 +146,7 @@ def _context(
         execution.destination,
         journalist,
         kept.marks,
-        seat,
+        lock,
         execution.operation_id,
         about.by,
         synced=settings.sync_group_offsets,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.failover.fence.steps import FenceAsked
-    from mmtool.failover.modes.cutover import OperatorSeat
+    from mmtool.failover.modes.cutover import LockPort
     from mmtool.failover.modes.emergency import EmergencyRehearsal
     from mmtool.failover.modes.outcome import Ended
     from mmtool.failover.modes.rehearsal import Rehearsal, SavableRehearsal
@@ -46,7 +46,7 @@ class GroupMove:
         drain_seconds: For the mirror to catch up; None waits as long as it takes.
         reason: Why, in the operator's words.
         agreed: Shows the plan, and returns whether the operator confirmed it.
-        seat: The operation lock, where it has been requested already.
+        lock: The operation lock, where it has been requested already.
     """
 
     settings: FlowSettings
@@ -57,7 +57,7 @@ class GroupMove:
     drain_seconds: float | None
     reason: str
     agreed: Callable[[Rehearsal], bool]
-    seat: OperatorSeat | None = None
+    lock: LockPort | None = None
 
     @property
     def operation_id(self) -> str | None:
@@ -89,7 +89,7 @@ class GroupMove:
             self.timeout,
             self.reason,
             is_named_before=is_named,
-            seat=self.seat,
+            lock=self.lock,
         )
         return run(execution, work, self.agreed)
 

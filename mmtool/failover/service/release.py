@@ -39,5 +39,5 @@ def release_topics(
     if not agreed(found):
         return None
     kept = connections.tools(flow, found.identity, timeout)
-    release(found, kept.journal, kept.marks, kept.seat, operator_name.operator(), int(time.time() * 1000))
+    release(found, kept.journal, kept.marks, kept.lock, operator_name.operator(), int(time.time() * 1000))
     return found

@@ -82,10 +82,10 @@ def giving_up(
     if found.tail is None or found.head.plan.diverged.kind is not Kind.REPLAY:
         return None
 
-    def give_up(ways: OperationContext) -> None:
+    def give_up(context: OperationContext) -> None:
         both = connections.both_ways(flow, back, timeout)
         writer = writer_into(both, found.head.plan.diverged, found.operation_id, timeout)
-        failback.give_up(both, found, TailTools(writer, passing(), found.tail, found.salvaged), ways)
+        failback.give_up(both, found, TailTools(writer, passing(), found.tail, found.salvaged), context)
 
     return give_up
 

@@ -74,7 +74,7 @@ class GroupLease:
         return None if holder is None or holder.client_id == self._client_id else holder
 
     def _run(self) -> None:
-        """A member until told to leave; one that fails has no seat any more, whatever it was told last."""
+        """A member until told to leave; one that fails has no lease any more, whatever it was told last."""
         from confluent_kafka import Consumer, KafkaException
 
         from mmtool.kafka.clients import new_client
@@ -151,8 +151,8 @@ async def described(cluster: WireCluster, group: str) -> DescribedGroup:
     return found  # type: ignore[no-any-return]
 
 
-async def seat_members(cluster: WireCluster, group: str) -> tuple[FlowMember, ...]:
-    """Who is in the group. While members come and go the coordinator says of none that it holds the seat.
+async def lease_members(cluster: WireCluster, group: str) -> tuple[FlowMember, ...]:
+    """Who is in the group. While members come and go the coordinator says of none that it holds the lease.
 
     Raises:
         UnreachableError, NotAuthorisedError: as `described`.
@@ -163,17 +163,17 @@ async def seat_members(cluster: WireCluster, group: str) -> tuple[FlowMember, ..
     return tuple(FlowMember(m.client_id, m.host, m.holds_partitions) for m in members)
 
 
-async def seat_holder(cluster: WireCluster, group: str) -> FlowMember | None:
-    """Who holds the seat; None when nobody does.
+async def lease_holder(cluster: WireCluster, group: str) -> FlowMember | None:
+    """Who holds the lease; None when nobody does.
 
     Raises:
         UnreachableError, NotAuthorisedError: as `described`.
     """
-    return next((member for member in await seat_members(cluster, group) if member.holds), None)
+    return next((member for member in await lease_members(cluster, group) if member.holds), None)
 
 
 def not_let_in(alias: str, group: str) -> UnreachableError:
-    """The error of who got no seat although nobody had it."""
+    """The error of who got no lease although nobody had it."""
     waited = f"within {NOBODY_WAITS_SECONDS:g} s"
     return UnreachableError(
         f"cluster {alias} did not give mmtool the lease of group {group} {waited}; no other process has it",
@@ -184,7 +184,7 @@ def not_let_in(alias: str, group: str) -> UnreachableError:
 def members_now(
     cluster: ClusterSettings, group: str, seconds: float = _DESCRIBE_SECONDS
 ) -> tuple[FlowMember, ...]:
-    """As `seat_members`, over a connection of its own, for callers without an event loop.
+    """As `lease_members`, over a connection of its own, for callers without an event loop.
 
     Raises:
         UnreachableError, NotAuthorisedError: as `described`, within ``seconds``.
@@ -193,11 +193,11 @@ def members_now(
     from mmtool.kafka.wire.blocking_client import BlockingWireClient
 
     wire = BlockingWireClient(wire_cluster(cluster, "members", role="admin"), seconds)
-    return wire.ask(lambda target: seat_members(target, group), f"describing group {group}")
+    return wire.ask(lambda target: lease_members(target, group), f"describing group {group}")
 
 
 def holder_now(cluster: ClusterSettings, group: str) -> FlowMember | None:
-    """As `seat_holder`, over a connection of its own, for callers without an event loop.
+    """As `lease_holder`, over a connection of its own, for callers without an event loop.
 
     Raises:
         UnreachableError, NotAuthorisedError: as `members_now`.

@@ -41,14 +41,14 @@ class OperationLock:
         self._flow = f"{source_alias}->{target.alias}"
         self._group = f"mmtool.failover.{source_alias}"
         self._held = threading.Event()
-        self._seat = GroupLease(target, self._group, JOURNAL_TOPIC, _client_id(), self._changed)
+        self._lease = GroupLease(target, self._group, JOURNAL_TOPIC, _client_id(), self._changed)
 
     def _changed(self, held: bool) -> None:
         (self._held.set if held else self._held.clear)()
 
     def begin(self) -> None:
         if not self._joined:
-            self._seat.start()
+            self._lease.start()
             self._joined = True
 
     def join(self) -> None:
@@ -59,8 +59,8 @@ class OperationLock:
         waiting = LeaseWait(time.monotonic())
         look_at = waiting.began + _SILENT_SECONDS
         while not self._held.wait(0.1):
-            if self._seat.failure is not None:
-                raise self._seat.failure
+            if self._lease.failure is not None:
+                raise self._lease.failure
             if time.monotonic() >= look_at:
                 self._look(waiting)
                 look_at = time.monotonic() + LOOK_SECONDS
@@ -83,11 +83,11 @@ class OperationLock:
         )
 
     def _other(self) -> FlowMember | None:
-        """Somebody else who has the seat."""
-        return self._seat.other(holder_now(self._target, self._group))
+        """Somebody else who has the lock."""
+        return self._lease.other(holder_now(self._target, self._group))
 
     def _check(self) -> None:
-        """Who was frozen for longer than a session has not heard yet that somebody else has the seat since."""
+        """Who was frozen for longer than a session has not heard yet that somebody else has the lock since."""
         with suppress(UnreachableError):  # what the group's coordinator told us last has to do
             if (holder := self._other()) is not None:
                 raise OwnedElsewhereError(
@@ -101,7 +101,7 @@ class OperationLock:
         return self._other() is not None
 
     def leave(self) -> None:
-        self._seat.leave()
+        self._lease.leave()
 
 
 def _client_id() -> str:

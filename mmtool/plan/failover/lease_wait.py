@@ -12,9 +12,9 @@ SESSION_SECONDS = 10.0
 NEWCOMER_WAITS_SECONDS = 15.0
 """For somebody who lives."""
 LOOK_SECONDS = 1.0
-"""Between two looks at who holds the seat."""
+"""Between two looks at who holds the lease."""
 NOBODY_WAITS_SECONDS = 60.0
-"""For members that died: before a session ends nobody can tell, and the seat may be given to one dead after another."""
+"""For members that died: the group counts them until their sessions end, and may give the lease to several in turn."""
 _OUTLIVED_SECONDS = SESSION_SECONDS + 2.0
 
 
@@ -36,13 +36,13 @@ class LeaseWait:
     _since: float = 0.0
 
     def saw(self, holder: FlowMember | None, now: float) -> None:
-        """That one has the seat now. While members come and go nobody does for a moment, and nobody has lost it."""
+        """That one has the lease now. While members come and go nobody does for a moment, and nobody has lost it."""
         self.holder = holder
         if holder is not None and holder.client_id != self._lasting:
             self._lasting, self._since = holder.client_id, now
 
     def ends(self, holder: FlowMember | None, now: float) -> bool:
-        """Whether it makes no sense to wait on, given who has the seat now: somebody else, or nobody still."""
+        """Whether it makes no sense to wait on, given who has the lease now: somebody else, or nobody still."""
         self.saw(holder, now)
         waited = now - self.began
         if holder is None:

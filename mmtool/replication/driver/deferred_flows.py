@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _AGAIN_SECONDS = 2.0
 _TOGETHER_SECONDS = 5.0
-"""Seats that one process leaves are had within that time of each other: their sessions end when they like."""
+"""Leases that one process leaves are had within that time of each other: their sessions end when they like."""
 
 
 class DeferredFlows:
@@ -110,11 +110,11 @@ class DeferredFlows:
 async def joined(
     joining: Mapping[FlowRun, Coroutine[Any, Any, None]], *, some_will_do: bool
 ) -> Collection[FlowRun]:
-    """The flows whose seats are had; the others are not waited for any more.
+    """The flows whose leases are had; the others are not waited for any more.
 
     Args:
         joining: What becomes a member, by flow.
-        some_will_do: Not to wait for all: of two processes that each had one seat and waited for the other's, neither
+        some_will_do: Not to wait for all: of two processes that each had one lease and waited for the other's, neither
             would run anything.
 
     Raises:

@@ -31,7 +31,7 @@ _LOOK_SECONDS = 5.0
 
 
 async def take_first(run: FlowRun, say: Callable[[str], None]) -> None:
-    """Takes a flow for the first time, whose seat we have.
+    """Takes a flow for the first time, whose lease we have.
 
     Raises:
         MmtoolError, ConnectionLostError: it cannot be taken, or a cluster is away.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, OwnedElsewhereError
 from mmtool.events import Event, Notice, flow_fields
 from mmtool.kafka.clients import CLIENT_ID
-from mmtool.kafka.groups.lease import GroupLease, not_let_in, seat_holder
+from mmtool.kafka.groups.lease import GroupLease, lease_holder, not_let_in
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.failover.lease_wait import LOOK_SECONDS, NOBODY_WAITS_SECONDS, LeaseWait, waits
 from mmtool.plan.flow.phases import FlowEvent, FlowPhase
@@ -50,7 +50,7 @@ class Ownership:
         self._target = flow.target
         self._identity = identity = flow.identity
         self._loop = asyncio.get_running_loop()
-        self._seat = GroupLease(
+        self._lease = GroupLease(
             flow.settings.target,
             identity.ownership_group,
             identity.control_topic,
@@ -72,7 +72,7 @@ class Ownership:
         waiting = LeaseWait(self._loop.time())
         # before our own joining hides it for some seconds
         waiting.saw(await self._holder(), waiting.began)
-        self._seat.start()
+        self._lease.start()
         with suppress(TimeoutError):
             await self._wait(_SILENT_SECONDS)
             return
@@ -96,14 +96,14 @@ class Ownership:
         )
 
     async def again(self) -> None:
-        """Waits until the flow is ours again; a seat that nobody has yet, after an outage, is waited for.
+        """Waits until the flow is ours again; a lease that nobody has yet, after an outage, is waited for.
 
         Raises:
             OwnedElsewhereError: it is somebody else's now.
             UnreachableError: the cluster does not say whose it is.
         """
         waiting = LeaseWait(self._loop.time())
-        self._seat.start()
+        self._lease.start()
         while not await self._held_by(waiting, self._other):
             if waiting.holder is not None:
                 raise OwnedElsewhereError(
@@ -111,7 +111,7 @@ class Ownership:
                     " disconnected for longer than the session timeout of 10 s",
                     remedy="to take over when that process ends, start `mmtool replicate -c FILE --standby`",
                 )
-            self._seat.start()
+            self._lease.start()
 
     def claimed(self) -> FlowTransition:
         """Moves the flow to its next phase, after its shards were claimed and its stored state was recovered."""
@@ -129,7 +129,7 @@ class Ownership:
         """Asks for the lease until it is held, another process holds it, or the group admits no owner for a minute."""
         until = self._loop.time() + NOBODY_WAITS_SECONDS
         while self._loop.time() < until:
-            self._seat.start()
+            self._lease.start()
             if await came_within(LOOK_SECONDS, self._life.leased.wait()):
                 return
             with suppress(
@@ -141,7 +141,7 @@ class Ownership:
             self._life.happen(FlowEvent.GIVE_UP)
 
     async def _held_by(self, waiting: LeaseWait, holder: Callable[[], Awaitable[FlowMember | None]]) -> bool:
-        """Whether the seat is ours before the wait is over, given who has it meanwhile."""
+        """Whether the lease is ours before the wait is over, given who has it meanwhile."""
         while True:
             with suppress(TimeoutError):
                 await self._wait(LOOK_SECONDS)
@@ -155,26 +155,26 @@ class Ownership:
             async with asyncio.timeout(seconds):
                 while not waiting.done():
                     await asyncio.wait({waiting}, timeout=_FAILURE_LOOK_SECONDS)
-                    if self._seat.failure is not None and not waiting.done():
-                        raise self._seat.failure
+                    if self._lease.failure is not None and not waiting.done():
+                        raise self._lease.failure
         finally:
             waiting.cancel()
 
     async def _holder(self) -> FlowMember | None:
-        return await seat_holder(self._target, self._identity.ownership_group)
+        return await lease_holder(self._target, self._identity.ownership_group)
 
     async def _other(self) -> FlowMember | None:
-        return self._seat.other(await self._holder())
+        return self._lease.other(await self._holder())
 
     async def release(self) -> None:
         """Leaves the group; the flow is closed."""
         self._life.happen(FlowEvent.CLOSE)
         if self._keeping is not None:
             self._keeping.cancel()
-        await in_thread(self._seat.leave)
+        await in_thread(self._lease.leave)
 
     def _changed(self, held: bool) -> None:
-        """From the seat's thread."""
+        """From the lease's thread."""
         self._loop.call_soon_threadsafe(self._now, held)
 
     def _now(self, held: bool) -> None:

@@ -38,8 +38,8 @@ def scene(tmp_path):
 
 def executed(scene, service=planned_mode, reason="east loses its power"):
     rehearsal = service.rehearse(scene.look(), APPS)
-    ways, journalist = scene.ways(rehearsal, reason)
-    return service.execute(rehearsal, scene, ways, journalist)
+    context, journalist = scene.context(rehearsal, reason)
+    return service.execute(rehearsal, scene, context, journalist)
 
 
 def evidence_of(scene):

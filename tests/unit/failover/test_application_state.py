@@ -56,8 +56,8 @@ REHEARSALS = {"planned": planned_mode.rehearse, "drill": drill.rehearse}
 
 
 def execute(scene, service, rehearsal):
-    ways, journalist = scene.ways(rehearsal)
-    return service.execute(rehearsal, scene, ways, journalist)
+    context, journalist = scene.context(rehearsal)
+    return service.execute(rehearsal, scene, context, journalist)
 
 
 def test_a_planned_failover_drains_the_changelog_as_well(scene):
@@ -199,9 +199,9 @@ def test_state_whose_copy_is_lost_after_the_rehearsal_is_refused_before_anything
     rehearsal = service.rehearse(copied.look(), APP)
     assert rehearsal.refusal is None
     lose(copied)
-    ways, journalist = copied.ways(rehearsal)
+    context, journalist = copied.context(rehearsal)
     again = dataclasses.replace(rehearsal, flow=copied.look())
-    ended = service.execute(again, copied, ways, journalist)
+    ended = service.execute(again, copied, context, journalist)
     assert (ended.operation.error.exit_code, ended.operation.error.code) == (3, "state_not_mirrored")
     assert f"the state in {CHANGELOG}-0 is not on west" in ended.operation.error.message
     assert copied.target.groups.committed == {}
@@ -256,8 +256,8 @@ def test_an_emergency_says_by_how_much_a_whole_changelog_is_ahead_of_the_offsets
 
 def test_an_emergency_marks_the_changelog_as_failed_over(lost):
     rehearsal = emergency.rehearse(lost.side, APP)
-    ways, journalist = lost.ways(rehearsal)
-    ended = emergency.execute(rehearsal, ways, journalist)
+    context, journalist = lost.context(rehearsal)
+    ended = emergency.execute(rehearsal, context, journalist)
     assert ended.operation.error is None
     assert lost.marks.failed_over == {"orders", CHANGELOG}
 
@@ -349,7 +349,7 @@ def test_a_failback_brings_state_home_that_went_away_whole(one_name):
 def test_a_replay_leaves_the_state_s_own_diverged_records_out(one_name, tmp_path):
     """Written away as new records they would be the newest state there."""
     rehearsal = failback.rehearse(one_name.both, APP, diverged=Replay(), without_state=True)
-    ways, journalist = one_name.ways(rehearsal, home=True)
+    context, journalist = one_name.context(rehearsal, home=True)
     tools = one_name.tools_for("replay")
-    failback.execute(rehearsal, one_name, ways, journalist, folder=tmp_path, tools=tools)
+    failback.execute(rehearsal, one_name, context, journalist, folder=tmp_path, tools=tools)
     assert set(one_name.writers["replay"].ours) == {TopicPartition("orders", 0)}

@@ -4,7 +4,7 @@ import pytest
 
 from kit.scene import Scene
 from mmtool.errors import GateError, RefusedError, UnreachableError
-from mmtool.failover.modes.drill import NoSeat, drilled_row, emergency_now, execute, rehearse, write_report
+from mmtool.failover.modes.drill import NoLock, drilled_row, emergency_now, execute, rehearse, write_report
 from mmtool.failover.operation.recovery import find, require
 from mmtool.failover.operation.states import Event
 from mmtool.failover.report.report import ways_on
@@ -34,9 +34,9 @@ def scene(tmp_path):
 def ran(scene):
     def run(drain=None):
         rehearsal = rehearse(scene.look(), APP)
-        ways, journalist = scene.ways(rehearsal)
+        context, journalist = scene.context(rehearsal)
         port = scene if drain is None else type("Port", (), {"drain": staticmethod(drain)})
-        return execute(rehearsal, port, ways, journalist)
+        return execute(rehearsal, port, context, journalist)
 
     return run
 
@@ -143,10 +143,10 @@ def test_a_drain_that_takes_too_long_ends_it_with_nothing_written(scene, ran):
 
 
 def test_a_drill_keeps_no_real_operation_out():
-    seat = NoSeat()
-    seat.join()
-    seat.hold()
-    seat.leave()
+    lock = NoLock()
+    lock.join()
+    lock.hold()
+    lock.leave()
 
 
 def test_a_rehearsal_changes_nothing(scene):

@@ -30,8 +30,8 @@ def scene(tmp_path):
 def ran(scene, tmp_path):
     def run(selection=BOTH):
         rehearsal = rehearse(scene.both, selection)
-        ways, journalist = scene.ways(rehearsal, home=True)
-        return execute(rehearsal, scene, ways, journalist, folder=tmp_path)
+        context, journalist = scene.context(rehearsal, home=True)
+        return execute(rehearsal, scene, context, journalist, folder=tmp_path)
 
     return run
 
@@ -178,8 +178,8 @@ def test_a_way_back_that_does_not_catch_up_leaves_everything_as_it_was(scene, ra
 
 def test_a_folder_that_cannot_be_written_stops_it_before_anything_is_written(scene, tmp_path):
     rehearsal = rehearse(scene.both, BOTH)
-    ways, journalist = scene.ways(rehearsal, home=True)
-    ended = execute(rehearsal, scene, ways, journalist, folder=tmp_path / "missing")
+    context, journalist = scene.context(rehearsal, home=True)
+    ended = execute(rehearsal, scene, context, journalist, folder=tmp_path / "missing")
     assert isinstance(ended.operation.error, UsageError)
     assert scene.source.groups.committed == {"app": {ORDERS: Commit(8)}}
 
@@ -218,15 +218,15 @@ def test_the_journal_tells_the_same_as_the_command(scene, ran):
 
 def test_an_export_that_is_there_and_whole_is_kept_when_it_is_taken_up_again(scene, tmp_path):
     rehearsal = rehearse(scene.both, BOTH)
-    ways, journalist = scene.ways(rehearsal, home=True)
+    context, journalist = scene.context(rehearsal, home=True)
     scene.target.groups.members["app"] = ()
-    execute(rehearsal, scene, ways, journalist, folder=tmp_path)
+    execute(rehearsal, scene, context, journalist, folder=tmp_path)
     (path,) = tmp_path.glob("*.jsonl")
     stamp = path.stat().st_mtime_ns
     again = rehearse(scene.both, BOTH, operation_id=rehearsal.plan.operation_id)
     (before,) = recorded(scene.journal.entries())
-    ways, journalist = scene.ways(again, since=before, home=True)
-    execute(again, scene, ways, journalist, folder=tmp_path)
+    context, journalist = scene.context(again, since=before, home=True)
+    execute(again, scene, context, journalist, folder=tmp_path)
     assert (path.stat().st_mtime_ns, read_export(path).records) == (stamp, 5)
 
 
@@ -239,14 +239,14 @@ def test_an_export_serves_again_where_no_record_has_come_since_whatever_retentio
     """As many others would be in no file, and passed over."""
     rehearsal = rehearse(scene.both, ALONE)
     scene.source.groups.rights_missing = ["READ on group app"]
-    execute(rehearsal, scene, *scene.ways(rehearsal, home=True), folder=tmp_path)
+    execute(rehearsal, scene, *scene.context(rehearsal, home=True), folder=tmp_path)
     scene.source.groups.rights_missing = []
     scene.home.logs[ORDERS] = data(12, 3 + came)
     scene.source.logs[ORDERS] = Bounds(12, 15 + came)
     (before,) = recorded(scene.journal.entries())
     again = rehearse(scene.both, ALONE, operation_id=before.operation_id)
-    ways, journalist = scene.ways(again, since=before, home=True)
-    ended = execute(again, scene, ways, journalist, folder=tmp_path, since=before.operation.standing)
+    context, journalist = scene.context(again, since=before, home=True)
+    ended = execute(again, scene, context, journalist, folder=tmp_path, since=before.operation.standing)
     error = ended.operation.error
     assert message in ("" if error is None else error.message)
     assert scene.source.groups.committed["app"][ORDERS] == Commit(8 if came else 15)

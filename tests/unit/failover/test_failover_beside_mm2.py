@@ -51,8 +51,8 @@ def scene(tmp_path):
 def ran(scene):
     def run(**asked):
         rehearsal = rehearse(scene.look(), APP, **asked)
-        ways, journalist = scene.ways(rehearsal)
-        return execute(rehearsal, scene, ways, journalist)
+        context, journalist = scene.context(rehearsal)
+        return execute(rehearsal, scene, context, journalist)
 
     return run
 
@@ -149,7 +149,7 @@ def test_a_drill_goes_the_same_way(scene):
     copied = Copied(scene, until=120)
     scene.copying = [lambda: copied.copy(END)]
     rehearsal = drill.rehearse(scene.look(), APP)
-    drilled = drill.execute(rehearsal, scene, *scene.ways(rehearsal))
+    drilled = drill.execute(rehearsal, scene, *scene.context(rehearsal))
     assert (drilled.operation.error, drilled.lag_before) == (None, 180)
     assert drilled.cutover.figures.reread_records == 0
 
@@ -174,8 +174,8 @@ def back(tmp_path):
 
 def home(scene, tmp_path):
     rehearsal = failback.rehearse(scene.both, GroupSelection(("app", "late")))
-    ways, journalist = scene.ways(rehearsal, home=True)
-    return rehearsal, failback.execute(rehearsal, scene, ways, journalist, folder=tmp_path)
+    context, journalist = scene.context(rehearsal, home=True)
+    return rehearsal, failback.execute(rehearsal, scene, context, journalist, folder=tmp_path)
 
 
 def test_groups_go_home_over_a_flow_that_mm2_ran(back, tmp_path):

@@ -41,8 +41,8 @@ def scene(tmp_path):
 def ran(scene):
     def run(selection=APP, unknowns=Unknowns.LEAVE, **changes):
         rehearsal = rehearse(scene.side, selection, unknowns)
-        ways, journalist = scene.ways(rehearsal, "INC-7")
-        return execute(rehearsal, replace(ways, **changes), journalist)
+        context, journalist = scene.context(rehearsal, "INC-7")
+        return execute(rehearsal, replace(context, **changes), journalist)
 
     return run
 
@@ -209,14 +209,14 @@ def test_the_mark_that_an_emergency_has_just_set_leaves_its_loss_known(scene, ra
 
 def test_one_that_is_taken_up_again_does_not_know_how_far_a_source_went_on_behind_its_own_mark(scene):
     rehearsal = rehearse(scene.side, APP)
-    ways, journalist = scene.ways(rehearsal)
+    context, journalist = scene.context(rehearsal)
     with pytest.raises(KilledError):
-        execute(rehearsal, ways, Both(journalist, Killing(6)))
+        execute(rehearsal, context, Both(journalist, Killing(6)))
     scene.state.marked(LookRecord(int(time.time() * 1000)))
     (found,) = recorded(scene.journal.entries())
     again = rehearse(scene.side, APP, operation_id=found.operation_id)
-    ways, journalist = scene.ways(again, since=found)
-    ended = execute(again, ways, journalist, since=found.operation.standing)
+    context, journalist = scene.context(again, since=found)
+    ended = execute(again, context, journalist, since=found.operation.standing)
     assert (again.at_risk, partitions(rehearsed_row(again))[0]["lost_max"]) == (True, None)
     assert (ended.operation.error, ended_row(ended)["rpo_records"]) == (None, None)
 
@@ -432,8 +432,8 @@ def test_with_identical_names_both_ways_deleted_records_that_everybody_has_read_
 def test_what_a_checkpoint_skips_is_in_the_sum_and_stays_in_the_journal(pair):
     scene = pair([(0, 0, 15), (15, 30, 45)], (5, 5), log_start=20)
     rehearsal = rehearse(scene.side, APP)
-    ways, journalist = scene.ways(rehearsal, "INC-7")
-    row = ended_row(execute(rehearsal, ways, journalist))
+    context, journalist = scene.context(rehearsal, "INC-7")
+    row = ended_row(execute(rehearsal, context, journalist))
     (found,) = recorded(scene.journal.entries())
     assert (row["rpo_records"], recorded_row(found)["rpo_records"]) == (15, 15)
     assert partitions(recorded_row(found))[0]["lost_max"] == 15

@@ -51,8 +51,8 @@ def ran(scene):
         port = SimpleNamespace(drain=drain) if drain else scene
         rehearsal = rehearse(scene.look(), APP, fence=fence or scene.fence(kind))
         assert rehearsal.refusal is None
-        ways, journalist = scene.ways(rehearsal)
-        return execute(rehearsal, port, ways, journalist, **patience)
+        context, journalist = scene.context(rehearsal)
+        return execute(rehearsal, port, context, journalist, **patience)
 
     return run
 
@@ -130,7 +130,7 @@ def test_where_the_source_stood_still_is_on_record(scene, ran):
 
 
 def test_somebody_else_at_work_keeps_the_fence_down(scene, ran):
-    scene.seat.failure = GateError("somebody else")
+    scene.lock.failure = GateError("somebody else")
     assert (ran().operation.error.exit_code, scene.fences.rules) == (4, {MAY})
 
 
@@ -138,13 +138,13 @@ def test_who_still_writes_is_named_and_the_fence_is_taken_back(scene):
     """A super user, whom no rule holds."""
     pauses = count(1)
     rehearsal = rehearse(scene.look(), APP, fence=scene.fence())
-    ways, journalist = scene.ways(rehearsal)
+    context, journalist = scene.context(rehearsal)
 
     def pause(_seconds):
         if next(pauses) % 3 == 0:
             written_by(scene, "User:boss", 1)
 
-    ended = execute(rehearsal, scene, replace(ways, pause=pause), journalist)
+    ended = execute(rehearsal, scene, replace(context, pause=pause), journalist)
     error = ended.operation.error
     assert (error.exit_code, error.code) == (4, "stray_producers")
     assert "1 record in orders-0 by producer id 7" in error.message
@@ -237,8 +237,8 @@ def test_a_rule_that_somebody_else_made_is_left_alone(scene, ran):
 def test_a_group_that_came_alive_is_refused_before_anybody_is_denied(scene, ran, kind):
     rehearsal = rehearse(scene.look(), APP, fence=scene.fence(kind))
     scene.source.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
-    ways, journalist = scene.ways(rehearsal)
-    ended = execute(rehearsal, scene, ways, journalist)
+    context, journalist = scene.context(rehearsal)
+    ended = execute(rehearsal, scene, context, journalist)
     assert (ended.operation.error.code, scene.fences.rules) == ("active_on_source", {MAY})
 
 
@@ -303,8 +303,8 @@ def test_the_reverse_flow_is_ready_for_the_same_file(tmp_path, naming):
     scene.commits("app", "orders", 50)
     scene.may_write("alice", "orders")
     rehearsal = rehearse(scene.look(), APP, fence=scene.fence())
-    ways, journalist = scene.ways(rehearsal)
-    lines = reverse_lines(execute(rehearsal, scene, ways, journalist))
+    context, journalist = scene.context(rehearsal)
+    lines = reverse_lines(execute(rehearsal, scene, context, journalist))
     scene.config.write_text("\n".join([scene.config.read_text(), *lines]))
     settings = load_settings(scene.config, {})
     back = next(flow for flow in settings.flows if flow.name == "west->east")
@@ -323,8 +323,8 @@ def test_a_reverse_flow_that_is_there_already_is_not_told(tmp_path):
     scene.commits("app", "orders", 50)
     scene.may_write("alice", "orders")
     rehearsal = rehearse(scene.look(), APP, fence=scene.fence())
-    ways, journalist = scene.ways(rehearsal)
-    assert reverse_lines(execute(rehearsal, scene, ways, journalist)) == []
+    context, journalist = scene.context(rehearsal)
+    assert reverse_lines(execute(rehearsal, scene, context, journalist)) == []
 
 
 def on_record(scene, one):
@@ -334,12 +334,12 @@ def on_record(scene, one):
 def taken_back(scene, event):
     one = found(scene)
     identity = FlowIdentity(one.source_id, one.target_id, "east", "west")
-    ways, log = scene.ways(on_record(scene, one), since=one)
+    context, log = scene.context(on_record(scene, one), since=one)
 
     def rehearse():
         return rehearse_taking_back(one, event, scene.target, scene.state, identity, "bob@host-2", 0)
 
-    return take_back(rehearse, ways, log, scene.fence(since=one))
+    return take_back(rehearse, context, log, scene.fence(since=one))
 
 
 def test_a_rollback_lowers_the_fence(scene, ran):
@@ -361,9 +361,9 @@ def killed_while_raising(scene):
     scene.fences.after_deny = die
     remove, scene.fences.remove = scene.fences.remove, die
     rehearsal = rehearse(scene.look(), APP, fence=scene.fence())
-    ways, journalist = scene.ways(rehearsal)
+    context, journalist = scene.context(rehearsal)
     with pytest.raises(KilledError):
-        execute(rehearsal, scene, ways, journalist)
+        execute(rehearsal, scene, context, journalist)
     scene.fences.after_deny, scene.fences.remove = lambda: None, remove
     assert (scene.fences.rules, found(scene).fence_stands) == ({MAY, FENCE}, True)
 
@@ -371,8 +371,8 @@ def killed_while_raising(scene):
 def resumed(scene):
     one = found(scene)
     rehearsal = rehearse(scene.look(), APP, operation_id=one.operation_id, fence=scene.fence(since=one))
-    ways, log = scene.ways(rehearsal, since=one)
-    return execute(rehearsal, scene, ways, log, since=one.operation.standing)
+    context, log = scene.context(rehearsal, since=one)
+    return execute(rehearsal, scene, context, log, since=one.operation.standing)
 
 
 def test_killed_while_it_is_raised_the_fence_is_raised_again_and_is_still_ours(scene):
@@ -394,8 +394,8 @@ def test_resumed_and_refused_at_once_the_fence_of_before_is_lowered(scene):
     one = found(scene)
     rehearsal = rehearse(scene.look(), APP, operation_id=one.operation_id, fence=scene.fence(since=one))
     scene.source.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
-    ways, log = scene.ways(rehearsal, since=one)
-    ended = execute(rehearsal, scene, ways, log, since=one.operation.standing)
+    context, log = scene.context(rehearsal, since=one)
+    ended = execute(rehearsal, scene, context, log, since=one.operation.standing)
     assert (ended.operation.error.code, scene.fences.rules) == ("active_on_source", {MAY})
     assert not found(scene).fence_stands
 
@@ -426,17 +426,17 @@ def killed_at_the_hand_over(scene):
 
     write, scene.marks.write = scene.marks.write, die
     rehearsal = rehearse(scene.look(), APP, fence=scene.fence())
-    ways, journalist = scene.ways(rehearsal)
+    context, journalist = scene.context(rehearsal)
     with pytest.raises(KilledError):
-        execute(rehearsal, scene, ways, journalist)
+        execute(rehearsal, scene, context, journalist)
     scene.marks.write = write
     written_by(scene, "User:boss")
 
 
 def finished(scene):
     one = found(scene)
-    ways, log = scene.ways(on_record(scene, one), since=one)
-    return roll_forward(one, ways, log, scene.fence(since=one))
+    context, log = scene.context(on_record(scene, one), since=one)
+    return roll_forward(one, context, log, scene.fence(since=one))
 
 
 def test_finished_forward_the_fence_is_proven_where_the_source_answers(scene):
@@ -529,16 +529,16 @@ def telling(scene, monkeypatch):
 def test_a_transaction_is_waited_for_where_nobody_can_tell_whose_it_is(scene, telling):
     rehearsal = rehearse(scene.look(), APP, fence=scene.fence(FenceKind.WATCH))
     telling(3)
-    ways, journalist = scene.ways(rehearsal)
-    assert execute(rehearsal, scene, ways, journalist).operation.error is None
+    context, journalist = scene.context(rehearsal)
+    assert execute(rehearsal, scene, context, journalist).operation.error is None
     assert scene.drained == [{PLACE: 100}]
 
 
 def test_such_a_transaction_that_does_not_end_is_four_with_its_partition(scene, telling):
     rehearsal = rehearse(scene.look(), APP, fence=scene.fence(FenceKind.WATCH))
     telling(9)
-    ways, journalist = scene.ways(rehearsal)
-    error = execute(rehearsal, scene, ways, journalist, timeout_seconds=0.01).operation.error
+    context, journalist = scene.context(rehearsal)
+    error = execute(rehearsal, scene, context, journalist, timeout_seconds=0.01).operation.error
     assert (error.exit_code, error.code, "orders-0" in error.message) == (4, "open_transactions", True)
 
 

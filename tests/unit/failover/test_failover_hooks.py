@@ -49,13 +49,13 @@ def ran(tmp_path):
         scene.settings = scene.settings.model_copy(update={"hooks": hooks})
         now = scene.look() if mode is planned_mode else scene.side
         rehearsal = mode.rehearse(now, APP)
-        ways, journalist = scene.ways(rehearsal, "INC-7")
+        context, journalist = scene.context(rehearsal, "INC-7")
         said = []
-        ways = replace(ways, hooks=replace(ways.hooks, say=said.append, seconds=seconds))
+        context = replace(context, hooks=replace(context.hooks, say=said.append, seconds=seconds))
         told = journalist if log is None else Both(journalist, log)
         more = (scene,) if mode is planned_mode else ()
-        ended = mode.execute(rehearsal, *more, ways, told)
-        return SimpleNamespace(scene=scene, rehearsal=rehearsal, ended=ended, said=said, ways=ways)
+        ended = mode.execute(rehearsal, *more, context, told)
+        return SimpleNamespace(scene=scene, rehearsal=rehearsal, ended=ended, said=said, context=context)
 
     return run
 
@@ -135,8 +135,8 @@ def test_a_hook_that_fails_behind_it_is_seven_and_is_run_again_when_it_is_resume
     assert (error.exit_code, row["state"], row["point_of_no_return_passed"]) == (7, "failed", True)
     (tmp_path / "mended").touch()
     (found,) = recorded(done.scene.journal.entries())
-    ways, journalist = done.scene.ways(done.rehearsal, since=found)
-    operation, _ = roll_forward(found, ways, journalist)
+    context, journalist = done.scene.context(done.rehearsal, since=found)
+    operation, _ = roll_forward(found, context, journalist)
     assert (operation.error, operation.standing.state) == (None, "completed")
 
 
@@ -226,10 +226,10 @@ def test_a_list_that_no_environment_takes_is_left_to_the_row(ran, hook, tmp_path
     done.scene.settings = done.scene.settings.model_copy(
         update={"hooks": {"drain": str(hook("env > {tmp}/env; cat > /dev/null"))}}
     )
-    ways = done.scene.ways(done.rehearsal)[0]
+    context = done.scene.context(done.rehearsal)[0]
     cutover = replace(done.ended.cutover, groups=tuple(f"group-{n:040}" for n in range(5_000)))
     step = next(step for step in done.rehearsal.plan.steps if step.name == "drain")
-    after_step(ways.hooks, cutover)(done.ended.operation, step)
+    after_step(context.hooks, cutover)(done.ended.operation, step)
     assert "MMTOOL_GROUPS" not in (tmp_path / "env").read_text()
 
 
@@ -251,13 +251,13 @@ def test_a_crash_between_a_hook_and_its_record_runs_it_again(hook, tmp_path):
     path = hook("echo once more >> {tmp}/times")
     scene.settings = scene.settings.model_copy(update={"hooks": {"hand_over": str(path)}})
     rehearsal = planned_mode.rehearse(scene.look(), APP)
-    ways, journalist = scene.ways(rehearsal)
+    context, journalist = scene.context(rehearsal)
     deaf = Deaf(journalist.port, journalist.about)
     with pytest.raises(KilledError):
-        planned_mode.execute(rehearsal, scene, replace(ways, journal=deaf), Both(deaf, Log(0)))
+        planned_mode.execute(rehearsal, scene, replace(context, journal=deaf), Both(deaf, Log(0)))
     (found,) = recorded(scene.journal.entries())
-    ways, journalist = scene.ways(rehearsal, since=found)
-    roll_forward(found, ways, journalist)
+    context, journalist = scene.context(rehearsal, since=found)
+    roll_forward(found, context, journalist)
     assert (tmp_path / "times").read_text().count("once more") == 2
 
 

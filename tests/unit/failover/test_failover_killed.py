@@ -68,13 +68,13 @@ class Away:
         fence = self.scene.fence(since=since) if self.mode == FENCED else None
         return planned_mode.rehearse(self.scene.look(), GROUPS, operation_id=name, fence=fence)
 
-    def ways(self, rehearsal, since=None):
-        return self.scene.ways(rehearsal, since=since)
+    def context(self, rehearsal, since=None):
+        return self.scene.context(rehearsal, since=since)
 
-    def executed(self, rehearsal, ways, log, **more):
+    def executed(self, rehearsal, context, log, **more):
         if self.mode is Mode.EMERGENCY:
-            return emergency.execute(rehearsal, ways, log, **more)
-        return planned_mode.execute(rehearsal, self.scene, ways, log, **more)
+            return emergency.execute(rehearsal, context, log, **more)
+        return planned_mode.execute(rehearsal, self.scene, context, log, **more)
 
 
 class Home:
@@ -92,11 +92,11 @@ class Home:
     def rehearsed(self, since=None):
         return failback.rehearse(self.scene.both, GROUPS, operation_id=since and since.operation_id)
 
-    def ways(self, rehearsal, since=None):
-        return self.scene.ways(rehearsal, since=since, home=True)
+    def context(self, rehearsal, since=None):
+        return self.scene.context(rehearsal, since=since, home=True)
 
-    def executed(self, rehearsal, ways, log, **more):
-        return failback.execute(rehearsal, self.scene, ways, log, folder=self.folder, **more)
+    def executed(self, rehearsal, context, log, **more):
+        return failback.execute(rehearsal, self.scene, context, log, folder=self.folder, **more)
 
 
 class Salvaged(Home):
@@ -115,15 +115,15 @@ class Salvaged(Home):
             self.scene.both, GROUPS, operation_id=since and since.operation_id, diverged=diverged
         )
 
-    def executed(self, rehearsal, ways, log, **more):
+    def executed(self, rehearsal, context, log, **more):
         tools = self.scene.tools_for(self.words, found(self) if more else None)
-        return super().executed(rehearsal, ways, log, tools=tools, **more)
+        return super().executed(rehearsal, context, log, tools=tools, **more)
 
     def give_up(self, one):
         if self.mode == SALVAGED:
             return None
         tools = self.scene.tools_for(self.words, one)
-        return lambda ways: failback.give_up(self.scene.both, one, tools, ways)
+        return lambda context: failback.give_up(self.scene.both, one, tools, context)
 
     @property
     def there(self):
@@ -148,10 +148,10 @@ def marks(case):
 def killed_at(case, word, *, unheard=False):
     """Execute until the process dies at that word, ``unheard`` by the journal; whether it came to that."""
     rehearsal = case.rehearsed()
-    ways, journalist = case.ways(rehearsal)
+    context, journalist = case.context(rehearsal)
     killing = Killing(word)
     try:
-        case.executed(rehearsal, ways, Both(killing, journalist) if unheard else Both(journalist, killing))
+        case.executed(rehearsal, context, Both(killing, journalist) if unheard else Both(journalist, killing))
     except KilledError:
         return True
     return False
@@ -166,11 +166,11 @@ def resumed(case, kill=None):
     """As `mmtool failover resume` does, on another host."""
     one = found(case)
     rehearsal = case.rehearsed(one)
-    ways, log = case.ways(rehearsal, since=one)
+    context, log = case.context(rehearsal, since=one)
     log = log if kill is None else Both(log, Killing(kill))
     if one.operation.point_of_no_return_passed:
-        return roll_forward(one, ways, log, case.scene.fence(since=one))[0]
-    return case.executed(rehearsal, ways, log, since=one.operation.standing).operation
+        return roll_forward(one, context, log, case.scene.fence(since=one))[0]
+    return case.executed(rehearsal, context, log, since=one.operation.standing).operation
 
 
 def taken_back(case, event):
@@ -181,16 +181,16 @@ def taken_back(case, event):
         return rehearse_taking_back(one, event, case.written, case.scene.state, identity, "bob@host-2", 0)
 
     assert rehearse().refusal is None
-    ways, log = case.ways(case.rehearsed(one), since=one)
+    context, log = case.context(case.rehearsed(one), since=one)
     give_up = case.give_up(one) if isinstance(case, Salvaged) else None
-    take_back(rehearse, ways, log, case.scene.fence(since=one), give_up)
+    take_back(rehearse, context, log, case.scene.fence(since=one), give_up)
 
 
 def test_who_was_frozen_between_two_records_that_it_replays_writes_no_more_behind_a_cancel(tmp_path):
     """What is written then is passed over, and the mirror ships the rest: each record is away once."""
     case = Salvaged(tmp_path, REPLAYED)
     rehearsal = case.rehearsed()
-    ways, journalist = case.ways(rehearsal)
+    context, journalist = case.context(rehearsal)
 
     def frozen(place, batch, append=case.writer.append):
         case.writer.append = append
@@ -200,7 +200,7 @@ def test_who_was_frozen_between_two_records_that_it_replays_writes_no_more_behin
 
     case.writer.append = frozen
     with pytest.raises(OwnedElsewhereError, match="another process resumed or ended operation"):
-        case.executed(rehearsal, ways, journalist)
+        case.executed(rehearsal, context, journalist)
     assert (case.there, case.scene.frontier) == (TAIL[:2], 12)
     assert found(case).state is OperationState.CANCELLED
 
@@ -305,9 +305,9 @@ def killed_while_writing(case):
 
     groups.alter = one_only
     rehearsal = case.rehearsed()
-    ways, journalist = case.ways(rehearsal)
+    context, journalist = case.context(rehearsal)
     with pytest.raises(KilledError):
-        case.executed(rehearsal, ways, journalist)
+        case.executed(rehearsal, context, journalist)
     groups.alter = alter
     return done[0]
 
@@ -352,8 +352,8 @@ def test_an_operation_that_was_begun_and_not_ended_keeps_others_of_the_same_grou
     case = Away(tmp_path, Mode.PLANNED)
     killed_at(case, 4)
     rehearsal = case.rehearsed()
-    ways, journalist = case.ways(rehearsal)
-    error = case.executed(rehearsal, ways, journalist).operation.error
+    context, journalist = case.context(rehearsal)
+    error = case.executed(rehearsal, context, journalist).operation.error
     assert (error.exit_code, error.code) == (3, "open_operation")
     assert "mmtool failover cancel" in error.remedy
 
@@ -362,8 +362,8 @@ def in_emergency(case):
     """Another operator gives the source up."""
     case.mode = Mode.EMERGENCY
     rehearsal = case.rehearsed()
-    ways, journalist = case.ways(rehearsal)
-    return rehearsal, case.executed(rehearsal, ways, journalist).operation
+    context, journalist = case.context(rehearsal)
+    return rehearsal, case.executed(rehearsal, context, journalist).operation
 
 
 @pytest.mark.parametrize("end", ["refused", "under way"])
@@ -377,23 +377,23 @@ def test_two_of_us_typed_it_and_only_the_second_is_refused(tmp_path, end):
         if begun:
             return
         begun.append(second)
-        ways, journalist = case.ways(second)
-        case.scene.seat.failure = OwnedElsewhereError("another operation on flow east->west is running")
+        context, journalist = case.context(second)
+        case.scene.lock.failure = OwnedElsewhereError("another operation on flow east->west is running")
         log = Both(journalist, Killing(4)) if end == "under way" else journalist
         with suppress(KilledError):
-            assert case.executed(second, ways, log).operation.error.exit_code == 10
-        case.scene.seat.failure = None
+            assert case.executed(second, context, log).operation.error.exit_code == 10
+        case.scene.lock.failure = None
 
     case.scene.drain = typed_again
-    assert case.executed(first, *case.ways(first)).operation.error is None
+    assert case.executed(first, *case.context(first)).operation.error is None
     assert committed(case) == case.end
 
 
 def test_who_had_to_wait_for_the_one_that_moved_the_same_groups_writes_nothing(tmp_path):
-    """It has the seat then, and another plan than it should."""
+    """It has the lock then, and another plan than it should."""
     case = Away(tmp_path, Mode.PLANNED)
     first, second = case.rehearsed(), case.rehearsed()
-    _, waiting = case.ways(second)
+    _, waiting = case.context(second)
     drain = case.scene.drain
 
     def typed_again(*arguments):
@@ -401,7 +401,7 @@ def test_who_had_to_wait_for_the_one_that_moved_the_same_groups_writes_nothing(t
         waiting.began(Operation(second.plan).after(Event.BEGIN))
 
     case.scene.drain = typed_again
-    assert case.executed(first, *case.ways(first)).operation.error is None
+    assert case.executed(first, *case.context(first)).operation.error is None
     with pytest.raises(
         OwnedElsewhereError,
         match=f"{first.plan.operation_id} .planned. by ann@host-1 moved some of the same groups",
@@ -413,7 +413,7 @@ def test_what_an_earlier_operation_has_left_half_done_is_said_before_the_mirror_
     case = Away(tmp_path, Mode.PLANNED)
     killed_at(case, 4)
     before, rehearsal = len(case.scene.drained), case.rehearsed()
-    ended = case.executed(rehearsal, *case.ways(rehearsal))
+    ended = case.executed(rehearsal, *case.context(rehearsal))
     assert (ended.operation.error.code, len(case.scene.drained)) == ("open_operation", before)
 
 
@@ -450,14 +450,14 @@ def test_a_step_that_cannot_be_put_on_record_as_done_has_failed_and_is_done_agai
     case = made(tmp_path, mode)
     groups, journal = case.written.groups, case.scene.journal
     rehearsal, alter = case.rehearsed(), groups.alter
-    ways, journalist = case.ways(rehearsal)
+    context, journalist = case.context(rehearsal)
 
     def last_word(group, offsets):
         journal.failure = UnreachableError("west has gone away")
         return alter(group, offsets)
 
     groups.alter = last_word
-    ended = case.executed(rehearsal, ways, journalist).operation
+    ended = case.executed(rehearsal, context, journalist).operation
     assert (ended.error.exit_code, ended.standing.state) == (6, OperationState.FAILED)
     assert ended.point_of_no_return_passed
     journal.failure, groups.alter = None, alter
@@ -469,8 +469,8 @@ def test_resumed_behind_the_point_of_no_return_it_still_tells_what_it_came_to(tm
     case = made(tmp_path, mode)
     killed_while_writing(case)
     one = found(case)
-    ways, log = case.ways(case.rehearsed(one), since=one)
-    _, cutover = roll_forward(one, ways, log, case.scene.fence(since=one))
+    context, log = case.context(case.rehearsed(one), since=one)
+    _, cutover = roll_forward(one, context, log, case.scene.fence(since=one))
     assert cutover.figures.rpo_records == 0
     assert cutover.figures.reread_records == (10 if mode is Mode.EMERGENCY else 0)
 
@@ -479,8 +479,8 @@ def test_the_time_to_recover_counts_from_when_the_operation_began_and_not_from_t
     case = made(tmp_path, mode)
     killed_while_writing(case)
     one = replace(found(case), began_ms=int(time.time() * 1000) - 90_000)
-    ways, log = case.ways(case.rehearsed(one), since=one)
-    _, cutover = roll_forward(one, ways, log, case.scene.fence(since=one))
+    context, log = case.context(case.rehearsed(one), since=one)
+    _, cutover = roll_forward(one, context, log, case.scene.fence(since=one))
     assert 90 <= cutover.figures.rto_seconds < 95
 
 
@@ -513,7 +513,7 @@ def killed_in_the_middle(case, batches):
     elif batches == 2:
         case.scene.passing.failure = KilledError()
     rehearsal = case.rehearsed()
-    ways, journalist = case.ways(rehearsal)
+    context, journalist = case.context(rehearsal)
     append = case.scene.journal.append
 
     def forgets(entries):
@@ -523,7 +523,7 @@ def killed_in_the_middle(case, batches):
 
     case.scene.journal.append = forgets
     with suppress(KilledError):
-        case.executed(rehearsal, ways, journalist)
+        case.executed(rehearsal, context, journalist)
     case.scene.journal.append, case.scene.passing.failure = append, None
 
 
@@ -551,7 +551,7 @@ def test_a_replay_that_was_cancelled_is_not_repeated_by_the_next_failback(tmp_pa
     killed_in_the_middle(case, 1)
     taken_back(case, Event.CANCEL)
     rehearsal = case.rehearsed()
-    assert case.executed(rehearsal, *case.ways(rehearsal)).operation.error is None
+    assert case.executed(rehearsal, *case.context(rehearsal)).operation.error is None
     assert (case.there, case.scene.frontier, committed(case)) == (TAIL, 15, case.end)
 
 
@@ -563,6 +563,6 @@ def test_an_emergency_that_comes_before_a_replay_has_ended_leaves_it_to_be_cance
     name = found(case).operation_id
     case.scene.told("app", "orders", (8, 8))
     rehearsal = emergency.rehearse(case.scene.side, GROUPS)
-    ways, journalist = case.scene.ways(rehearsal)
-    emergency.execute(rehearsal, ways, journalist)
+    context, journalist = case.scene.context(rehearsal)
+    emergency.execute(rehearsal, context, journalist)
     assert f"operation {name} stays open" in capsys.readouterr().err

@@ -52,9 +52,11 @@ def ran(scene):
     def run(drain=None, selection=APP, log=None, clock=None, **patience):
         port = SimpleNamespace(drain=drain) if drain else scene
         rehearsal = rehearse(scene.look(), selection)
-        ways, journalist = scene.ways(rehearsal)
-        ways = replace(ways, clock=clock) if clock else ways
-        return execute(rehearsal, port, ways, Both(journalist, log if log is not None else Log()), **patience)
+        context, journalist = scene.context(rehearsal)
+        context = replace(context, clock=clock) if clock else context
+        return execute(
+            rehearsal, port, context, Both(journalist, log if log is not None else Log()), **patience
+        )
 
     return run
 
@@ -151,8 +153,8 @@ def test_no_group_at_all_is_refused(scene):
 def test_a_group_that_comes_alive_between_plan_and_execution_is_refused(scene):
     rehearsal = rehearse(scene.look(), APP)
     scene.source.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
-    ways, journalist = scene.ways(rehearsal)
-    ended = execute(rehearsal, scene, ways, journalist)
+    context, journalist = scene.context(rehearsal)
+    ended = execute(rehearsal, scene, context, journalist)
     assert (ended.operation.error.exit_code, scene.drained, scene.target.groups.committed) == (3, [], {})
 
 
@@ -328,8 +330,8 @@ def test_a_source_log_that_metadata_does_not_show_is_not_left_out_of_the_drain(t
     scene = half_read(tmp_path)
     rehearsal = rehearse(scene.look(), GroupSelection(("app",)))
     del scene.source.logs[TopicPartition("orders", 1)]
-    ways, journalist = scene.ways(rehearsal)
-    ended = execute(rehearsal, scene, ways, journalist)
+    context, journalist = scene.context(rehearsal)
+    ended = execute(rehearsal, scene, context, journalist)
     assert isinstance(ended.operation.error, UnreachableError)
     assert "orders-1" in ended.operation.error.message
     assert scene.target.groups.committed == {}

@@ -66,9 +66,11 @@ def began(scene, *groups, kill=None, since=None):
     """An emergency, killed at a word or taken up again; its operation, or None."""
     name = since and since.operation_id
     rehearsal = emergency.rehearse(scene.side, GroupSelection(groups), operation_id=name)
-    ways, log = scene.ways(rehearsal, since=since)
+    context, log = scene.context(rehearsal, since=since)
     standing = {} if since is None else {"since": since.operation.standing}
-    return _run(scene, lambda: emergency.execute(rehearsal, ways, _killing(log, kill), **standing).operation)
+    return _run(
+        scene, lambda: emergency.execute(rehearsal, context, _killing(log, kill), **standing).operation
+    )
 
 
 def went_home(scene, words="file", kill=None, since=None, groups=("app", "late")):
@@ -79,7 +81,7 @@ def went_home(scene, words="file", kill=None, since=None, groups=("app", "late")
         operation_id=since and since.operation_id,
         diverged=diverged_of(words),
     )
-    ways, log = scene.ways(rehearsal, since=since, home=True)
+    context, log = scene.context(rehearsal, since=since, home=True)
     more = {} if since is None else {"since": since.operation.standing}
     if words != "file":
         more["tools"] = scene.tools_for(words, since)
@@ -87,7 +89,7 @@ def went_home(scene, words="file", kill=None, since=None, groups=("app", "late")
         scene,
         lambda: (
             failback.execute(
-                rehearsal, scene, ways, _killing(log, kill), folder=scene.folder, **more
+                rehearsal, scene, context, _killing(log, kill), folder=scene.folder, **more
             ).operation
         ),
     )
@@ -103,7 +105,7 @@ def _run(scene, run):
     except KilledError:
         return None
     finally:
-        scene.seat.leave()
+        scene.lock.leave()
 
 
 def operations(scene):
@@ -116,15 +118,15 @@ def newest(scene):
 
 def taken_back(scene, one, event, give_up=None, *, home=False):
     rehearsal = replace(emergency.rehearse(scene.side, GroupSelection(("app",))), plan=one.operation.plan)
-    ways, log = scene.ways(rehearsal, since=one, home=home)
+    context, log = scene.context(rehearsal, since=one, home=home)
 
     def rehearse():
         return rehearse_taking_back(
-            one, event, ways.destination, scene.state, IDENTITY, "bob@host-2", 0, others=operations(scene)
+            one, event, context.destination, scene.state, IDENTITY, "bob@host-2", 0, others=operations(scene)
         )
 
-    take_back(rehearse, ways, log, give_up=give_up)
-    scene.seat.leave()
+    take_back(rehearse, context, log, give_up=give_up)
+    scene.lock.leave()
 
 
 def all_taken_back(scene):
@@ -257,8 +259,8 @@ def left_marked(scene):
 
 def test_who_has_left_marks_behind_gives_way_to_an_emergency_alone(scene, left_marked):
     rehearsal = planned_mode.rehearse(scene.look(), GroupSelection(("app",)))
-    ways, log = scene.ways(rehearsal)
-    error = planned_mode.execute(rehearsal, scene, ways, log).operation.error
+    context, log = scene.context(rehearsal)
+    error = planned_mode.execute(rehearsal, scene, context, log).operation.error
     assert (error.exit_code, error.code) == (3, "open_operation")
     assert f"`mmtool failover cancel {left_marked.operation_id} --execute` ends it" in error.remedy
 
@@ -269,7 +271,7 @@ def test_the_emergency_that_comes_then_has_its_marks(scene, left_marked):
 
 
 def test_marks_on_another_flow_are_said_when_their_operation_is_superseded(scene, left_marked, capsys):
-    _, log = scene.ways(emergency.rehearse(scene.side, GroupSelection(("app",))))
+    _, log = scene.context(emergency.rehearse(scene.side, GroupSelection(("app",))))
     log.operation = left_marked.operation
     log.about = replace(log.about, names=Names("north", "west"))
     log.supersede(left_marked)
@@ -319,7 +321,9 @@ def half_way(made):
 def cancelled(made, replay):
     """As `mmtool failover cancel` does it."""
     tools = made.tools_for("replay", replay)
-    taken_back(made, replay, Event.CANCEL, lambda ways: failback.give_up(made.both, replay, tools, ways))
+    taken_back(
+        made, replay, Event.CANCEL, lambda context: failback.give_up(made.both, replay, tools, context)
+    )
 
 
 def refused_to_release(made):
@@ -411,8 +415,8 @@ def test_a_failback_that_fails_does_not_mark_for_an_emergency_whose_topics_were_
 
 def moved_as_planned(scene, group):
     rehearsal = planned_mode.rehearse(scene.look(), GroupSelection((group,)))
-    ways, log = scene.ways(rehearsal)
-    return _run(scene, lambda: planned_mode.execute(rehearsal, scene, ways, log).operation)
+    context, log = scene.context(rehearsal)
+    return _run(scene, lambda: planned_mode.execute(rehearsal, scene, context, log).operation)
 
 
 @pytest.mark.parametrize("away", [began, moved_as_planned])
@@ -436,8 +440,8 @@ def test_what_led_away_takes_all_marks_back_once_the_failback_is_rolled_back_bef
 def finished_forward(scene, one):
     """A failback that was killed behind the point of no return is resumed."""
     rehearsal = replace(emergency.rehearse(scene.side, GroupSelection(("app",))), plan=one.operation.plan)
-    ways, log = scene.ways(rehearsal, since=one, home=True)
-    return _run(scene, lambda: roll_forward(one, ways, log)[0])
+    context, log = scene.context(rehearsal, since=one, home=True)
+    return _run(scene, lambda: roll_forward(one, context, log)[0])
 
 
 def test_a_failback_that_was_taken_up_again_releases_what_it_planned_to_release_then(scenes):
@@ -464,7 +468,7 @@ def test_a_topic_that_an_emergency_has_moved_other_groups_of_meanwhile_is_not_re
     def lost_again(marks):
         if not wrote and any(isinstance(mark, MovedGroupRecord) for mark in marks):
             wrote.append(marks)
-            made.seat.leave()
+            made.lock.leave()
             assert began(made, "late").error is None
             if resumed:
                 raise KilledError

@@ -33,10 +33,10 @@ def ran(scene, tmp_path):
         name = since and since.operation_id
         rehearsal = rehearse(scene.both, selection, operation_id=name, diverged=diverged_of(words))
         assert rehearsal.plan.guards == ()
-        ways, journalist = scene.ways(rehearsal, home=True, since=since)
+        context, journalist = scene.context(rehearsal, home=True, since=since)
         standing = {} if since is None else {"since": since.operation.standing}
         tools = scene.tools_for(words, since)
-        return execute(rehearsal, scene, ways, journalist, folder=tmp_path, tools=tools, **standing)
+        return execute(rehearsal, scene, context, journalist, folder=tmp_path, tools=tools, **standing)
 
     return run
 
@@ -286,7 +286,7 @@ def test_what_another_failback_has_written_into_the_same_topic_is_told_before_it
     for words in ("topic salvage", "topic other", "file"):
         scene.source.add_topic("other", "id-other", 0)
         rehearsal = rehearse(scene.both, GroupSelection(("late",)), diverged=diverged_of(words))
-        said.append(judged(rehearsal, [scene.journal], scene.seat, 0, is_resumed=False).warnings)
+        said.append(judged(rehearsal, [scene.journal], scene.lock, 0, is_resumed=False).warnings)
     told = (
         f"operation {before.operation_id} already wrote up to 5 diverged records into topic salvage of east"
     )

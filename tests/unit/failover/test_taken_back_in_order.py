@@ -28,9 +28,9 @@ def scene(tmp_path):
 def moved(scene, *groups):
     """An emergency of these groups, to its end; its name."""
     rehearsal = emergency.rehearse(scene.side, GroupSelection(groups))
-    ways, log = scene.ways(rehearsal)
-    assert emergency.execute(rehearsal, ways, log).operation.error is None
-    scene.seat.leave()
+    context, log = scene.context(rehearsal)
+    assert emergency.execute(rehearsal, context, log).operation.error is None
+    scene.lock.leave()
     return rehearsal.plan.operation_id
 
 
@@ -38,18 +38,18 @@ def rolled_back(scene, name):
     entries = list(scene.journal.entries())
     found = next(one for one in recorded(entries) if one.operation_id == name)
     rehearsal = replace(emergency.rehearse(scene.side, GroupSelection(("app",))), plan=found.operation.plan)
-    ways, log = scene.ways(rehearsal, since=found)
+    context, log = scene.context(rehearsal, since=found)
     event, others = Event.ROLL_BACK, in_journal_order(entries)
     try:
         take_back(
             lambda: rehearse_taking_back(
                 found, event, scene.target, scene.state, IDENTITY, "bob@host-2", 0, others=others
             ),
-            ways,
+            context,
             log,
         )
     finally:
-        scene.seat.leave()
+        scene.lock.leave()
 
 
 def stands(scene, group):

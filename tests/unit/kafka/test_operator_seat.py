@@ -1,4 +1,4 @@
-"""Whoever writes to a journal has the seat, also after having slept."""
+"""Whoever writes to a journal has the lock, also after having slept."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pytest
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import OwnedElsewhereError, UnreachableError
-from mmtool.kafka.groups import operation_lock as operator_seat
+from mmtool.kafka.groups import operation_lock as operation_lock_of
 from mmtool.kafka.groups.operation_lock import OperationLock, _client_id
 from mmtool.plan.flow.status import FlowMember
 
 
 @pytest.fixture
-def seat():
+def lock():
     """It was given to us, and nothing else has been heard since."""
     made = OperationLock(ClusterSettings(alias="west", bootstrap_servers="nowhere:1"), "east", lambda: None)
     made._changed(held=True)
@@ -27,14 +27,14 @@ def says(monkeypatch, holder):
             raise holder
         return holder
 
-    monkeypatch.setattr(operator_seat, "holder_now", holder_now)
+    monkeypatch.setattr(operation_lock_of, "holder_now", holder_now)
 
 
-def test_a_seat_that_somebody_else_has_by_now_is_not_ours(seat, monkeypatch):
+def test_a_lock_that_somebody_else_has_by_now_is_not_ours(lock, monkeypatch):
     """Frozen for a minute between two steps: its session is over, and its own thread has not been told yet."""
     says(monkeypatch, FlowMember("mmtool/1-operator-host-2-pid-7", "10.0.0.8", holds=True))
     with pytest.raises(OwnedElsewhereError, match="has started: mmtool/1-operator-host-2-pid-7"):
-        seat.hold()
+        lock.hold()
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def test_a_seat_that_somebody_else_has_by_now_is_not_ours(seat, monkeypatch):
     ],
     ids=["ours", "of nobody, while members come", "not told"],
 )
-def test_a_seat_of_which_nothing_else_is_told_is_ours(seat, monkeypatch, holder):
+def test_a_lock_of_which_nothing_else_is_told_is_ours(lock, monkeypatch, holder):
     says(monkeypatch, holder)
-    seat.hold()
+    lock.hold()
 
 
 class Waits:
-    """A seat that never comes; each look for it takes the seconds that it may."""
+    """A lock that never comes; each look for it takes the seconds that it may."""
 
     now = 1000.0
 
@@ -73,12 +73,12 @@ class Waits:
     ],
     ids=["of somebody", "of nobody"],
 )
-def test_an_operation_waits_for_its_seat_as_long_as_a_newcomer_to_a_flow_does(
-    seat, monkeypatch, holder, seconds, said
+def test_an_operation_waits_for_its_lock_as_long_as_a_newcomer_to_a_flow_does(
+    lock, monkeypatch, holder, seconds, said
 ):
     says(monkeypatch, holder)
-    seat._held = waits = Waits()
-    monkeypatch.setattr(operator_seat, "time", SimpleNamespace(monotonic=lambda: waits.now))
+    lock._held = waits = Waits()
+    monkeypatch.setattr(operation_lock_of, "time", SimpleNamespace(monotonic=lambda: waits.now))
     with pytest.raises((OwnedElsewhereError, UnreachableError), match=said):
-        seat.hold()
+        lock.hold()
     assert seconds <= waits.now - Waits.now < seconds + 2

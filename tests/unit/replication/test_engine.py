@@ -279,7 +279,7 @@ def test_a_file_that_changes_while_a_flow_is_just_beginning_reaches_it(played):
 
 
 def test_a_standby_runs_the_flow_whose_turn_has_come_and_waits_for_the_others_beside_it(played):
-    """Two that were started together, each with a seat of one flow, would wait for each other for ever."""
+    """Two that were started together, each with a lease of one flow, would wait for each other for ever."""
 
     async def play(scene):
         run, other = scene.runs.values()
@@ -370,7 +370,7 @@ def test_a_run_with_a_goal_ends_where_a_cluster_goes_away_with_one_line_that_say
     assert (error.message, error.exit_code, closed) == (f"c->b: {LOST}", 9, False)
 
 
-def test_a_seat_that_was_lost_while_others_were_taken_is_waited_for_before_anything_is_claimed(played):
+def test_a_lease_that_was_lost_while_others_were_taken_is_waited_for_before_anything_is_claimed(played):
     async def play(scene):
         run = scene.runs["c->b"]
 
@@ -390,7 +390,7 @@ def test_a_seat_that_was_lost_while_others_were_taken_is_waited_for_before_anyth
     "lost", [ClaimLostError("another mmtool claimed it"), FencedError("shard 1"), InDoubtError("offset runs")]
 )
 def test_a_claim_that_is_lost_to_an_earlier_try_of_our_own_is_made_again_at_a_start_as_well(played, lost):
-    """The seat is ours: nobody else runs the flow, so it is no 10, and no defect either."""
+    """The lease is ours: nobody else runs the flow, so it is no 10, and no defect either."""
 
     async def play(scene):
         run = scene.runs["c->b"]
@@ -402,7 +402,7 @@ def test_a_claim_that_is_lost_to_an_earlier_try_of_our_own_is_made_again_at_a_st
     assert played(play) == (2, True, "c->b: owner of the flow; 0 partitions to mirror")
 
 
-def test_a_seat_that_is_lost_ends_nothing_until_it_is_given_up(played):
+def test_a_lease_that_is_lost_ends_nothing_until_it_is_given_up(played):
     async def play(scene):
         run = scene.runs["c->b"]
         async with scene.running():

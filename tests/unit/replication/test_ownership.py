@@ -1,4 +1,4 @@
-"""The seat of a flow's owner, whatever was the matter with it before."""
+"""The lease of a flow's owner, whatever was the matter with it before."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def owner(phase):
     return Ownership(FLOW, FlowLife(phase))
 
 
-class QuietSeat(GroupLease):
+class QuietLease(GroupLease):
     """Nobody tells it anything."""
 
     def start(self):
@@ -41,12 +41,12 @@ class QuietSeat(GroupLease):
 
 
 def test_an_owner_whose_right_was_taken_away_and_given_back_owns_again(monkeypatch):
-    monkeypatch.setattr(ownership, "GroupLease", QuietSeat)
+    monkeypatch.setattr(ownership, "GroupLease", QuietLease)
 
     async def scene():
         mine = owner(FlowPhase.JOINING)
         mine._now(False)
-        mine._seat.failure = DENIED
+        mine._lease.failure = DENIED
         with pytest.raises(NotAuthorisedError):
             await mine.again()
         mine._now(True)
@@ -56,15 +56,15 @@ def test_an_owner_whose_right_was_taken_away_and_given_back_owns_again(monkeypat
     assert asyncio.run(scene()) is FlowPhase.OWNED
 
 
-def test_an_owner_whose_host_has_another_name_by_now_knows_its_own_seat(monkeypatch):
+def test_an_owner_whose_host_has_another_name_by_now_knows_its_own_lease(monkeypatch):
     """As a host gets one that was cut off and has a new lease: its session is not over yet."""
     holders = []
 
-    async def seat_holder(*_):
+    async def lease_holder(*_):
         return holders[-1]
 
-    monkeypatch.setattr(ownership, "GroupLease", QuietSeat)
-    monkeypatch.setattr(ownership, "seat_holder", seat_holder)
+    monkeypatch.setattr(ownership, "GroupLease", QuietLease)
+    monkeypatch.setattr(ownership, "lease_holder", lease_holder)
     monkeypatch.setattr(ownership, "LOOK_SECONDS", 0.05)
 
     async def scene():
@@ -82,10 +82,10 @@ ANOTHER = FlowMember("host-1-pid-7", "10.0.0.8", holds=True)
 
 
 def given_up(monkeypatch, answers, back_after=None):
-    """Whether an owner that lost its seat gives up, told by each answer who has it meanwhile; and its tasks left."""
+    """Whether an owner that lost its lease gives up, told by each answer who has it meanwhile; and its tasks left."""
     told = iter(answers)
 
-    async def seat_holder(*_):
+    async def lease_holder(*_):
         if isinstance(answer := next(told), Exception):
             raise answer
         return answer
@@ -98,13 +98,13 @@ def given_up(monkeypatch, answers, back_after=None):
             asyncio.get_running_loop().call_later(back_after, mine._now, True)
         await asyncio.sleep(0.5)
         had = mine._life.phase is FlowPhase.GIVEN_UP
-        mine._seat.leave = lambda: mine._now(False)  # as a consumer that is closed says once more
+        mine._lease.leave = lambda: mine._now(False)  # as a consumer that is closed says once more
         await mine.release()
         await asyncio.sleep(0)
         return had, len(asyncio.all_tasks()) - 1
 
-    monkeypatch.setattr(ownership, "GroupLease", QuietSeat)
-    monkeypatch.setattr(ownership, "seat_holder", seat_holder)
+    monkeypatch.setattr(ownership, "GroupLease", QuietLease)
+    monkeypatch.setattr(ownership, "lease_holder", lease_holder)
     monkeypatch.setattr(ownership, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(ownership, "NOBODY_WAITS_SECONDS", 0.3)
     return asyncio.run(scene())
@@ -112,7 +112,7 @@ def given_up(monkeypatch, answers, back_after=None):
 
 @pytest.mark.long
 @pytest.mark.parametrize("answer", [None, UnreachableError("no answer"), ConnectionLostError("closed")])
-def test_an_owner_whose_seat_is_lost_gives_up_nothing_while_nobody_else_is_seen_to_have_it(
+def test_an_owner_whose_lease_is_lost_gives_up_nothing_while_nobody_else_is_seen_to_have_it(
     monkeypatch, answer
 ):
     """As when the coordinator's broker dies: until the controllers know it, no heartbeat is answered."""
@@ -120,19 +120,19 @@ def test_an_owner_whose_seat_is_lost_gives_up_nothing_while_nobody_else_is_seen_
 
 
 @pytest.mark.parametrize("answers", [[None, ANOTHER], repeat(None)])
-def test_it_gives_up_where_another_has_the_seat_or_nobody_lets_it_in(monkeypatch, answers):
+def test_it_gives_up_where_another_has_the_lease_or_nobody_lets_it_in(monkeypatch, answers):
     assert given_up(monkeypatch, answers) == (True, 0)
 
 
 def test_a_lease_that_is_lost_while_the_shards_are_claimed_is_judged_after_the_claim(monkeypatch):
     """Until then `again` judges it: a flow of which nothing is mirrored has no workers to stop."""
 
-    async def seat_holder(*_):
+    async def lease_holder(*_):
         return ANOTHER
 
     async def scene():
         mine = owner(FlowPhase.JOINING)
-        mine._seat.leave = lambda: None
+        mine._lease.leave = lambda: None
         mine._now(True)
         mine._now(False)
         await asyncio.sleep(0.05)
@@ -144,17 +144,17 @@ def test_a_lease_that_is_lost_while_the_shards_are_claimed_is_judged_after_the_c
         await mine.release()
         return before, claimed, after
 
-    monkeypatch.setattr(ownership, "GroupLease", QuietSeat)
-    monkeypatch.setattr(ownership, "seat_holder", seat_holder)
+    monkeypatch.setattr(ownership, "GroupLease", QuietLease)
+    monkeypatch.setattr(ownership, "lease_holder", lease_holder)
     monkeypatch.setattr(ownership, "LOOK_SECONDS", 0.01)
     assert asyncio.run(scene()) == (FlowPhase.JOINING, FlowPhase.LOST, FlowPhase.GIVEN_UP)
 
 
 def newcomer(monkeypatch, holders):
-    """One that asks for the seat, and is told each second who has it; when it was told what it ends with."""
+    """One that asks for the lease, and is told each second who has it; when it was told what it ends with."""
     clock = iter(range(1000))
 
-    async def seat_holder(*_):
+    async def lease_holder(*_):
         return next(holders)
 
     async def scene():
@@ -168,8 +168,8 @@ def newcomer(monkeypatch, holders):
         pass
 
     said = []
-    monkeypatch.setattr(ownership, "GroupLease", QuietSeat)
-    monkeypatch.setattr(ownership, "seat_holder", seat_holder)
+    monkeypatch.setattr(ownership, "GroupLease", QuietLease)
+    monkeypatch.setattr(ownership, "lease_holder", lease_holder)
     for name in ("_SILENT_SECONDS", "LOOK_SECONDS"):
         monkeypatch.setattr(ownership, name, 0.0)
     with pytest.raises(MmtoolError) as caught:
@@ -196,17 +196,17 @@ def test_one_that_nobody_lets_in_does_not_say_that_somebody_runs_the_flow(monkey
     ]
 
 
-def test_a_seat_that_is_had_has_nothing_the_matter_with_it():
+def test_a_lease_that_is_had_has_nothing_the_matter_with_it():
     consumer = SimpleNamespace(incremental_assign=lambda _: None, pause=lambda _: None)
     told = []
-    seat = GroupLease(None, "g", "c", "me", told.append)
-    seat.failure = DENIED
-    seat._assigned(consumer, ["c-0"])
-    assert (seat.failure, told) == (None, [True])
+    lease = GroupLease(None, "g", "c", "me", told.append)
+    lease.failure = DENIED
+    lease._assigned(consumer, ["c-0"])
+    assert (lease.failure, told) == (None, [True])
 
 
 class Member:
-    """A consumer that is given the seat at once, and breaks down in the middle of it, but for the last one."""
+    """A consumer that is given the lease at once, and breaks down in the middle of it, but for the last one."""
 
     left = 2
 
@@ -229,16 +229,16 @@ class Member:
         pass
 
 
-def test_an_owner_whose_membership_broke_down_does_not_think_that_it_has_the_seat_and_joins_again(
+def test_an_owner_whose_membership_broke_down_does_not_think_that_it_has_the_lease_and_joins_again(
     monkeypatch,
 ):
-    """Somebody else is given the seat then: two that think they have it would fence each other for ever."""
+    """Somebody else is given the lease then: two that think they have it would fence each other for ever."""
     monkeypatch.setattr(confluent_kafka, "Consumer", Member)
     monkeypatch.setattr(GroupLease, "_config", lambda _: {})
 
     async def scene():
         mine = owner(FlowPhase.JOINING)
-        mine._seat.start()
+        mine._lease.start()
         await asyncio.wait_for(mine._life.leased.wait(), 2)
         for _ in range(2000):
             if not mine._life.is_leased:

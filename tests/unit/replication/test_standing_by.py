@@ -74,7 +74,7 @@ def test_a_standby_claims_nothing_where_mirror_maker_runs_the_flow_by_then(stand
 
 
 def test_a_flow_whose_target_does_not_take_the_last_word_is_left_all_the_same(monkeypatch):
-    """A failover that has drained it goes on in this process: the seat would be held until that ends."""
+    """A failover that has drained it goes on in this process: the lease would be held until that ends."""
     did = []
 
     async def write(*_, **__):
@@ -88,10 +88,10 @@ def test_a_flow_whose_target_does_not_take_the_last_word_is_left_all_the_same(mo
     run = FlowRun.__new__(FlowRun)
     run.life, run.owner, run.shard_count = FlowLife(FlowPhase.RUNNING), "me", 1
     run.standing = SimpleNamespace(shards={0: None}, clear=lambda _: [])
-    run.ownership = SimpleNamespace(release=lambda: done("left the seat"))
+    run.ownership = SimpleNamespace(release=lambda: done("left the lease"))
     run.watch = SimpleNamespace(stop=lambda: did.append("stopped following"))
     identity = SimpleNamespace(control_topic="control")
     run.flow = SimpleNamespace(identity=identity, close=lambda: done("closed"))
     with pytest.raises(UnreachableError):
         asyncio.run(run.close(clean=True))
-    assert did == ["stopped following", "left the seat", "closed"]
+    assert did == ["stopped following", "left the lease", "closed"]

@@ -1,4 +1,4 @@
-"""Minutes may pass between a question and its answer, and seconds until the seat is had: what came then counts."""
+"""Minutes may pass between a question and its answer, and seconds until the lock is had: what came then counts."""
 
 import time
 from dataclasses import replace
@@ -42,17 +42,17 @@ def scene(tmp_path):
 def failed_over(scene, group, *, ahead=0.0):
     """An emergency of one group, completed; its name. ``ahead``: so many seconds is the clock of its host."""
     rehearsal = emergency.rehearse(scene.side, GroupSelection((group,)))
-    ways, journalist = scene.ways(rehearsal)
+    context, journalist = scene.context(rehearsal)
     journalist.clock = lambda: time.time() + ahead
-    assert emergency.execute(rehearsal, ways, journalist).operation.error is None
-    ways.seat.leave()
+    assert emergency.execute(rehearsal, context, journalist).operation.error is None
+    context.lock.leave()
     return rehearsal.plan.operation_id
 
 
 def taking_back(scene, name, meanwhile):
     """Rolled back by somebody who agrees to what was seen before something else came."""
     (one,) = [one for one in recorded(scene.journal.entries()) if one.operation_id == name]
-    ways, log = scene.ways(emergency.rehearse(scene.side, GroupSelection(("app",))), since=one)
+    context, log = scene.context(emergency.rehearse(scene.side, GroupSelection(("app",))), since=one)
 
     def rehearse():
         others = recorded(scene.journal.entries())
@@ -62,7 +62,7 @@ def taking_back(scene, name, meanwhile):
 
     assert rehearse().refusal is None
     meanwhile()
-    return lambda: take_back(rehearse, ways, log)
+    return lambda: take_back(rehearse, context, log)
 
 
 def state_of(scene, name):
@@ -102,7 +102,7 @@ def rolled_back_by_another(scene, name):
 
 def rolled_back_and_moved_again(scene, name):
     rolled_back_by_another(scene, name)
-    scene.seat.leave()
+    scene.lock.leave()
     failed_over(scene, "app")
 
 
@@ -113,15 +113,15 @@ def moved_once_more(scene, _):
 @pytest.mark.parametrize("meanwhile", [rolled_back_by_another, rolled_back_and_moved_again, moved_once_more])
 @pytest.mark.parametrize("behind", ["its look", "its commits"])
 def test_who_was_frozen_while_taking_back_takes_nothing_from_whoever_came_meanwhile(scene, meanwhile, behind):
-    """It wakes up when the others have left the seat again; the groups stand where it saw them last."""
+    """It wakes up when the others have left the lock again; the groups stand where it saw them last."""
     name, there = failed_over(scene, "app"), []
     (one,) = [one for one in recorded(scene.journal.entries()) if one.operation_id == name]
-    ways, log = scene.ways(emergency.rehearse(scene.side, GroupSelection(("app",))), since=one)
+    context, log = scene.context(emergency.rehearse(scene.side, GroupSelection(("app",))), since=one)
 
     def frozen():
-        ways.seat.leave()
+        context.lock.leave()
         meanwhile(scene, name)
-        ways.seat.leave()
+        context.lock.leave()
         there.extend(everything(scene))
 
     def rehearse():
@@ -136,7 +136,7 @@ def test_who_was_frozen_while_taking_back_takes_nothing_from_whoever_came_meanwh
         return replace(seen, undoing=undoing)
 
     with pytest.raises(MmtoolError, match="another process started, resumed or ended operation") as refused:
-        take_back(rehearse, ways, log)
+        take_back(rehearse, context, log)
     assert (refused.value.exit_code, everything(scene)) == (10 if behind == "its look" else 6, there)
 
 
@@ -165,19 +165,19 @@ def test_an_operation_that_ended_before_ours_has_overtaken_nobody_whatever_its_h
 
 def test_an_operation_that_ended_since_ours_began_is_told_of_whatever_its_host_s_clock_said(scene):
     rehearsal, theirs = (emergency.rehearse(scene.side, GroupSelection(("app",))) for _ in range(2))
-    _, journalist = scene.ways(rehearsal)
-    ways, log = scene.ways(theirs)
+    _, journalist = scene.context(rehearsal)
+    context, log = scene.context(theirs)
     log.clock = lambda: time.time() - 3600.0
     begun = Operation(rehearsal.plan).after(Event.BEGIN)
     typed = Sleeps(SimpleNamespace(), StepName.WRITE, lambda: journalist.began(begun))
-    assert emergency.execute(theirs, ways, Both(log, typed)).operation.error is None
+    assert emergency.execute(theirs, context, Both(log, typed)).operation.error is None
     with pytest.raises(OwnedElsewhereError, match="moved some of the same groups meanwhile"):
         journalist.open_others(("app",))
 
 
 def test_an_emergency_that_took_the_place_of_ours_is_told_of(scene):
     rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)))
-    _, journalist = scene.ways(rehearsal)
+    _, journalist = scene.context(rehearsal)
     journalist.began(Operation(rehearsal.plan).after(Event.BEGIN))
     failed_over(scene, "app", ahead=-3600.0)
     with pytest.raises(OwnedElsewhereError, match="another process resumed or ended operation"):
@@ -188,11 +188,11 @@ def test_an_emergency_that_took_the_place_of_ours_is_told_of(scene):
 @pytest.mark.parametrize("first", ["theirs", "ours"])
 def test_what_was_begun_before_ours_is_in_its_way_whatever_its_host_s_clock_said(scene, first, ahead):
     """And what was begun later, and has written nothing, is not."""
-    theirs, ours = (scene.ways(emergency.rehearse(scene.side, GroupSelection(("app",)))) for _ in range(2))
+    theirs, ours = (scene.context(emergency.rehearse(scene.side, GroupSelection(("app",)))) for _ in range(2))
     theirs[1].clock = lambda: time.time() + ahead
-    for ways, journalist in (theirs, ours) if first == "theirs" else (ours, theirs):
+    for context, journalist in (theirs, ours) if first == "theirs" else (ours, theirs):
         plan = replace(
-            emergency.rehearse(scene.side, GroupSelection(("app",))).plan, operation_id=ways.operation_id
+            emergency.rehearse(scene.side, GroupSelection(("app",))).plan, operation_id=context.operation_id
         )
         journalist.began(Operation(plan).after(Event.BEGIN))
     in_the_way = [one.operation_id for one in ours[1].open_others(("app",))]
@@ -203,18 +203,20 @@ def releasing(scene, meanwhile):
     """Released by somebody who agrees to what was seen before something else came."""
     found = rehearse_release(scene.side, scene.journal, ())
     meanwhile()
-    return lambda: release(found, scene.journal, scene.marks, scene.seat, "bob@host-2", 1)
+    return lambda: release(found, scene.journal, scene.marks, scene.lock, "bob@host-2", 1)
 
 
 def killed_in_a_replay(scene, folder):
     """A failback that has written one of the two batches of the tail."""
     groups = GroupSelection(("app", "late"))
     rehearsal = failback.rehearse(scene.both, groups, diverged=diverged_of("replay"))
-    ways, journalist = scene.ways(rehearsal, home=True)
+    context, journalist = scene.context(rehearsal, home=True)
     scene.writers["replay"].lives, scene.writers["replay"].dies = [1], KilledError()
     with pytest.raises(KilledError):
-        failback.execute(rehearsal, scene, ways, journalist, folder=folder, tools=scene.tools_for("replay"))
-    scene.seat.leave()
+        failback.execute(
+            rehearsal, scene, context, journalist, folder=folder, tools=scene.tools_for("replay")
+        )
+    scene.lock.leave()
 
 
 def test_a_release_that_had_to_wait_for_a_replay_that_was_killed_leaves_its_topics_held(tmp_path):
@@ -222,7 +224,7 @@ def test_a_release_that_had_to_wait_for_a_replay_that_was_killed_leaves_its_topi
     with pytest.raises(RefusedError, match="a release now would mirror them a second time") as refused:
         releasing(scene, lambda: killed_in_a_replay(scene, tmp_path))()
     assert (refused.value.exit_code, refused.value.code) == (3, "open_operation")
-    assert (scene.marks.failed_over, scene.seat.queue) == ({"orders"}, [])
+    assert (scene.marks.failed_over, scene.lock.queue) == ({"orders"}, [])
 
 
 def test_a_replay_on_another_flow_holds_no_topic_of_the_same_name(tmp_path):
@@ -262,9 +264,9 @@ class Sleeps:
 def frozen_at(scene, step, meanwhile):
     """An emergency of ``app`` whose process is frozen at a step, after which ``meanwhile`` is done with it."""
     rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)))
-    ways, journalist = scene.ways(rehearsal)
+    context, journalist = scene.context(rehearsal)
     log = Both(journalist, Sleeps(journalist, step, lambda: meanwhile(scene, rehearsal.plan.operation_id)))
-    return lambda: emergency.execute(rehearsal, ways, log)
+    return lambda: emergency.execute(rehearsal, context, log)
 
 
 def on_record(scene, name):
@@ -276,22 +278,24 @@ def resumed_and_gone_on(scene, name):
     """By another host; then its application is started, reads on and is stopped."""
     since = on_record(scene, name)
     rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)), operation_id=name)
-    ways, log = scene.ways(rehearsal, since=since)
+    context, log = scene.context(rehearsal, since=since)
     if since.operation.point_of_no_return_passed:
-        assert roll_forward(since, ways, log)[0].error is None
+        assert roll_forward(since, context, log)[0].error is None
     else:
-        assert emergency.execute(rehearsal, ways, log, since=since.operation.standing).operation.error is None
+        assert (
+            emergency.execute(rehearsal, context, log, since=since.operation.standing).operation.error is None
+        )
     goes_on(scene)
 
 
 def cancelled(scene, name):
     one = on_record(scene, name)
-    ways, log = scene.ways(emergency.rehearse(scene.side, GroupSelection(("app",))), since=one)
+    context, log = scene.context(emergency.rehearse(scene.side, GroupSelection(("app",))), since=one)
     take_back(
         lambda: rehearse_taking_back(
             one, Event.CANCEL, scene.target, scene.state, IDENTITY, "bob@host-2", 0, others=()
         ),
-        ways,
+        context,
         log,
     )
 
@@ -307,7 +311,7 @@ def cancelled(scene, name):
     ],
 )
 def test_who_was_frozen_while_another_host_ended_its_operation_changes_nothing_of_it(scene, step, meanwhile):
-    """Nobody is in the seat any more when it wakes up: what stands in the journal tells it."""
+    """Nobody is in the lock any more when it wakes up: what stands in the journal tells it."""
     there = []
 
     def ended(scene, name):
@@ -324,14 +328,14 @@ def test_who_was_frozen_between_the_commits_of_two_groups_moves_the_second_one_n
     scene.commits("zoo", "orders", 50)
     scene.told("zoo", "orders", (50, 50), at_ms=int(time.time() * 1000))
     rehearsal = emergency.rehearse(scene.side, GroupSelection(("app", "zoo")))
-    ways, journalist = scene.ways(rehearsal)
+    context, journalist = scene.context(rehearsal)
     groups = scene.target.groups
 
     def frozen(name, offsets, alter=groups.alter):
         monkeypatch.setattr(groups, "alter", alter)
         problems = alter(name, offsets)
         since = on_record(scene, rehearsal.plan.operation_id)
-        others, log = scene.ways(rehearsal, since=since)
+        others, log = scene.context(rehearsal, since=since)
         assert roll_forward(since, others, log)[0].error is None
         scene.commits("zoo", "east.orders", 60, cluster=scene.target)
         journalist.clock = lambda: time.time() + 60.0
@@ -340,7 +344,7 @@ def test_who_was_frozen_between_the_commits_of_two_groups_moves_the_second_one_n
     monkeypatch.setattr(writing, "AT_ONCE", 1)
     monkeypatch.setattr(groups, "alter", frozen)
     with pytest.raises(OwnedElsewhereError, match="another process resumed or ended operation"):
-        emergency.execute(rehearsal, ways, journalist)
+        emergency.execute(rehearsal, context, journalist)
     assert groups.committed["zoo"] == {REMOTE: Commit(60)}
     assert state_of(scene, rehearsal.plan.operation_id) is OperationState.COMPLETED
 
@@ -353,7 +357,7 @@ def everything(scene):
 def test_a_word_that_was_on_its_way_when_the_process_was_frozen_does_not_make_it_awake(scene):
     """The journal has taken it; when its answer is read, a minute has passed."""
     rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)))
-    _, journalist = scene.ways(rehearsal)
+    _, journalist = scene.context(rehearsal)
     append, name = scene.journal.append, rehearsal.plan.operation_id
 
     def asleep(entries):
@@ -374,7 +378,7 @@ def test_a_word_that_was_on_its_way_when_the_process_was_frozen_does_not_make_it
 def test_who_took_an_operation_over_is_seen_though_the_journal_has_not_heard_our_last_words(scene, words):
     """Both give the next entry the same number: it is not ours for that."""
     rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)))
-    _, journalist = scene.ways(rehearsal)
+    _, journalist = scene.context(rehearsal)
     begun, name = Operation(rehearsal.plan).after(Event.BEGIN), rehearsal.plan.operation_id
     journalist.began(begun)
     scene.journal.failure = UnreachableError("gone")
@@ -392,7 +396,7 @@ def test_who_took_an_operation_over_is_seen_though_the_journal_has_not_heard_our
 
 def test_words_of_ours_that_the_journal_heard_and_did_not_answer_are_nobody_else_s(scene):
     rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)))
-    _, journalist = scene.ways(rehearsal)
+    _, journalist = scene.context(rehearsal)
     append, begun = scene.journal.append, Operation(rehearsal.plan).after(Event.BEGIN)
     journalist.began(begun)
 

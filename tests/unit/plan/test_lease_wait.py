@@ -1,4 +1,4 @@
-"""Who lives keeps its seat, and whoever died is waited for."""
+"""Who lives keeps its lease, and whoever died is waited for."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_one_that_died_right_before_is_waited_for_until_its_session_ends():
         over_at(lambda now: member("dead") if now < 10 else None, until=60)
 
 
-def test_one_that_died_while_it_joined_and_is_given_the_seat_is_waited_for_as_well():
+def test_one_that_died_while_it_joined_and_is_given_the_lease_is_waited_for_as_well():
     def holder(now):
         return member("dead") if now < 10 else member("also dead") if 12 <= now < 22 else None
 
