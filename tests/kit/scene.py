@@ -13,7 +13,7 @@ from kit.operations import FakeJournal, FakeLock, FakeMarks
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError
 from mmtool.failover.fence.steps import FenceAsked
-from mmtool.failover.modes.cutover import OperationContext
+from mmtool.failover.modes.cutover import Attempt, Clock, OperationContext
 from mmtool.failover.operation.hooks import hooks_of
 from mmtool.failover.operation.journal import About, Journalist
 from mmtool.insight.flow_now import FlowClusters, FlowNow
@@ -95,17 +95,16 @@ class Scene:
         journalist = Journalist(self.journal, about, since.entries if since else 0)
         journalist.operation = since.operation if since else None
         operation_id = rehearsal.plan.operation_id
+        began_before = 0.0 if since is None else max(0.0, time.time() - since.began_ms / 1000)
         return (
             OperationContext(
                 self.source if home else self.target,
                 journalist,
                 self.marks,
                 self.lock,
-                operation_id,
-                about.by,
+                Attempt(operation_id, about.by, began_before),
                 hooks=hooks_of(self.settings, reason),
-                began_before=0.0 if since is None else max(0.0, time.time() - since.began_ms / 1000),
-                pause=lambda _: None,
+                clock=Clock(pause=lambda _: None),
             ),
             journalist,
         )

@@ -141,7 +141,9 @@ class FenceSteps:
 
     def await_transactions(self) -> None:
         try:
-            await_transactions(self.asked.port, self.places, self.patience_seconds, pause=self.context.pause)
+            await_transactions(
+                self.asked.port, self.places, self.patience_seconds, pause=self.context.clock.pause
+            )
         except (
             NotAuthorisedError,
             RefusedError,
@@ -153,7 +155,7 @@ class FenceSteps:
         while open_in := self._unstable():
             if waited >= self.patience_seconds:
                 raise _still_open(self.source.alias, open_in, self.patience_seconds)
-            self.context.pause(_LOOK_SECONDS)
+            self.context.clock.pause(_LOOK_SECONDS)
             waited += _LOOK_SECONDS
 
     def _unstable(self) -> list[TopicPartition]:
@@ -165,7 +167,7 @@ class FenceSteps:
     def watch(self) -> None:
         """Where the source ends for good: what is stable there is all there is."""
         source, port, seconds = self.source, self.asked.port, self.fence.watch_seconds
-        ends = watch_ends(source, port, self.places, seconds, self.context.pause)
+        ends = watch_ends(source, port, self.places, seconds, self.context.clock.pause)
         if self.reads_committed and (open_in := self._unstable()):
             raise _still_open(source.alias, open_in, 0)
         self.fence = replace(self.fence, ends=ends)

@@ -105,6 +105,40 @@ class Records(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Attempt:
+    """One process that executes an operation, from its start or from where another one stopped.
+
+    Attributes:
+        operation_id: Of the operation.
+        by: The operator, as ``user@host``.
+        began_before: Seconds since the operation began in another process; 0 if it began in this one.
+    """
+
+    operation_id: str
+    by: str
+    began_before: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The time, and waiting.
+
+    Attributes:
+        pause: Waits so many seconds.
+        seconds: Seconds on a clock that never goes back, for durations.
+        now: Seconds since 1970.
+    """
+
+    pause: Callable[[float], None] = time.sleep
+    seconds: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970, as Kafka's timestamps."""
+        return int(self.now() * 1000)
+
+
+@dataclass(frozen=True, slots=True)
 class OperationContext:
     """The ports and facts of one operation.
 
@@ -113,28 +147,20 @@ class OperationContext:
         journal: Records the operation.
         marks: Writes the marks for the flow's owner.
         lock: The operation lock.
-        operation_id: The operation's id.
-        by: The operator, as ``user@host``.
+        attempt: The process that executes the operation.
         synced: The flow syncs group offsets to the target, so recent commits there are the sync's.
         hooks: The hooks that run with its steps.
-        began_before: Seconds since the operation began, where another process began it.
-        pause: Sleeps for so many seconds.
-        clock: The monotonic clock in seconds, to measure durations.
-        now: The wall clock: seconds since 1970.
+        clock: The time, and waiting.
     """
 
     destination: ClusterPort
     journal: Records
     marks: MarksPort
     lock: LockPort
-    operation_id: str
-    by: str
+    attempt: Attempt
     synced: bool = False
     hooks: Hooks = field(default_factory=Hooks)
-    began_before: float = 0.0
-    pause: Callable[[float], None] = time.sleep
-    clock: Callable[[], float] = time.monotonic
-    now: Callable[[], float] = time.time
+    clock: Clock = field(default_factory=Clock)
 
 
 @dataclass(slots=True)
@@ -165,14 +191,16 @@ class Cutover:
         return cls(context, plan.mode, tuple(group.group for group in plan.groups))
 
     def __post_init__(self) -> None:
-        self.began = self.context.clock()
+        self.began = self.context.clock.seconds()
         self.context.journal.measured_by(lambda: self.figures)
 
     def validate(self) -> None:
         """Every offset can be written, nobody else is at it, and what is replaced is on record."""
         refuse(blocking_guards(self.plans, after_drain=True))
         self.alone()
-        clear(self.context.destination, self.plans, synced=self.context.synced, pause=self.context.pause)
+        clear(
+            self.context.destination, self.plans, synced=self.context.synced, pause=self.context.clock.pause
+        )
         self.context.journal.intends(self.plans, self.risks)
 
     def alone(self) -> None:
@@ -239,11 +267,11 @@ class Cutover:
         settled = {result.group: result for result in self.results}
         results = read_back_all(self.context.destination.groups, self.plans, settled)
         self.results = tuple(results)
-        took = self.context.began_before + self.context.clock() - self.began
+        took = self.context.attempt.began_before + self.context.clock.seconds() - self.began
         self.figures = replace(self.figures, rto_seconds=round(took, 3))
         self.context.journal.settled(results)
         # the same command would find this one open, but for a drill, which is in nobody's way
-        again = f"run `mmtool failover resume {self.context.operation_id} --execute`"
+        again = f"run `mmtool failover resume {self.context.attempt.operation_id} --execute`"
         again = "run the drill again" if self.mode is Mode.DRILL else again
         _raise(failure_of_writing(results, self.context.destination.alias, again))
 
@@ -254,14 +282,19 @@ class Cutover:
 
     def hold(self, topics: Iterable[str]) -> None:
         """Topics of the source are not mirrored any more."""
-        context, at_ms = self.context, int(self.context.now() * 1000)
+        context, at_ms = self.context, self.context.clock.now_ms()
         context.marks.write(
-            [FailedOverRecord(topic, True, context.operation_id, context.by, at_ms) for topic in topics]
+            [
+                FailedOverRecord(topic, True, context.attempt.operation_id, context.attempt.by, at_ms)
+                for topic in topics
+            ]
         )
 
     def _moved(self, group: str, *, moved: bool) -> MovedGroupRecord:
-        at_ms = int(self.context.now() * 1000)
-        return MovedGroupRecord(group, moved, self.context.operation_id, self.context.by, at_ms)
+        at_ms = self.context.clock.now_ms()
+        return MovedGroupRecord(
+            group, moved, self.context.attempt.operation_id, self.context.attempt.by, at_ms
+        )
 
 
 def gives_way(other: Recorded, mode: Mode) -> bool:

@@ -214,5 +214,5 @@ class EmergencySteps:
 
     def _look(self) -> TargetNow:
         chosen = GroupSelection(tuple(plan.group for plan in self.rehearsal.plan.groups))
-        now_ms, left = int(self.cutover.context.now() * 1000), self.rehearsal.left
+        now_ms, left = self.cutover.context.clock.now_ms(), self.rehearsal.left
         return look_at_target(self.rehearsal.side, chosen, now_ms, left=left)

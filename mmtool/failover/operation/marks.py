@@ -42,7 +42,7 @@ class Marking:
 
     def own(self) -> Marks:
         """Those of this operation."""
-        ours = self.context.operation_id
+        ours = self.context.attempt.operation_id
         return {name: mark for name, mark in self.standing().items() if mark.operation_id == ours}
 
     def begun(self, since: OperationStatus) -> tuple[StepName, ...]:
@@ -67,7 +67,7 @@ class Marking:
         return [*ours, *self._lifted({name: mark for name, mark in theirs.items() if name not in topics})]
 
     def _ours(self, mark: FailedOverRecord) -> FailedOverRecord:
-        return replace(mark, operation_id=self.context.operation_id, by=self.context.by)
+        return replace(mark, operation_id=self.context.attempt.operation_id, by=self.context.attempt.by)
 
     def take_back(self) -> None:
         """Its own alone."""
@@ -79,8 +79,10 @@ class Marking:
             return []
         context, home = self.context, self.cutover.mode is Mode.FAILBACK
         since_ms = min(mark.since_ms for mark in marks.values()) if home else 0
-        needed = keepers(context.operation_id, context.journal.of_flow(), since_ms)
-        return lifted(sorted(marks), needed, context.operation_id, context.by, int(context.now() * 1000))
+        needed = keepers(context.attempt.operation_id, context.journal.of_flow(), since_ms)
+        return lifted(
+            sorted(marks), needed, context.attempt.operation_id, context.attempt.by, context.clock.now_ms()
+        )
 
 
 def release(context: OperationContext, topics: Collection[str]) -> None:
@@ -88,10 +90,12 @@ def release(context: OperationContext, topics: Collection[str]) -> None:
     if not topics:
         return
     context.lock.hold()
-    needed = keepers(context.operation_id, context.journal.told_since())
+    needed = keepers(context.attempt.operation_id, context.journal.told_since())
     for topic in sorted(set(topics) & needed.keys()):
         warn(f"{topic} stays failed over: the newer operation {needed[topic]} depends on that")
-    context.marks.write(lifted(topics, needed, context.operation_id, context.by, int(context.now() * 1000)))
+    context.marks.write(
+        lifted(topics, needed, context.attempt.operation_id, context.attempt.by, context.clock.now_ms())
+    )
 
 
 def keepers(operation_id: str, others: Iterable[Recorded], since_ms: int = 0) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from mmtool.errors import OwnedElsewhereError
 from mmtool.events import Event, Notice, flow_fields
-from mmtool.failover.modes.cutover import OperationContext
+from mmtool.failover.modes.cutover import Attempt, OperationContext
 from mmtool.failover.modes.drill import NoLock
 from mmtool.failover.modes.emergency import EmergencyRehearsal
 from mmtool.failover.operation.flapping_check import judged
@@ -147,13 +147,15 @@ def _context(
         journalist,
         kept.marks,
         lock,
-        execution.operation_id,
-        about.by,
+        Attempt(execution.operation_id, about.by, _seconds_since(since)),
         synced=settings.sync_group_offsets,
         hooks=hooks_of(settings, about.reason),
-        began_before=0.0 if since is None else max(0.0, time.time() - since.began_ms / 1000),
     )
     return context, Both(journalist, Teller())
+
+
+def _seconds_since(recorded: Recorded | None) -> float:
+    return 0.0 if recorded is None else max(0.0, time.time() - recorded.began_ms / 1000)
 
 
 def _about(execution: Execution) -> About:

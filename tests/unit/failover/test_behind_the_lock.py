@@ -192,7 +192,8 @@ def test_what_was_begun_before_ours_is_in_its_way_whatever_its_host_s_clock_said
     theirs[1].clock = lambda: time.time() + ahead
     for context, journalist in (theirs, ours) if first == "theirs" else (ours, theirs):
         plan = replace(
-            emergency.rehearse(scene.side, GroupSelection(("app",))).plan, operation_id=context.operation_id
+            emergency.rehearse(scene.side, GroupSelection(("app",))).plan,
+            operation_id=context.attempt.operation_id,
         )
         journalist.began(Operation(plan).after(Event.BEGIN))
     in_the_way = [one.operation_id for one in ours[1].open_others(("app",))]

@@ -12,6 +12,7 @@ from kit.operations import KilledError
 from kit.scene import Scene
 from mmtool.config import load_settings
 from mmtool.errors import GateError, RefusedError, UnreachableError
+from mmtool.failover.modes.cutover import Clock
 from mmtool.failover.modes.planned_mode import execute, rehearse
 from mmtool.failover.modes.rehearsal import Rehearsal
 from mmtool.failover.operation.records import recorded
@@ -144,7 +145,7 @@ def test_who_still_writes_is_named_and_the_fence_is_taken_back(scene):
         if next(pauses) % 3 == 0:
             written_by(scene, "User:boss", 1)
 
-    ended = execute(rehearsal, scene, replace(context, pause=pause), journalist)
+    ended = execute(rehearsal, scene, replace(context, clock=Clock(pause=pause)), journalist)
     error = ended.operation.error
     assert (error.exit_code, error.code) == (4, "stray_producers")
     assert "1 record in orders-0 by producer id 7" in error.message

@@ -53,7 +53,7 @@ def ran(scene):
         port = SimpleNamespace(drain=drain) if drain else scene
         rehearsal = rehearse(scene.look(), selection)
         context, journalist = scene.context(rehearsal)
-        context = replace(context, clock=clock) if clock else context
+        context = replace(context, clock=replace(context.clock, seconds=clock)) if clock else context
         return execute(
             rehearsal, port, context, Both(journalist, log if log is not None else Log()), **patience
         )
