@@ -192,8 +192,8 @@ def sync(
 ) -> None:
     """Keep groups ready on the target: commit their translated offsets there at an interval, until stopped.
 
-    Never moves a group back and never commits for a group that has members on the target. FRESHNESS is how long ago
-    mmtool read the source commits of a group. Works for flows that MirrorMaker 2 runs as well.
+    Never moves a group back and never commits for a group that has members on the target. The column FRESHNESS shows
+    how long ago mmtool read the source commits of a group. Works for flows that MirrorMaker 2 runs as well.
     """
     from mmtool.failover.commits.group_sync import GroupSync
     from mmtool.insight.flow_now import connect

@@ -146,7 +146,9 @@ def _unframed(what: str, expected: int, data: bytes) -> bytes:
         raise UnreadableStateError(what, f"only {len(data)} bytes")
     version, checksum = _HEADER.unpack_from(data)
     if version != expected:
-        raise UnreadableStateError(what, f"version {version}, and this mmtool reads {expected}")
+        raise UnreadableStateError(
+            what, f"it has version {version}, and this mmtool reads version {expected}"
+        )
     body = data[_HEADER.size :]
     if crc32(body, version) != checksum:
         raise UnreadableStateError(what, f"checksum {crc32(body, version):#010x} instead of {checksum:#010x}")
@@ -331,7 +333,7 @@ def _take_head(reader: _Reader) -> _Head:
     about = _take_about(reader)
     flags = reader.number()
     if flags & ~_ALL_FLAGS:
-        raise ValueError(f"flags {flags:#x} of a newer mmtool")
+        raise ValueError(f"a newer mmtool release wrote it (unknown flags {flags:#x})")
     block_start = reader.upstream()
     start = MirrorStart(reader.upstream(), reader.downstream())
     previous = Follows(reader.upstream(), reader.upstream()) if flags & _FOLLOWS else FIRST_BLOCK

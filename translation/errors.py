@@ -8,11 +8,13 @@ class InvariantError(Exception):
 
     Attributes:
         letter: Which invariant of `mmtool.translation.runs` is broken: A, B, C or D.
+        sentence: How, with the offsets.
     """
 
     def __init__(self, letter: str, sentence: str) -> None:
         super().__init__(f"invariant {letter}: {sentence}")
         self.letter = letter
+        self.sentence = sentence
 
 
 class UnreadableStateError(Exception):

@@ -21,6 +21,7 @@ from mmtool.keystores.certificates import (
     is_self_issued,
     opens,
     out_of_date,
+    renewal,
 )
 
 if TYPE_CHECKING:
@@ -240,18 +241,12 @@ class _Reader:
             self.report.refused(
                 entry, f"{wrong} the private key in {key.origin}; set {_sibling(entry, 'ssl.key.password')}"
             )
-        for place, why in enumerate(map(out_of_date, certificates_in(chain))):
-            if why and place == 0:
-                # no error: an emergency failover needs no connection to a source that is lost
-                self.report.alarm(
-                    entry,
-                    f"{certificate.origin}: {why}; brokers refuse the connection: renew the certificate",
-                )
-            elif why:
-                self.report.warn(
-                    entry,
-                    f"{certificate.origin}: {why}; brokers may refuse the connection: renew the certificate",
-                )
+        for place, one in enumerate(certificates_in(chain)):
+            if not (why := out_of_date(one)):
+                continue
+            # no error: an emergency failover needs no connection to a source that is lost
+            say, refuse = (self.report.warn, "may refuse") if place else (self.report.alarm, "refuse")
+            say(entry, f"{certificate.origin}: {why}; brokers {refuse} the connection: {renewal(one)}")
 
     def _identity_store(self, location: Entry, key_password: SecretStr | None) -> _Identity:
         """Of a key store; a PEM one, as Kafka's, holds the chain and the key in one file."""

@@ -81,6 +81,8 @@ def _bootstrap_remedy(one: ListenerAnswer) -> str:
             f"check that {one.entrance.name}.security.protocol and {one.entrance.name}.ssl.* match the listener"
             f" at {one.address}"
         )
+    if one.failed is Stage.RESOLVE:
+        return f"correct {key}, or make the name resolvable from this host (DNS, /etc/hosts)"
     return f"start the broker; if its address has changed, correct {key}"
 
 

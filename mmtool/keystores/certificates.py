@@ -75,6 +75,13 @@ def out_of_date(certificate: Certificate) -> str:
     return ""
 
 
+def renewal(certificate: Certificate) -> str:
+    """What to do about a certificate that `out_of_date` names."""
+    if certificate.not_valid_after_utc < datetime.now(UTC):
+        return "renew the certificate"
+    return "check the clocks of this host and of the brokers; if they are right, issue the certificate again"
+
+
 def first_expiry(text: str) -> datetime | None:
     """When the first certificate of a PEM text expires; None where it has none that can be read."""
     return min((one.not_valid_after_utc for one in certificates_in(text)), default=None)

@@ -137,7 +137,7 @@ def _not_read(store: StoreFile, store_format: Format) -> str:
         f"convert it: keytool -importkeystore -srckeystore {store.shown} -srcstoretype {{}} "
         f"-destkeystore {store.kind}.p12 -deststoretype PKCS12"
     )
-    bks = " (with Bouncy Castle's jar in -providerpath)"
+    bks = " -providerclass org.bouncycastle.jce.provider.BouncyCastleProvider -providerpath bcprov.jar"
     kept = {
         Format.EMPTY: f"{store.shown} is empty; expected a JKS, PKCS12 or PEM store",
         Format.JCEKS: f"{store.shown} is a JCEKS store, which mmtool does not read; {convert.format('JCEKS')}",

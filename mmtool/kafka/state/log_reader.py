@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.blocking_client import BlockingWireClient
 
 REBUILD_RUNS = (
-    "stop `mmtool replicate`, then run `mmtool flow rebuild -c FILE -s SOURCE -t TARGET --execute`: it derives the"
-    " offset runs from both logs"
+    "if a newer mmtool release wrote it, run that release; otherwise stop `mmtool replicate`, then run `mmtool flow"
+    " rebuild -c FILE -s SOURCE -t TARGET --execute`: it derives the offset runs from both logs"
 )
 """The remedy where a stored offset run cannot be trusted."""
 FOREIGN_RECORD = (

@@ -361,7 +361,10 @@ class PartitionMirror:
         except InvariantError as broken:
             got = f"new records got offset {sent.base_offset} on the target"
             rebuild = f"`mmtool flow rebuild --topic {self.assignment.topic} --execute`"
-            why_not = f"diverged: {got}, which contradicts the offset runs ({broken}): stop replicate, run {rebuild}"
+            why_not = (
+                f"diverged: {got}, which contradicts the stored offset runs ({broken.sentence}):"
+                f" stop `mmtool replicate`, run {rebuild}, then start it again"
+            )
             self.halt(why_not, for_good=True)  # nothing behind it is booked: the frontier stays before it
             return
         self._in_flight.popleft()

@@ -169,7 +169,7 @@ def test_a_body_that_is_nonsense_with_a_right_checksum_is_refused(body, read):
 
 def test_an_unknown_version_says_so():
     octets = encode_block(block())
-    with pytest.raises(UnreadableStateError, match="version 3, and this mmtool reads 2"):
+    with pytest.raises(UnreadableStateError, match="it has version 3, and this mmtool reads version 2"):
         decode_block(framed(3, octets[5:]))
 
 
