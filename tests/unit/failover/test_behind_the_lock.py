@@ -197,7 +197,7 @@ def test_what_was_begun_before_ours_is_in_its_way_whatever_its_host_s_clock_said
         )
         journalist.began(Operation(plan).after(Event.BEGIN))
     in_the_way = [one.operation_id for one in ours[1].open_others(("app",))]
-    assert in_the_way == ([theirs[0].operation_id] if first == "theirs" else [])
+    assert in_the_way == ([theirs[0].attempt.operation_id] if first == "theirs" else [])
 
 
 def releasing(scene, meanwhile):
