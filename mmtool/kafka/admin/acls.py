@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _TIMEOUT_SECONDS = 30.0
 _UNSPOKEN = frozenset({"UNKNOWN", "ANY"})
 _NOT_KNOWN = "librdkafka does not know the operation or permission of this ACL"
-"""Why one rule is left out: the library would refuse the whole request that has it."""
+"""Problem text for an ACL that is left out: librdkafka would refuse the whole request that contains it."""
 
 
 class AclAdmin:
@@ -32,11 +32,11 @@ class AclAdmin:
         self._client = new_client(AdminClient, config, cluster)
 
     def topic_acls(self) -> list[TopicAcl] | Unknown:
-        """Every rule about a topic by its whole name; UNKNOWN where the cluster has no authorizer.
+        """List every ACL on a topic by its whole name (LITERAL); UNKNOWN where the cluster has no authorizer.
 
         Raises:
             NotAuthorisedError: without DESCRIBE on the cluster.
-            UnreachableError: it does not answer.
+            UnreachableError: the cluster does not answer.
         """
         from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.admin import (
@@ -71,7 +71,7 @@ class AclAdmin:
         ]
 
     def add(self, acls: Iterable[TopicAcl]) -> dict[TopicAcl, str]:
-        """Adds rules; a sentence for each that could not be added."""
+        """Create ACLs; return the broker's error as text for each ACL that could not be created."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import (
             AclBinding,

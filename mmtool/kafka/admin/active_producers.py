@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 async def active_producers(
     cluster: WireCluster, place: TopicPartition, *, purpose: str
 ) -> Sequence[ProducerState] | Unknown:
-    """UNKNOWN where the leader is away or does not tell: brokers before 2.8, or READ on the topic is missing."""
+    """List the producers that a partition's leader remembers (DescribeProducers), or UNKNOWN.
+
+    UNKNOWN where the leader is unreachable, is older than 2.8, or denies READ on the topic.
+    """
     try:
         answers = await cluster.send_to_leader(*place, DescribeProducersRequest([place]), purpose=purpose)
     except (ConnectionLostError, UnsupportedByBrokerError):
@@ -34,7 +37,10 @@ async def active_producers(
 async def active_producers_of_all(
     cluster: WireCluster, places: Collection[TopicPartition], *, purpose: str
 ) -> dict[TopicPartition, Sequence[ProducerState]]:
-    """The same of many partitions, a request for each leader; left out are those of which nothing is told."""
+    """List the producers of many partitions, with one request for each leader, as `active_producers` does for one.
+
+    Partitions for which a leader gives no answer are left out.
+    """
     led = by_leader(cluster, places)
     asked = [cluster.send(node, DescribeProducersRequest(of), purpose=purpose) for node, of in led.items()]
     answers = await asyncio.gather(*asked, return_exceptions=True)

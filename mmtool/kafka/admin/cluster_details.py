@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _AT_ONCE = 500
-"""Trials that are on their way together, on one connection."""
+"""Rights checks that are sent together on one connection."""
 _ON_TOPIC, _DEFAULTS = 1, frozenset({4, 5})
-"""Where a property's value comes from: set on the topic; ``server.properties`` and Kafka's own default."""
+"""Kafka's numbers of a config's source: set on the topic; set in ``server.properties`` or Kafka's own default."""
 _NO_TOPIC = "mmtool-topic-without-acls"
 _DENIED_CREATE = "AUTHORIZATION_FAILED"
 _LONGEST_METADATA_SECONDS = 4.0
@@ -66,7 +66,7 @@ class KafkaClusterDetails:
     """Reads the details of a real cluster; connects at the first request."""
 
     def __init__(self, settings: ClusterSettings, timeout_seconds: float) -> None:
-        """Say which cluster, and how long one question may take."""
+        """Take the cluster's settings and the longest time of one request, in seconds."""
         self._settings = settings
         self._wire = BlockingWireClient(wire_cluster(settings, "doctor", role="admin"), timeout_seconds)
         self._listeners = Once(self._try_listeners)
@@ -106,7 +106,7 @@ class KafkaClusterDetails:
         return run_beside(all_of(entrances(self._settings)))
 
     async def _try_entrance(self, entrance: Entrance) -> list[ListenerAnswer]:
-        """Bootstrap servers first; what the cluster advertises is known when one of them has let us in."""
+        """Try the bootstrap servers first, then the advertised listeners that one of them returned."""
         trial = ListenerTrial(self._settings, entrance)
         first = await trial.run([(server, None) for server in entrance.servers])
         if all(answer.failed for answer in first):
@@ -241,7 +241,7 @@ class KafkaClusterDetails:
         return frozenset(name for name, code in answers.items() if code == Code.GROUP_AUTHORIZATION_FAILED)
 
     def undeletable_groups(self, groups: Collection[str]) -> frozenset[str]:
-        """Asked to forget the commits of no partition."""
+        """See `ClusterDetailsPort.undeletable_groups`; checked by deleting the offsets of no partition."""
         try:
             answers = self._tried(groups, lambda group: OffsetDeleteRequest(group, ()))
         except TooOldError:  # before Kafka 2.4
@@ -250,7 +250,7 @@ class KafkaClusterDetails:
         return frozenset(name for name, one in answers.items() if one.error_code == denied)
 
     def hidden_groups(self, groups: Collection[str]) -> frozenset[str]:
-        """A broker that does not coordinate a group looks at the right first, too."""
+        """See `ClusterDetailsPort.hidden_groups`; any broker checks DESCRIBE before it looks for the group."""
         found = self._any("reading mmtool's rights", DescribeGroupsRequest(sorted(groups))) if groups else {}
         denied = Code.GROUP_AUTHORIZATION_FAILED
         return frozenset(name for name, one in found.items() if one.error_code == denied)
@@ -318,7 +318,7 @@ class KafkaClusterDetails:
 
 
 async def _of_each(wire: WireCluster, request: Callable[[int], WireRequest[T]]) -> dict[int, T]:
-    """Each broker's answer, where it gives one."""
+    """Send each broker a request; return the answers of the brokers that gave one."""
     await wire.refresh(())
     nodes = wire.nodes
     answers = await asyncio.gather(

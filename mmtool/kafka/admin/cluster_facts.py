@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 _SPARE_SECONDS = 5.0
 _LEADER_SECONDS = 3.0
-"""A broker that has just begun again leads nothing for a moment."""
+"""Longest wait for a partition's leader, in seconds: a broker that just restarted leads nothing for a moment."""
 _LARGE = 1_000_000
-"""Records of ``__consumer_offsets``, some ten seconds of reading."""
+"""Records of ``__consumer_offsets`` above which it is not read: more would take over ten seconds."""
 _RETENTION = "offsets.retention.minutes"
 _DEFAULT_RETENTION_MINUTES = 7 * 24 * 60
 _METADATA = "offset.metadata.max.bytes"
@@ -51,7 +51,7 @@ class KafkaCluster:
     """A `ClusterPort`. Its clients live as long as this object."""
 
     def __init__(self, settings: ClusterSettings, timeout_seconds: float) -> None:
-        """Say which cluster, and how long one request may take."""
+        """Take the cluster's settings and the longest time of one request, in seconds."""
         self._settings = settings
         self._seconds = timeout_seconds
         self._said: list[Any] = []
@@ -88,13 +88,13 @@ class KafkaCluster:
         }
 
     def lacks(self, topics: Collection[str]) -> frozenset[str]:
-        """See `ClusterPort.lacks`; a list of all topics leaves out what may not be described."""
+        """See `ClusterPort.lacks`; asked by name, since a list of all topics omits those without DESCRIBE."""
         found = self._described(topics) if topics else {}
         absent = Code.UNKNOWN_TOPIC_OR_PARTITION
         return frozenset(name for name, topic in found.items() if topic.error_code == absent)
 
     def _described(self, names: Collection[str] | None) -> dict[str, TopicMetadata]:
-        """What any broker says of some topics, or of all that we may see, each with an error of its own."""
+        """Describe the named topics, or (None) all that mmtool may see; each carries its own error code."""
         what = "listing topics"
 
         async def described(wire: WireCluster) -> dict[str, TopicMetadata]:
@@ -138,7 +138,7 @@ class KafkaCluster:
         return read_parts(self._settings, parts, self._seconds, read_committed=committed)
 
     def offsets_retention_seconds(self) -> float:
-        """See `ClusterPort.offsets_retention_seconds`; without DESCRIBE_CONFIGS on the cluster, Kafka's own default."""
+        """See `ClusterPort.offsets_retention_seconds`; without DESCRIBE_CONFIGS on the cluster, Kafka's default."""
         return 60.0 * self._broker_number(_RETENTION, _DEFAULT_RETENTION_MINUTES)
 
     def known_offsets_retention(self) -> float | Unknown:
@@ -161,11 +161,11 @@ class KafkaCluster:
             return {}
 
     def longest_metadata(self) -> int:
-        """See `ClusterPort.longest_metadata`; as above."""
+        """See `ClusterPort.longest_metadata`; without DESCRIBE_CONFIGS on the cluster, Kafka's default."""
         return int(self._broker_number(_METADATA, _DEFAULT_METADATA))
 
     def longest_transaction_seconds(self) -> float:
-        """See `ClusterPort.longest_transaction_seconds`; as above."""
+        """See `ClusterPort.longest_transaction_seconds`; without DESCRIBE_CONFIGS on the cluster, Kafka's default."""
         return self._broker_number(_TRANSACTION, _DEFAULT_TRANSACTION_MS) / 1000
 
     def _broker_number(self, name: str, default: float) -> float:
@@ -191,10 +191,10 @@ class KafkaCluster:
 
 
 def check_cluster_id(settings: ClusterSettings, answered: str) -> None:
-    """Compare a cluster's answer with ``ALIAS.mmtool.cluster.id``.
+    """Check the cluster id that the brokers reported against ``ALIAS.mmtool.cluster.id``.
 
     Raises:
-        RefusedError: It is another cluster than the one that the configuration names.
+        RefusedError: the ids differ.
     """
     expected = settings.expected_cluster_id
     if expected is not None and expected != answered:
@@ -206,5 +206,5 @@ def check_cluster_id(settings: ClusterSettings, answered: str) -> None:
 
 
 def _patience_for_each(seconds: float) -> Patience:
-    """Of who goes on without a partition."""
+    """The wait for requests that leave out a partition without an answer."""
     return Patience(answer=seconds_for_each(seconds), leader=min(seconds / 2, _LEADER_SECONDS))

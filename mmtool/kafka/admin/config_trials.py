@@ -42,12 +42,12 @@ class TrialResult:
 def apply_configs(
     wanted: Mapping[str, Changes], attempt: Attempt, needed: frozenset[str] = frozenset()
 ) -> TrialResult:
-    """Sets the configs of each topic, less those that the broker refuses.
+    """Set the configs of each topic; adjust or leave out those that the broker refuses.
 
     Args:
-        wanted: By topic.
-        attempt: Creates topics with the configs, or alters them.
-        needed: Configs that a topic must have as they are, or fails.
+        wanted: The configs to set, by topic.
+        attempt: The request that creates topics with the configs, or alters them.
+        needed: Configs that are never adjusted or left out: a topic for which one is refused fails.
     """
     return _Trials(wanted, attempt, needed).run()
 
@@ -75,13 +75,13 @@ class _Trials:
         return {t for t, why in failed.items() if _code(why) in ABOUT_CONFIGS and self._changes[t]}
 
     def _again(self, topics: set[str], failed: dict[str, str]) -> Mapping[str, str]:
-        """The same request with what is left; who is taken now has not failed any more."""
+        """Repeat the request for some topics with their remaining configs; clear their earlier failures."""
         for topic in topics:
             del failed[topic]
         return self._attempt({topic: self._changes[topic] for topic in topics}, validate_only=False)
 
     def _settle_named(self, topic: str, why: str) -> bool:
-        """Whether the text names a config of the topic; it is then adjusted or left out."""
+        """Adjust or leave out the config that a refusal names; False where it names none, or a needed one."""
         name = named_config(why, self._changes[topic])
         if name is None or name in self._needed:
             return False
@@ -89,7 +89,7 @@ class _Trials:
         return True
 
     def _settle(self, topic: str, name: str, why: str) -> None:
-        """Gives a refused config the nearest value that was not tried yet, or leaves it out."""
+        """Give a refused config the nearest value that was not tried yet, or leave it out."""
         changes, text = self._changes[topic], _text(why)
         value = changes.pop(name)
         self._tried.add((topic, name, value))
@@ -99,7 +99,7 @@ class _Trials:
         self._reasons[topic].setdefault(name, text)
 
     def _one_by_one(self, topics: set[str], failed: dict[str, str]) -> Mapping[str, str]:
-        """Adds one config after the other, and leaves out those with which a topic is refused."""
+        """Add the configs of some topics one after the other, and leave out those that are refused."""
         full = {topic: self._changes[topic] for topic in topics}
         self._changes |= {topic: {} for topic in topics}
         bare = self._attempt(self._changes_of(topics), validate_only=True)
@@ -112,7 +112,7 @@ class _Trials:
         return self._again(topics, failed)
 
     def _add(self, names: Mapping[str, str], full: Mapping[str, Changes]) -> None:
-        """One more config for each topic; a refusal for another reason than a config loses none."""
+        """Add one more config to each topic; only a refusal because of that config removes it."""
         for topic, name in names.items():
             self._changes[topic][name] = full[topic][name]
         trying = set(names)

@@ -153,60 +153,66 @@ class ClusterDetailsPort(Protocol):
 
     @property
     def principal(self) -> str:
-        """Who we are to its authorizer, as ``User:mm``; as far as the settings tell."""
+        """mmtool's own principal on the cluster, as ``User:mm``, as far as the settings show it."""
 
     @property
     def bootstrap(self) -> str:
-        """``host:port``, several with commas."""
+        """The bootstrap servers: ``host:port``, separated by commas."""
 
     def listeners(self) -> Sequence[ListenerAnswer]:
-        """Each bootstrap server and each advertised listener, tried at the same time."""
+        """Try each bootstrap server and each advertised listener, all at the same time."""
 
     def brokers(self) -> Mapping[int, str]:
-        """``host:port`` of each living broker."""
+        """``host:port`` of each live broker, by broker id."""
 
     def topics(self) -> Mapping[str, TopicDetails]:
-        """Every topic that we may see."""
+        """Every topic that mmtool may DESCRIBE, by name."""
 
     def hidden(self, topics: Collection[str]) -> frozenset[str]:
-        """Those of some topics that we may not see."""
+        """The given topics that mmtool may not DESCRIBE."""
 
     def configs(
         self, topics: Collection[str], names: Collection[str]
     ) -> Mapping[str, Mapping[str, ConfigEntry]]:
-        """Some properties of topics; topics that do not show them are left out."""
+        """Read the named configs of topics; topics without DESCRIBE_CONFIGS are left out."""
 
     def broker_configs(self, names: Collection[str]) -> Mapping[int, Mapping[str, str | None]]:
-        """Some properties of each broker that tells them."""
+        """Read the named configs of each broker; brokers that do not show them are left out."""
 
     def log_dirs(self, topics: Collection[str]) -> Answers[int, tuple[LogDir, ...]]:
-        """Each broker's log directories, with the sizes of some topics; brokers without an answer are in ``failed``."""
+        """Each broker's log directories, with the sizes of the given topics.
+
+        Brokers without an answer are in ``failed``.
+        """
 
     def rights(self) -> Rights | Unknown:
-        """What we may do with the cluster; UNKNOWN from brokers before 2.8."""
+        """mmtool's rights on the cluster resource; UNKNOWN from brokers before 2.8."""
 
     def has_authorizer(self) -> bool:
-        """Whether the cluster looks at rights at all."""
+        """Whether the cluster has an authorizer."""
 
     def uncreatable(self, topics: Collection[str]) -> Mapping[str, str]:
-        """Those of some topics that do not exist and that we may not create, and the broker's reason; none is made."""
+        """The given topics that do not exist and that mmtool may not create, each with the broker's reason.
+
+        Validated only: no topic is created.
+        """
 
     def unclaimable(self, transactional_ids: Collection[str]) -> frozenset[str]:
-        """Those that we may not WRITE; none is claimed."""
+        """The given transactional ids that mmtool may not WRITE; no epoch is taken."""
 
     def unreadable_groups(self, groups: Collection[str]) -> frozenset[str]:
-        """Those that we may not READ; none is joined, and none has to exist."""
+        """The given groups that mmtool may not READ; none is joined, and none has to exist."""
 
     def undeletable_groups(self, groups: Collection[str]) -> frozenset[str]:
-        """Those that we may not DELETE; nothing of them is deleted."""
+        """The given groups that mmtool may not DELETE; nothing is deleted."""
 
     def hidden_groups(self, groups: Collection[str]) -> frozenset[str]:
-        """Those that we may not DESCRIBE."""
+        """The given groups that mmtool may not DESCRIBE."""
 
     def offsets_at(self, times: Mapping[TopicPartition, int]) -> Answers[TopicPartition, int | None]:
-        """The first offset at or after a time (ms since 1970); None where there is no such record."""
+        """The first offset at or after a timestamp (ms since 1970), by partition; None without such a record."""
 
     def size_samples(
         self, questions: Mapping[TopicPartition, SizeQuestion]
     ) -> Answers[TopicPartition, SizeSample]:
-        """Whether records fit, from a sample of each partition; it needs READ."""
+        """Whether records fit the target's limit, from a sample of each partition; needs READ on the topics."""

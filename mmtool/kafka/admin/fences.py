@@ -50,13 +50,14 @@ B = TypeVar("B")
 
 _SPARE_SECONDS = 5.0
 _LOOK_SECONDS = 0.02
-"""Between two looks at whether each broker has heard of a change to the rules."""
+"""Seconds between two checks of whether each broker applies a change of ACLs."""
 _CHANGE_TIMEOUT_MS = 100_000
-"""Longer than a broker goes on handing a change to the controller (60 s, after one try of 30 s). A client that gives
-up before has its rule made behind its back: after a hung controller, a DENY stood that had been taken away
-(tests/chaos/test_fences_outage.py)."""
+"""Longer than a broker keeps forwarding a change to the controller (60 s, after one try of 30 s).
+
+A client that gives up earlier may have its ACL created later: after a hung controller, a DENY existed that had been
+removed (tests/chaos/test_fences_outage.py)."""
 _ANSWER_SECONDS = 2.0
-"""For one such look: a broker that hangs is soon not the cluster's any more, and need not be waited for."""
+"""Seconds for one such check: the cluster soon drops a broker that hangs, so it need not be waited for."""
 _PER_REQUEST = 500
 _LATE = "NOT_ON_EVERY_BROKER"
 _SUPER_USERS = "super.users"
@@ -75,7 +76,7 @@ class KafkaFences:
     """
 
     def __init__(self, cluster: ClusterSettings, timeout_seconds: float) -> None:
-        """Say which cluster, and how long one request may take."""
+        """Take the cluster's settings and the longest time of one request, in seconds."""
         self._cluster = cluster
         self._seconds = timeout_seconds
         wire = wire_cluster(cluster, "fences", role="admin", request_timeout_ms=_CHANGE_TIMEOUT_MS)
@@ -139,7 +140,7 @@ class KafkaFences:
         return UNKNOWN if answer.rights is UNKNOWN else answer.rights.may_alter
 
     async def _config(self, wire: WireCluster) -> dict[str, str | Unknown]:
-        """Of all brokers, since each decides by its own; what they tell differently is not known."""
+        """The authorizer configs that matter to a fence, read from every broker; UNKNOWN where brokers differ."""
         names = (_SUPER_USERS, _ALLOWS_UNRULED)
         await wire.refresh(())
         answers = await asyncio.gather(
@@ -169,7 +170,7 @@ class KafkaFences:
         return self._changed(bindings, CreateAclsRequest, there=True)
 
     def remove(self, bindings: Collection[Binding]) -> dict[Binding, Problem]:
-        """See `FencePort.remove`; what could not be deleted and is not there is no problem."""
+        """See `FencePort.remove`; an ACL that could not be deleted and does not exist is no problem."""
         problems = self._changed(bindings, DeleteAclsRequest, there=False)
         there = self.bindings({binding.name for binding in problems}) if problems else frozenset()
         return {b: why for b, why in problems.items() if why.name == _LATE or b in there}
@@ -196,7 +197,7 @@ class KafkaFences:
         )
 
     def _refused(self, answer: Mapping[Binding, int]) -> dict[Binding, Problem]:
-        """The same change again does no harm, so a passing answer is asked again."""
+        """The refused changes; a retriable error raises instead, since the same change can be sent again."""
         problems = {binding: problem_of(code) for binding, code in answer.items() if code != Code.NONE}
         passing = [code for code in answer.values() if is_passing(KafkaError(code))]
         if passing:
@@ -209,7 +210,10 @@ class KafkaFences:
         changed: frozenset[Binding],
         there: bool,
     ) -> dict[Binding, Problem]:
-        """What some broker does not go by when the time is up; one that has died counts as long as it is listed."""
+        """Wait until every broker applies the changes; return those that some broker does not apply in time.
+
+        A broker that has died counts as long as the cluster lists it.
+        """
         deadline = asyncio.get_running_loop().time() + self._seconds
         while True:
             nodes = await self._listed_brokers(wire)
@@ -226,7 +230,9 @@ class KafkaFences:
         }
 
     async def _listed_brokers(self, wire: WireCluster) -> list[int]:
-        """Brokers that any of them lists; that one hangs must not keep us from hearing that it is listed no more.
+        """The brokers that any broker still lists, so that one that hangs does not hide its own removal.
+
+        A broker that joins meanwhile does not matter: it reads the whole metadata log before it accepts clients.
 
         One that joins meanwhile is no matter: it reads the whole metadata log before it takes clients.
         """
@@ -296,7 +302,7 @@ class KafkaFences:
         return tuple(_with(one, *told[one.producer_id]) if one.producer_id in told else one for one in found)
 
     def _told(self, producer_ids: Collection[int]) -> dict[int, tuple[str, DescribedTransaction]]:
-        """Transactional ids and their transactions, by producer id, as far as we may see them."""
+        """Transactional ids and their transactions, by producer id, as far as mmtool may see them."""
 
         async def asked(wire: WireCluster) -> dict[int, tuple[str, DescribedTransaction]]:
             names = (self._told_by(wire, node, producer_ids) for node in wire.nodes)
@@ -324,7 +330,7 @@ class KafkaFences:
     # --- asking -------------------------------------------------------------------------------------------
 
     def _ask(self, what: str, question: Callable[[WireCluster], Awaitable[B]]) -> B:
-        """Asked again while brokers answer "not now", or a connection is lost."""
+        """Send requests to the cluster, and repeat them on retriable errors and lost connections."""
 
         async def patiently(wire: WireCluster) -> B:
             async def tried() -> B:
@@ -338,7 +344,9 @@ class KafkaFences:
         return self._wire.ask(patiently, what)
 
     async def _any(self, wire: WireCluster, request: WireRequest[A]) -> A:
-        """The answer of a broker that has just answered something else.
+        """Send a request to a broker that has just answered another one.
+
+        A broker that hangs could create the ACL when it wakes up, long after the fence was lowered.
 
         A rule that is sent to one that hangs could be made when it wakes up, long after the fence was lowered.
         """
@@ -348,7 +356,7 @@ class KafkaFences:
         raise ConnectionLostError("no broker answers")
 
     def _check(self, code: int, what: str) -> None:
-        """Raises our error for a broker's; RetriableError for one that passes."""
+        """Raise mmtool's error for a broker's error code; `RetriableError` for a retriable one."""
         if code == Code.NONE:
             return
         error = KafkaError(code)
@@ -357,14 +365,14 @@ class KafkaFences:
 
 
 async def _if_it_answers(names: Coroutine[Any, Any, dict[int, B]]) -> dict[int, B]:
-    """Nothing of a broker that is away: nothing hangs on names."""
+    """A broker's transactional ids, or none where it does not answer: they are only shown."""
     with suppress(ConnectionLostError, RetriableError, TimeoutError):
         return await within(_ANSWER_SECONDS, names)
     return {}
 
 
 async def _answering(wire: WireCluster) -> dict[int, MetadataAnswer]:
-    """Brokers that answer soon, and what they say; all are asked together."""
+    """Ask all brokers for metadata together; return the answers that come within `_ANSWER_SECONDS`."""
     nodes = wire.nodes
     asked = (within(_ANSWER_SECONDS, wire.send(node, MetadataRequest(()))) for node in nodes)
     answers = await asyncio.gather(*asked, return_exceptions=True)
@@ -372,10 +380,10 @@ async def _answering(wire: WireCluster) -> dict[int, MetadataAnswer]:
 
 
 def own_principals(cluster: ClusterSettings) -> tuple[frozenset[str], bool]:
-    """Who mmtool is for a cluster's authorizer, in all its roles; False where that is not all.
+    """mmtool's principals in all its roles, as the cluster's authorizer sees them; False where some are unknown.
 
-    By Kafka's own principal builder. What it makes of a client certificate depends on the brokers'
-    ``ssl.principal.mapping.rules``, so that is not known.
+    By Kafka's default principal builder. The principal of a client certificate depends on the brokers'
+    ``ssl.principal.mapping.rules``, so it is unknown.
     """
     known = [_principal(of_role) for of_role in (cluster.security, *cluster.role_security.values())]
     return frozenset(name for name in known if name is not UNKNOWN), UNKNOWN not in known
@@ -388,12 +396,12 @@ def _principal(security: Security) -> str | Unknown:
 
 
 def _principals(super_users: str) -> frozenset[str]:
-    """``User:a;User:b``: semicolons, since a certificate's name has commas."""
+    """The principals in ``User:a;User:b``; semicolons separate them, since a certificate's name has commas."""
     return frozenset(name.strip() for name in super_users.split(";") if name.strip())
 
 
 def _writer(state: ProducerState) -> Writer:
-    """Kafka's -1 in each of these stands for none."""
+    """A writer from a leader's producer state, in which -1 stands for none."""
     sequence, timestamp, coordinator_epoch = (UNKNOWN if n < 0 else n for n in state[2:5])
     open_from = None if state.open_from < 0 else state.open_from
     return Writer(state.producer_id, state.epoch, sequence, timestamp, coordinator_epoch, open_from)

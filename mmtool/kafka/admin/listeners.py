@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.api_versions import SpokenApis
 
 LISTENER_SECONDS = 3.0
-"""So long one listener has for each of connecting, answering and the login."""
+"""Longest time, in seconds, for each of connecting, the first answer and the login at one listener."""
 _LARGEST_ANSWER = 1 << 20
 _CLIENT_ID = f"{CLIENT_ID}-doctor"
 _NOT_KAFKA = "the answer is not in Kafka's protocol"
@@ -42,7 +42,7 @@ _ALERTS = {
     "CERTIFICATE_UNKNOWN": "the broker refuses the client certificate",
     "HANDSHAKE_FAILURE": "the broker refuses the TLS handshake; it may require a client certificate",
 }
-"""What a broker's TLS alert means: OpenSSL's word, and ours."""
+"""OpenSSL's name of a broker's TLS alert, and the sentence that mmtool reports for it."""
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNEXPECTED_EOF")
 _ROLES: tuple[Role, ...] = ("admin", "consumer", "producer")
 
@@ -57,7 +57,7 @@ class _FailedError(Exception):
 
 
 def entrances(settings: ClusterSettings) -> list[Entrance]:
-    """The different ways in that a cluster's clients have."""
+    """The distinct pairs of bootstrap servers and security settings that mmtool's roles use on a cluster."""
     found: list[Entrance] = []
     for role in _ROLES:
         servers = tuple(server.strip() for server in settings.bootstrap_servers_for(role).split(","))
@@ -76,7 +76,7 @@ class ListenerTrial:
     entrance: Entrance
 
     async def run(self, places: Iterable[tuple[str, int | None]]) -> list[ListenerAnswer]:
-        """How each address received us: ``host:port``, and the broker that advertises it."""
+        """Try each listener, given as ``host:port`` and the id of the broker that advertises it (None: bootstrap)."""
         return list(await asyncio.gather(*(self._try(*place) for place in places)))
 
     async def _try(self, address: str, broker: int | None) -> ListenerAnswer:
@@ -111,7 +111,7 @@ class ListenerTrial:
             writer.close()
 
     async def _shown_certificate(self, host: str, port: int) -> bytes | None:
-        """What a broker shows to whoever does not look at it; None where it shows none."""
+        """The certificate (DER) that a broker presents, without verifying it; None where it presents none."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -125,7 +125,7 @@ class ListenerTrial:
         return certificate
 
     async def _log_in(self, host: str, port: int) -> None:
-        """And one question behind the login: a SASL listener answers the first one to whoever has none."""
+        """Log in, then send one request: a SASL listener answers the first request without a login too."""
         from aiokafka.conn import create_conn
         from aiokafka.errors import KafkaError, SaslAuthenticationFailed
 
@@ -210,7 +210,7 @@ async def _check_mechanism(
 
 
 async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> bytes:
-    """The answer to a request, without its size."""
+    """Send a request and return the answer without its size prefix."""
     try:
         async with asyncio.timeout(LISTENER_SECONDS):
             writer.write(request)
@@ -239,7 +239,7 @@ def _tls_failure(error: OSError) -> _FailedError:
 
 
 def _os_reason(error: OSError) -> str:
-    """As ``connection refused``: asyncio has words of its own, and one sentence for all addresses of a name."""
+    """The operating system's reason, as ``connection refused``, in place of asyncio's text for several addresses."""
     number = error.errno or next(map(int, re.findall(r"\[Errno (\d+)\]", str(error))), 0)
     return os.strerror(number).lower() if number else str(error)
 
@@ -253,7 +253,7 @@ def _silence(what: str) -> str:
 
 
 def addresses(entrance: Entrance, advertised: dict[int, str]) -> Sequence[tuple[str, int | None]]:
-    """What is to be tried: each advertised address once, and the bootstrap servers that are none of them."""
+    """Addresses to try: each advertised listener once, and the bootstrap servers that are not advertised."""
     listed: list[tuple[str, int | None]] = [(address, node) for node, address in sorted(advertised.items())]
     known = set(advertised.values())
     return [*listed, *((server, None) for server in entrance.servers if server not in known)]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_SECONDS = 30.0
 _OWN_NEED = frozenset({"cleanup.policy", "message.timestamp.type", "retention.ms"})
-"""Configs without which a topic of mmtool's own would lose what it is for; the others are a comfort."""
+"""Configs that an internal topic must have to keep its records; others may be adjusted or left out."""
 
 
 class TopicAdmin:
@@ -36,10 +36,10 @@ class TopicAdmin:
         self._client = new_client(AdminClient, config, cluster)
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
-        """Each topic's properties by name; topics that are gone, or of which none are told, are left out.
+        """Read each topic's configs, by topic and name; deleted topics and those without DESCRIBE_CONFIGS are left out.
 
         Raises:
-            MmtoolError: none of them is told, and not because of the topics.
+            MmtoolError: no topic's configs can be read, for a reason other than the topics.
         """
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource, ResourceType
@@ -63,7 +63,7 @@ class TopicAdmin:
         return found
 
     def alter_adjusted(self, steps: Mapping[str, Sequence[SetConfig | ResetConfig]]) -> TrialResult:
-        """As `alter`; a property that the target refuses is adjusted or left out, and keeps no other from being set."""
+        """Set and reset configs as `alter` does, but adjust or leave out each config that the target refuses."""
 
         def attempt(changes: Mapping[str, Changes], *, validate_only: bool) -> dict[str, str]:
             some = {topic: _steps(of) for topic, of in changes.items() if of}
@@ -74,7 +74,7 @@ class TopicAdmin:
     def alter(
         self, steps: Mapping[str, Sequence[SetConfig | ResetConfig]], *, validate_only: bool = False
     ) -> dict[str, str]:
-        """Sets and resets properties, by topic (KIP-339); a sentence for each topic that could not be altered."""
+        """Set and reset configs of topics (KIP-339); return the broker's error for each topic that failed."""
         from confluent_kafka.admin import AlterConfigOpType, ConfigResource, ResourceType
         from confluent_kafka.admin import ConfigEntry as Change
 
@@ -101,7 +101,7 @@ class TopicAdmin:
     def create_adjusted(
         self, topics: Iterable[CreateTopic], needed: frozenset[str] = frozenset()
     ) -> TrialResult:
-        """As `create`; a config that the target refuses is adjusted or left out, unless it is ``needed``."""
+        """Create topics as `create` does, but adjust or leave out each refused config that is not ``needed``."""
         by_name = {topic.name: topic for topic in topics}
 
         def attempt(changes: Mapping[str, Changes], *, validate_only: bool) -> dict[str, str]:
@@ -114,7 +114,7 @@ class TopicAdmin:
         return apply_configs({name: dict(topic.configs) for name, topic in by_name.items()}, attempt, needed)
 
     def create(self, topics: Iterable[CreateTopic], *, validate_only: bool = False) -> dict[str, str]:
-        """Creates topics; a sentence for each that could not be. One that exists already is as good."""
+        """Create topics; return the broker's error for each that could not be created. Existing topics are no error."""
         from confluent_kafka.admin import NewTopic
 
         new = [NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.configs)) for t in topics]
@@ -125,7 +125,7 @@ class TopicAdmin:
         )
 
     def replicas(self, topics: Iterable[str]) -> dict[str, int]:
-        """How many replicas each topic has; topics that are not shown are left out."""
+        """The replication factor of each topic (of its smallest partition); topics without DESCRIBE are left out."""
         from confluent_kafka import KafkaException, TopicCollection
 
         names = list(topics)
@@ -142,7 +142,7 @@ class TopicAdmin:
         return found
 
     def grow(self, topics: Iterable[GrowTopic]) -> dict[str, str]:
-        """Adds partitions; a sentence for each topic that could not grow."""
+        """Add partitions; return the broker's error for each topic that could not grow."""
         from confluent_kafka.admin import NewPartitions
 
         new = [NewPartitions(t.name, t.partitions) for t in topics]
@@ -163,21 +163,21 @@ class TopicAdmin:
         return failed
 
     def create_internal(self, topics: Iterable[CreateTopic]) -> None:
-        """Creates mmtool's own topics; raises as `create_needed`."""
+        """Create mmtool's internal topics; raises as `create_needed`."""
         self.create_needed(topics, "mmtool-*", "offset-syncs.topic.replication.factor")
 
     def create_needed(self, topics: Iterable[CreateTopic], names: str, factor: str) -> None:
-        """Creates topics without which there is no going on.
+        """Create topics that mmtool needs; raise on the first that cannot be created.
 
         Args:
-            topics: One that exists already is as good.
-            names: What they are called, for who grants rights on them.
+            topics: The topics; one that exists already is accepted.
+            names: Pattern of their names, for the sentence about missing rights.
             factor: The key of their replication factor.
 
         Raises:
             NotAuthorisedError: without CREATE on it.
             UnreachableError: when the target does not answer, or cannot now.
-            RefusedError: when the target refuses one for another reason, which is the broker's.
+            RefusedError: when the target refuses one for another reason; the message has the broker's.
         """
         for topic, reason in self.create_adjusted(topics, _OWN_NEED).failed.items():
             if KINDS.get(reason.partition(":")[0]) is Kind.AWAY:
@@ -202,7 +202,7 @@ def _steps(changes: Changes) -> list[SetConfig | ResetConfig]:
 
 
 def _entry(entry: Any) -> ConfigEntry:
-    """The library's entry as ours."""
+    """Convert librdkafka's config entry to mmtool's."""
     from confluent_kafka.admin import ConfigSource
 
     source = ConfigSource(entry.source)
