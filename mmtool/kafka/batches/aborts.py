@@ -32,10 +32,10 @@ class AbortedFilter:
         heapify(self._coming)
 
     def admits(self, view: BatchView) -> bool:
-        """Whether this batch is data to move. Control batches never are.
+        """Whether a batch holds data of no aborted transaction; control batches never do.
 
         Raises:
-            BatchError: A transaction marker that cannot be read.
+            BatchError: a transaction marker cannot be read.
         """
         header = view.header
         while self._coming and self._coming[0][0] <= header.last_offset:
@@ -48,10 +48,10 @@ class AbortedFilter:
 
 
 def is_abort_marker(view: BatchView) -> bool:
-    """Whether a control batch ends a transaction by abort. One that compaction has emptied ends nothing.
+    """Whether a control batch is an abort marker; one that compaction has emptied is not.
 
     Raises:
-        BatchError: A control record without a type.
+        BatchError: a control record has no type.
     """
     first = next(decode(view), None)
     if first is None:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 crc32c: Callable[[bytes], int] = google_crc32c.value
 extend: Callable[[int, bytes], int] = google_crc32c.extend
-"""``extend(crc32c(a), b) == crc32c(a + b)``. Both want `bytes`: they refuse a bytearray or a memoryview."""
+"""CRC-32C of bytes that continue others: ``extend(crc32c(a), b) == crc32c(a + b)``.
+
+`extend` and `crc32c` want `bytes`: they refuse a bytearray or a memoryview."""
 
 _STEP: Final = 4096
 _ZEROS: Final = bytes(_STEP)
@@ -28,11 +30,11 @@ _ONES: Final = 0xFFFFFFFF
 _LARGE: Final = 256  # steps of 4 KiB in one step of 1 MiB
 
 Matrix: TypeAlias = "tuple[array[int], array[int], array[int], array[int]]"
-"""What each value of each of the four bytes turns into; least significant byte first."""
+"""For each of a checksum's four bytes (least significant first), the result for each of its 256 values."""
 
 
 def push(difference: int, count: int) -> int:
-    """The checksum difference after ``count`` more bytes that are the same on both sides.
+    """The difference (XOR) of two checksums after ``count`` more bytes that are the same on both sides.
 
     ``push(crc32c(a) ^ crc32c(b), len(tail)) == crc32c(a + tail) ^ crc32c(b + tail)`` for equally long a and
     b.
@@ -50,7 +52,7 @@ def push(difference: int, count: int) -> int:
 
 
 def _push_short(difference: int, zeros: bytes) -> int:
-    """By the library; its checksums are inverted at both ends, a bare difference is not."""
+    """Push a difference through zeros with the library, whose checksums are inverted at both ends."""
     return extend(difference ^ _ONES, zeros) ^ _ONES
 
 

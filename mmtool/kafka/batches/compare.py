@@ -58,12 +58,12 @@ class Comparison:
 
     @property
     def compared(self) -> int:
-        """Records found equal."""
+        """How many records were found equal."""
         return sum(matched.count for matched in self.matched)
 
     @property
     def is_complete(self) -> bool:
-        """All that was wanted was there on both sides and equal."""
+        """Whether all records to compare existed on both sides and were equal."""
         return self.compared == self.wanted
 
 
@@ -75,16 +75,16 @@ def same_records(
     *,
     target_position: DownstreamOffset = _FROM_THE_START,
 ) -> Comparison:
-    """Walk ``count`` surviving records on both sides in step.
+    """Compare ``count`` surviving records of source and target, pair by pair, up to the first difference.
 
-    Where two batches meet head on and hold the same bytes, they are compared as bytes; else record by record.
+    Two whole batches with the same bytes are compared as bytes; all others record by record.
 
     Args:
         source_views: Admitted batches of the source, in order.
-        position: Where the walk starts on the source; earlier records are passed over.
+        position: The first source offset to compare.
         target_views: Batches of the target, in order.
-        count: Records to compare.
-        target_position: Where the walk starts on the target.
+        count: How many records to compare.
+        target_position: The first target offset to compare.
 
     Raises:
         BatchError: A batch that cannot be read.
@@ -123,7 +123,7 @@ class Cursor:
         self.keeps_time = True
 
     def load(self) -> bool:
-        """Have a batch or records at hand; False at the end."""
+        """Load the next batch unless records are left; False when no batch follows."""
         while not self.records and self.view is None:
             view = next(self._views, None)
             if view is None:
@@ -136,7 +136,7 @@ class Cursor:
         return True
 
     def open(self) -> RecordColumns:
-        """The records at hand."""
+        """Decode the current batch, unless it is decoded already, and return its remaining records."""
         if self.view is not None:
             self.keeps_time = not self.view.header.is_log_append_time
             records = read_columns(self.view).wanted(self._position, ())
@@ -147,14 +147,14 @@ class Cursor:
         return self.records
 
     def take(self, count: int) -> RecordColumns:
-        """The next records, which are then behind us."""
+        """Remove the next ``count`` records of the current batch and return them."""
         records = self.open()
         self.records = records.part(count, len(records))
         return records.part(0, count)
 
 
 def twins(source: Cursor, target: Cursor, room: int) -> list[MatchedRange] | None:
-    """The quick way: two whole dense batches whose records are the same bytes; None where they are not."""
+    """Match the current batches of both sides as bytes, where both are whole and dense; None where they differ."""
     ours, theirs = source.view, target.view
     if ours is None or theirs is None or not _same_bytes(ours, theirs, room):
         return None
@@ -182,7 +182,7 @@ def _same_bytes(ours: BatchView, theirs: BatchView, room: int) -> bool:
 
 
 def in_step(source: Cursor, target: Cursor, room: int) -> tuple[list[MatchedRange], Difference | None]:
-    """The records at hand on both sides, one by one, at most ``room``: equal ones, and the first pair that is not."""
+    """Match at most ``room`` remaining records pair by pair; return the equal ones, and the first difference."""
     count = min(len(source.open()), len(target.open()), room)
     ours, theirs = source.take(count), target.take(count)
     timed = target.keeps_time
@@ -197,7 +197,7 @@ def in_step(source: Cursor, target: Cursor, room: int) -> tuple[list[MatchedRang
 
 
 def _ranges(ours: list[int], theirs: list[int]) -> list[MatchedRange]:
-    """Offsets pair by pair -> runs without a hole on either side."""
+    """Join pairs of offsets into ranges that are contiguous on both sides."""
     count = len(ours)
     if count == 0:
         return []
@@ -219,7 +219,7 @@ def _first_difference(one: RawRecord, two: RawRecord, *, timed: bool) -> str | N
 
 
 def extend(trail: list[MatchedRange], more: MatchedRange) -> None:
-    """Join to the last range when both sides go on without a hole."""
+    """Append a range to matched ranges, joined with the last one where both sides are contiguous."""
     last = trail[-1] if trail else None
     if (
         last is not None

@@ -16,12 +16,12 @@ _LZ4_LEVEL: Final = 1
 
 
 def compress(codec: Codec, records: bytes) -> bytes:
-    """The records as a batch of this codec carries them."""
+    """Compress records with a codec, as a batch carries them."""
     return records if codec is Codec.NONE else _packers()[codec](records)
 
 
 def decompress(codec: Codec, records: memoryview) -> bytes:
-    """The plain records; raises whatever the codec's library raises on garbage."""
+    """Decompress a batch's records; raises whatever the codec's library raises on garbage."""
     plain = bytes(records)
     return plain if codec is Codec.NONE else _unpackers()[codec](plain)
 

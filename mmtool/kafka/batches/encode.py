@@ -31,7 +31,9 @@ _TABLED: Final = 1 << 14  # every varint of one or two bytes
 
 
 def encode(records: RecordColumns, codec: Codec, upstream_next: UpstreamOffset) -> ReadyBatch:
-    """One CreateTime batch of these records (at least one), offset deltas 0, 1, 2, ...
+    """Encode records (at least one) as one CreateTime batch with offset deltas 0, 1, 2, ...
+
+    The base timestamp is the first record's, as every producer writes it.
 
     The base timestamp is the first record's, as every producer writes it.
     """
@@ -49,7 +51,10 @@ def encode(records: RecordColumns, codec: Codec, upstream_next: UpstreamOffset) 
 
 
 def _section(records: RecordColumns) -> bytes:
-    """Record after record. Paid per record: table look-ups, and one join for all copies."""
+    """Encode the records section of a batch, uncompressed.
+
+    Paid per record: table look-ups, and one join for all copies.
+    """
     table, base = _varints(), records.timestamps[0]
     deltas = as_longs([timestamp - base for timestamp in records.timestamps])
     parts: list[bytes] = []
@@ -75,7 +80,7 @@ def _varints() -> list[bytes]:
 
 
 def segments_of(offsets: Sequence[int]) -> tuple[Segment, ...]:
-    """The contiguous upstream ranges of ascending offsets."""
+    """Split ascending source offsets into contiguous ranges."""
     count = len(offsets)
     if offsets[-1] - offsets[0] + 1 == count:
         return (Segment(UpstreamOffset(offsets[0]), count),)

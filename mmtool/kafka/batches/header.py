@@ -28,12 +28,12 @@ CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
 
 NO_PRODUCER: Final = (-1, -1, -1)
-"""Producer id, epoch and base sequence of a batch that no idempotent producer wrote, in Kafka's own values."""
+"""Kafka's producer id, epoch and base sequence of a batch that no idempotent producer wrote."""
 
 NO_PRODUCER_ID: Final = NO_PRODUCER[0]
 
 SEQUENCES: Final = 1 << 31
-"""So many numbers a producer has for its records in a partition; then it begins at 0 again (KIP-98)."""
+"""Size of the range of a producer's sequence numbers in a partition; the next one after the last is 0 (KIP-98)."""
 
 MAGIC_AT = 16
 _PRODUCER_ID_AT = 43
@@ -75,10 +75,10 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        """The compression of the records.
+        """The compression codec of the records.
 
         Raises:
-            BatchError: The number is none of Kafka's.
+            BatchError: Kafka has no codec with the header's number.
         """
         try:
             return Codec(self.attributes & CODEC_BITS)
@@ -87,7 +87,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_log_append_time(self) -> bool:
-        """Every record's timestamp is the batch's max timestamp, whatever the records say."""
+        """Whether every record's timestamp is the batch's max timestamp, in place of its own."""
         return bool(self.attributes & LOG_APPEND_TIME_BIT)
 
     @property
@@ -96,27 +96,27 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """A transaction marker (or another control record): no data."""
+        """Whether the batch holds a transaction marker or another control record, and no data."""
         return bool(self.attributes & CONTROL_BIT)
 
     @property
     def has_delete_horizon(self) -> bool:
-        """The cleaner stored a deletion time in the base timestamp (KIP-534)."""
+        """Whether the base timestamp is the deletion time that the log cleaner stored (KIP-534)."""
         return bool(self.attributes & DELETE_HORIZON_BIT)
 
     @property
     def is_empty(self) -> bool:
-        """Compaction removed every record and kept the header for the producer's state."""
+        """Whether compaction removed every record and kept the header for the producer's state."""
         return self.record_count == 0
 
     @property
     def last_offset(self) -> int:
-        """The last offset the batch covers; its record may be compacted away."""
+        """The last offset that the batch covers; compaction may have removed its record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        """Where the log goes on behind this batch."""
+        """The offset after the batch's last one."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
@@ -137,14 +137,14 @@ class BatchView(NamedTuple):
 
     @property
     def records(self) -> memoryview:
-        """The records behind the header, compressed as they came."""
+        """The batch's records section, still compressed."""
         return self.memory[HEADER_SIZE:]
 
 
 def producer_ids(records: memoryview | bytes | bytearray) -> set[int]:
-    """Who wrote the batches of one partition's fetch answer, told from their headers alone.
+    """The producer ids in the headers of one partition's fetch response.
 
-    Ends where no whole batch follows: whether that is the cut tail or garbage is for `iter_batches` to say.
+    Ends at the first incomplete batch; `iter_batches` tells a cut tail from garbage.
     """
     found: set[int] = set()
     start, end = 0, len(records)
@@ -160,6 +160,6 @@ def producer_ids(records: memoryview | bytes | bytearray) -> set[int]:
 
 
 def view_of(batch: bytes | bytearray) -> BatchView:
-    """One whole batch, from bytes of ours."""
+    """A view of one whole batch of format 2, given as bytes."""
     memory = memoryview(batch)
     return BatchView(BatchHeader._make(HEADER.unpack_from(memory)), memory)

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def verify_crc(view: BatchView) -> None:
-    """Check a batch against its own checksum.
+    """Check a batch's records against its own checksum.
 
-    The as-is path has no need of it: `ReadyBatch.stamp` carries the checksum over, and the target's broker
-    checks it. This tells whether a batch refused as CORRUPT_MESSAGE was corrupt when it was fetched.
+    Batches that move as they are do not need it: `ReadyBatch.stamp` carries the checksum over, and the target's
+    broker checks it. This shows whether a batch refused as CORRUPT_MESSAGE was corrupt when it was fetched.
 
     Raises:
-        CorruptBatchError: Naming the offsets that cannot be trusted.
+        CorruptBatchError: the checksum does not fit; the message names the offsets.
     """
     header = view.header
     current = header.magic == MAGIC

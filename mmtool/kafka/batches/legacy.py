@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NO_TIMESTAMP: Final = -1
-"""What Kafka gives a format-0 message when it converts it upwards."""
+"""The timestamp that Kafka gives a message of format 0 when it converts it to a later format."""
 
 _MESSAGE = struct.Struct(">qiIbb")  # offset, length, CRC-32, magic, attributes
 
 
 def legacy_view(memory: memoryview) -> BatchView:
-    """A view with the header that the same records would have in format 2.
+    """A view of an old message, with the header that the same records would have in format 2.
 
     Raises:
-        BatchError: The message cannot be decoded.
+        BatchError: the message cannot be decoded.
     """
     last_offset, length, crc, magic, attributes = _MESSAGE.unpack_from(memory)
     records = [(record.offset, _timestamp(record)) for record in _decoded(memory, magic)]
@@ -40,17 +40,19 @@ def legacy_view(memory: memoryview) -> BatchView:
 
 
 def legacy_records(view: BatchView) -> Iterator[tuple[int, int, bytes | None, bytes | None]]:
-    """Offset, timestamp (ms; LogAppendTime of the wrapper resolved), key and value of each record.
+    """Decode an old message: offset, timestamp (ms since 1970), key and value of each record.
+
+    A wrapper's LogAppendTime is resolved.
 
     Raises:
-        BatchError: The message cannot be decoded.
+        BatchError: the message cannot be decoded.
     """
     for record in _decoded(view.memory, view.header.magic):
         yield record.offset, _timestamp(record), record.key, record.value
 
 
 def legacy_crc_fits(view: BatchView) -> bool:
-    """CRC-32 of the outer message."""
+    """Whether the CRC-32 of the outer message fits."""
     return bool(_batch(view.memory, view.header.magic).validate_crc())
 
 

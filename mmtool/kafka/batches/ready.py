@@ -80,7 +80,7 @@ class ReadyBatch:
 
     @property
     def upstream_start(self) -> UpstreamOffset:
-        """The first record's place on the source."""
+        """The first record's source offset."""
         return self.segments[0].upstream_start
 
     @property
@@ -95,7 +95,7 @@ class ReadyBatch:
         return UNKNOWN if stated == NO_TIMESTAMP else int(stated)
 
     def stamp(self, producer_id: int, epoch: int, sequence: int) -> None:
-        """Address the batch: base offset 0, no leader epoch, our producer, our sequence (KIP-98).
+        """Write base offset 0, no leader epoch, producer id, epoch and sequence into the header (KIP-98).
 
         The transactional, control and delete-horizon bits are cleared. Costs the same for any size.
         """
@@ -111,10 +111,10 @@ class ReadyBatch:
 
 
 def as_is(view: BatchView) -> ReadyBatch:
-    """The batch as it came, in one copy. Only for views that `rebuild_reason` lets through.
+    """Copy a source batch unchanged into a batch to produce, where `rebuild_reason` gives None.
 
     Raises:
-        BatchError: A control batch, or one of an old format: neither can be produced.
+        BatchError: the batch is a control batch or of an old format: neither can be produced.
     """
     header = view.header
     if header.magic != MAGIC or header.is_control:

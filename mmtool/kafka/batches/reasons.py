@@ -17,26 +17,26 @@ class RebuildReason(StrEnum):
     """Why a batch has to be decoded and encoded again."""
 
     OLD_MAGIC = "old_magic"
-    """Message format 0 or 1: brokers take format 2 only."""
+    """Message format 0 or 1: brokers accept format 2 only."""
 
     STARTS_BEFORE_POSITION = "starts_before_position"
-    """A fetch answers with the whole batch around an offset; the records before it are not wanted."""
+    """The batch contains records before the wanted offset: a fetch returns the whole batch around an offset."""
 
     HOLES = "holes"
-    """Compacted, perhaps to nothing: brokers refuse it as an inconsistent offset range (error 87)."""
+    """Compacted, perhaps to no record: brokers refuse it as an inconsistent offset range (error 87)."""
 
     LOG_APPEND_TIME = "log_append_time"
-    """Brokers take the flagged batch and lose its timestamps: they become its records' create times."""
+    """Brokers accept a batch with this flag, but its timestamps become its records' create times."""
 
     DELETE_HORIZON = "delete_horizon"
-    """The base timestamp holds the cleaner's deletion time (KIP-534), which is the source's own affair."""
+    """The base timestamp is the deletion time that the source's log cleaner stored (KIP-534)."""
 
     TOO_LARGE = "too_large"
-    """Above the target's max.message.bytes: split."""
+    """Above the target's ``max.message.bytes``: it must be split."""
 
 
 def rebuild_reason(view: BatchView, *, position: int, max_batch_bytes: int) -> RebuildReason | None:
-    """Why this data batch must be rebuilt; None when it moves as it is.
+    """The reason why a data batch must be rebuilt; None where it moves as it is.
 
     Args:
         view: A batch that is no control batch.

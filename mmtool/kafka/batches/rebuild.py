@@ -27,23 +27,23 @@ def rebuild(
     max_batch_bytes: int,
     without: Collection[int] = (),
 ) -> list[ReadyBatch]:
-    """Write the records of consecutive views anew: dense, CreateTime, source codec, timestamps kept.
+    """Re-encode the records of consecutive batches: dense, CreateTime, source codec, timestamps kept.
 
     Args:
         views: Consecutive admitted batches of one partition. A control batch adds no record. Where the codec
             changes, a new batch begins.
-        position: Records below are dropped.
-        max_batch_bytes: No batch is larger; header included.
+        position: Records before this source offset are dropped.
+        max_batch_bytes: The largest batch, header included.
         without: Upstream offsets of records to leave out (dead-lettered ones).
 
     Returns:
-        Batches in order, the last one's ``upstream_next`` behind the last view. Empty when no record is left:
+        Batches in order, the last one's ``upstream_next`` after the last view. Empty when no record is left:
         the frontier then moves to the last view's ``next_offset`` all the same.
 
     Raises:
-        CorruptBatchError: A checksum does not fit: writing a new one would hide that.
-        BatchError: Records that cannot be read.
-        OversizeRecordError: One record alone is above the limit.
+        CorruptBatchError: a checksum does not fit: writing a new one would hide that.
+        BatchError: records cannot be read.
+        OversizeRecordError: one record alone is above the limit.
     """
     batches: list[ReadyBatch] = []
     for codec, group in groupby(views, key=lambda view: view.header.codec):
@@ -67,7 +67,7 @@ def _wanted(views: Sequence[BatchView], position: int, without: Collection[int])
 
 
 def _closed(batches: list[ReadyBatch], views: Sequence[BatchView]) -> list[ReadyBatch]:
-    """Each batch ends where the next begins, the last one behind all views: what lies between is absent."""
+    """Set each batch's ``upstream_next`` to the next one's start, the last one's to the end of all views."""
     for batch, following in pairwise(batches):
         batch.upstream_next = following.upstream_start
     if batches:
@@ -97,7 +97,7 @@ def _halved(
 
 
 def _alone(records: RecordColumns, batch: ReadyBatch, limit: int) -> ReadyBatch:
-    """A record that no codec can shrink may still fit as it is."""
+    """Encode a single record without compression; raise `OversizeRecordError` if it is still too large."""
     plain = encode(records, Codec.NONE, batch.upstream_next)
     if plain.size <= limit:
         return plain
@@ -105,21 +105,21 @@ def _alone(records: RecordColumns, batch: ReadyBatch, limit: int) -> ReadyBatch:
 
 
 def _middle(records: RecordColumns) -> int:
-    """Where half of the bytes lie before; at least one record on both sides."""
+    """The index that splits the records into halves of about equal bytes, with at least one record in each."""
     sums = list(accumulate(map(len, records.bodies)))
     past = next(index for index, total in enumerate(sums) if total * 2 >= sums[-1])
     return max(1, min(past, len(records) - 1))
 
 
 def split(batch: ReadyBatch, *, max_batch_bytes: int) -> list[ReadyBatch]:
-    """Answer to MESSAGE_TOO_LARGE: the same records in at least two unstamped batches.
+    """Split a batch that the broker refused with MESSAGE_TOO_LARGE into at least two unstamped batches.
 
     Args:
-        batch: What the broker refused.
-        max_batch_bytes: What it takes now, when known from the topic's configuration.
+        batch: The batch that the broker refused.
+        max_batch_bytes: The topic's limit now, where its configuration is known.
 
     Raises:
-        OversizeRecordError: The batch is a single record.
+        OversizeRecordError: the batch is a single record.
     """
     if batch.record_count == 1:
         raise OversizeRecordError(batch.upstream_start, batch.size, max_batch_bytes)
@@ -137,11 +137,11 @@ def coalesce(
     target_bytes: int,
     without: Collection[int] = (),
 ) -> list[ReadyBatch]:
-    """The batches to produce for consecutive admitted views of one partition, none smaller than need be.
+    """The batches to produce for consecutive admitted views of a partition: small ones joined, others as they are.
 
-    A view of at least half ``target_bytes`` that can move as it is does; the others are joined, as long as
-    they are neighbours of one codec and fit ``target_bytes`` together, and rebuilt. With 0, only what must
-    be rebuilt is. The other arguments, the answer and the errors are those of `rebuild`.
+    A view of at least half ``target_bytes`` moves as it is where it can. The others are joined and rebuilt, as long as
+    they are neighbours of one codec and fit ``target_bytes`` together. With 0, only views that must be rebuilt are.
+    The other arguments, the result and the errors are those of `rebuild`.
     """
     batches: list[ReadyBatch] = []
     for group in _groups(views, target_bytes):

@@ -49,20 +49,20 @@ class Record(NamedTuple):
 
 
 def decode(view: BatchView) -> Iterator[Record]:
-    """The records of a data or control batch, in order.
+    """Decode the records of a data or control batch, in order, with key, value and headers.
 
     Raises:
-        BatchError: The records cannot be decompressed or break the format.
+        BatchError: the records cannot be decompressed or break the format.
     """
     for raw in raw_records(view):
         yield Record(raw.offset, raw.timestamp, *fields_of(raw.body))
 
 
 def raw_records(view: BatchView) -> list[RawRecord]:
-    """The records of a batch, bodies untouched, in order.
+    """Read a batch's records in order, with undecoded bodies.
 
     Raises:
-        BatchError: The records cannot be decompressed or break the format.
+        BatchError: the records cannot be decompressed or break the format.
     """
     return read_columns(view).rows()
 
@@ -83,19 +83,19 @@ class RecordColumns:
         return len(self.offsets)
 
     def rows(self) -> list[RawRecord]:
-        """Record by record, for those who compare."""
+        """The records as rows, in order."""
         columns = zip(self.offsets, self.timestamps, self.attributes, self.bodies, strict=True)
         return list(map(RawRecord._make, columns))
 
     def extend(self, more: RecordColumns) -> None:
-        """Append what follows in the log."""
+        """Append records that follow in the log."""
         self.offsets += more.offsets
         self.timestamps += more.timestamps
         self.attributes += more.attributes
         self.bodies += more.bodies
 
     def part(self, start: int, stop: int) -> RecordColumns:
-        """The records from the ``start``-th up to the ``stop``-th."""
+        """The records with index ``start`` up to, but not including, ``stop``."""
         return RecordColumns(
             self.offsets[start:stop],
             self.timestamps[start:stop],
@@ -104,7 +104,7 @@ class RecordColumns:
         )
 
     def wanted(self, position: int, without: Collection[int]) -> RecordColumns:
-        """The records from offset ``position`` on, some left out."""
+        """The records from offset ``position`` on, except those at the offsets in ``without``."""
         found = self.part(bisect_left(self.offsets, position), len(self))
         if not without:
             return found
@@ -113,7 +113,7 @@ class RecordColumns:
 
 
 def read_columns(view: BatchView) -> RecordColumns:
-    """The records of a batch; raises as `raw_records`."""
+    """Read a batch's records into columns, with undecoded bodies; raises as `raw_records`."""
     header = view.header
     if header.magic != MAGIC:
         return _old_columns(view)
@@ -140,7 +140,10 @@ def _old_columns(view: BatchView) -> RecordColumns:
 
 
 def _walk(plain: bytes, header: BatchHeader) -> RecordColumns:
-    """One loop; varints of one and two bytes are read in it, a call would cost more than the whole record."""
+    """Split decompressed records into columns.
+
+    Varints of one and two bytes are read in the loop: a call would cost more than the rest of the record.
+    """
     columns = RecordColumns()
     add_offset, add_time = columns.offsets.append, columns.timestamps.append
     add_attributes, add_body = columns.attributes.append, columns.bodies.append
@@ -183,18 +186,18 @@ def _walk(plain: bytes, header: BatchHeader) -> RecordColumns:
 
 
 def as_longs(numbers: list[int]) -> list[int]:
-    """The numbers as Java's long arithmetic leaves them: overflow wraps around."""
+    """Wrap numbers around as Java's 64-bit arithmetic does."""
     if not numbers or (min(numbers) >= -_INT64 and max(numbers) < _INT64):
         return numbers
     return [(number + _INT64) % (2 * _INT64) - _INT64 for number in numbers]
 
 
 def read_unsigned(plain: bytes, at: int) -> tuple[int, int]:
-    """A varint's bits before zigzag, and where it ends.
+    """Read a varint at an index: its bits before zigzag decoding, and the index after it.
 
     Raises:
-        BatchError: More than 64 bits.
-        IndexError: Cut.
+        BatchError: the varint has more than 64 bits.
+        IndexError: the varint is cut off.
     """
     value = shift = 0
     while True:
@@ -209,10 +212,10 @@ def read_unsigned(plain: bytes, at: int) -> tuple[int, int]:
 
 
 def fields_of(body: bytes) -> tuple[bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]:
-    """Key, value and headers.
+    """Decode a record's body into key, value and headers.
 
     Raises:
-        BatchError: The body breaks the format.
+        BatchError: the body breaks the format.
     """
     try:
         key, at = _nullable(body, 0)
@@ -249,7 +252,7 @@ def body_of(
     value: bytes | None,
     headers: tuple[tuple[bytes, bytes | None], ...] = (),
 ) -> bytes:
-    """The body with these fields."""
+    """Encode a record's body from key, value and headers."""
     parts = [*_sized(key), *_sized(value), varint(len(headers) << 1)]
     for name, content in headers:
         parts += (*_sized(name), *_sized(content))
@@ -261,7 +264,7 @@ def _sized(field: bytes | None) -> tuple[bytes, bytes]:
 
 
 def varint(value: int) -> bytes:
-    """The bytes of a number that is zigzag-encoded already, 0 <= value < 2**64."""
+    """Encode a number, 0 <= value < 2**64, that is zigzag-encoded already, as a varint."""
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def iter_batches(records: memoryview | bytes | bytearray) -> Iterator[BatchView]:
-    """The batches of one partition's fetch answer, in log order.
+    """The batches in one partition's fetch response, in log order.
 
-    Brokers cut the answer at its byte limit, mid-batch: the cut tail is left out. Batches of message format 0
+    Brokers cut the response at its byte limit, mid-batch: the cut tail is left out. Batches of message format 0
     and 1 come as views that must be rebuilt.
 
     Raises:
-        BatchError: A length or magic that no batch can have.
+        BatchError: a batch has an impossible length, magic or count.
     """
     memory = memoryview(records)
     end = len(memory)
@@ -50,14 +50,18 @@ def iter_batches(records: memoryview | bytes | bytearray) -> Iterator[BatchView]
 
 
 def _carefully(memory: memoryview, start: int) -> Iterator[BatchView]:
-    """What is left where the quick walk stopped: old batches, the cut tail, or garbage."""
+    """The batches after the first one that is not a whole batch of format 2: old batches, then the cut tail.
+
+    Raises:
+        BatchError: the bytes are no batch.
+    """
     while (view := _odd_view(memory, start)) is not None:
         yield view
         start += len(view.memory)
 
 
 def _odd_view(memory: memoryview, start: int) -> BatchView | None:
-    """A batch of any format, or None at the cut tail."""
+    """The batch of any format at a byte position, or None at the cut tail."""
     if len(memory) - start <= MAGIC_AT:
         return None
     (length,) = LENGTH_FIELD.unpack_from(memory, start + 8)
