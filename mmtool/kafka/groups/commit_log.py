@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 _NO_ABSOLUTE = -(1 << 31)
 _COMMIT_VERSIONS = (0, 1)
-"""Of keys; others are about the groups themselves (GroupMetadataKey is 2)."""
+"""Key versions of OffsetCommitKey; records with other keys describe groups (GroupMetadataKey is 2)."""
 
 
 def read_commit_times(
     cluster: ClusterSettings, topic: str, partitions: Collection[int], groups: Collection[str]
 ) -> dict[str, dict[TopicPartition, int]]:
-    """Milliseconds since 1970 of each group's last commits.
+    """The time of each group's last commit of each partition, in ms since 1970, read from the commit records.
 
     Args:
-        cluster: Whose groups.
+        cluster: The groups' cluster.
         topic: ``__consumer_offsets``.
-        partitions: Those that the groups are in; they are read whole.
-        groups: Which.
+        partitions: The partitions that hold the groups' commits; each is read whole.
+        groups: The groups' ids.
 
     Raises:
         UnreachableError, NotAuthorisedError: as `read_log`.
@@ -47,7 +47,10 @@ def read_commit_times(
 
 
 def partition_of(group: str, count: int) -> int:
-    """Which of ``count`` partitions a group's commits are in (Kafka's ``Utils.abs(group.hashCode()) % count``)."""
+    """The partition of ``__consumer_offsets`` (of ``count``) that holds a group's commits.
+
+    Kafka's ``Utils.abs(group.hashCode()) % count``.
+    """
     found = 0
     for (unit,) in struct.iter_unpack(">H", group.encode("utf-16-be")):
         found = (31 * found + unit) & 0xFFFFFFFF
@@ -56,7 +59,7 @@ def partition_of(group: str, count: int) -> int:
 
 
 def _commit_of(key: bytes) -> tuple[str, TopicPartition] | None:
-    """The group and the partition that a record is about (OffsetCommitKey); None for other records."""
+    """The group and partition of a commit record's key (OffsetCommitKey); None for other records."""
     try:
         (version,) = struct.unpack_from(">h", key)
         if version not in _COMMIT_VERSIONS:

@@ -55,17 +55,17 @@ class Coordinators:
     """The known coordinators of groups."""
 
     def __init__(self, cluster: ClusterSettings) -> None:
-        """Say whose groups."""
+        """Take the settings of the groups' cluster."""
         self._cluster = cluster
         self._nodes: dict[str, int] = {}
 
     async def ask(
         self, wire: WireCluster, groups: Collection[str], question: Question[A, B], seconds: float
     ) -> Answers[str, B]:
-        """Each group's answer, or why it has none after so many seconds.
+        """Ask each group's coordinator, repeatedly for at most ``seconds``; return answers, and errors in ``failed``.
 
         Raises:
-            UnsupportedByBrokerError: A broker does not know of such a request.
+            UnsupportedByBrokerError: a broker does not know the request.
         """
         now = asyncio.get_running_loop().time
         a_try = seconds_of_a_try(seconds) if question.moves else seconds
@@ -82,7 +82,7 @@ class Coordinators:
         return turn.found
 
     def check(self, code: int, what: str) -> None:
-        """Raises our error for a broker's; RetriableError for one that passes."""
+        """Raise mmtool's error for a broker's error code; `RetriableError` for a retriable one."""
         if code == Code.NONE:
             return
         error = KafkaError(code)
@@ -90,19 +90,19 @@ class Coordinators:
         raise RetriableError(failure) if is_passing(error) else failure
 
     def lost(self, what: str, why: object) -> MmtoolError:
-        """That a broker gave no answer."""
+        """The error for a broker that gave no answer."""
         return unreachable(self._cluster.alias, what, str(why) or "no answer in time")
 
     def forget(self, groups: Iterable[str]) -> None:
-        """Their coordinators may have moved."""
+        """Forget the known coordinators of some groups, which may have moved."""
         for group in groups:
             self._nodes.pop(group, None)
 
     async def locate(self, wire: WireCluster, groups: list[str]) -> dict[str, int]:
-        """Error codes of those that have no coordinator now; the others' are known by then.
+        """Find the coordinators that are unknown; return the error codes of groups without one now.
 
         Raises:
-            ConnectionLostError: No broker answers.
+            ConnectionLostError: no broker answers.
         """
         unknown = [group for group in groups if group not in self._nodes]
         if not unknown:
@@ -173,7 +173,7 @@ class _Turn(Generic[A, B]):
         self.found[group] = self._question.take(group, answers[group])
 
     def _judge(self, group: str, judge: Callable[[], None]) -> None:
-        """What raises is the group's own failure, or its reason to wait."""
+        """Run a check of a group's answer; note its error as the group's failure, or as a reason to ask again."""
         try:
             judge()
         except RetriableError as passing:

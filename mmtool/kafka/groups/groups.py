@@ -56,11 +56,13 @@ B = TypeVar("B")
 
 _SPARE_SECONDS = 5.0
 _PER_REQUEST = 100
-"""Groups whose commits are in one answer: at 1,000 partitions each some 4 MB."""
+"""Groups whose commits are in one response: about 4 MB at 1,000 partitions each."""
 _PER_QUESTION = 1_000
-"""Groups that have the time of one question together, however many there are."""
+"""Groups that share the timeout of one call, however many groups the call is about."""
 _OF_CONSUMERS = frozenset({"", "consumer"})
-"""Protocol types: a group that only ever had commits has none; Connect's, share and streams groups have others."""
+"""Protocol types of consumer groups; empty for a group that only ever had commits made for it.
+
+Connect's, share and streams groups have other types."""
 _DEAD = frozenset({Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION})
 
 
@@ -74,7 +76,7 @@ class KafkaGroups:
     """A `GroupsPort`, connected at the first request. Requests about many groups are sent in parallel."""
 
     def __init__(self, cluster: ClusterSettings, timeout_seconds: float) -> None:
-        """Say whose groups, and how long one request may take."""
+        """Take the settings of the groups' cluster and the longest time of one request, in seconds."""
         self._cluster = cluster
         self._seconds = timeout_seconds
         self._wire = BlockingWireClient(
@@ -204,7 +206,7 @@ class KafkaGroups:
         ]
 
     def _rights_of(self, group: str, described: DescribedGroup) -> Rights | Unknown:
-        """A coordinator that has moved, or still loads, answers without them."""
+        """mmtool's rights on a group, from its description; a retriable error raises, as its answer has no rights."""
         if is_passing(KafkaError(described.error_code)):
             self._check(described.error_code, f"reading mmtool's rights on group {group}")
         return described.rights
@@ -264,7 +266,7 @@ class KafkaGroups:
         return {place: problem_of(code) for place, code in answer.partitions.items() if code != Code.NONE}
 
     def _refused_of(self, _: str, answer: dict[TopicPartition, int]) -> dict[TopicPartition, Problem]:
-        """What was refused; the same commit again does no harm, so a passing answer is asked again."""
+        """The refused partitions of a commit; a retriable error raises, since the same commit can be sent again."""
         problems = {place: _not_taken(code) for place, code in answer.items() if code != Code.NONE}
         if any(is_passing(KafkaError(code)) for code in answer.values()):
             raise RetriableError(_RefusedError(problems))
@@ -280,10 +282,10 @@ class KafkaGroups:
         take: Callable[[str, A], B],
         seconds: float | None = None,
     ) -> Answers[str, B]:
-        """Each group's part of its coordinator's answer, made into a value; many groups share a request.
+        """Ask the coordinators about all groups, with many groups in a request; return each group's decoded answer.
 
         Raises:
-            UnsupportedByBrokerError: a broker does not know of such a request.
+            UnsupportedByBrokerError: a broker does not know the request.
         """
 
         async def send(wire: WireCluster, node: int, some: list[str]) -> dict[str, A]:
@@ -299,7 +301,7 @@ class KafkaGroups:
         take: Callable[[str, A], B],
         seconds: float | None = None,
     ) -> Answers[str, B]:
-        """The answer of each group's coordinator, made into a value; each group has a request of its own."""
+        """Ask each group's coordinator, with one request for each group; return each group's decoded answer."""
 
         async def send(wire: WireCluster, node: int, some: list[str]) -> dict[str, A]:
             return {group: await wire.send(node, request(group)) for group in some}
@@ -331,7 +333,7 @@ class KafkaGroups:
         return await again(tried, self._seconds)
 
     def _check(self, code: int, what: str) -> None:
-        """Raises our error for a broker's; RetriableError for one that passes."""
+        """Raise mmtool's error for a broker's error code; `RetriableError` for a retriable one."""
         self._coordinators.check(code, what)
 
 
@@ -344,7 +346,7 @@ class _RefusedError(MmtoolError):
 
 
 def _not_taken(code: int) -> Problem:
-    """A passing answer leaves open what became of the commit: replicas may have it, of this attempt or another."""
+    """The problem of a refused commit; after a retriable error some replicas may have the commit."""
     problem = problem_of(code)
     return Problem(UnreachableError.code, str(problem)) if is_passing(KafkaError(code)) else problem
 

@@ -57,24 +57,24 @@ class GroupLease:
         self.failure: BaseException | None = None
 
     def start(self) -> None:
-        """Joins; once more where a membership has ended by itself, and else nothing."""
+        """Join the group, or join again after the membership has failed; does nothing while a member."""
         if self._thread is None or self._broke:
             self.failure, self._broke = None, False
             self._thread = threading.Thread(target=self._run, name=f"member of {self._group}", daemon=True)
             self._thread.start()
 
     def leave(self) -> None:
-        """Leaves the group at once, so that a waiting member need not wait for the session to end."""
+        """Leave the group at once, so that a waiting member need not wait for the session to end."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
 
     def other(self, holder: FlowMember | None) -> FlowMember | None:
-        """The holder, unless that is us: by the name we joined with, until our last session ends."""
+        """The given holder of the lease, or None where it is this process, by its client id."""
         return None if holder is None or holder.client_id == self._client_id else holder
 
     def _run(self) -> None:
-        """A member until told to leave; one that fails has no lease any more, whatever it was told last."""
+        """Poll as a member until `leave`; a failure reports the lease as lost, whatever was reported before."""
         from confluent_kafka import Consumer, KafkaException
 
         from mmtool.kafka.clients import new_client
@@ -132,11 +132,11 @@ class GroupLease:
 
 
 async def described(cluster: WireCluster, group: str) -> DescribedGroup:
-    """A classic group as its coordinator knows it, waited for while that moves; one that is not there is Dead.
+    """Describe a classic group by its coordinator, waiting while that moves; an absent group is Dead.
 
     Raises:
-        NotAuthorisedError: without DESCRIBE on it.
-        UnreachableError: it has no coordinator, or that does not answer.
+        NotAuthorisedError: without DESCRIBE on the group.
+        UnreachableError: the group has no coordinator, or that does not answer.
     """
     from mmtool.kafka.wire.cluster import retrying
     from mmtool.kafka.wire.groups import Coordinated, DescribeGroupsRequest
@@ -152,7 +152,7 @@ async def described(cluster: WireCluster, group: str) -> DescribedGroup:
 
 
 async def lease_members(cluster: WireCluster, group: str) -> tuple[FlowMember, ...]:
-    """Who is in the group. While members come and go the coordinator says of none that it holds the lease.
+    """The members of a lease's group, and which of them holds it; during a rebalance none does.
 
     Raises:
         UnreachableError, NotAuthorisedError: as `described`.
@@ -164,7 +164,7 @@ async def lease_members(cluster: WireCluster, group: str) -> tuple[FlowMember, .
 
 
 async def lease_holder(cluster: WireCluster, group: str) -> FlowMember | None:
-    """Who holds the lease; None when nobody does.
+    """The member that holds the lease; None while no member does.
 
     Raises:
         UnreachableError, NotAuthorisedError: as `described`.
@@ -173,7 +173,7 @@ async def lease_holder(cluster: WireCluster, group: str) -> FlowMember | None:
 
 
 def not_let_in(alias: str, group: str) -> UnreachableError:
-    """The error of who got no lease although nobody had it."""
+    """The error for a process that got no lease in time although no other process has it."""
     waited = f"within {NOBODY_WAITS_SECONDS:g} s"
     return UnreachableError(
         f"cluster {alias} did not give mmtool the lease of group {group} {waited}; no other process has it",
@@ -184,7 +184,7 @@ def not_let_in(alias: str, group: str) -> UnreachableError:
 def members_now(
     cluster: ClusterSettings, group: str, seconds: float = _DESCRIBE_SECONDS
 ) -> tuple[FlowMember, ...]:
-    """As `lease_members`, over a connection of its own, for callers without an event loop.
+    """The members of a lease's group, as `lease_members`, over a connection of its own: without an event loop.
 
     Raises:
         UnreachableError, NotAuthorisedError: as `described`, within ``seconds``.
@@ -197,7 +197,7 @@ def members_now(
 
 
 def holder_now(cluster: ClusterSettings, group: str) -> FlowMember | None:
-    """As `lease_holder`, over a connection of its own, for callers without an event loop.
+    """The member that holds the lease, as `lease_holder`, over a connection of its own: without an event loop.
 
     Raises:
         UnreachableError, NotAuthorisedError: as `members_now`.

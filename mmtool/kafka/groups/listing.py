@@ -23,19 +23,20 @@ _STEM = "mmtool-is-anybody-there-"
 
 
 async def all_groups(wire: WireCluster, check: Callable[[int], None]) -> list[ListedGroup]:
-    """Of every broker: groups of one that does not answer would look deleted.
+    """List the groups of every broker, or raise: with an answer missing, existing groups would look deleted.
 
-    So would those of a partition that nobody leads, or whose leader does not know that it is one: a broker that was
-    frozen tells that it leads anew and lists no group, without an error, until its coordinator has heard of it (a real
-    broker's answer, tests/chaos/test_groups_outage.py). So each partition's coordinator is asked about some group
-    first, which it answers with an error in such a moment; and nobody may have come to lead meanwhile.
+    Groups also look deleted where a partition of ``__consumer_offsets`` has no leader, or a leader that does not know
+    yet that it leads: a broker that was frozen reports itself as leader and lists no group, without an error, until its
+    coordinator learns of it (a real broker's answer, tests/chaos/test_groups_outage.py). So each partition's
+    coordinator is first asked to describe a group, which it answers with an error at such a moment. The leaders must be
+    the same afterwards.
 
     Args:
         wire: The cluster.
-        check: Raises for an error code, `RetriableError` for one that passes.
+        check: Raises the error for an error code: `RetriableError` for a retriable one.
 
     Raises:
-        ConnectionLostError: A broker did not answer.
+        ConnectionLostError: a broker did not answer.
     """
     before = await _leaders(wire, check)
     await asyncio.gather(*(_knows(wire, node, before, check) for node in {p.leader for p in before}))
@@ -48,7 +49,7 @@ async def all_groups(wire: WireCluster, check: Callable[[int], None]) -> list[Li
 
 
 async def _leaders(wire: WireCluster, check: Callable[[int], None]) -> list[PartitionLeader]:
-    """Of the partitions of commits, with their epochs."""
+    """The leaders of the partitions of ``__consumer_offsets``, with their epochs."""
     topics = (await wire.refresh([COMMITS])).values()
     leaders = sorted(partition for topic in topics for partition in topic.partitions)
     for partition in leaders:
@@ -67,12 +68,14 @@ async def _knows(
 
 
 _ANSWERS = frozenset({Code.NONE, Code.GROUP_ID_NOT_FOUND, Code.GROUP_AUTHORIZATION_FAILED})
-"""A coordinator's; who may not describe groups of any name is told that, whatever the coordinator knows."""
+"""Error codes of a working coordinator.
+
+Without DESCRIBE on a group the answer is GROUP_AUTHORIZATION_FAILED, whatever the coordinator knows."""
 
 
 @lru_cache(maxsize=8)
 def names_by_partition(count: int) -> tuple[str, ...]:
-    """A group's name for each of ``count`` partitions, which holds its commits; nobody's, as far as names can tell."""
+    """A group id for each of ``count`` partitions, whose commits it would hold; no real group has such an id."""
     found: dict[int, str] = {}
     for number in itertools.count():
         if len(found) == count:

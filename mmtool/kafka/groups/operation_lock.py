@@ -34,7 +34,7 @@ class OperationLock:
     """
 
     def __init__(self, target: ClusterSettings, source_alias: str, prepare: Callable[[], None]) -> None:
-        """Say of which flow: its target, and what its source is called there; ``prepare`` makes the journal."""
+        """Take the flow's target and the alias of its source; ``prepare`` creates the journal topic."""
         self._target = target
         self._prepare = prepare
         self._joined = False
@@ -67,10 +67,11 @@ class OperationLock:
         self._check()
 
     def _look(self, waiting: LeaseWait) -> None:
-        """Who has it meanwhile.
+        """Check who holds the lock meanwhile, and end the wait where it is hopeless.
 
         Raises:
-            OwnedElsewhereError, UnreachableError: somebody who lives, or nobody for long: the wait is over.
+            OwnedElsewhereError: another live operation holds the lock.
+            UnreachableError: no process holds the lock, and this one was not given it in time.
         """
         holder = holder_now(self._target, self._group)
         if not waiting.ends(holder, time.monotonic()):
@@ -83,11 +84,14 @@ class OperationLock:
         )
 
     def _other(self) -> FlowMember | None:
-        """Somebody else who has the lock."""
+        """The other process that holds the lock, or None."""
         return self._lease.other(holder_now(self._target, self._group))
 
     def _check(self) -> None:
-        """Who was frozen for longer than a session has not heard yet that somebody else has the lock since."""
+        """Raise `OwnedElsewhereError` where another process holds the lock.
+
+        A process that was frozen for longer than the session timeout has not heard yet that it lost the lock.
+        """
         with suppress(UnreachableError):  # what the group's coordinator told us last has to do
             if (holder := self._other()) is not None:
                 raise OwnedElsewhereError(
