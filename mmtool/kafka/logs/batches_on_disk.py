@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicId, TopicPartition
 
 _PIECE_BYTES = 8 << 20
-"""What is in memory at a time; one batch may be larger."""
+"""Bytes of batches that are in memory at a time; one batch may be larger."""
 
 
 class KafkaBatches:
@@ -56,7 +56,10 @@ class KafkaBatches:
     def _piece(
         self, place: TopicPartition, topic_id: TopicId, offsets: range, *, committed: bool
     ) -> tuple[list[BatchView], int]:
-        """Some batches, and where the next piece begins: every caller has seen the log reach the end of the range."""
+        """Read some batches of a range; return them with the offset at which the next piece starts.
+
+        Every caller knows that the log reaches the end of the range.
+        """
 
         async def read(cluster: WireCluster) -> tuple[list[BatchView], int]:
             await cluster.refresh([place.topic])

@@ -31,7 +31,7 @@ class KafkaCanary:
     """A `CanaryPort`."""
 
     def __init__(self, flow: FlowSettings, timeout_seconds: float) -> None:
-        """Say which flow, and how long one request may take."""
+        """Take the flow's settings and the longest time of one request, in seconds."""
         self._flow = flow
         self._seconds = timeout_seconds
 
@@ -117,7 +117,7 @@ class KafkaCanary:
 
 
 def _until_the_end(consumer: Any, seconds: float) -> list[CanaryRecord]:
-    """What is there until the partition ends, or nothing has come for so long."""
+    """Read records until the partition ends, or until ``seconds`` have passed."""
     from confluent_kafka import KafkaError, KafkaException
 
     found: list[CanaryRecord] = []

@@ -33,13 +33,15 @@ if TYPE_CHECKING:
     from mmtool.translation.types import ClusterId, TopicId, UpstreamOffset
 
 SOURCE_HEADERS = b"mmtool.source."
-"""So begin the headers that tell where a letter comes from."""
+"""Prefix of the header names that state a dead letter's source cluster, topic, partition and offset."""
 _SECONDS = 15.0
 _NEWEST = 100
-"""So many letters are looked at: they are written in the order of their offsets, one partition by one process."""
+"""Newest records that are searched for a dead letter.
+
+Each partition's dead letters are written in the order of their offsets, by one process."""
 
 _CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1", "max.message.bytes": str((1 << 31) - 1)}
-"""Whatever the source took fits, and nothing goes before somebody has dealt with it."""
+"""Configs of a dead-letter topic: it accepts any record that the source accepted, and deletes none by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +63,12 @@ class Letter:
 
     @property
     def offset(self) -> UpstreamOffset:
-        """On the source."""
+        """The record's offset on the source."""
         return self.batch.upstream_start
 
     @property
     def headers(self) -> tuple[tuple[bytes, bytes], ...]:
-        """What tells its place."""
+        """The headers that state the record's source cluster, topic, topic id, partition and offset."""
         told = {
             "cluster": self.cluster,
             "topic": self.place.topic,
@@ -77,7 +79,7 @@ class Letter:
         return tuple((SOURCE_HEADERS + name.encode(), str(value).encode()) for name, value in told.items())
 
     def written(self) -> ReadyBatch:
-        """The record with those headers behind its own."""
+        """A batch of the record alone, with the source headers after its own."""
         view = view_of(self.batch.payload)
         columns = read_columns(view)
         key, value, headers = fields_of(columns.bodies[0])
@@ -119,7 +121,10 @@ class KafkaDeadLetters:
         self._ready.add(place)
 
     def _settle(self, place: TopicPartition, letter: Letter) -> None:
-        """What became of the letter before, of which no answer came; the same one is sent again under its number."""
+        """Find out whether the previous letter, which got no answer, was written; otherwise settle its sequence number.
+
+        The same letter is sent again with the same number; before another one a new epoch begins.
+        """
         before = self._unanswered.get(place)
         if before is None:
             return
@@ -134,7 +139,7 @@ class KafkaDeadLetters:
         return self._wire.ask(lambda cluster: _holds(cluster, place, letter), f"reading {place}")
 
     async def _make(self, cluster: WireCluster, target: str, place: TopicPartition) -> None:
-        """With as many partitions as the topic that it is beside."""
+        """Create the dead-letter topic, or grow it, to as many partitions as the mirror has."""
         found = await cluster.refresh([target, place.topic])
         wanted = len(found[target].partitions)
         known = found.get(place.topic)
@@ -151,7 +156,7 @@ class KafkaDeadLetters:
 
 
 async def _holds(cluster: WireCluster, place: TopicPartition, letter: Letter) -> bool:
-    """Whether it was written, by a process before us or by a request of ours that nobody answered."""
+    """Whether the partition holds the letter, written by an earlier process or by a request without an answer."""
     topic_id = cluster.topic_id(place.topic)
     start, end = (await log_bounds(cluster, [place])).get(place, (0, 0))
     if topic_id is None or start == end:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
 _UNKNOWN_SECONDS = 2.0
-"""How long a partition that metadata does not show is asked again: a broker may hear late of a new topic."""
+"""How long, in seconds, a partition that metadata does not list is retried: brokers hear late of a new topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,13 @@ async def read_bounds(
     *,
     committed: bool,
 ) -> Answers[TopicPartition, Bounds]:
-    """Each partition's first and next offset; ``committed``: the last stable one.
+    """Each partition's first and next offset; with ``committed`` the last stable offset as its end.
 
-    Starts are asked before ends: retention can only make the gap larger.
+    Unlike `scan.log_bounds` it returns an error for each partition that failed. Starts are read before ends, so that
+    retention can only make the range larger.
 
     Raises:
-        UnreachableError: No broker answers.
+        UnreachableError: no broker answers.
     """
     starts = await _Lookup(wire, cluster, patience, committed=False).run(dict.fromkeys(places, EARLIEST))
     ends = await _Lookup(wire, cluster, patience, committed=committed).run(dict.fromkeys(starts, LATEST))
@@ -81,7 +82,7 @@ async def read_bounds(
 
 
 def impossible(alias: str, problem: str) -> RefusedError:
-    """That a cluster can have no topic of a name, for the reason that `name_problem` gives."""
+    """The refusal for a topic name that no cluster accepts, with the reason that `name_problem` gives."""
     return RefusedError(
         f"cluster {alias} cannot have a topic of this name: {problem}",
         remedy="give the topic another name with mmtool.topic.rename.format, or add it to topics.exclude",
@@ -117,13 +118,13 @@ class _Lookup:
         return self._found
 
     def _refuse_names(self) -> None:
-        """A name that no cluster takes is not asked about."""
+        """Fail partitions whose topic name no cluster accepts, without a request."""
         problems = {topic: name_problem(topic) for topic in {place.topic for place in self._open}}
         for place in [place for place in self._open if problems[place.topic]]:
             self._fail(place, impossible(self._cluster.alias, problems[place.topic]))
 
     async def _attempt(self, waited: float) -> None:
-        """Asks all that is open once."""
+        """Ask once about all partitions without an answer."""
         self._waits = {}
         seconds = seconds_of_a_try(self._patience.answer)
         try:
@@ -140,7 +141,7 @@ class _Lookup:
         await asyncio.gather(*(self._ask(node, of, seconds) for node, of in led.items()))
 
     def _is_led(self, place: TopicPartition, topic: TopicMetadata) -> bool:
-        """Whether somebody can be asked; what metadata says of it already is noted."""
+        """Whether a partition's leader can be asked; otherwise note the error, or the reason to wait, from metadata."""
         if topic.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
             self._await_metadata(place)
         elif topic.error_code != Code.NONE:
@@ -180,7 +181,7 @@ class _Lookup:
             self._note(place, listed.error_code)
 
     def _note(self, place: TopicPartition, code: int) -> None:
-        """An error that passes is asked again; any other is the answer."""
+        """Note an error code: a retriable one as a reason to ask again, any other as the partition's failure."""
         error = KafkaError(code)
         failure = failure_of(self._cluster, error, f"DESCRIBE on topic {place.topic}")
         if is_passing(error):

@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 _SPARE_SECONDS = 5.0
 _FETCH_BYTES = 256 << 10
-"""A hundred records of 1 KB and as many again: parts between two syncs are small, and there may be thousands."""
+"""Bytes of one fetch: parts between two offset syncs are small (about 100 records), and there may be thousands."""
 
 
 def read_parts(
     cluster: ClusterSettings, parts: Collection[LogPart], seconds: float, *, read_committed: bool
 ) -> Answers[LogPart, list[Seen]]:
-    """See `ClusterPort.records_each`; ``seconds`` are for one part.
+    """Read parts of logs as `ClusterPort.records_each` does; ``seconds`` is the time limit of one part.
 
     Raises:
-        UnreachableError: The cluster does not answer.
+        UnreachableError: the cluster does not answer.
     """
     wire = BlockingWireClient(wire_cluster(cluster, "records", role="consumer"), seconds + _SPARE_SECONDS)
     found: Answers[LogPart, list[Seen]] = Answers()
@@ -73,7 +73,7 @@ def _unread(alias: str, why: object) -> UnreachableError:
 
 
 async def _read(cluster: WireCluster, part: LogPart, *, read_committed: bool) -> list[Seen]:
-    """What the log still holds of it."""
+    """The records of a part that the log still holds."""
     start = part.offsets.start
     try:
         return await _read_from(cluster, part, start, read_committed=read_committed)

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 _AT_ONCE = 100
 _LEAST_SECONDS = 0.1
 _SMALL_BYTES = 32 << 10
-"""A default producer's batches fit (``batch.size`` 16 KiB); where a larger one comes first, nothing comes."""
+"""Bytes that are fetched of each partition: batches of default producers fit (``batch.size`` 16 KiB).
+
+A partition whose first batch is larger may come without records; it is then fetched alone."""
 _ANSWER_BYTES = 8 << 20
 
 
@@ -52,19 +54,19 @@ async def _times(
 def first_missing_times(
     cluster: ClusterSettings, places: Collection[FirstMissing], seconds: float, *, read_committed: bool
 ) -> dict[FirstMissing, int]:
-    """Timestamps (ms since 1970, as the record carries them) of the first records at or after some offsets.
+    """Timestamps (ms since 1970, as in the record) of the first records at or after the given offsets.
 
-    Left out is what could not be told: no such record yet, one without a time, no READ on the topic, no leader, or time
-    was up.
+    Left out are offsets with no such record yet, with one without a timestamp, without READ on the topic, without a
+    leader, or without an answer in time.
 
     Args:
-        cluster: Whose log.
-        places: Which partitions, and from which offset on; a partition may be named with several offsets.
-        seconds: For all of it.
-        read_committed: Records of aborted transactions do not count.
+        cluster: The log's cluster.
+        places: Partitions and the offset to look from; a partition may be given with several offsets.
+        seconds: The time limit of the whole call.
+        read_committed: Skip records of aborted transactions.
 
     Raises:
-        UnreachableError, NotAuthorisedError: the cluster does not answer, or not us.
+        UnreachableError, NotAuthorisedError: the cluster does not answer, or denies mmtool.
     """
     if not places:
         return {}
@@ -92,7 +94,7 @@ class _Look:
             await self._fetch([alone.pop(0)], until)
 
     async def _fetch(self, places: list[FirstMissing], until: float) -> list[FirstMissing]:
-        """Asks once; those of which nothing came."""
+        """Send one fetch; return the partitions of a fetch of several that came without records."""
         wanted = [FetchPartition(*place, _SMALL_BYTES) for place in places]
         request = FetchRequest(wanted, 0, 0, _ANSWER_BYTES, read_committed=self._read_committed)
         try:
@@ -114,7 +116,7 @@ class _Look:
 
 
 def _next_of(places: list[FirstMissing]) -> tuple[list[FirstMissing], list[FirstMissing]]:
-    """What one request may ask for, a partition once, and what is left."""
+    """Split offsets into those of the next fetch, with each partition once, and the rest."""
     some: dict[tuple[str, int], FirstMissing] = {}
     left = []
     for place in places:
@@ -126,7 +128,7 @@ def _next_of(places: list[FirstMissing]) -> tuple[list[FirstMissing], list[First
 
 
 def _first_time(part: FetchedPartition, offset: int) -> int | None:
-    """The timestamp of the first record at or after ``offset`` in what was fetched; None where it carries none."""
+    """The timestamp of the first fetched record at or after ``offset``; None without a record or a timestamp."""
     try:
         first = next(_record_times(part, offset), None)
     except BatchError:

@@ -38,13 +38,14 @@ _CURES = {
     Code.INVALID_RECORD: "topic {topic} is compacted and takes no record without a key: use a topic with"
     " cleanup.policy=delete",
 }
-"""What a broker will never take, however often it is asked, and what helps."""
+"""Error codes of batches that the broker will never accept, and the remedy for each."""
 
 
 def numbered(headers: Iterable[BatchHeader], producer_id: int) -> int:
-    """How many records were appended under a producer id, by what is left of them: the last one's number tells.
+    """How many records were appended under a producer id, by the sequence numbers of the batches that are left.
 
-    Compaction takes whole batches, but the last one of a producer, if only its header. Each claim begins at 0 anew.
+    Compaction keeps at least the header of a producer's last batch, whose sequence counts all before it. The sequences
+    of each epoch begin at 0.
     """
     ends: dict[int, int] = {}
     for header in headers:
@@ -110,11 +111,11 @@ class KafkaAppender:
         self._next[place] = (sequence + batch.record_count) % SEQUENCES
 
     def landed(self, place: TopicPartition, records: int) -> None:
-        """What was sent there last has been found in the log, though no answer came: its numbers are used up."""
+        """Count the last batch as appended, since the log holds it though no answer came: its sequences are used."""
         self._next[place] = (self._next.get(place, 0) + records) % SEQUENCES
 
     def begin_again(self) -> None:
-        """Under a new epoch: the next batch of each partition is its first, and none of before is let in behind it."""
+        """Take a new epoch for the next batch: sequences begin at 0, and no older batch is accepted after it."""
         self._claimed = None
         self._next.clear()
 
@@ -142,9 +143,9 @@ class KafkaAppender:
         return self._claimed
 
     def _shut_out(self, place: TopicPartition) -> None:
-        """Nothing that an earlier process has sent there arrives any more, however late: a broker may have hung.
+        """Fence earlier processes: no batch that one of them has sent is appended later, even if a broker had hung.
 
-        Nobody was before the first claim; others leave a marker.
+        The first claim of a transactional id has no predecessor; later ones write a marker.
         """
         claimed = self._claim()
         if claimed.epoch == 0 or place in self._fenced:

@@ -17,20 +17,22 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicId, TopicPartition
 
 _SAMPLE_BYTES = 8 << 20
-"""Of each of the two parts of a log."""
+"""Bytes that are read from each of the two parts of a log: its start and its newest records."""
 _NEWEST = 500
-"""Offsets."""
+"""Offsets before the log end where the second part begins."""
 _FETCH_BYTES = 2 << 20
 
 
 async def sample_sizes(
     wire: WireCluster, place: TopicPartition, topic_id: TopicId, question: SizeQuestion
 ) -> SizeSample:
-    """The first record that was found, by what `replicate` itself would make of its batch.
+    """Sample the start and the newest records of a range; find the first record above the size limit.
+
+    Batches are rebuilt as `replicate` would rebuild them.
 
     Raises:
-        ConnectionLostError: The log cannot be read.
-        NotAuthorisedError: Without READ on the topic.
+        ConnectionLostError: the log cannot be read.
+        NotAuthorisedError: without READ on the topic.
     """
     first = await _read(wire, place, topic_id, question, question.start)
     newest = max(first.read_to, question.end - _NEWEST)
