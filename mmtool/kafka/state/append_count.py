@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 async def count_unbooked(target: WireCluster, known: Block | PartitionMap) -> int | Unknown:
-    """How many records a partition's leader has taken from a flow's writer since its books were stored.
+    """Count the unrecorded records that a partition's leader has from the flow's producer; UNKNOWN where it cannot.
 
-    Asked before the fence, whose marker makes the leader forget. UNKNOWN where the leader has forgotten the producer,
-    or does not tell. Below 0: so many that are booked are not in its log.
+    To be called before the fence, whose marker makes the leader forget. UNKNOWN where the leader has forgotten the
+    producer, or does not list it. A negative number counts recorded records that the leader's log lacks.
     """
     if known.tail.writer is UNKNOWN:
         return UNKNOWN
@@ -30,7 +30,7 @@ async def count_unbooked(target: WireCluster, known: Block | PartitionMap) -> in
 
 
 def unbooked_of(writer: WriterState, producers: Sequence[ProducerState]) -> int | Unknown:
-    """The same, of a leader's word."""
+    """Count a producer's unrecorded records as `count_unbooked` does, from a leader's list of producers."""
     states = [state for state in producers if state.producer_id == writer.producer_id]
     if not states or states[0].epoch > writer.epoch:
         return UNKNOWN

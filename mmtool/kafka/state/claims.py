@@ -47,7 +47,7 @@ class ClaimLostError(MmtoolError):
 
 
 async def claim(cluster: WireCluster, transactional_id: str) -> Claim:
-    """Takes the next epoch of a transactional id. Writes no marker unless a transaction is open.
+    """Take the next epoch of a transactional id; writes no marker unless a transaction is open.
 
     Raises:
         NotAuthorisedError: without WRITE and DESCRIBE on the transactional id.
@@ -69,10 +69,10 @@ async def claim(cluster: WireCluster, transactional_id: str) -> Claim:
 async def fence(
     cluster: WireCluster, transactional_id: str, claimed: Claim, partitions: Collection[TopicPartition]
 ) -> Claim:
-    """Writes a marker of ``claimed`` into each partition and gives the claim to go on with, one epoch up.
+    """Write a marker of ``claimed`` into each partition, and return a new claim with the next epoch.
 
-    The second claim is answered only once every marker is written, which is what is waited for. Partitions
-    that no longer exist are left out; a coordinator that has not heard of young ones is waited for.
+    The second claim is answered only after every marker is written. Partitions that no longer exist are left out;
+    a coordinator that has not heard of new ones is retried.
 
     Raises:
         ClaimLostError: when another owner claimed meanwhile.
@@ -109,9 +109,9 @@ async def _open(
 
 
 async def _has_not_heard(cluster: WireCluster, results: Mapping[TopicPartition, int]) -> bool:
-    """Whether a partition that the coordinator does not know is there, by the word of others.
+    """Whether a partition that the coordinator does not know exists, by the metadata of any broker.
 
-    Left out of the fence it would take what its last owner has sent and what arrives late.
+    If it were left out of the fence, it would accept late batches of its last owner.
     """
     unknown = {tp for tp, code in results.items() if code == Code.UNKNOWN_TOPIC_OR_PARTITION}
     if not unknown:
@@ -122,7 +122,7 @@ async def _has_not_heard(cluster: WireCluster, results: Mapping[TopicPartition, 
 
 
 def _verdict(results: Mapping[TopicPartition, int]) -> int:
-    """One code for all partitions: an unknown partition is left out; anything else counts as it is."""
+    """The first error code of the partitions, or NONE; a partition unknown to the coordinator is no error."""
     for code in results.values():
         if code not in (Code.NONE, Code.OPERATION_NOT_ATTEMPTED, Code.UNKNOWN_TOPIC_OR_PARTITION):
             return code
@@ -164,12 +164,12 @@ async def take_shards(
     transactional_ids: Mapping[int, str],
     in_doubt: Mapping[int, Collection[TopicPartition]],
 ) -> dict[int, Claim]:
-    """Claims every shard, fencing those in doubt over the partitions given for them.
+    """Claim every shard, and fence the given partitions of shards in doubt.
 
     Args:
         cluster: The target.
-        transactional_ids: By shard.
-        in_doubt: By shard, the partitions that its last owner may still write to.
+        transactional_ids: Each shard's transactional id.
+        in_doubt: Of some shards, the partitions that their last owner may still write to.
     """
     limit = asyncio.Semaphore(_CLAIMS_AT_ONCE)
 
@@ -184,7 +184,7 @@ async def take_shards(
 
 
 async def all_or_none(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """What all of them give; where one fails, none goes on asking behind the back of who tries again."""
+    """Run all coroutines and return their results; when one fails, cancel the others before the caller retries."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         return await asyncio.gather(*tasks)

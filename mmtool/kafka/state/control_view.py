@@ -75,16 +75,16 @@ class ControlView:
 
     @property
     def positions(self) -> dict[tuple[str, int], PositionRecord]:
-        """Where each partition stands, by topic id and number; what is held says so."""
+        """Each partition's position, by topic id and partition number; paused and failed-over ones are marked so."""
         return {(p.topic_id, p.partition): self.holds.shown(p) for p in self._positions.values()}
 
     def written_position(self, topic_id: str, partition: int) -> PositionRecord | None:
-        """Where a partition stands, as it was written: whatever holds it is no part of that. None before its first."""
+        """A partition's position as its worker wrote it, without pauses and marks; None before the first one."""
         return self._positions.get(position_key(topic_id, partition))
 
     @property
     def slots(self) -> SlotsRecord | None:
-        """What the last owner has written of its Spark slots; None before its first word."""
+        """The last owner's record of its Spark slots; None until that owner has written one."""
         is_owner = (
             self._slots is not None and self.owner is not None and self._slots.owner == self.owner.owner
         )
@@ -92,11 +92,11 @@ class ControlView:
 
     @property
     def refused(self) -> dict[str, str]:
-        """Topics of the source that the last owner does not mirror at all, and why."""
+        """The source topics that the last owner refuses to mirror, with its reasons."""
         return self.refused_beside(())
 
     def refused_beside(self, there: Container[str]) -> dict[str, str]:
-        """Likewise, but for what is said of a deleted topic whose name is among these: that is another one."""
+        """The refused topics, as `refused`, without deleted ones whose name is in ``there``: that is a new topic."""
         last = self.owner.owner if self.owner is not None else None
         return {
             word.topic: word.reason
@@ -106,7 +106,7 @@ class ControlView:
 
     @property
     def unwatched(self) -> frozenset[tuple[str, int]]:
-        """Partitions of which nobody looks where the source ends: halted or paused, failed over as well or not."""
+        """Partitions whose end on the source no worker reads: halted or paused, whether failed over too or not."""
         return frozenset(
             (p.topic_id, p.partition)
             for p in self._positions.values()
@@ -115,28 +115,28 @@ class ControlView:
 
     @property
     def pauses(self) -> Pauses:
-        """What operators have paused."""
+        """The pauses that operators have set."""
         return self.holds.pauses
 
     @property
     def failed_over(self) -> Mapping[str, FailedOverRecord]:
-        """Topics that have failed over, by their names on the source; only marks in force."""
+        """Failed-over topics, by their names on the source; only marks in force."""
         return self.holds.failed_over
 
     @property
     def looked_ms(self) -> int | Unknown:
-        """When the owner last read the commits of groups that could be asked."""
+        """When the owner last read the commits of all groups that it could read, in ms since 1970; or UNKNOWN."""
         return UNKNOWN if self.look is UNKNOWN else self.look.looked_ms
 
     def asked_ms(self, group: str) -> int | Unknown:
-        """When it last read those of this group."""
+        """When the owner last read a group's commits, in ms since 1970; UNKNOWN if never."""
         return UNKNOWN if self.look is UNKNOWN else self.look.asked_ms(group)
 
     def apply(self, key: bytes, value: bytes | None, offset: int) -> None:
-        """Takes one record in.
+        """Apply one record of the control topic to this view.
 
         Raises:
-            UnreadableDocumentError: a value that cannot be trusted; whoever reads on is refused there again.
+            UnreadableDocumentError: the value cannot be read; a later read of the log raises again.
         """
         document = None if value is None else decode_control(key, value)
         self.end = max(self.end, offset + 1)
@@ -165,7 +165,7 @@ class ControlView:
             self._apply_mark(document)
 
     def _apply_mark(self, document: Document | None) -> None:
-        """What outlives owners."""
+        """Apply a pause, a mark, a moved group, verified offsets, or the time of the last look at commits."""
         if isinstance(document, (PauseRecord, FailedOverRecord)):
             self.holds = self.holds.with_word(document)
         elif isinstance(document, MovedGroupRecord):

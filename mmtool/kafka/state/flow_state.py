@@ -36,13 +36,13 @@ class KafkaFlowState:
         return read_maps(self._target, identity)
 
     def control(self, identity: FlowIdentity) -> ControlView:
-        """The flow's control topic, read whole."""
+        """Read the flow's control topic whole."""
         return read_control(self._target, identity)
 
     def check_aliases(self, identity: FlowIdentity, topics: Iterable[str]) -> None:
         """See `FlowStatePort.check_aliases`.
 
-        A flow that never ran under this alias may have run under another: each control topic knows.
+        Each control topic on the target is read: a flow that never ran under this alias may have run under another.
         """
         stored = self.control(identity).flow
         if stored is not None:
@@ -129,7 +129,7 @@ class WayBackState:
 
 
 def way_back_state(flow: FlowSettings, kind: type[KafkaFlowState] = KafkaFlowState) -> WayBackState | None:
-    """For a flow that keeps names, and may so share its topics with the way back."""
+    """The reverse flow's stored state, for a flow that keeps topic names, and so may share topics; else None."""
     if not flow.keeps_names:
         return None
     return WayBackState(kind(flow.source), required=flow.must_tell_origins)
@@ -140,7 +140,10 @@ def _same_clusters(identity: FlowIdentity, stored: FlowRecord) -> bool:
 
 
 def _check(identity: FlowIdentity, stored: FlowRecord) -> None:
-    """A flow's identity is its two cluster ids; the aliases are in topic names, so they are fixed with it."""
+    """Refuse aliases or cluster ids that differ from the stored ones.
+
+    A flow's identity is its two cluster ids; the aliases are in topic names, so they are fixed with it.
+    """
     if not _same_clusters(identity, stored):
         raise UsageError(
             f"topic {identity.control_topic} on {identity.target_alias} belongs to cluster ids"

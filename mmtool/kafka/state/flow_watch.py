@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 _EMPTY = "Empty"
 _LOOK_SECONDS = 3.0
-"""For all the records that are looked at: a screen is drawn anew every two seconds."""
+"""Time limit, in seconds, for all first missing records: `status --watch` refreshes every two seconds."""
 
 
 class KafkaFlowWatch(FollowedFlowState):
     """A `FlowWatchPort`. Of the control, offset-runs and checkpoints topics, only new records are read."""
 
     def __init__(self, flow: FlowSettings, timeout_seconds: float) -> None:
-        """Say which flow, and how long one request may take."""
+        """Take the flow's settings and the longest time of one request, in seconds."""
         super().__init__(flow.target)
         self._flow = flow
         self._seconds = timeout_seconds
@@ -75,7 +75,7 @@ class KafkaFlowWatch(FollowedFlowState):
 
     @cached_property
     def _source_topics(self) -> TopicAdmin:
-        """One client for all looks; none where nothing was ever missing."""
+        """One admin client of the source, created when it is first needed."""
         return TopicAdmin(self._flow.source)
 
     def checkpointed_groups(self) -> int:
@@ -106,7 +106,7 @@ class KafkaFlowWatch(FollowedFlowState):
 
 
 def retention_of(entries: Mapping[str, ConfigEntry]) -> Retention:
-    """Kafka's -1 keeps everything, as does a topic that is compacted only."""
+    """A topic's retention from its configs; None for limits of -1, and for topics that are only compacted."""
     if "delete" not in cleanup_policies(entries):
         return Retention()
     return Retention(*(_limit(entries.get(name)) for name in ("retention.ms", "retention.bytes")))

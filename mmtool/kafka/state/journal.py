@@ -27,7 +27,7 @@ class KafkaJournal:
     """A `JournalPort`. The topic is created when the first entry is written."""
 
     def __init__(self, target: ClusterSettings, replication_factor: int, seconds: float) -> None:
-        """Say where, how the topic is made, and how long one request may take."""
+        """Take the target's settings, the topic's replication factor, and the time of one request in seconds."""
         self._target = target
         self._factor = replication_factor
         self._seconds = seconds
@@ -35,10 +35,10 @@ class KafkaJournal:
         self._is_there = False
 
     def prepare(self) -> None:
-        """Make the topic where it is missing.
+        """Create the journal topic if it is missing.
 
         Raises:
-            UnreachableError, NotAuthorisedError, MmtoolError: It cannot be made.
+            UnreachableError, NotAuthorisedError, MmtoolError: the topic cannot be created.
         """
         if not self._is_there:
             make = partial(
@@ -74,7 +74,7 @@ class FollowedJournal:
         self._next: dict[int, int] = {}
 
     def entries(self) -> list[Entry]:
-        """Every entry but those about single groups, in the order of the log.
+        """Every entry except those of single groups, in the order of the log.
 
         Raises:
             UnreachableError, NotAuthorisedError: as `read_log`.

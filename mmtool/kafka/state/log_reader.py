@@ -22,7 +22,7 @@ REBUILD_RUNS = (
     "if a newer mmtool release wrote it, run that release; otherwise stop `mmtool replicate`, then run `mmtool flow"
     " rebuild -c FILE -s SOURCE -t TARGET --execute`: it derives the offset runs from both logs"
 )
-"""The remedy where a stored offset run cannot be trusted."""
+"""The remedy where a stored offset run cannot be read."""
 FOREIGN_RECORD = (
     "run the mmtool release that wrote the record; if another program wrote it, stop that program and write a"
     " tombstone under the record's key: compaction removes the record"
@@ -34,12 +34,12 @@ _BATCH = 5_000
 _STALL_SECONDS = 30.0
 _END_SECONDS = 2.0
 _seen: set[tuple[str, str]] = set()
-"""Bootstrap servers and topics: where a topic was once, a consumer has been as well."""
+"""Bootstrap servers and topics that were found once; they are not checked again."""
 _wires: dict[tuple[int, float], tuple[ClusterSettings, BlockingWireClient]] = {}
-"""By the identity of the settings, which are kept so that it stays theirs."""
+"""Clients by the settings' identity and the timeout; keeping the settings keeps the identity valid."""
 _connecting = Lock()
 _MOST_WIRES = 8
-"""A process that reads its file again has other settings afterwards."""
+"""Clients that are kept: a process that reloads its properties file has new settings afterwards."""
 _FROM_THE_START: Mapping[int, int] = MappingProxyType({})
 
 
@@ -63,16 +63,15 @@ def read_log(
     committed: bool = False,
     patience_seconds: float = 10.0,
 ) -> Iterator[LogRecord]:
-    """All records of ``topic`` that exist when asked, in order within a partition; keyless ones are left out.
+    """Read a topic's records up to its present end, in order within a partition; records without a key are left out.
 
     Args:
-        cluster: Where it is.
-        topic: Its name.
-        partitions: Which ones; None for all.
-        start: Offsets to begin at, by partition; one that the log no longer holds stands for its beginning.
-        committed: Without records of transactions that were aborted, or are open: mmtool's own topics hold none, only
-            fencing markers.
-        patience_seconds: How long to wait for the cluster to tell whether the topic is there.
+        cluster: The topic's cluster.
+        topic: The topic's name.
+        partitions: The partitions to read; None for all.
+        start: Offsets to begin at, by partition; one that the log no longer holds means the log start.
+        committed: Leave out records of aborted and open transactions; internal topics hold none, only markers.
+        patience_seconds: How long to wait for the answer whether the topic exists.
 
     A topic that does not exist has no records.
 
@@ -102,7 +101,7 @@ def read_log(
 
 
 def reader_config(cluster: ClusterSettings, *, committed: bool = False) -> dict[str, Any]:
-    """A consumer without a group that knows when it is at the end."""
+    """librdkafka's configuration of a consumer without a group that reports the end of each partition."""
     from mmtool.kafka.clients import librdkafka_config
 
     return {
@@ -118,9 +117,10 @@ def reader_config(cluster: ClusterSettings, *, committed: bool = False) -> dict[
 
 
 def _is_there(cluster: ClusterSettings, topic: str, patience_seconds: float) -> bool:
-    """Asked without a group: a consumer has its broker look for a coordinator, which makes ``__consumer_offsets``.
+    """Whether the topic exists; True where the cluster does not answer yet, since a consumer retries.
 
-    True where the cluster does not answer yet: a consumer goes on asking.
+    Asked over the wire client: a consumer would make its broker look for a coordinator, which creates
+    ``__consumer_offsets``.
 
     Raises:
         NotAuthorisedError: without DESCRIBE on the topic.
@@ -147,7 +147,7 @@ def _is_there(cluster: ClusterSettings, topic: str, patience_seconds: float) -> 
 
 
 def _wire_to(cluster: ClusterSettings, patience_seconds: float) -> BlockingWireClient:
-    """One connection for all topics that are asked about: a login takes several round trips."""
+    """The connection to a cluster that all such checks share: a login takes several round trips."""
     from mmtool.kafka.clients import wire_cluster
     from mmtool.kafka.wire.blocking_client import BlockingWireClient
 
@@ -229,7 +229,10 @@ class _Ends:
         self.read_to: dict[int, int] = {}
 
     def reached(self, partitions: Collection[int]) -> set[int]:
-        """Those that are read to their end, of those that seemed to end. They are asked together: each is slow."""
+        """The partitions that are read to their leader's end offset, of those that seemed to end.
+
+        The leaders are asked in parallel: each answer may take seconds.
+        """
         untold = [p for p in partitions if p in self.shown and p not in self._told]
         if untold:
             with Unawaited() as pool:
@@ -237,7 +240,10 @@ class _Ends:
         return {p for p in self._told if max(self.shown[p], self.read_to.get(p, 0)) >= self._told[p]}
 
     def _ask(self, partition: int) -> None:
-        """Who cannot tell yet is asked again; so is librdkafka, which knows no leader once connections were cut."""
+        """Ask a partition's leader for its end offset; a retriable error leaves it to be asked again.
+
+        librdkafka knows no leader once connections were cut.
+        """
         from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
         try:
@@ -251,14 +257,14 @@ class _Ends:
 
 
 def newest_records(records: Iterable[LogRecord]) -> list[LogRecord]:
-    """The last record of each key, as compaction would leave it; tombstones stay."""
+    """The last record of each key, as compaction leaves it; tombstones stay."""
     return list({record.key: record for record in records}.values())
 
 
 def unreadable(
     topic: str, partition: int, offset: int, why: str, remedy: str = FOREIGN_RECORD
 ) -> RefusedError:
-    """The refusal for a stored value that cannot be trusted."""
+    """The refusal for a stored record that cannot be read (``unreadable_state``)."""
     return RefusedError(
         f"{topic}-{partition} offset {offset} cannot be read: {why}",
         remedy=remedy,

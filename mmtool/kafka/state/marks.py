@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mmtool.plan.records.identity import FlowIdentity
 
 BROKERS_OWN_FACTOR = -1
-"""Kafka's word for ``default.replication.factor`` of the broker (KIP-464)."""
+"""The replication factor that stands for the broker's ``default.replication.factor`` (KIP-464)."""
 
 
 def write_marks(
@@ -31,22 +31,22 @@ def write_marks(
     *,
     replication_factor: int = BROKERS_OWN_FACTOR,
 ) -> None:
-    """Appends marks to the flow's control topic, acknowledged by all in-sync replicas; the source is not asked.
+    """Append marks to the flow's control topic, acknowledged by all in-sync replicas; the source is not needed.
 
-    Whoever runs the flow obeys them within about a second. A mark has one key for each topic or group, so writing it
+    The flow's owner applies them within about a second. A mark has one key for each topic or group, so writing it
     again, after an error that leaves in doubt what was written, changes nothing.
 
     Args:
         target: The flow's target.
         identity: The flow.
-        marks: In the order in which they are to be read.
-        seconds: How long it may take.
-        replication_factor: Of the control topic, which a flow that MirrorMaker 2 runs does not have yet.
+        marks: The marks, in the order in which they are applied.
+        seconds: The time limit of the call.
+        replication_factor: The control topic's, if it is missing: a flow that MirrorMaker 2 runs has none yet.
 
     Raises:
         UnreachableError: the target did not take them in time: some may have been written.
         NotAuthorisedError: CREATE, DESCRIBE or WRITE on the topic is denied.
-        RefusedError: another cluster answers there than the flow's target.
+        RefusedError: the brokers belong to another cluster than the flow's target.
     """
     if not marks:
         return
@@ -80,7 +80,7 @@ class KafkaMarks:
     def __init__(
         self, target: ClusterSettings, identity: FlowIdentity, replication_factor: int, seconds: float
     ) -> None:
-        """Say where, of which flow, how the topic is made where it is missing, and how long it may take."""
+        """Take the target, the flow, the control topic's replication factor if it is missing, and the time limit."""
         self._target = target
         self._identity = identity
         self._factor = replication_factor

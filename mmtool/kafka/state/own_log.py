@@ -43,9 +43,9 @@ _LOOK_SECONDS = 0.1
 
 
 def internal_topics(identity: FlowIdentity, replication_factor: int) -> list[CreateTopic]:
-    """mmtool's own topics of a flow, all of them on its target.
+    """The internal topics that a flow needs, all of them on its target.
 
-    With the journal of failovers: on the night when it is needed nobody has to be allowed to make it, or wait for it.
+    The journal of operations is one of them, so that an emergency needs neither the right nor the time to create it.
     """
     single = (identity.control_topic, PRODUCERS_TOPIC, JOURNAL_TOPIC)
     partitions = {identity.runs_topic: RUNS_PARTITIONS, **dict.fromkeys(single, 1)}
@@ -53,17 +53,17 @@ def internal_topics(identity: FlowIdentity, replication_factor: int) -> list[Cre
 
 
 def state_topic(name: str, replication_factor: int, partitions: int = 1) -> CreateTopic:
-    """A topic of which the last record of each key counts."""
+    """The request to create a compacted internal topic: the last record of each key counts."""
     return CreateTopic("", name, partitions, replication_factor, _STATE_CONFIGS)
 
 
 def check_counts(alias: str, wanted: Iterable[CreateTopic], found: Mapping[str, TopicMetadata]) -> None:
-    """That topics of ours which somebody else made, or grew, have the partitions that we rely on.
+    """Check that existing internal topics have the number of partitions that mmtool relies on.
 
-    Whoever holds the only partition of one is the only one who may write there: with two, two could.
+    A lease is the assignment of a topic's only partition: with two partitions, two processes could hold it.
 
     Raises:
-        RefusedError: One has not.
+        RefusedError: a topic has too few partitions, or several where it must have one.
     """
     for topic in wanted:
         there = found.get(topic.name)
@@ -78,10 +78,10 @@ def check_counts(alias: str, wanted: Iterable[CreateTopic], found: Mapping[str, 
 
 
 def check_kept(alias: str, found: Mapping[str, Mapping[str, ConfigEntry]]) -> None:
-    """That topics of ours keep the last record of each key, as far as their properties are shown to us.
+    """Check that internal topics are compacted, where their configs may be read.
 
     Raises:
-        RefusedError: One deletes what is old.
+        RefusedError: a topic's ``cleanup.policy`` is another one.
     """
     for name, entries in found.items():
         policy = entries.get("cleanup.policy")
@@ -96,7 +96,7 @@ def check_kept(alias: str, found: Mapping[str, Mapping[str, ConfigEntry]]) -> No
 
 
 async def known_everywhere(cluster: WireCluster, topics: list[str]) -> dict[str, TopicMetadata]:
-    """Waits, ten seconds at most, until every broker has heard of topics that were made a moment ago."""
+    """Wait, ten seconds at most, until every broker knows new topics; return their metadata."""
     await cluster.refresh(topics)
     for _ in range(2 * _LOOKS):
         if await cluster.known_by_all(topics):
@@ -108,11 +108,11 @@ async def known_everywhere(cluster: WireCluster, topics: list[str]) -> dict[str,
 async def make_missing(
     cluster: WireCluster, settings: ClusterSettings, topic: str, replication_factor: int
 ) -> None:
-    """Makes a topic of ours where it is not there yet, and waits until every broker has heard of it.
+    """Create a compacted internal topic if it is missing, and wait until every broker knows it.
 
     Raises:
         ConnectionLostError, UnreachableError: the cluster does not answer.
-        NotAuthorisedError, RefusedError: it does not make one.
+        NotAuthorisedError, RefusedError: the cluster does not create the topic.
     """
     found = (await cluster.refresh([topic])).get(topic)
     if found is not None and found.error_code == Code.NONE:
@@ -130,12 +130,12 @@ async def append_records(
     *,
     partition: int = 0,
 ) -> None:
-    """Appends (key, value) pairs to a partition of a topic of ours or of MM2's, all with the same ``headers``.
+    """Append (key, value) pairs to a partition of an internal topic or of MM2's, all with the same ``headers``.
 
     Acknowledged by all in-sync replicas.
 
     Raises:
-        UnreachableError, NotAuthorisedError, MmtoolError: the cluster does not take them.
+        UnreachableError, NotAuthorisedError, MmtoolError: the cluster refuses them.
     """
     for batch in own_batches(records, int(time.time() * 1000), headers):
         topic_id = await _topic_id(cluster, topic)
@@ -146,7 +146,7 @@ async def append_records(
 
 
 def refused(cluster: WireCluster, topic: str, code: int) -> MmtoolError:
-    """What to raise where a cluster does not take a record of ours. Only a wrong clock gives one a wrong timestamp."""
+    """The error for a record of mmtool's that the broker refused; for a wrong timestamp it names the host's clock."""
     said = f"cluster {cluster.alias} refuses a record of {topic}: {name_of(code)}"
     if code != Code.INVALID_TIMESTAMP:
         return MmtoolError(said)
@@ -157,7 +157,7 @@ def refused(cluster: WireCluster, topic: str, code: int) -> MmtoolError:
 
 
 async def _topic_id(cluster: WireCluster, topic: str) -> TopicId:
-    """The topic's id, waited for where the topic was made a moment ago, or a cluster is away for one."""
+    """A topic's id, waited for while the topic is new or the cluster does not answer."""
     away = ""
     for _ in range(_LOOKS):
         topic_id = cluster.topic_id(topic)
@@ -177,10 +177,10 @@ async def _topic_id(cluster: WireCluster, topic: str) -> TopicId:
 
 
 async def append(cluster: WireCluster, entry: ProducePartition, seconds: float = _PATIENCE_SECONDS) -> int:
-    """Appends one batch to its leader, trying again with the same bytes while that can help; the error code.
+    """Append one batch to its leader, with retries of the same bytes; return the error code.
 
     Raises:
-        UnreachableError: when nothing comes of it for so many seconds.
+        UnreachableError: when errors stay retriable, or the connection lost, for ``seconds``.
     """
 
     async def attempt() -> tuple[int, None]:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 Headers = tuple[tuple[bytes, bytes | None], ...]
 
 MARK: Headers = ((b"mmtool", __version__.encode()),)
-"""The header that tells a heartbeat, an offset sync or a checkpoint of ours from MirrorMaker 2's, which have none
-(decision 16). MM2's readers look at keys and values only."""
+"""The header of mmtool's heartbeats, offset syncs and checkpoints; MirrorMaker 2's have none (decision 16).
+
+MM2's readers look at keys and values only."""
 
 _BATCH_BYTES = 512 << 10  # well below the default max.message.bytes of 1 MiB
 
@@ -27,10 +28,10 @@ _BATCH_BYTES = 512 << 10  # well below the default max.message.bytes of 1 MiB
 def own_batches(
     records: Iterable[tuple[bytes, bytes | None]], timestamp_ms: int, headers: Headers = ()
 ) -> list[ReadyBatch]:
-    """(key, value) pairs as batches of at most half a MiB, in order; a null value is a tombstone.
+    """Encode (key, value) pairs as batches of at most half a MiB, in order; a null value is a tombstone.
 
-    Each record gets the same ``headers``. A single one that is larger is compressed, or a broker would refuse what an
-    operation intends for a group of some thousand partitions.
+    Each record gets the same ``headers``. A single record that is larger is compressed: otherwise a broker would refuse
+    the journal entry of a group with some thousand partitions.
     """
     batches: list[ReadyBatch] = []
     group: list[bytes] = []
@@ -48,9 +49,9 @@ def own_batches(
 
 
 def foreign_records(views: Iterable[BatchView]) -> list[Record]:
-    """What somebody else wrote into a topic of MM2's; a batch that cannot be read is left out.
+    """The records of an MM2 topic that mmtool did not write; a batch that cannot be read is left out.
 
-    A batch has one writer, so its first record tells whose it is.
+    A batch has one writer, so its first record's headers decide.
     """
     found: list[Record] = []
     for view in views:
@@ -64,7 +65,7 @@ def foreign_records(views: Iterable[BatchView]) -> list[Record]:
 
 
 def is_marked(headers: Iterable[tuple[str, bytes | None]] | None) -> bool:
-    """Whether a record has the `MARK`, as a client hands its headers out."""
+    """Whether a record's headers, as a librdkafka client returns them, contain the `MARK`."""
     return any(name.encode() == MARK[0][0] for name, _ in headers or ())
 
 

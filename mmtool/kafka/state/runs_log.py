@@ -38,7 +38,7 @@ class RunsLog:
 
 
 def read_runs_log(cluster: ClusterSettings, identity: FlowIdentity) -> RunsLog:
-    """All that the runs topic holds, for who mends it: what cannot be read is listed, not refused.
+    """Read the offset-runs topic for a repair: unreadable records are listed, not refused.
 
     Raises:
         UnreachableError, NotAuthorisedError: as ``read_log``.

@@ -33,17 +33,17 @@ if TYPE_CHECKING:
 def read_control(
     cluster: ClusterSettings, identity: FlowIdentity, view: ControlView | None = None
 ) -> ControlView:
-    """The control topic as it stands; empty when the flow never ran.
+    """Read the control topic up to its present end; an empty view when the flow never ran.
 
     Args:
         cluster: The flow's target.
         identity: The flow.
-        view: What was read before: only what came since is read, and taken into it.
+        view: An earlier view: only later records are read, and applied to it.
 
     Only the last value under a key counts, as compaction will have it: a busy flow writes thousands a second.
 
     Raises:
-        RefusedError: a record that cannot be read is refused, never guessed.
+        RefusedError: a record cannot be read.
         UnreachableError, NotAuthorisedError: as ``read_log``.
     """
     view = view or ControlView()
@@ -62,10 +62,10 @@ def read_control(
 
 
 def read_control_of_run(cluster: ClusterSettings, identity: FlowIdentity, nothing_to: str) -> ControlView:
-    """The same of a flow that must have run.
+    """Read the control topic, as `read_control`, of a flow that must have run.
 
     Raises:
-        RefusedError: it never did: there is ``nothing_to`` do; or as `read_control`.
+        RefusedError: the flow never ran (``nothing_to`` is the verb of the message); or as `read_control`.
     """
     control = read_control(cluster, identity)
     if control.flow is None:
@@ -80,10 +80,10 @@ def read_control_of_run(cluster: ClusterSettings, identity: FlowIdentity, nothin
 def read_blocks(
     cluster: ClusterSettings, identity: FlowIdentity, partitions: list[int] | None = None
 ) -> dict[BlockKey, Block]:
-    """Every stored block of offset runs, by key: of each key the last record counts, whatever was there before.
+    """Read every stored block of offset runs, by key; of each key the last record counts.
 
     Raises:
-        RefusedError: a block that cannot be read, or one of another flow.
+        RefusedError: a block cannot be read, or belongs to another flow.
         UnreachableError, NotAuthorisedError: as ``read_log``.
     """
     blocks: dict[BlockKey, Block] = {}
@@ -93,19 +93,20 @@ def read_blocks(
 
 
 def read_maps(cluster: ClusterSettings, identity: FlowIdentity) -> dict[Place, PartitionMap]:
-    """Every mirrored partition's map.
+    """Read every mirrored partition's map, by source topic id and partition.
 
     Raises:
-        RefusedError: as `read_blocks`, or blocks that contradict each other.
+        RefusedError: as `read_blocks`, or blocks contradict each other.
         UnreachableError, NotAuthorisedError: as ``read_log``.
     """
     return maps_of(read_log(cluster, identity.runs_topic), identity)
 
 
 def maps_of(records: Iterable[LogRecord], identity: FlowIdentity) -> dict[Place, PartitionMap]:
-    """The maps that the runs topic's records make up.
+    """Decode the offset-runs topic's records into every partition's map.
 
-    One partition after the other is decoded and joined: months of runs are in memory once, and not as blocks as well.
+    Partitions are decoded and joined one after the other, so that months of runs are in memory once, and not as blocks
+    as well.
 
     Raises:
         RefusedError: as `read_maps`.
@@ -119,7 +120,7 @@ def maps_of(records: Iterable[LogRecord], identity: FlowIdentity) -> dict[Place,
 
 
 def _map_of(records: Mapping[BlockKey, LogRecord], identity: FlowIdentity) -> PartitionMap:
-    """All at once; where something is wrong, one by one, to say which record it is."""
+    """Decode a partition's records together; on an error one by one, so that the error names the record."""
     with suppress(UnreadableStateError):
         blocks = decode_blocks([record.value for record in records.values() if record.value is not None])
         if all(_is_in_place(block, key, identity) for block, key in zip(blocks, records, strict=True)):
@@ -136,7 +137,7 @@ def _is_in_place(block: Block, key: BlockKey, identity: FlowIdentity) -> bool:
 
 
 def read_newest_blocks(cluster: ClusterSettings, identity: FlowIdentity) -> dict[Place, Block]:
-    """The last block of each partition, which says where it stands; the others are not decoded.
+    """Read the last block of each partition, which has its frontier; other blocks are not decoded.
 
     Raises:
         RefusedError: as `read_blocks`, of these blocks.
@@ -167,9 +168,9 @@ def _unreadable_run(identity: FlowIdentity, record: LogRecord, why: str) -> Refu
 
 
 def take_block(blocks: dict[BlockKey, Block], record: LogRecord, identity: FlowIdentity) -> BlockKey | None:
-    """Takes one record of the runs topic in: a block, or the end of one; its key.
+    """Apply a record of the offset-runs topic to ``blocks``: add a block, or remove one; return its key.
 
-    None for a tombstone of what never was a block: it was struck out.
+    None for a tombstone under a key that is no block's: a stray record was removed.
 
     Raises:
         RefusedError: as `read_blocks`.
@@ -193,7 +194,7 @@ def take_block(blocks: dict[BlockKey, Block], record: LogRecord, identity: FlowI
 
 
 def newest_blocks(blocks: Iterable[Block]) -> dict[Place, Block]:
-    """The block to go on with, for each partition."""
+    """The last of each partition's blocks, as `read_newest_blocks` returns, from blocks in memory."""
     newest: dict[Place, Block] = {}
     for block in blocks:
         place = (block.about.topic_id, block.about.partition)
@@ -203,10 +204,10 @@ def newest_blocks(blocks: Iterable[Block]) -> dict[Place, Block]:
 
 
 def partition_maps(blocks: Iterable[Block]) -> dict[Place, PartitionMap]:
-    """All blocks, joined per partition.
+    """Join blocks into every partition's map.
 
     Raises:
-        RefusedError: blocks that contradict each other.
+        RefusedError: blocks contradict each other.
     """
     grouped: dict[Place, list[Block]] = {}
     for block in blocks:
@@ -222,20 +223,20 @@ def partition_maps(blocks: Iterable[Block]) -> dict[Place, PartitionMap]:
 
 
 def read_producers(cluster: ClusterSettings) -> dict[int, ProducerRecord]:
-    """Every registered producer id of a target.
+    """Read every registered producer id of a target, with its flow.
 
     Raises:
-        RefusedError: a registration that cannot be read.
+        RefusedError: a registration cannot be read.
     """
     found = (registration(record.value, record.offset) for record in read_log(cluster, PRODUCERS_TOPIC))
     return {producer.producer_id: producer for producer in found if producer is not None}
 
 
 def registration(value: bytes | None, offset: int) -> ProducerRecord | None:
-    """One record of the register; None for a tombstone.
+    """Decode one record of the producers topic; None for a tombstone.
 
     Raises:
-        RefusedError: a registration that cannot be read.
+        RefusedError: a registration cannot be read.
     """
     if value is None:
         return None
