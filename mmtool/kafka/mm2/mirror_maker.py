@@ -21,33 +21,34 @@ if TYPE_CHECKING:
 
 
 STRIMZI_GROUP = "mirrormaker2-cluster"
-"""The group of the Connect workers that Strimzi's operator runs for a KafkaMirrorMaker2 resource, by its default."""
+"""The default group of the Connect workers that Strimzi's operator runs for a KafkaMirrorMaker2 resource."""
 
 STRIMZI_POSITIONS = "mirrormaker2-cluster-offsets"
-"""Where these keep their positions."""
+"""The default topic in which Strimzi's Connect workers store source positions."""
 
 _POSITIONS_SECONDS = 30.0
 
 
 def positions_topics(flow: FlowSettings) -> list[str]:
-    """Where Connect may keep MM2's positions of a flow, on the target; the likeliest first.
+    """Topics on the target in which Connect may store MM2's positions of a flow; the likeliest first.
 
-    The file's own name, dedicated MM2's (whose dots follow no separator: MirrorMakerConfig), and Strimzi's.
+    The name from the properties file, dedicated MM2's (whose dots follow no separator: MirrorMakerConfig), and
+    Strimzi's.
     """
     own = [] if flow.mm2_offsets_topic is None else [flow.mm2_offsets_topic]
     return list(dict.fromkeys([*own, positions_topic(flow.source.alias), STRIMZI_POSITIONS]))
 
 
 def positions_topic(source_alias: str) -> str:
-    """Where dedicated MM2 keeps them when its file says nothing."""
+    """The topic in which dedicated MM2 stores a source's positions by default."""
     return f"mm2-offsets.{topic_part(source_alias)}.internal"
 
 
 def workers_groups(flow: FlowSettings) -> list[str]:
-    """The groups that MM2's workers for a flow may be members of, on its target; the likeliest first.
+    """Groups on the target that MM2's workers of a flow may be members of; the likeliest first.
 
-    The file's own name, dedicated MM2's (`MirrorMakerConfig.workerConfig`), the same by the alias of the target,
-    as the other site's file may call this cluster's source, and Strimzi's.
+    The name from the properties file, dedicated MM2's (`MirrorMakerConfig.workerConfig`), the same by the target's
+    alias, since the file at the other site may give this source that alias, and Strimzi's.
     """
     own = [] if flow.mm2_group is None else [flow.mm2_group]
     names = [f"{flow.source.alias}-mm2", f"{flow.target.alias}-mm2", STRIMZI_GROUP]
@@ -61,14 +62,13 @@ def syncs_place(flow: FlowSettings) -> tuple[ClusterSettings, str]:
 
 
 def read_positions(flow: FlowSettings) -> dict[str, dict[TopicPartition, UpstreamOffset]]:
-    """The last replicated record of each partition, by MM2's own account, in each topic that holds any.
+    """Read the last replicated offset of each partition, as MM2 stored it, from each topic with such positions.
 
-    A topic of a guessed name that may not be read is passed over: a broker denies what is not there as well.
-    Records that cannot be read are passed over: the partition then has the position before, or none. So are those of a
-    transaction that was aborted: with ``exactly.once.source.support`` positions are written in the transaction of the
-    records that they are about.
+    A topic of a guessed name without READ is skipped: a broker denies topics that do not exist as well. Records that
+    cannot be read are skipped: the partition then has the earlier position, or none. So are those of aborted
+    transactions: with ``exactly.once.source.support`` positions are written in the transaction of their records.
 
-    The topic is named by the file's alias; its keys hold the alias by which topics are named.
+    The topic's name has the alias of the properties file; its keys have the alias that is in topic names.
 
     Raises:
         UnreachableError, NotAuthorisedError: as `read_log`, of the likeliest topic.
@@ -101,7 +101,7 @@ def _read_positions(flow: FlowSettings, topic: str) -> dict[TopicPartition, Upst
 
 
 def read_syncs(flow: FlowSettings) -> dict[TopicPartition, OffsetSync]:
-    """The last offset sync of MM2's for each partition, by its name on the source; mmtool's own are passed over.
+    """Read MM2's last offset sync of each source partition; mmtool's own syncs are skipped.
 
     Raises:
         UnreachableError, NotAuthorisedError: as `read_log`.
@@ -112,7 +112,7 @@ def read_syncs(flow: FlowSettings) -> dict[TopicPartition, OffsetSync]:
 
 
 def latest_positions(flow: FlowSettings) -> dict[TopicPartition, UpstreamOffset]:
-    """`read_positions` of all topics together: of several positions of a partition the furthest counts.
+    """Read the last replicated offset of each partition, as `read_positions`, the highest of all topics.
 
     Raises:
         UnreachableError, NotAuthorisedError: as `read_positions`.
@@ -143,7 +143,7 @@ class FollowedMirrorMaker:
         self._read_at = float("-inf")
 
     def syncs(self) -> dict[TopicPartition, OffsetSync]:
-        """The newest of each partition, by its name on the source; none where they may not be read."""
+        """MM2's last offset sync of each source partition, with new records read first; empty without READ."""
         with suppress(NotAuthorisedError):
             for record in read_log(*syncs_place(self._flow), start=self._next):
                 self._next[record.partition] = record.offset + 1
@@ -153,7 +153,7 @@ class FollowedMirrorMaker:
         return self._syncs
 
     def positions(self) -> dict[TopicPartition, UpstreamOffset]:
-        """The last copied record of each partition, by MM2's own account; none where it may not be read."""
+        """The last replicated offset of each partition, as MM2 stored it, read at most 30 s ago; empty without READ."""
         if self._clock() - self._read_at > _POSITIONS_SECONDS:
             with suppress(NotAuthorisedError):
                 self._positions = latest_positions(self._flow)

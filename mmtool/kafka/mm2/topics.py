@@ -72,7 +72,7 @@ class Mm2Topics:
         return self._flow.checkpoints_topic
 
     def _syncs(self, unreadable: Counter[str]) -> Iterator[tuple[OffsetSync, int, bool]]:
-        """Each with its time, and whether every record of the topic that came before it is still there."""
+        """Read MM2's offset syncs, each with its time, and whether no earlier record of the topic was removed."""
         cluster, topic = syncs_place(self._flow)
         if self._target_only and cluster is not self._flow.target:
             return
@@ -96,7 +96,7 @@ class Mm2Topics:
                 unreadable[self._checkpoints_topic] += 1
 
     def _on_source(self, remote: TopicPartition) -> TopicPartition:
-        """What MM2 calls a topic there: the name before it was mirrored."""
+        """The source partition of a mirror's partition, by the topic's name on the source."""
         topic = self._flow.source_topic(remote.topic)
         return remote if topic is None else remote._replace(topic=topic)
 
