@@ -39,7 +39,7 @@ _OPERATIONS = {
     14: "DESCRIBE_TOKENS",
     15: "TWO_PHASE_COMMIT",
 }
-"""Kafka's numbers (``PatternType``, ``AclPermissionType``, ``AclOperation``) and names."""
+"""Kafka's numbers and names in its enums ``PatternType``, ``AclPermissionType`` and ``AclOperation``."""
 
 
 class ListedBindings(NamedTuple):
@@ -83,12 +83,12 @@ def _entry(cursor: Cursor) -> tuple[str, str, str, str]:
 
 
 def _named(names: Mapping[int, str], number: int) -> str:
-    """Kafka's name, or the number where a newer broker has more of them."""
+    """Kafka's name of a number, or the number itself where a newer broker has more of them."""
     return names.get(number, str(number))
 
 
 def _written(binding: Binding) -> bytes:
-    """A binding, or the filter that matches it alone: both are written alike."""
+    """Encode an ACL, or the filter that matches that ACL alone: both have the same format."""
     pattern, permission, operation = (
         next(number for number, name in names.items() if name == wanted)
         for names, wanted in (

@@ -30,7 +30,7 @@ class SpokenApis(NamedTuple):
 
 
 def api_versions_frame(client_id: str, *, with_features: bool) -> bytes:
-    """The request with its size, as it goes onto a connection: version 3 or, for brokers before 2.4, version 0."""
+    """Encode an ApiVersions request with its size prefix, in version 3, or 0 for brokers before 2.4."""
     version = _WITH_FEATURES if with_features else 0
     head = int16(_API_KEY) + int16(version) + int32(0) + string(client_id)
     software = NO_TAGS + compact_string("mmtool") + compact_string("0") + NO_TAGS
@@ -39,9 +39,9 @@ def api_versions_frame(client_id: str, *, with_features: bool) -> bytes:
 
 
 def read_api_versions(frame: bytes, *, with_features: bool) -> SpokenApis | None:
-    """The answer, without its size; None where the broker does not know version 3.
+    """Decode an ApiVersions response without its size prefix; None where the broker does not support version 3.
 
-    The header of this answer has no tags in any version: who asks does not know yet what the broker speaks.
+    The header of this response has no tags in any version: the client does not know the broker's versions yet.
     """
     cursor = Cursor(frame)
     cursor.int32()  # correlation id
@@ -74,13 +74,13 @@ def _feature(cursor: Cursor) -> tuple[str, int]:
 
 
 def sasl_handshake_frame(client_id: str, mechanism: str) -> bytes:
-    """The announcement of a login, with its size."""
+    """Encode a SaslHandshake request, with its size prefix, for a mechanism."""
     frame = int16(_HANDSHAKE_KEY) + int16(1) + int32(1) + string(client_id) + string(mechanism)
     return int32(len(frame)) + frame
 
 
 def read_mechanisms(frame: bytes) -> list[str] | None:
-    """The mechanisms that the listener enables; None where it takes no login at all."""
+    """Decode a SaslHandshake response: the mechanisms that the listener enables; None where it takes no login."""
     cursor = Cursor(frame)
     cursor.int32()  # correlation id
     if cursor.int16() == Code.ILLEGAL_SASL_STATE:

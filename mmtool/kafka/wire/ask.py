@@ -11,20 +11,22 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 
 NEXT_SECONDS = 2.0
-"""So long is one waited for before the next is asked as well; longer than a far cluster takes."""
+"""Seconds that one request is waited for before the next one starts; longer than a distant cluster takes."""
 
 
 async def first_answer(
     asks: Sequence[Callable[[], Coroutine[Any, Any, A]]], lost: tuple[type[Exception], ...]
 ) -> tuple[int, A]:
-    """Which answered first, and what. The next is asked when one fails, or has been silent for `NEXT_SECONDS`.
+    """Start requests one after the other; return the index and the answer of the first one that is answered.
+
+    The next one starts when one fails, or has been silent for `NEXT_SECONDS`.
 
     Args:
-        asks: At least one. Those that are still under way at the end are cancelled.
-        lost: Failures that say nothing of the others.
+        asks: The requests, at least one; those that still run at the end are cancelled.
+        lost: Failures of one request that leave the others their chance.
 
     Raises:
-        Exception: the last of ``lost`` when each ended so; any other failure at once.
+        Exception: the last of ``lost`` when every request ended so; any other failure at once.
     """
     under_way: dict[asyncio.Task[A], int] = {}
     number, failure = 0, None

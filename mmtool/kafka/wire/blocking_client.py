@@ -36,7 +36,7 @@ def _the_loop() -> asyncio.AbstractEventLoop:
 
 
 def run_beside(work: Coroutine[Any, Any, T]) -> T:
-    """What comes of work that has connections of its own, and bounds of its own in time."""
+    """Run a coroutine that has its own connections and timeouts on the shared event loop; return its result."""
     return asyncio.run_coroutine_threadsafe(work, _loop()).result()
 
 
@@ -79,11 +79,13 @@ class BlockingWireClient:
         weakref.finalize(self, _close, cluster).atexit = False
 
     def ask(self, question: Callable[[WireCluster], Awaitable[T]], what: str) -> T:
-        """What the question gets to know; ``what`` it is about, for the error.
+        """Run requests to the cluster on the shared event loop and wait for their result.
+
+        ``what`` names the request in the error.
 
         Raises:
             UnreachableError: the cluster does not answer in time.
-            Exception: whatever the question raises.
+            Exception: whatever ``question`` raises.
         """
         loop, errand = _loop(), _Errand()
         try:

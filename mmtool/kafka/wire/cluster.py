@@ -28,7 +28,7 @@ A = TypeVar("A")
 P = TypeVar("P", bound="Place")
 
 COMMITS = "__consumer_offsets"
-"""Each of its partitions' leaders is the coordinator of the groups in it."""
+"""The topic whose partition leaders are the coordinators of groups."""
 PATIENCE_SECONDS = 60.0
 _CONNECT_SECONDS = 8.0
 _BACKOFF_SECONDS = 0.05
@@ -37,7 +37,7 @@ _COORDINATED = {
     Coordinated.GROUP: ("group", COMMITS),
     Coordinated.TRANSACTION: ("transactional id", "__transaction_state"),
 }
-"""What a coordinator is asked for, and the topic whose leaders coordinate it."""
+"""The kind of key that a coordinator is for, and the topic whose partition leaders are its coordinators."""
 
 
 class ConnectionLostError(Exception):
@@ -63,7 +63,7 @@ class Place(Protocol):
 
 
 def by_leader(cluster: WireCluster, places: Iterable[P]) -> dict[int, list[P]]:
-    """Places by the broker that leads them, as far as the last ``refresh`` knew; without those that nobody leads."""
+    """Group partitions by their leader, as of the last ``refresh``; partitions without one are left out."""
     led: dict[int, list[P]] = defaultdict(list)
     for place in places:
         leader = cluster.leader(place.topic, place.partition)
@@ -101,11 +101,11 @@ class WireCluster:
         self.cluster_id = ""
 
     async def start(self) -> None:
-        """Connects to the first bootstrap server that answers.
+        """Connect to the first bootstrap server that answers, and read the cluster's id and brokers.
 
         Raises:
             UnreachableError: when none does.
-            NotAuthorisedError: when the cluster refuses our credentials.
+            NotAuthorisedError: when the cluster refuses the credentials.
         """
         asks = [partial(self._introduced, server) for server in self._bootstrap]
         try:
@@ -118,7 +118,7 @@ class WireCluster:
             ) from error
 
     async def _introduced(self, server: str) -> Any:
-        """What a bootstrap server says of its cluster."""
+        """Connect to a bootstrap server and read the cluster's metadata."""
         host, _, port = server.strip().rpartition(":")
         connection = await self._connect(host.strip("[]"), int(port))
         try:
@@ -137,7 +137,7 @@ class WireCluster:
 
     @property
     def brokers(self) -> tuple[BrokerAddress, ...]:
-        """Those of the last metadata, as they advertise themselves."""
+        """The brokers of the last metadata, with their advertised addresses."""
         return tuple(self._brokers.values())
 
     def identify(self) -> ClusterId:
@@ -146,7 +146,7 @@ class WireCluster:
     async def refresh(
         self, topics: Iterable[str] | None, *, with_rights: bool = False
     ) -> dict[str, TopicMetadata]:
-        """Metadata of ``topics`` (None: of all), asked of any broker that answers; leaders are remembered.
+        """Read the metadata of ``topics`` (None: all) from any broker that answers, and remember the leaders.
 
         Raises:
             ConnectionLostError: when no broker answers.
@@ -155,7 +155,7 @@ class WireCluster:
         return self._keep(await self.ask_any(request))
 
     async def known_by_all(self, topics: Iterable[str]) -> bool:
-        """Whether every broker that answers soon knows these topics: they hear of a new one at different times."""
+        """Whether every broker that answers within `NEXT_SECONDS` knows these topics; brokers hear late of new ones."""
         names = sorted(set(topics))
 
         async def knows(node: int) -> bool:
@@ -174,9 +174,12 @@ class WireCluster:
             raise ConnectionLostError(str(error)) from error
 
     def _keep(self, answer: Any) -> dict[str, TopicMetadata]:
-        """Raises ConnectionLostError for another cluster, as a name leads to that was given to one in another region.
+        """Remember the brokers, topics and leaders of a metadata response, and return its topics.
 
-        Older brokers are told topics by name: records would go on into that one's, or come from it.
+        Brokers before 2.8 get topics by name: requests to another cluster would write to its topics, or read them.
+
+        Raises:
+            ConnectionLostError: another cluster answered, as where its host name now belongs to another region's.
         """
         if self.cluster_id and answer.cluster_id != self.cluster_id:
             raise ConnectionLostError(
@@ -194,22 +197,22 @@ class WireCluster:
         return fresh
 
     def _is_stale(self, topic: TopicMetadata, told: PartitionLeader) -> bool:
-        """Whether a later leader is known: a broker that was frozen tells of itself what was true before.
+        """Whether a later leader epoch is known: a broker that was frozen reports leaders of the past.
 
-        Where topics have no ids, one that was made anew begins with the first epoch as well: nobody can tell.
+        Where topics have no ids, a recreated topic begins with the first epoch as well, so none is stale.
         """
         known = self._epochs.get((topic.topic_id, told.partition), told.leader_epoch)
         self._epochs[topic.topic_id, told.partition] = max(known, told.leader_epoch)
         return 0 <= told.leader_epoch < known and topic.topic_id != topic.name
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """The broker that leads a partition, as far as the last ``refresh`` knew."""
+        """The broker that leads a partition as of the last ``refresh``; None without a leader."""
         leader = self._leaders.get((topic, partition))
         return leader if leader in self._brokers else None
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Names of all that any ``refresh`` so far told of."""
+        """The names of all topics in the metadata read so far."""
         return tuple(self._topics)
 
     def topic_id(self, topic: str) -> TopicId | None:
@@ -218,7 +221,7 @@ class WireCluster:
         return known.topic_id if known and known.error_code == Code.NONE else None
 
     async def send(self, node: int, request: WireRequest[A], *, purpose: str = "") -> A:
-        """One request to one broker.
+        """Send a request to a broker and return its decoded answer.
 
         Raises:
             ConnectionLostError: when the answer did not come; whether the broker acted on it is unknown.
@@ -285,7 +288,7 @@ class WireCluster:
     async def send_to_leader(
         self, topic: str, partition: int, request: WireRequest[A], *, purpose: str = ""
     ) -> A:
-        """One request to a partition's leader, looked up where it is not known, or did not answer the last time.
+        """Send a request to a partition's leader, which is looked up where it is unknown or did not answer last time.
 
         Raises:
             ConnectionLostError: when there is no leader, or no answer.
@@ -304,10 +307,10 @@ class WireCluster:
     async def coordinator(
         self, key: str, kind: Coordinated = Coordinated.TRANSACTION, seconds: float = PATIENCE_SECONDS
     ) -> int:
-        """The broker that coordinates a transactional id or a group, waited for while it moves.
+        """Find the broker that coordinates a transactional id or a group; retry while the coordinator moves.
 
         Raises:
-            NotAuthorisedError: without DESCRIBE on it.
+            NotAuthorisedError: without DESCRIBE on the transactional id or group.
             UnreachableError: when no coordinator appears in ``seconds``.
         """
         what, topic = _COORDINATED[kind]
@@ -330,7 +333,7 @@ class WireCluster:
             pause = min(pause * 2, _BACKOFF_LIMIT_SECONDS)
 
     async def find_coordinators(self, keys: Collection[str], kind: Coordinated) -> dict[str, Coordinator]:
-        """Each key's coordinator, or the error code that stands for it, asked once.
+        """Find the coordinators of several keys with one try each; an answer may be an error code instead.
 
         Raises:
             ConnectionLostError: when no broker answers.
@@ -346,15 +349,15 @@ class WireCluster:
         return found
 
     def _coordinates(self, found: Coordinator) -> int:
-        """Where it is now: a broker that was replaced may have come back elsewhere, and no metadata was read since."""
+        """Remember a coordinator's address, which may be newer than the last metadata, and return its id."""
         self._brokers[found.node] = BrokerAddress(found.node, found.host, found.port)
         return found.node
 
     async def ask_any(self, request: WireRequest[A]) -> A:
-        """Of whichever broker answers; where none that is known does, the bootstrap servers are asked for others.
+        """Send a request to the known brokers until one answers, then by way of the bootstrap servers.
 
         Raises:
-            ConnectionLostError: when none answers.
+            ConnectionLostError: when no broker answers.
         """
         with suppress(ConnectionLostError):
             return await self._ask_known(request)
@@ -362,7 +365,7 @@ class WireCluster:
         return await self._ask_known(request)
 
     async def _ask_known(self, request: WireRequest[A]) -> A:
-        """Of whichever known broker answers first; those that kept us waiting are asked last from then on."""
+        """Send a request to the known brokers until one answers; silent ones are asked last from then on."""
         nodes = sorted(self._brokers, key=self._slow.__contains__)
         if not nodes:
             raise ConnectionLostError(f"cluster {self.alias} lists no broker")
@@ -372,7 +375,7 @@ class WireCluster:
         return answer
 
     def check_denied(self, code: int, what: str) -> None:
-        """Raises NotAuthorisedError, naming what is denied, for an authorisation error code."""
+        """Raise `NotAuthorisedError`, naming the denied operation, for an authorisation error code."""
         if code in DENIED:
             raise NotAuthorisedError(
                 f"cluster {self.alias} denies {what}: {name_of(code)}",
@@ -385,10 +388,10 @@ def _why(error: Exception) -> str:
 
 
 async def retrying(attempt: Any, *, what: str, seconds: float = PATIENCE_SECONDS) -> Any:
-    """Repeats ``attempt`` (an async function giving (error code, answer)) while the code is retriable.
+    """Repeat ``attempt``, which returns an error code and an answer, while the code is retriable.
 
     Raises:
-        UnreachableError: when it stays retriable, or the connection stays lost, for ``seconds``.
+        UnreachableError: when the code stays retriable, or the connection lost, for ``seconds``.
     """
     deadline = asyncio.get_running_loop().time() + seconds
     pause = _BACKOFF_SECONDS

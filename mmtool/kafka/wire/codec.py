@@ -34,7 +34,7 @@ int64 = _INT64.pack
 NO_TAGS = b"\x00"
 _CONTINUES = 0x80
 _NO_TOPIC_ID = "A" * 22
-"""The zero id in Kafka's text form."""
+"""The zero topic id in Kafka's text form."""
 
 
 class Cursor:
@@ -63,7 +63,7 @@ class Cursor:
         return int(_INT64.unpack_from(self._view, self._at - 8)[0])
 
     def fields(self, layout: struct.Struct) -> tuple[int, ...]:
-        """Integers that stand together, at once: where an answer has hundreds of thousands of them."""
+        """Read adjacent integers in one call, for responses with hundreds of thousands of them."""
         self._at += layout.size
         return layout.unpack_from(self._view, self._at - layout.size)
 
@@ -109,11 +109,11 @@ class Cursor:
         return topic_id_from_bytes(bytes(self.take(16)))
 
     def array(self, item: Callable[[], T]) -> list[T]:
-        """A null array reads as an empty one: no answer that we ask for tells them apart."""
+        """Read an ARRAY of elements; a null array reads as an empty one, since no used response tells them apart."""
         return [item() for _ in range(max(self.int32(), 0))]
 
     def by_topic(self, value: Callable[[], T]) -> dict[TopicPartition, T]:
-        """An ARRAY of topics, each with an ARRAY of partitions: a number, and the value behind it."""
+        """Read an ARRAY of topics, each with an ARRAY of partitions: a number, then its value."""
         found: dict[TopicPartition, T] = {}
         for _ in range(self.int32()):
             topic = self.string() or ""
@@ -129,20 +129,20 @@ class Cursor:
         self.tagged()
 
     def tagged(self) -> dict[int, Cursor]:
-        """Tagged fields by number (KIP-482)."""
+        """Read tagged fields, by number (KIP-482)."""
         return {self.uvarint(): Cursor(self.take(self.uvarint())) for _ in range(self.uvarint())}
 
 
 def known_as(name: str, topic_id: TopicId) -> TopicId:
-    """What stands for a topic where ids do: its id, or its name where its cluster gave it none.
+    """The key of a topic where topic ids are keys: its id, or its name where its cluster gave it none.
 
-    So do brokers before 2.8 (KIP-516), and later ones whose ``inter.broker.protocol.version`` is still before that.
+    Brokers before 2.8 (KIP-516) give none, nor do later ones with an older ``inter.broker.protocol.version``.
     """
     return TopicId(name) if topic_id == _NO_TOPIC_ID else topic_id
 
 
 def topic_id_from_bytes(raw: bytes) -> TopicId:
-    """Kafka's own text form of a topic id: base64, url-safe, without padding."""
+    """A topic id's 16 bytes in Kafka's text form: base64, url-safe, without padding."""
     return TopicId(urlsafe_b64encode(raw).decode().rstrip("="))
 
 
@@ -156,7 +156,7 @@ def topic_id_to_bytes(topic_id: TopicId) -> bytes:
 
 
 def uvarint(value: int) -> bytes:
-    """An unsigned varint, seven bits a byte, lowest first."""
+    """Encode a number as an unsigned varint: seven bits a byte, lowest first."""
     out = bytearray()
     while value >= _CONTINUES:
         out.append(value & 0x7F | _CONTINUES)
@@ -166,7 +166,7 @@ def uvarint(value: int) -> bytes:
 
 
 def string(value: str | None) -> bytes:
-    """A nullable STRING."""
+    """Encode a nullable STRING."""
     if value is None:
         return int16(-1)
     raw = value.encode()
@@ -174,7 +174,7 @@ def string(value: str | None) -> bytes:
 
 
 def compact_string(value: str | None) -> bytes:
-    """A nullable COMPACT_STRING."""
+    """Encode a nullable COMPACT_STRING."""
     if value is None:
         return uvarint(0)
     raw = value.encode()
@@ -182,13 +182,13 @@ def compact_string(value: str | None) -> bytes:
 
 
 def array(items: Iterable[bytes]) -> bytes:
-    """An ARRAY of elements that are already encoded."""
+    """Encode an ARRAY of elements that are encoded already."""
     encoded = list(items)
     return int32(len(encoded)) + b"".join(encoded)
 
 
 def by_topic(values: Mapping[TopicPartition, V], encode: Callable[[V], bytes]) -> bytes:
-    """An ARRAY of topics, each with an ARRAY of partitions, sorted: a number, and the value behind it."""
+    """Encode an ARRAY of topics, each with an ARRAY of partitions: a number, then its value; both sorted."""
     topics = groupby(sorted(values), key=lambda place: place.topic)
     return array(
         string(topic) + array(int32(place.partition) + encode(values[place]) for place in places)
@@ -197,6 +197,6 @@ def by_topic(values: Mapping[TopicPartition, V], encode: Callable[[V], bytes]) -
 
 
 def compact_array(items: Iterable[bytes]) -> bytes:
-    """A COMPACT_ARRAY of elements that are already encoded."""
+    """Encode a COMPACT_ARRAY of elements that are encoded already."""
     encoded = list(items)
     return uvarint(len(encoded) + 1) + b"".join(encoded)

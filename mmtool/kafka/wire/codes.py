@@ -70,7 +70,7 @@ RETRY_SAME_LEADER = frozenset(
         Code.COORDINATOR_LOAD_IN_PROGRESS,
     }
 )
-"""The broker asks for patience; nothing about our view of the cluster is wrong."""
+"""Error codes of a temporary state of the broker: retry with the same metadata."""
 
 RETRY_AFTER_METADATA = frozenset(
     {
@@ -87,15 +87,15 @@ RETRY_AFTER_METADATA = frozenset(
         Code.UNKNOWN_TOPIC_ID,
     }
 )
-"""Leadership or coordination moved, or a broker has not heard of a young topic: look again, then retry.
+"""Error codes of a moved leader or coordinator, or of a topic new to the broker: refresh metadata, then retry.
 
-A broker that lost one disk of several says KAFKA_STORAGE_ERROR of what was on it for ever, whoever leads by then.
-"""
+A broker that lost one disk of several returns KAFKA_STORAGE_ERROR for its partitions for ever, even under another
+leader."""
 
 RETRIABLE = RETRY_SAME_LEADER | RETRY_AFTER_METADATA
 
 FENCED = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED})
-"""Another owner has claimed the shard."""
+"""Error codes that say that another owner has claimed the shard."""
 
 DENIED = frozenset(
     {
@@ -105,11 +105,11 @@ DENIED = frozenset(
         Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
-"""A right is missing."""
+"""Error codes of a missing right."""
 
 
 def name_of(code: int) -> str:
-    """Kafka's name of an error code, or its number when it is not one that we act on."""
+    """Kafka's name of an error code, or ``error N`` for a code that mmtool does not handle."""
     try:
         return Code(code).name
     except ValueError:

@@ -49,7 +49,7 @@ class Connection(asyncio.BufferedProtocol):
         self._take_over(opened)
 
     def _take_over(self, opened: Any) -> None:
-        """From aiokafka's streams; its writer must live on, as it closes the transport when it is collected."""
+        """Take the transport from aiokafka's connection, and keep its writer, which closes it when collected."""
         self._writer = opened._writer  # noqa: SLF001  aiokafka has no public way
         self._transport: asyncio.Transport = self._writer.transport
         opened._read_task.cancel()  # noqa: SLF001  likewise
@@ -63,7 +63,11 @@ class Connection(asyncio.BufferedProtocol):
         return self._open
 
     async def send(self, request: WireRequest[A]) -> A:
-        """Raises: ConnectionError, TimeoutError: the answer did not come."""
+        """Send a request and return its decoded answer.
+
+        Raises:
+            ConnectionError, TimeoutError: the answer did not come.
+        """
         if not self._open:
             raise ConnectionError("closed")
         self._number = (self._number + 1) & 0x7FFFFFFF
@@ -88,7 +92,7 @@ class Connection(asyncio.BufferedProtocol):
         self._write()
 
     def _write(self) -> None:
-        """As much as the socket takes at once: what a transport cannot send it copies."""
+        """Write as much as the socket takes at once: the transport copies the part that it cannot send."""
         unsent = self._unsent
         while unsent and not self._paused and self._open:
             piece = unsent.popleft()

@@ -51,7 +51,7 @@ class FetchSession:
         return key in self._places
 
     def put(self, place: FetchPartition) -> None:
-        """Read there from now on."""
+        """Add a partition to the session, or change the offset of one."""
         key = (place.topic_id, place.partition)
         self._places.pop(
             key, None
@@ -63,7 +63,7 @@ class FetchSession:
             self._without_id.add(key)
 
     def drop(self, key: Key) -> None:
-        """Do not read there any more."""
+        """Remove a partition from the session."""
         place = self._places.pop(key, None)
         if place is not None:
             self._untold.pop(key, None)
@@ -71,7 +71,7 @@ class FetchSession:
             self._dropped[key] = place
 
     def request(self, *, max_wait_ms: int, max_bytes: int, read_committed: bool) -> FetchRequest:
-        """The next request; `answered` or `lost` has to follow before the one after it."""
+        """The next request; `answered` or `lost` must follow before the next call."""
         full = self._epoch == _FULL
         told = list(self._places.values()) if full else [self._places[key] for key in self._untold]
         dropped = [] if full else list(self._dropped.values())
@@ -90,7 +90,7 @@ class FetchSession:
         )
 
     def answered(self, answer: FetchAnswer) -> bool:
-        """Takes note of an answer; False when the broker refuses the session, and answers nothing else."""
+        """Note the answer to the last request; False when the broker refused it, so that nothing was fetched."""
         if answer.error_code in _SESSION_ERRORS:
             self._id, self._epoch = _NO_SESSION, _FULL
             return False
@@ -105,12 +105,12 @@ class FetchSession:
         return True
 
     def lost(self) -> None:
-        """No answer came: whether the broker heard of the changes is unknown."""
+        """Note that no answer came: the broker may have missed changes, so the next request sends all partitions."""
         self._epoch = _FULL
 
 
 def _neighbours(places: list[FetchPartition]) -> list[FetchPartition]:
-    """Grouped by topic, which a request names once; topics in the order of their first place."""
+    """Sort partitions by topic, which a request names once; topics stay in the order of their first partition."""
     rank: dict[str, int] = {}
     for place in places:
         rank.setdefault(place.topic, len(rank))

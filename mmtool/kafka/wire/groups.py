@@ -123,7 +123,10 @@ class GroupMember(NamedTuple):
 
     @property
     def holds_partitions(self) -> bool:
-        """Of a consumer's assignment: version (2 bytes), then a counted list of topics (ConsumerProtocol)."""
+        """Whether a consumer's assignment has any topic.
+
+        The format is a version (2 bytes), then a counted list of topics (ConsumerProtocol).
+        """
         return (
             len(self.assignment) >= _COUNTED and int.from_bytes(self.assignment[2:_COUNTED], signed=True) > 0
         )
@@ -233,7 +236,7 @@ def _listed_with_state(version: int, cursor: Cursor) -> ListedGroup:
 
 
 OTHER_KINDS = ("share", "streams")
-"""Types of groups that take no offsets of consumers (KIP-932, KIP-1071), as ListGroups calls them."""
+"""ListGroups' types of groups that accept no consumer offsets (KIP-932, KIP-1071)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,25 +36,25 @@ class WireRequest(ABC, Generic[A]):
 
     @abstractmethod
     def body(self, version: int) -> bytes:
-        """The request without its header."""
+        """Encode the request without its header."""
 
     def pieces(self, version: int) -> list[bytes | bytearray]:
-        """The same in pieces, where joining them would copy megabytes."""
+        """Encode the request without its header, in pieces where joining them would copy megabytes."""
         return [self.body(version)]
 
     @abstractmethod
     def answer(self, version: int, cursor: Cursor) -> A:
-        """Reads the answer behind its header."""
+        """Decode the response after its header."""
 
     def usable(self) -> tuple[int, ...]:
-        """Those of `VERSIONS` that can say what is asked, ascending."""
+        """The versions, of `VERSIONS` and ascending, that can express this request."""
         return self.VERSIONS
 
     def prepare(self, versions: Mapping[int, tuple[int, int]]) -> Prepared[A]:
-        """The request in the newest version that both sides know.
+        """Prepare the request in the newest version that mmtool and the broker share.
 
         Raises:
-            UnsupportedByBrokerError: when they share none.
+            UnsupportedByBrokerError: when they share no version.
         """
         low, high = versions.get(self.API_KEY, (0, -1))
         for version in reversed(self.usable()):
@@ -84,7 +84,7 @@ class Prepared(Generic[A]):
         return [head + NO_TAGS if self._flexible else head, *self._request.pieces(self._version)]
 
     def read(self, frame: memoryview) -> A:
-        """The answer; no broker sends tags in a response header."""
+        """Decode a response with its header, in which no broker sends tags."""
         return self._request.answer(self._version, Cursor(frame[5 if self._flexible else 4 :]))
 
     def __repr__(self) -> str:

@@ -32,26 +32,26 @@ class Rights(NamedTuple):
     operations: int
 
     def may(self, operation: Operation) -> bool:
-        """Whether an operation is allowed."""
+        """Whether the client has the right to an operation on the resource."""
         return bool(self.operations >> operation & 1)
 
     @property
     def may_read(self) -> bool:
-        """READ: of a topic to commit in it, of a group to commit for it."""
+        """Whether the client has READ: on a topic and on a group it is needed to commit."""
         return self.may(Operation.READ)
 
     @property
     def may_write(self) -> bool:
-        """WRITE: of a topic."""
+        """Whether the client has WRITE on the topic."""
         return self.may(Operation.WRITE)
 
     @property
     def may_alter(self) -> bool:
-        """ALTER: of the cluster to make and to delete ACLs."""
+        """Whether the client has ALTER: on the cluster it is needed to create and delete ACLs."""
         return self.may(Operation.ALTER)
 
 
 def rights_of(cursor: Cursor) -> Rights | Unknown:
-    """UNKNOWN where nobody asked."""
+    """Read the authorized operations from a response; UNKNOWN where they were not requested."""
     operations = cursor.int32()
     return UNKNOWN if operations == _NOT_ASKED else Rights(operations)

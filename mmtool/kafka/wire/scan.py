@@ -31,7 +31,7 @@ _FETCH_BYTES = 8 << 20
 _ROUNDS = 50
 _PAUSE_SECONDS = 0.1
 _PASSES = RETRIABLE | {Code.UNKNOWN_SERVER_ERROR}
-"""Nothing was read, and may be in a moment."""
+"""Error codes after which a fetch read nothing and may be repeated."""
 
 
 class AtMost(int):
@@ -45,13 +45,13 @@ async def list_offsets(
     read_committed: bool,
     seconds: float = PATIENCE_SECONDS,
 ) -> dict[TopicPartition, int]:
-    """Offsets at ``timestamps``, one request per leader.
+    """Read the offsets at timestamps from the partitions' leaders, with one request for each leader.
 
-    Partitions that do not exist are left out, and so are those that have no record as young as the time asked for.
+    Left out are partitions that do not exist, and those without a record at or after the timestamp.
 
     Raises:
-        UnreachableError: when there is no leader, or it does not answer, or cannot tell yet, for so many seconds; names
-            which.
+        UnreachableError: when a partition, named in the message, has no leader, or one without an answer, for
+            ``seconds``.
     """
     found: dict[TopicPartition, ListedOffset] = {}
     missing = dict(timestamps)
@@ -87,7 +87,7 @@ async def list_offsets(
 
 
 def without_leader(alias: str, places: Sequence[TopicPartition]) -> str:
-    """In words: the first of them, and how many more."""
+    """The problem text for partitions without a leader: the first one, and how many more there are."""
     more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
     return f"{places[0]} of {alias} has no leader{more}"
 
@@ -95,7 +95,7 @@ def without_leader(alias: str, places: Sequence[TopicPartition]) -> str:
 async def log_bounds(
     cluster: WireCluster, partitions: Collection[TopicPartition], *, read_committed: bool = False
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """Log starts, and log ends or last stable offsets; errors and what is left out as in `list_offsets`."""
+    """Each partition's log start, and its log end or last stable offset; errors and omissions as in `list_offsets`."""
     starts, ends = await asyncio.gather(
         list_offsets(cluster, dict.fromkeys(partitions, EARLIEST), read_committed=False),
         list_offsets(cluster, dict.fromkeys(partitions, LATEST), read_committed=read_committed),
@@ -106,7 +106,7 @@ async def log_bounds(
 async def ends_now(
     cluster: WireCluster, partitions: Collection[TopicPartition], seconds: float
 ) -> dict[TopicPartition, int]:
-    """Log ends as the leaders answer them within ``seconds``; what is not answered at once is left out."""
+    """Log ends that the leaders return within ``seconds``, with one try; other partitions are left out."""
     asked = [
         within(seconds, request)
         for request in _ask_leaders(cluster, dict.fromkeys(partitions, LATEST), read_committed=False)
@@ -141,16 +141,17 @@ async def read_range(
     read_committed: bool,
     fetch_bytes: int = _FETCH_BYTES,
 ) -> AsyncIterator[BatchView]:
-    """Every batch from ``start`` (the whole batch around it) up to ``stop``.
+    """Read every batch from ``start`` (the whole batch around it) up to ``stop``.
 
-    With ``read_committed`` aborted and control batches are left out; without, everything is given. A fetch asks for
-    ``fetch_bytes``. A log that seems to end before ``stop`` has a new leader, which is asked again, unless that is
-    `AtMost`. A log that goes on to ``stop`` and gives nothing has a hole there, as cleaners leave it.
+    With ``read_committed`` aborted and control batches are left out. A fetch requests ``fetch_bytes``. A log that seems
+    to end before ``stop`` has a new leader, which is asked again, unless ``stop`` is `AtMost`. A log that reaches
+    ``stop`` and returns no batch has a hole there, as compaction leaves it.
 
     Raises:
         NotAuthorisedError: without READ on the topic.
-        ConnectionLostError: when the range cannot be read; the message says why. UnreadableLogError: nor ever will
-            be; OutOfRangeError: for ``start`` is not in the log.
+        ConnectionLostError: when the range cannot be read; the message has the reason.
+        UnreadableLogError: when the error is permanent.
+        OutOfRangeError: when ``start`` is not in the log.
     """
     position, quiet, is_hole, why = start, 0, False, ""
     while position < stop:
@@ -191,7 +192,7 @@ async def read_range(
 
 
 def _check(cluster: WireCluster, topic: str, partition: int, code: int) -> None:
-    """Raises what `read_range` does where no asking again helps."""
+    """Raise `read_range`'s error for an error code that no retry helps."""
     cluster.check_denied(code, f"READ on topic {topic}")
     if code != Code.NONE:
         lost = OutOfRangeError if code == Code.OFFSET_OUT_OF_RANGE else UnreadableLogError

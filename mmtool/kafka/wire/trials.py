@@ -16,7 +16,7 @@ _NOBODY = ""
 
 
 def claim_trial(transactional_id: str) -> InitProducerIdRequest:
-    """InitProducerId without a transaction timeout, which no broker takes: WRITE on the id is all that it tells."""
+    """An InitProducerId request with timeout 0, which brokers refuse; the error code shows WRITE on the id."""
     return InitProducerIdRequest(transactional_id, _NO_TIMEOUT_MS)
 
 
