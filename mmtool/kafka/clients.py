@@ -29,14 +29,14 @@ _FIRST_WAIT, _LONGEST_WAIT = "reconnect.backoff.ms", "reconnect.backoff.max.ms"
 _QUOTED = re.compile(r"[\"`]([a-z][a-z.]+)[\"`]")
 
 CLIENT_ID = f"mmtool/{__version__}"
-"""The start of every client.id: brokers' request logs and quotas tell mmtool's traffic by it."""
+"""The start of every client.id, by which brokers' request logs and quotas identify mmtool."""
 
 
 def librdkafka_config(cluster: ClusterSettings, *, role: Role, client_id_suffix: str = "") -> dict[str, Any]:
-    """A configuration for confluent-kafka's Producer, Consumer or AdminClient.
+    """librdkafka's configuration for a Producer, Consumer or AdminClient of confluent-kafka; contains secrets.
 
-    Of the file's other properties those about connecting are passed on, within librdkafka's bounds;
-    the caller adds what its use demands (group.id, acks), and `new_client` builds the client. Contains secrets.
+    The cluster's other connection properties are passed on, within librdkafka's bounds. The caller adds what its client
+    needs (group.id, acks), and `new_client` builds the client.
     """
     config: dict[str, Any] = {
         "bootstrap.servers": cluster.bootstrap_servers_for(role),
@@ -48,7 +48,10 @@ def librdkafka_config(cluster: ClusterSettings, *, role: Role, client_id_suffix:
 
 
 def _connecting(extras: Mapping[str, str]) -> dict[str, Any]:
-    """How to connect, within librdkafka's bounds; a first wait above the longest one is kept, as by Java's clients."""
+    """The connection properties under librdkafka's names, within librdkafka's bounds.
+
+    A ``reconnect.backoff.ms`` above ``reconnect.backoff.max.ms`` raises the latter, as in Java's clients.
+    """
     passed = filter(None, (librdkafka_value(name, value) for name, value in extras.items()))
     config: dict[str, Any] = {one.name: one.value for one in passed if one.value is not None}
     first, longest = (
@@ -58,15 +61,15 @@ def _connecting(extras: Mapping[str, str]) -> dict[str, Any]:
 
 
 def new_client(factory: Callable[[dict[str, Any]], C], config: dict[str, Any], cluster: ClusterSettings) -> C:
-    """One of confluent-kafka's clients.
+    """Create a client of confluent-kafka; a refused setting raises an error that names its key.
 
     Args:
         factory: ``AdminClient``, ``Consumer`` or ``Producer``.
-        config: From `librdkafka_config`, with what the use demands.
-        cluster: For the message.
+        config: From `librdkafka_config`, with the caller's additions.
+        cluster: The cluster, for the error's message.
 
     Raises:
-        ConfigError: librdkafka refuses a setting; names the key.
+        ConfigError: librdkafka refuses a setting; the message names the key.
     """
     from confluent_kafka import KafkaException
 
@@ -87,13 +90,13 @@ def new_client(factory: Callable[[dict[str, Any]], C], config: dict[str, Any], c
 def wire_options(
     cluster: ClusterSettings, *, role: Role | None = None, client_id_suffix: str = ""
 ) -> dict[str, Any]:
-    """Keyword arguments for ``aiokafka.client.AIOKafkaClient``, TLS context included.
+    """Keyword arguments for a `WireCluster`'s connections (aiokafka's names), TLS context included.
 
     Args:
-        cluster: Where to connect.
-        role: Whose ``ALIAS.<role>.*`` overrides apply: a pump reads its source as consumer and writes its
-            target as producer. None takes the cluster's common settings.
-        client_id_suffix: After ``mmtool/<version>``.
+        cluster: The cluster to connect to.
+        role: The role whose ``ALIAS.<role>.*`` overrides apply: a worker reads its source as consumer and writes its
+        target as producer. None takes the cluster's common settings.
+        client_id_suffix: The part of the client id after ``mmtool/<version>``.
 
     Raises:
         ConfigError: A certificate or key is no PEM that OpenSSL accepts.
@@ -123,7 +126,7 @@ def wire_cluster(
     role: Role | None = None,
     request_timeout_ms: int = 30_000,
 ) -> WireCluster:
-    """The batch wire to a cluster, not yet connected; ``role`` as in `wire_options`.
+    """Create a `WireCluster` for a cluster, not yet connected; ``role`` as in `wire_options`.
 
     Raises:
         ConfigError: As `wire_options`.
@@ -140,12 +143,12 @@ def wire_cluster(
 
 
 def client_id(suffix: str = "") -> str:
-    """``mmtool/<version>`` and, after a dash, what this client is for."""
+    """The client id: ``mmtool/<version>`` and, after a dash, the purpose of the client."""
     return f"{CLIENT_ID}-{suffix.removeprefix('-')}" if suffix else CLIENT_ID
 
 
 def tls_context(security: Security, alias: str) -> ssl.SSLContext:
-    """A client context that verifies the broker's certificate, and its host name unless that is turned off.
+    """A TLS client context that verifies the broker's certificate, and its host name unless that is turned off.
 
     Raises:
         ConfigError: OpenSSL refuses the certificates, the key or its password.
@@ -170,7 +173,7 @@ def tls_context(security: Security, alias: str) -> ssl.SSLContext:
 
 
 def _load_chain(context: ssl.SSLContext, security: Security) -> None:
-    """OpenSSL reads chains from files only; gone when it has read them."""
+    """Load the client certificate and key through temporary paths, since OpenSSL reads chains from files only."""
     key_password = security.key_password.get_secret_value() if security.key_password else ""
     with ExitStack() as files:
         certificate = _path_of(security.certificate, files)

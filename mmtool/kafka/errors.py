@@ -22,25 +22,25 @@ class Kind(Enum):
     """The subject of an error."""
 
     AWAY = "away"
-    """The cluster, or a part of it, does not answer now; later it may."""
+    """The cluster, or a part of it, does not answer now; it may answer later."""
 
     DENIED = "denied"
-    """It answers, and says no to who we are."""
+    """The cluster answers, and denies mmtool's principal the operation, or the login."""
 
     BUSY = "busy"
-    """Somebody is at work on the same thing: a group with members, an open transaction, another epoch."""
+    """Another client holds the resource: a group with members, an open transaction, a newer epoch."""
 
     GONE = "gone"
-    """The topic, partition, group or offset is not there."""
+    """The topic, partition, group or offset does not exist."""
 
     TOO_OLD = "too_old"
     """The broker does not know the request."""
 
     SETTINGS = "settings"
-    """The client or the request is configured in a way that cannot work."""
+    """The client's or the request's settings cannot work."""
 
     BROKEN = "broken"
-    """Nothing that an operator can do about; a defect of somebody's."""
+    """A defect of mmtool, a client library or the broker, which an operator cannot mend."""
 
 
 _KINDS: dict[Kind, str] = {
@@ -99,18 +99,18 @@ _KINDS: dict[Kind, str] = {
         INVALID_TIMESTAMP INVALID_TXN_STATE NO_ERROR OUT_OF_ORDER_SEQUENCE_NUMBER UNKNOWN""",
 }
 KINDS: dict[str, Kind] = {name: kind for kind, names in _KINDS.items() for name in names.split()}
-"""Each error's name and what it means."""
+"""The kind of each error, by librdkafka's name of the error."""
 
 _BY_CODE = {getattr(KafkaError, name): kind for name, kind in KINDS.items() if hasattr(KafkaError, name)}
 
 
 def kind_of(code: int) -> Kind:
-    """What an error code means; a code of a newer broker that the library cannot name is ``BROKEN``."""
+    """The kind of an error code; ``BROKEN`` for a code that librdkafka does not know."""
     return _BY_CODE.get(code, Kind.BROKEN)
 
 
 def is_passing(error: Any) -> bool:
-    """Whether a broker has answered "not now", so that asking again helps; librdkafka's own are final."""
+    """Whether an error is a broker's temporary one, so that a retry may help; librdkafka's own errors are final."""
     return kind_of(error.code()) is Kind.AWAY and not error.name().startswith("_")
 
 
@@ -132,24 +132,24 @@ _OURS: dict[Kind, tuple[type[MmtoolError], str]] = {
 
 
 def unreachable(alias: str, what: str, why: str) -> UnreachableError:
-    """In the words of `failure_of`, for a cluster that gave no answer with an error in it."""
+    """The `UnreachableError` for a cluster that gave no answer, with `failure_of`'s remedy."""
     _, remedy = _OURS[Kind.AWAY]
     return UnreachableError(f"cluster {alias}: {what} failed: {why}", remedy=remedy.format(alias=alias))
 
 
 def problem_of(code: int) -> Problem:
-    """A broker's error code in the library's words, for an answer that is no failure."""
+    """A broker's error code with librdkafka's name and text, to report it without raising."""
     error: Any = KafkaError(code)
     return Problem(error.name(), error.str())
 
 
 def failure_of(cluster: ClusterSettings, error: Any, what: str) -> MmtoolError:
-    """Our error for one of librdkafka's.
+    """Convert a librdkafka error to mmtool's error of its kind, with a remedy.
 
     Args:
-        cluster: Who answered, or did not.
+        cluster: The cluster that was asked.
         error: A ``KafkaError``.
-        what: What was tried, as ``reading orders``.
+        what: The action that failed, as ``reading orders``; for a denied one the missing right.
     """
     kind = kind_of(error.code())
     ours, remedy = _OURS[kind]

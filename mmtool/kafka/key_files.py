@@ -23,10 +23,10 @@ _SUFFIX = ".pem"
 
 @contextlib.contextmanager
 def pem_path(text: str) -> Iterator[str]:
-    """A path at which OpenSSL reads the text.
+    """Provide PEM text as a path that OpenSSL can read, until the ``with`` block ends.
 
     Raises:
-        UsageError: No folder can hold it.
+        UsageError: no folder can hold the file.
     """
     remove_abandoned()
     with contextlib.ExitStack() as ends:
@@ -35,7 +35,7 @@ def pem_path(text: str) -> Iterator[str]:
 
 
 def remove_abandoned() -> None:
-    """Remove what killed processes left: a file that nobody holds locked."""
+    """Remove the key files of killed processes: files that no process holds locked."""
     for folder in _folders():
         if not _is_private(folder):
             continue
@@ -46,7 +46,7 @@ def remove_abandoned() -> None:
 
 
 def _in_memory(text: str, ends: contextlib.ExitStack) -> str | None:
-    """None where the system has no such memory, or where /proc does not lead to it."""
+    """A path to the text in an anonymous memory file; None where the system has none, or no /proc."""
     if sys.platform != "linux":
         return None
     try:
@@ -81,10 +81,10 @@ def _on_disk(text: str, ends: contextlib.ExitStack) -> str:
 
 
 def _private_folder() -> Path:
-    """The first folder that is ours alone, made where it is missing.
+    """The first usable folder that only this user may enter; created if it is missing.
 
     Raises:
-        UsageError: There is none.
+        UsageError: no folder can be used.
     """
     for folder in _folders():
         with contextlib.suppress(OSError):
@@ -99,7 +99,7 @@ def _private_folder() -> Path:
 
 
 def _folders() -> list[Path]:
-    """Where key files may be; a Spark executor may have no home."""
+    """Folders that may hold key files, in order of preference; a Spark executor may have no home."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     found = [Path(runtime) / "mmtool-keys"] if runtime else []
     with contextlib.suppress(RuntimeError):  # no home
@@ -108,7 +108,7 @@ def _folders() -> list[Path]:
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether it is a real folder of this user that nobody else may enter."""
+    """Whether a path is a real folder of this user that no other user may enter."""
     try:
         found = folder.lstat()
     except OSError:

@@ -17,7 +17,9 @@ AT_ONCE = 200
 """Requests of one key each that are sent together: enough to hide round trips, too few to wait in a queue."""
 
 _ELECTED_SECONDS = 15.0
-"""A frozen broker is fenced after 9 s (``broker.session.timeout.ms``), and another one leads soon after."""
+"""Longest retry, in seconds, of an item that is left out otherwise.
+
+A frozen broker is fenced after 9 s (``broker.session.timeout.ms``), and another one leads soon after."""
 _SHORT_SECONDS = 5.0
 _LEAST_SECONDS = 2.0
 _TRIES = 3
@@ -37,7 +39,7 @@ class RetriableError(Exception):
 
 
 async def again(attempt: Callable[[], Awaitable[Value]], seconds: float) -> Value:
-    """What ``attempt`` gets to know, repeated while it raises `RetriableError`, but not longer than ``seconds``."""
+    """Run ``attempt`` and return its result; repeat it for at most ``seconds`` while it raises `RetriableError`."""
     deadline = asyncio.get_running_loop().time() + seconds
     while True:
         try:
@@ -49,19 +51,19 @@ async def again(attempt: Callable[[], Awaitable[Value]], seconds: float) -> Valu
 
 
 def seconds_for_each(seconds: float) -> float:
-    """How long an item without an answer is asked again by who goes on without it.
+    """How long to retry an item that is left out otherwise, in seconds, from the time limit of one request.
 
-    Less than ``seconds``, the time of one request, and more than an election takes, as far as both can be.
+    Less than ``seconds``, and longer than a leader election, as far as both are possible.
     """
     return min(max(seconds / 2, min(seconds, _SHORT_SECONDS)), _ELECTED_SECONDS)
 
 
 def seconds_of_a_try(seconds: float) -> float:
-    """How long one broker is waited for, of ``seconds`` for all: another one may lead by then."""
+    """How long to wait for one broker, in seconds of a total of ``seconds``: another broker may lead by then."""
     return max(seconds / _TRIES, min(seconds, _LEAST_SECONDS))
 
 
 def handfuls(keys: list[Key], size: int) -> Iterator[list[Key]]:
-    """The keys in order, ``size`` of them at a time."""
+    """Split keys into lists of at most ``size``, in order."""
     for start in range(0, len(keys), size):
         yield keys[start : start + size]

@@ -39,12 +39,12 @@ class Answers(dict[K, V]):
     """
 
     def __init__(self, found: Mapping[K, V] | None = None) -> None:
-        """Begin with ``found``, and with no failure."""
+        """Take the answers that were found; ``failed`` starts empty."""
         super().__init__(found or {})
         self.failed: dict[K, MmtoolError] = {}
 
     def complete(self) -> Self:
-        """The same, where no item failed.
+        """Return these answers if no item failed; raise the first failure otherwise.
 
         Raises:
             MmtoolError: why the first item that failed has no answer.
@@ -159,20 +159,20 @@ class GroupsPort(Protocol):
     """
 
     def list_groups(self) -> Mapping[str, str]:
-        """Of `listing` the consumer groups alone."""
+        """The consumer groups of `listing`: each one's state, by name."""
 
     def listing(self) -> GroupListing:
-        """Every group, of whatever kind."""
+        """List the cluster's groups of every type."""
 
     def commits(
         self, groups: Collection[str], *, stable: bool = False
     ) -> Mapping[str, Mapping[TopicPartition, Commit]]:
-        """All committed offsets of each group; a group that does not exist has none.
+        """Read all committed offsets of each group; a group that does not exist has none.
 
         Args:
-            groups: Whose.
-            stable: Refuse a group with an open transaction over its offsets (KIP-447) instead of telling what
-                was committed before it.
+            groups: The groups' ids.
+            stable: Refuse a group with an open transaction over its offsets (KIP-447), instead of returning the offsets
+            committed before it.
 
         Raises:
             RefusedError: With ``stable``, such a transaction is open.
@@ -181,41 +181,41 @@ class GroupsPort(Protocol):
     def commits_each(
         self, groups: Collection[str], *, stable: bool = False
     ) -> Answers[str, dict[TopicPartition, Commit]]:
-        """`commits`, where a group that cannot be asked costs no other group its answer."""
+        """Read the groups' commits as `commits` does, but return errors in ``failed``, each for its group alone."""
 
     def describe(self, groups: Collection[str]) -> Mapping[str, GroupStanding]:
-        """Each group's state and members; one that does not exist is `ABSENT`."""
+        """Each group's state and members; `ABSENT` for a group that does not exist."""
 
     def describe_each(self, groups: Collection[str]) -> Answers[str, GroupStanding]:
-        """`describe`, where a group that cannot be asked costs no other group its answer."""
+        """Describe the groups as `describe` does, but return errors in ``failed``, each for its group alone."""
 
     def missing_rights(self, wanted: Mapping[str, Collection[TopicPartition]]) -> Sequence[str]:
-        """What commits of these groups would be refused for, as ``READ on topic orders``; asked, and nothing tried.
+        """List the rights that commits of these groups lack, as ``READ on topic orders``; no commit is tried.
 
-        Of what a broker does not tell beforehand (before 2.3) nothing is said.
+        Rights that a broker does not return (before 2.3) are not listed.
         """
 
     def alter(self, group: str, offsets: Mapping[TopicPartition, Commit]) -> Mapping[TopicPartition, Problem]:
-        """Commit for a group without members, never with a leader epoch; what failed, by partition.
+        """Commit offsets for a group without members, never with a leader epoch; return failures by partition.
 
         A group with members fails in all partitions (UNKNOWN_MEMBER_ID).
         """
 
     def forget(self, group: str, places: Collection[TopicPartition]) -> Mapping[TopicPartition, Problem]:
-        """Delete what a group without members has committed (KIP-496); what failed, by partition.
+        """Delete a memberless group's commits of some partitions (KIP-496); return failures by partition.
 
-        A group without any commit is forgotten some time later. One with members that read the topic fails
-        (GROUP_SUBSCRIBED_TO_TOPIC).
+        A group without any commit is deleted by the broker some time later. A group with members that read the topic
+        fails (GROUP_SUBSCRIBED_TO_TOPIC).
         """
 
     def delete(self, group: str) -> Problem | None:
-        """End a group without members, and forget what it has committed; why it could not be.
+        """Delete a group without members, and its commits; return the reason where it could not be deleted.
 
-        One that does not exist is no problem. One with members is (NON_EMPTY_GROUP).
+        A group that does not exist is no problem; a group with members is one (NON_EMPTY_GROUP).
         """
 
     def fresh(self) -> GroupsPort:
-        """The same groups through a client that has not been used: for reading back what was written."""
+        """The same groups through a new client, to read back what was written."""
 
 
 class ClusterPort(Protocol):
@@ -228,68 +228,68 @@ class ClusterPort(Protocol):
     def groups(self) -> GroupsPort: ...
 
     def probe(self) -> ClusterId:
-        """The cluster's own id, asked now.
+        """Read the cluster's id from its brokers now.
 
         Raises:
-            RefusedError: It is not the one that ``ALIAS.mmtool.cluster.id`` names.
+            RefusedError: ``ALIAS.mmtool.cluster.id`` names another id.
         """
 
     def topics(self) -> Mapping[str, TopicFacts]:
-        """Every topic that we may see, with its id; configs are left out."""
+        """Every topic that mmtool may DESCRIBE, with its id and partition count, without configs."""
 
     def lacks(self, topics: Collection[str]) -> frozenset[str]:
-        """Those of some topics that the cluster does not have; what it only hides from us is none of them."""
+        """The given topics that do not exist; a topic that exists without DESCRIBE is not among them."""
 
     def bounds(
         self, partitions: Collection[TopicPartition], *, committed: bool = False
     ) -> Mapping[TopicPartition, Bounds]:
-        """Each partition's first and next offset; partitions that are not there are left out.
+        """Each partition's first and next offset; partitions that do not exist are left out.
 
         Args:
-            partitions: Of which.
-            committed: The end is the last stable offset, as a read_committed reader sees it, not the log end.
+            partitions: The partitions to read.
+            committed: Take the last stable offset, as a read_committed consumer sees it, in place of the log end.
 
         Raises:
-            MmtoolError: One partition has no leader, or is denied.
+            MmtoolError: a partition has no leader, or is denied.
         """
 
     def bounds_each(
         self, partitions: Collection[TopicPartition], *, committed: bool = False
     ) -> Answers[TopicPartition, Bounds]:
-        """`bounds`, where a partition that cannot be asked costs no other partition its answer."""
+        """Read the bounds as `bounds` does, but return errors in ``failed``, each for its partition alone."""
 
     def commit_times(self, groups: Collection[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
-        """When each group committed last, in ms since 1970; nothing where that cannot be told without effort.
+        """The time of each group's last commit of each partition, in ms since 1970; empty where it is costly to read.
 
-        By ``__consumer_offsets``: it needs READ there, and is not read where it is large.
+        Read from ``__consumer_offsets``: without READ there, or where the topic is large, nothing is returned.
         """
 
     def longest_metadata(self) -> int:
-        """How many characters a commit's metadata may have (``offset.metadata.max.bytes``)."""
+        """The largest number of characters in a commit's metadata (``offset.metadata.max.bytes``)."""
 
     def longest_transaction_seconds(self) -> float:
-        """For how long a transaction may be open at most (``transaction.max.timeout.ms``)."""
+        """The longest time that a transaction may stay open, in seconds (``transaction.max.timeout.ms``)."""
 
     def records(self, parts: Collection[LogPart], *, committed: bool) -> Mapping[LogPart, list[Seen]]:
-        """What is in some parts of logs, told by digests.
+        """Read the records in parts of logs, as digests.
 
         Args:
-            parts: Which.
-            committed: Without the records of aborted transactions.
+            parts: The parts to read.
+            committed: Leave out the records of aborted transactions.
 
         Raises:
-            BatchError: A batch that cannot be read.
-            MmtoolError: A part that cannot be read.
+            BatchError: a batch cannot be read.
+            MmtoolError: a part cannot be read.
         """
 
     def records_each(self, parts: Collection[LogPart], *, committed: bool) -> Answers[LogPart, list[Seen]]:
-        """`records`, where a part that cannot be read costs no other part its records."""
+        """Read the records as `records` does, but return errors in ``failed``, each for its part alone."""
 
     def offsets_retention_seconds(self) -> float:
-        """After how long the cluster forgets a commit that nobody repeats (``offsets.retention.minutes``, KIP-211)."""
+        """Seconds until the cluster deletes a commit that is not repeated (``offsets.retention.minutes``, KIP-211)."""
 
     def known_offsets_retention(self) -> float | Unknown:
-        """`offsets_retention_seconds` as a broker states it; UNKNOWN where the cluster does not show it."""
+        """The cluster's `offsets_retention_seconds` as a broker returns it; UNKNOWN without DESCRIBE_CONFIGS."""
 
 
 class BatchesPort(Protocol):
@@ -298,31 +298,31 @@ class BatchesPort(Protocol):
     def batches(
         self, place: TopicPartition, topic_id: TopicId, offsets: range, *, committed: bool
     ) -> Iterator[BatchView]:
-        """Each batch that holds any of these offsets, in order, read as they are asked for.
+        """Iterate over the batches with any of these offsets, in order; fetches follow the iteration.
 
         Args:
-            place: Which partition.
-            topic_id: Of the topic that is meant: one that was made anew under its name has none of these.
-            offsets: Where; the first batch may begin before, and the last one end behind.
-            committed: Without control batches and without those of aborted transactions.
+            place: The partition to read.
+            topic_id: The topic's id: a topic that was recreated under the name has none of these batches.
+            offsets: The offsets to read; the first batch may begin before them, and the last one end after them.
+            committed: Leave out control batches and those of aborted transactions.
 
         Raises:
-            BatchError: A batch that cannot be read.
+            BatchError: a batch cannot be read.
         """
 
     def producers(self) -> Mapping[int, ProducerRecord]:
-        """The producer ids under which flows have mirrored to this cluster.
+        """The producer ids under which flows have mirrored to this cluster, with their registrations.
 
-        A batch that was appended before this is asked was mirrored by one of these, or by nobody of mmtool.
+        A batch that was appended before this call and has none of these ids was not mirrored by mmtool.
 
         Raises:
-            RefusedError: A registration that cannot be read.
+            RefusedError: a registration cannot be read.
         """
 
     def unbooked(self, known: PartitionMap) -> int | Unknown:
-        """How many records behind a map's the partition's leader has taken from the map's writer.
+        """Count the records that a partition's leader has from the map's producer and the map lacks.
 
-        UNKNOWN where the leader has forgotten, or cannot tell (before 2.8, KIP-664).
+        UNKNOWN where the leader has forgotten the producer, or does not list producers (before 2.8, KIP-664).
         """
 
 
@@ -330,21 +330,21 @@ class AppendPort(Protocol):
     """Appends batches under one producer id that outlives the process. Errors as in `GroupsPort`."""
 
     def appended(self, place: TopicPartition, since: int) -> int:
-        """How many records of ours the log holds from the offset ``since`` on, whoever of us wrote them.
+        """Count the records from offset ``since`` on that were appended under this producer id, by any process.
 
-        To be asked before the first batch is appended there, and where we have appended behind ``since`` alone since we
-        began (again): what is there is told by its numbers.
+        To be called before the first batch is appended to the partition, and only where all batches since the last
+        `begin_again` are after ``since``: the count comes from their sequence numbers.
         """
 
     def begin_again(self) -> None:
-        """Batches are numbered anew, under the same producer id: what was appended before is done."""
+        """Begin new sequence numbers under the same producer id; batches that were appended before are complete."""
 
     def append(self, place: TopicPartition, batch: ReadyBatch) -> None:
-        """The batch is on all in-sync replicas, once.
+        """Append the batch exactly once; returns when it is on all in-sync replicas.
 
         Raises:
-            RefusedError: The topic will not take it, as it is.
-            MmtoolError: The cluster refuses it, or somebody else goes on in our place.
+            RefusedError: the topic does not accept the batch as it is configured.
+            MmtoolError: the cluster refuses the batch, or another process has claimed the transactional id.
         """
 
 
@@ -359,58 +359,58 @@ class FencePort(Protocol):
         """The cluster's bootstrap servers, for commands that an operator runs."""
 
     def facts(self, topics: Collection[str]) -> FenceFacts:
-        """All that a fence's plan is made from."""
+        """Read everything that the plan of a fence depends on."""
 
     def bindings(self, topics: Collection[str]) -> frozenset[Binding]:
-        """The rules that speak of these topics, as one broker has them now."""
+        """The ACLs that apply to these topics, as one broker has them now."""
 
     def deny(self, bindings: Collection[Binding]) -> Mapping[Binding, Problem]:
-        """Make these rules; returns when every broker goes by them. What failed, by rule."""
+        """Create these ACLs; returns when every broker applies them, with failures by ACL."""
 
     def remove(self, bindings: Collection[Binding]) -> Mapping[Binding, Problem]:
-        """Delete exactly these, if they are there; returns when no broker goes by them. What failed, by rule."""
+        """Delete exactly these ACLs, if they exist; returns when no broker applies them, with failures by ACL."""
 
     def own_writes(self, topics: Collection[str]) -> frozenset[str]:
-        """Which of the topics mmtool itself may write."""
+        """The given topics that mmtool itself has the right to write."""
 
     def writers(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, tuple[Writer, ...]]:
-        """Who has produced with a producer id, as far as the leaders remember (``producer.id.expiration.ms``).
+        """The idempotent producers that the leaders remember (``producer.id.expiration.ms``), by partition.
 
         Raises:
-            NotAuthorisedError: Without READ on a topic.
-            RefusedError: Brokers before 2.8 do not tell.
+            NotAuthorisedError: without READ on a topic.
+            RefusedError: the brokers are older than 2.8.
         """
 
     def open_transactions(self, places: Collection[TopicPartition]) -> Sequence[OpenTransaction]:
-        """Transactions with records in these partitions that have not ended. Errors as above."""
+        """Open transactions with records in these partitions. Errors as in `writers`."""
 
 
 class FlowStatePort(Protocol):
     """A flow's stored state on its target."""
 
     def control(self, identity: FlowIdentity) -> ControlView:
-        """The control topic as it stands now; empty when there is none.
+        """Read the flow's control topic up to its present end; an empty view when there is none.
 
         Raises:
-            RefusedError: Stored state that cannot be read (``unreadable_state``).
+            RefusedError: stored state cannot be read (``unreadable_state``).
         """
 
     def check_aliases(self, identity: FlowIdentity, topics: Iterable[str]) -> None:
-        """Refuse an identity that contradicts what the flow's first start wrote down.
+        """Refuse a flow whose aliases or cluster ids contradict those that its first start stored.
 
         Args:
             identity: The flow, as configured and as the clusters answer.
-            topics: What the target has: a flow under another alias is seen by its topics.
+            topics: The target's topics, which show flows under other aliases.
 
         Raises:
-            UsageError: The alias stands for another cluster there, or another alias for these clusters.
+            UsageError: the stored alias is another cluster's, or these clusters have another stored alias.
         """
 
     def maps(self, identity: FlowIdentity) -> Mapping[tuple[TopicId, int], PartitionMap]:
-        """Every mirrored partition's map, by the source topic's id; empty when the flow never ran.
+        """Every mirrored partition's map, by source topic id and partition; empty when the flow never ran.
 
         Raises:
-            RefusedError: Stored state that cannot be read (``unreadable_state``).
+            RefusedError: stored state cannot be read (``unreadable_state``).
         """
 
 
@@ -418,36 +418,36 @@ class SyncedPort(Protocol):
     """A flow's offset syncs and checkpoints, written by MirrorMaker 2, or by mmtool in its place."""
 
     def synced(self) -> Mm2State:
-        """Every partition that MM2's offset-syncs and checkpoints topics speak of.
+        """Read MM2's offset-syncs and checkpoints topics into a map for each partition that they contain.
 
         Raises:
-            UnreachableError, NotAuthorisedError: A cluster does not answer, or does not show a topic.
+            UnreachableError, NotAuthorisedError: a cluster does not answer, or denies a topic.
         """
 
     def checkpoints(self) -> StoredCheckpoints:
-        """What groups were told last. Errors as above."""
+        """The last checkpoint of each group in each source partition. Errors as in `synced`."""
 
 
 class FlowWatchPort(FlowStatePort, Protocol):
     """A flow's status, for repeated reads. Errors as in `GroupsPort` and `FlowStatePort.maps`."""
 
     def members(self, identity: FlowIdentity) -> tuple[FlowMember, ...]:
-        """Who is in the flow's ownership group: its owner, and who waits to take over."""
+        """The members of the flow's ownership group: the owner, and its standbys."""
 
     def newest_blocks(self, identity: FlowIdentity) -> Mapping[tuple[TopicId, int], Block]:
-        """The last block of offset runs of every mirrored partition."""
+        """The last block of offset runs of every mirrored partition, by source topic id and partition."""
 
     def first_missing_times(self, places: Collection[FirstMissing]) -> Mapping[FirstMissing, int]:
-        """Timestamps (ms) of the source's first records at or after one offset of each partition, if they are told."""
+        """Timestamps (ms) of the source's first records at or after the given offsets; unknown ones are left out."""
 
     def retention(self, topics: Collection[str]) -> Mapping[str, Retention]:
-        """What the source keeps, of topics that it deletes from; where it tells."""
+        """The source's retention limits of topics; topics without DESCRIBE_CONFIGS are left out."""
 
     def checkpointed_groups(self) -> int:
         """How many groups of the source have checkpoints on the target."""
 
     def mirror_maker(self) -> MirrorMakerProgress:
-        """How far MirrorMaker 2 says it is with the flow; nothing where it never ran it."""
+        """MirrorMaker 2's progress on the flow, by its stored positions and syncs; empty where it never ran it."""
 
 
 class CanaryRecord(NamedTuple):
@@ -469,18 +469,20 @@ class CanaryPort(Protocol):
     """The canary topic of a flow: written on the source, read on the target. Errors as in `GroupsPort`."""
 
     def create(self) -> None:
-        """Makes it on the source, if it is not there: one partition, and nothing is kept for longer than a day.
+        """Create the canary topic on the source if it is missing: one partition, retention of a day.
 
         Raises:
-            RefusedError: The source refuses it.
+            RefusedError: the source refuses the topic.
         """
 
     def produce(self, records: Sequence[CanaryRecord]) -> list[CanaryRecord]:
-        """The records as they are in the first partition on the source, acknowledged by all in-sync replicas.
+        """Write records to the canary topic's first partition; return them with their offsets and timestamps.
+
+        Returns when they are on all in-sync replicas.
 
         Raises:
-            RefusedError: The source does not take them.
+            RefusedError: the source refuses the records.
         """
 
     def read(self, topic: str, start: int) -> list[CanaryRecord]:
-        """What a consumer of the target finds in the topic's first partition, from an offset to the end."""
+        """Read a target topic's first partition from an offset to its end, as a read_committed consumer does."""
