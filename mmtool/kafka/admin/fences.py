@@ -233,8 +233,6 @@ class KafkaFences:
         """The brokers that any broker still lists, so that one that hangs does not hide its own removal.
 
         A broker that joins meanwhile does not matter: it reads the whole metadata log before it accepts clients.
-
-        One that joins meanwhile is no matter: it reads the whole metadata log before it takes clients.
         """
         listed = {broker.node for one in (await _answering(wire)).values() for broker in one.brokers}
         return [node for node in wire.nodes if not listed or node in listed]
@@ -347,8 +345,6 @@ class KafkaFences:
         """Send a request to a broker that has just answered another one.
 
         A broker that hangs could create the ACL when it wakes up, long after the fence was lowered.
-
-        A rule that is sent to one that hangs could be made when it wakes up, long after the fence was lowered.
         """
         for node in await _answering(wire):
             return await wire.send(node, request)

@@ -63,7 +63,7 @@ def _apply(matrix: Matrix, value: int) -> int:
 
 @cache
 def _matrix(steps: int) -> Matrix:
-    """The matrix of ``steps`` times 4 KiB of zeros; 4 KiB of memory each, at most 257 of them."""
+    """The matrix that pushes a difference through ``steps`` times 4 KiB of zeros; at most 257 of 4 KiB each."""
     if steps == 1:
         return _tabulate([_push_short(1 << bit, _ZEROS) for bit in range(32)])
     half = _matrix(steps // 2)

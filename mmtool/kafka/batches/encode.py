@@ -34,8 +34,6 @@ def encode(records: RecordColumns, codec: Codec, upstream_next: UpstreamOffset) 
     """Encode records (at least one) as one CreateTime batch with offset deltas 0, 1, 2, ...
 
     The base timestamp is the first record's, as every producer writes it.
-
-    The base timestamp is the first record's, as every producer writes it.
     """
     packed = compress(codec, _section(records))
     payload = bytearray(HEADER_SIZE + len(packed))

@@ -113,6 +113,7 @@ class Coordinators:
         return {group: answers[group].error_code for group in unknown if group not in found}
 
     def by_node(self, groups: Iterable[str]) -> dict[int, list[str]]:
+        """Group ids by the broker id of their known coordinator; groups without one are left out."""
         led: dict[int, list[str]] = defaultdict(list)
         for group in groups:
             if group in self._nodes:

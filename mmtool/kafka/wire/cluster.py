@@ -133,6 +133,7 @@ class WireCluster:
 
     @property
     def nodes(self) -> tuple[int, ...]:
+        """The ids of the brokers in the last metadata."""
         return tuple(self._brokers)
 
     @property
@@ -141,6 +142,7 @@ class WireCluster:
         return tuple(self._brokers.values())
 
     def identify(self) -> ClusterId:
+        """The cluster's id, as the last metadata has it."""
         return self.cluster_id  # type: ignore[return-value]  # the one place where a cluster names itself
 
     async def refresh(
