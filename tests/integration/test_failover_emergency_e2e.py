@@ -317,9 +317,10 @@ def test_a_group_that_nobody_has_started_is_put_back_and_the_first_failover_stan
     back = lost.run("rollback", name, "--execute", "--yes")
     assert (back.code, back.rows[0]["state"], lost.where("stays")) == (0, "rolled_back", {}), back.stderr
     refused = lost.run("rollback", first.rows[0]["operation_id"], "--execute", "--yes")
-    assert (refused.code, "has committed other offsets on target since, and keeps them" in refused.stderr) == (3, True), (
-        refused.stderr
-    )
+    assert (
+        refused.code,
+        "has committed other offsets on target since, and keeps them" in refused.stderr,
+    ) == (3, True), refused.stderr
     assert held(lost) == set(lost.topics)
 
 
