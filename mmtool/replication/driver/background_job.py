@@ -17,18 +17,18 @@ class BackgroundJob:
 
     @property
     def free(self) -> bool:
-        """Whether nothing is under way, and no outcome waits to be taken."""
+        """Whether no task runs, and no outcome waits to be taken by `succeeded`."""
         return self._task is None
 
     def begin(self, work: Coroutine[None, None, bool]) -> None:
-        """Starts it; only when `free`."""
+        """Start ``work`` as the background task; call it only while `free`."""
         self._task = asyncio.ensure_future(work)
 
     def succeeded(self) -> bool:
-        """Whether the work has ended since the last question, and gave True.
+        """Whether the task has ended with True since the last call; an ended task is cleared.
 
         Raises:
-            Exception: what it ended with.
+            Exception: the error with which the task ended.
         """
         if self._task is None or not self._task.done():
             return False
@@ -36,7 +36,7 @@ class BackgroundJob:
         return task.result()
 
     async def drop(self) -> None:
-        """Ends it wherever it is."""
+        """Cancel the background task, if there is one, and wait until it has ended."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -44,7 +44,7 @@ class BackgroundJob:
 
 
 async def to_its_end(work: Coroutine[None, None, None]) -> None:
-    """Awaits work that must not be cut off: who is cancelled meanwhile goes when it has ended, however it did."""
+    """Await work that must not be cut off: a cancelled caller still waits until the work has ended."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.shield(task)

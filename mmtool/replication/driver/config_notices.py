@@ -27,12 +27,12 @@ class ConfigNotices:
         adjustments: Iterable[ConfigAdjustment],
         target: Mapping[str, Mapping[str, ConfigEntry]],
     ) -> list[str]:
-        """Sentences about those adjustments that were not said yet.
+        """Sentences about the adjustments that were not reported yet; from now on they count as reported.
 
         Args:
-            flow: Whose topics.
-            adjustments: What was just done.
-            target: The configuration of topics of the target, as far as it is known.
+            flow: The flow whose topics were adjusted.
+            adjustments: The adjustments that were just made.
+            target: The configs of the target's topics, as far as they are known.
         """
         fresh = []
         for one in adjustments:

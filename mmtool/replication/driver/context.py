@@ -35,7 +35,7 @@ class FlowContext:
     shows_register: bool = False
 
     async def answers(self) -> bool:
-        """Whether both clusters are there now."""
+        """Whether both clusters answer a metadata request now."""
         try:
             await asyncio.gather(self.source.refresh(()), self.target.refresh(()))
         except ConnectionLostError:
@@ -47,10 +47,10 @@ class FlowContext:
 
 
 async def connect(settings: FlowSettings) -> FlowContext:
-    """Connects to both clusters of a flow.
+    """Connect to both clusters of a flow, and check that they are the expected ones.
 
     Raises:
-        UnreachableError, NotAuthorisedError: a cluster does not answer, or answers no.
+        UnreachableError, NotAuthorisedError: a cluster does not answer, or denies access.
         RefusedError: ``mmtool.cluster.id`` names another cluster than the one that answered.
         ConfigError: both aliases are one cluster.
     """

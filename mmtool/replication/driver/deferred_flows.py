@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _AGAIN_SECONDS = 2.0
 _TOGETHER_SECONDS = 5.0
-"""Leases that one process leaves are had within that time of each other: their sessions end when they like."""
+"""Leases that one process held become free within this time of each other: each session ends by itself."""
 
 
 class DeferredFlows:
@@ -51,15 +51,15 @@ class DeferredFlows:
         *,
         has_goal: bool,
     ) -> None:
-        """Expects what cannot begin now, where that is no reason for the others to wait.
+        """Defer the flows that cannot start now, where the other flows need not wait for them.
 
         Args:
-            flows: All of them.
-            found: What came of meeting each.
-            has_goal: Whether the process ends by itself: nobody is waited for then.
+            flows: All flows of the run.
+            found: For each flow its run, or the error with which it could not be connected or checked.
+            has_goal: Whether the run ends by itself: then it waits for no deferred flow.
 
         Raises:
-            BaseException: a flow cannot begin, and the others shall not without it.
+            BaseException: a flow cannot start, and the others must not start without it.
         """
         some_run = not all(isinstance(one, BaseException) for one in found)
         for flow, failure in zip(flows, found, strict=True):
@@ -78,12 +78,12 @@ class DeferredFlows:
                 self.expect(flow)
 
     def expect(self, flow: FlowSettings) -> None:
-        """It begins when nothing keeps it any more."""
+        """Try to start the flow every two seconds, in the background, until that succeeds."""
         self.flows[flow.name] = flow
         self._tasks.add(asyncio.create_task(self._await(flow.name)))
 
     async def stop(self) -> None:
-        """Waits for none of them any more."""
+        """Cancel the attempts to start deferred flows."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -110,15 +110,15 @@ class DeferredFlows:
 async def joined(
     joining: Mapping[FlowRun, Coroutine[Any, Any, None]], *, some_will_do: bool
 ) -> Collection[FlowRun]:
-    """The flows whose leases are had; the others are not waited for any more.
+    """The flows whose leases were acquired; the others' attempts are cancelled.
 
     Args:
-        joining: What becomes a member, by flow.
-        some_will_do: Not to wait for all: of two processes that each had one lease and waited for the other's, neither
-            would run anything.
+        joining: The coroutine that acquires the lease, by flow.
+        some_will_do: Whether the first lease is enough: of two processes that each hold one lease and wait for the
+            other's, neither would run anything.
 
     Raises:
-        MmtoolError: a flow cannot be joined.
+        MmtoolError: the ownership group of a flow cannot be joined.
     """
     if not joining:
         return ()
@@ -138,18 +138,18 @@ async def joined(
 
 
 def is_away(error: object) -> TypeGuard[UnreachableError]:
-    """Whether a cluster does not answer at all: that may pass, while a missing right must be granted."""
+    """Whether the error says that a cluster does not answer, which may pass; a denied right does not."""
     return isinstance(error, UnreachableError) and not isinstance(error, NotAuthorisedError)
 
 
 async def has_gone_away(run: FlowRun, error: Exception) -> bool:
-    """Whether a flow that was met could not be taken because a cluster is away since.
+    """Whether a connected flow could not be claimed because a cluster has stopped answering.
 
-    Where both answer, something else is the matter that may last, as a partition without a leader.
+    If both clusters answer, the cause may last, for instance a partition without a leader.
     """
     return isinstance(error, ConnectionLostError) or (is_away(error) and not await run.flow.answers())
 
 
 def has_failed_over(error: object) -> TypeGuard[MmtoolError]:
-    """Whether a flow is refused because all of its topics have failed over: a release lets it begin."""
+    """Whether the error refuses a flow because all of its topics have failed over; a release lets it start."""
     return isinstance(error, MmtoolError) and error.code == State.FAILED_OVER

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.5
 _SPOKEN_OF_SECONDS = 30.0
-"""An owner's pumps tell of all that they mirror every 10 s, once Spark is up."""
+"""An owner's workers report all partitions that they mirror every 10 s, once Spark is up."""
 
 
 def drain_flow(
@@ -48,22 +48,22 @@ def drain_flow(
     show: Callable[[Sequence[ProgressSnapshot]], None],
     say: Callable[[str], None],
 ) -> None:
-    """Returns once the frontier of every partition of ``until`` has passed its offset.
+    """Wait until the frontier of every partition of ``until`` has reached its offset.
 
-    With a `replicate` running, watches it; with none, takes the flow and runs the engine itself.
+    If a `replicate` runs the flow, this watches it; otherwise it takes the flow and runs the engine in this process.
 
     Args:
-        flow: What to drain.
-        until: How far.
+        flow: The flow to drain.
+        until: The source offset to reach, by source partition.
         timeout_seconds: None waits as long as it takes.
-        show: Called about twice a second with how far it is.
+        show: Called about twice a second with the flow's progress.
         say: Called with sentences for the operator.
 
     Raises:
         GateError: time ran out; what was mirrored meanwhile stays mirrored and harms nothing.
         RefusedError: a partition is not mirrored, or is halted.
         OwnedElsewhereError: MirrorMaker 2 runs the flow.
-        MmtoolError: as the engine.
+        MmtoolError: as `Engine.run`.
     """
     run_loop(_drain(_Drain(flow, FlowsShown(show), NoticeDeduplicator(say)), until, timeout_seconds))
 
@@ -75,20 +75,20 @@ def await_mirror_maker(
     *,
     say: Callable[[str], None],
 ) -> int:
-    """Waits while MirrorMaker 2 runs a flow and its records are not all there.
+    """Wait while MirrorMaker 2 runs a flow and has not copied all of its records.
 
     Args:
-        flow: Which flow.
-        missing: How many records there are to come, at the most; asks both clusters.
+        flow: The flow.
+        missing: Returns how many records are still to come, at most; asks both clusters.
         timeout_seconds: None waits as long as it takes.
         say: Called with a sentence for the operator when the number has changed.
 
     Returns:
-        How many are missing at the last look; if any are, nothing shows that MM2 runs the flow.
+        How many records were missing at the last check; if any are, nothing shows that MM2 runs the flow.
 
     Raises:
         GateError: time ran out; nothing was changed.
-        UnreachableError, NotAuthorisedError: a cluster does not answer, or answers no.
+        UnreachableError, NotAuthorisedError: a cluster does not answer, or denies access.
     """
     return run_loop(_await(flow, missing, timeout_seconds, NoticeDeduplicator(say)))
 
@@ -146,7 +146,7 @@ class _Drain:
                 )
 
     async def _watch(self, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> None:
-        """How far whoever runs the flow is; refuses to wait for what is halted or held."""
+        """Show how far the flow's running owner is; refuse to wait for partitions that are halted or held."""
         control = await self._control(identity)
         _refuse_halted(control, goal, self.names, begins_again=self.flow.begins_again)
         _refuse_held(control, goal, self.names)
@@ -155,7 +155,7 @@ class _Drain:
         await asyncio.sleep(_POLL_SECONDS)
 
     def _tell_unspoken(self, control: ControlView, goal: Mapping[Place, UpstreamOffset]) -> None:
-        """An owner whose file names other topics never gets there, and says nothing of it."""
+        """Warn of the goal's topics that the owner has not reported for 30 s: its file does not select them."""
         now, since = asyncio.get_running_loop().time(), dict(self.unspoken)
         self.unspoken.clear()
         self.unspoken.update(
@@ -195,7 +195,7 @@ async def _drain(
 async def _places(
     flow: FlowSettings, until: Mapping[TopicPartition, UpstreamOffset], names: dict[TopicId, str]
 ) -> tuple[FlowIdentity, dict[Place, UpstreamOffset]]:
-    """Which flow it is, and the goal by topic id, which is what a mirror is known by; ``names`` learns those topics."""
+    """The flow's identity, and the goal by topic id, by which mirrors are known; adds the topics to ``names``."""
     context = await connect(flow)
     try:
         found = await context.source.refresh({tp.topic for tp in until})
@@ -209,7 +209,7 @@ async def _places(
 
 
 def _is_under_way(control: ControlView, place: Place, offset: UpstreamOffset) -> bool:
-    """Whether the partition has passed the offset, or the pumps of who owns the flow now tell where it stands."""
+    """Whether the partition has reached the offset, or the present owner's workers report its position."""
     position = control.positions.get(place)
     if position is None or control.owner is None:
         return False
@@ -235,11 +235,11 @@ def _refuse_halted(
     *,
     begins_again: bool,
 ) -> None:
-    """Somebody has to mend a halted partition, or a topic that is refused, first; waiting does not help.
+    """Refuse to wait for a partition that is halted, or whose topic is refused, until an operator has acted.
 
     Args:
-        control: What the owner and its pumps say.
-        goal: What is waited for.
+        control: What the owner and its workers wrote.
+        goal: The offsets to reach.
         names: The topics of the goal.
         begins_again: ``mmtool.on.topic.recreated = restart``.
 
@@ -264,14 +264,14 @@ def _refuse_halted(
 
 
 def _mirrored_as(control: ControlView, topic: str) -> set[TopicId]:
-    """By which ids topics of that name were mirrored."""
+    """The topic ids with which topics of that name were mirrored."""
     return {TopicId(p.topic_id) for p in control.positions.values() if p.topic == topic}
 
 
 def _refuse_held(
     control: ControlView, goal: Mapping[Place, UpstreamOffset], names: Mapping[TopicId, str]
 ) -> None:
-    """Nobody mirrors what is paused or has failed over, so waiting for it would never end.
+    """Refuse to wait for partitions that are paused or have failed over, because no process mirrors them.
 
     Raises:
         RefusedError: a partition of the goal is held.

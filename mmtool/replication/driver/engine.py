@@ -93,13 +93,14 @@ class Engine:
         self.late = DeferredFlows(self._begin_late, self.say)
 
     async def run(self) -> None:
-        """Runs until stopped, or until the goal is reached.
+        """Run the flows until `stop` is set or the goal is reached.
 
         Raises:
             OwnedElsewhereError: another process owns a flow.
             UsageError: no topic matches, and there is a goal to reach.
-            NotAuthorisedError, RefusedError: at the start.
-            UnreachableError: at the start, of a flow to be run to a goal, or of all flows; otherwise it is waited for.
+            NotAuthorisedError, RefusedError: a check at the start failed.
+            UnreachableError: at the start, the clusters of a flow that has a goal, or of all flows, do not answer;
+                otherwise the flow is deferred.
         """
         starting: asyncio.Future[Rounds] | None = None
         clean = False
@@ -130,7 +131,7 @@ class Engine:
             await ending
 
     def unowned(self) -> list[str]:
-        """The flows that this process does not own now, each with why. Asked by other threads as well."""
+        """The flows that this process does not own now, each with the reason; safe to call from other threads."""
         runs = {run.name: run for run in tuple(self.runs)}
         return [f"{flow.name}: {why}" for flow in self.settings if (why := _unowned(runs.get(flow.name)))]
 
@@ -149,7 +150,7 @@ class Engine:
         return rounds
 
     async def _wait_for_spark(self, starting: asyncio.Future[Rounds]) -> None:
-        """Until it has a slot; meanwhile it is said, and put on record, that it has none."""
+        """Wait until Spark has a slot; meanwhile report, also in the control topic, that it has none."""
         telling = asyncio.create_task(self._tell_no_slot())
         try:
             await spark_up(starting, self.stop)
@@ -165,7 +166,7 @@ class Engine:
                         await run.write_slots()
 
     async def _look(self) -> None:
-        """Everything that can be wrong and is cheap to see, before Spark starts and anything is written."""
+        """Connect to every flow's clusters, and run the cheap checks before Spark starts or anything is written."""
         meeting = (unless_stopped(self._meet(flow), self.stop) for flow in self.settings)
         found = await asyncio.gather(*meeting, return_exceptions=True)
         self.runs += [run for run in found if isinstance(run, FlowRun)]
@@ -177,7 +178,7 @@ class Engine:
             await unless_stopped(refuse_idle(self.runs), self.stop)
 
     async def _meet(self, flow: FlowSettings) -> FlowRun:
-        """Both clusters answer, and nothing speaks against mirroring."""
+        """Connect to both clusters of a flow, and check that it may be mirrored."""
         run = FlowRun(await connect(flow), take_over=self.options.take_over, beside=self.runs)
         try:
             await run.check(self.say)
@@ -201,7 +202,7 @@ class Engine:
         self._replan.set()
 
     async def _take_over(self) -> None:
-        """Becomes the owner of every flow, while Spark starts; a standby, of those whose turn has come."""
+        """Become the owner of every flow, while Spark starts; a standby, of the flows whose lease it gets."""
         runs = list(self.runs)  # latecomers become owners by themselves, perhaps meanwhile
         await unless_stopped(self._join(runs), self.stop)
         for run in [run for run in runs if run in self.runs]:
@@ -218,7 +219,7 @@ class Engine:
             self.late.expect(run.flow.settings)
 
     async def _own_when_there(self, run: FlowRun) -> None:
-        """Now, or once a cluster is back that went away while the flow was joined: the others do not wait for it."""
+        """Claim the flow now or, if a cluster stopped answering since the lease was acquired, in the background."""
         try:
             await self._own(run)
         except (UnreachableError, ConnectionLostError) as error:
@@ -249,7 +250,7 @@ class Engine:
             self._tell_throttle(run)
 
     def _duties(self, run: FlowRun) -> Sequence[Duty]:
-        """None for a drain, which is over in a moment and must not commit for the groups that are being moved."""
+        """The flow's periodic tasks; none for a drain, which is short and must not commit for groups being moved."""
         return () if self.options.until is not None else duties_of(run, self.heartbeats_only, self.say)
 
     async def _set_goals(self) -> None:
@@ -262,10 +263,10 @@ class Engine:
     # --- other settings ---------------------------------------------------------------------------------
 
     async def adopt(self, changes: Mapping[str, Changes], heartbeats_only: Sequence[FlowSettings]) -> None:
-        """Goes on with the settings of a changed file; only when `ready`.
+        """Apply the settings of a changed properties file to the running flows; call it only when `ready`.
 
         Args:
-            changes: By the name of the flow.
+            changes: The changes, by the name of the flow.
             heartbeats_only: As the attribute.
         """
         self.settings = [changes[flow.name].settings for flow in self.settings]
@@ -289,14 +290,14 @@ class Engine:
             self._tell_throttle(run)
 
     async def _catch_up(self, run: FlowRun) -> None:
-        """With what the file has come to say while the flow was beginning: from now on `adopt` knows of it."""
+        """Apply what changed in the file while the flow was starting, then add it to the flows of `adopt`."""
         while (changes := compare(run.flow.settings, self.late.flows[run.name])).fields:
             await self._change(run, changes, beats_else=True)
             self._topics.soon()
         self.runs.append(run)
 
     def _drop_goals(self, run: FlowRun) -> None:
-        """What is not mirrored any more is not waited for."""
+        """Drop the goals of topics that the new settings do not mirror, so that the run does not wait for them."""
         left_out = {
             t.topic_id for t in run.view.topics.values() if not run.flow.settings.mirrors_topic(t.name)
         }
@@ -341,7 +342,7 @@ class Engine:
         return [run for run in self.runs if run.life.is_claimed]
 
     async def _idle(self) -> None:
-        """Nothing to mirror yet: look again, soon."""
+        """Wait a moment while there is nothing to mirror, and refresh the topics if that is due."""
         if self._topics.is_due:
             await unless_stopped(self._topics.look(), self.stop)
         self._regain_lost()
@@ -352,7 +353,7 @@ class Engine:
         await came_within(_IDLE_SECONDS, self.stop.wait())
 
     def _regain_lost(self) -> None:
-        """What somebody else has by now, if they let it go again."""
+        """Reacquire, in the background, the claimed flows whose lost lease was given up."""
         for run in self._present():
             if run.life.phase is FlowPhase.GIVEN_UP:
                 self._regaining.begin(run)
@@ -420,10 +421,10 @@ class Engine:
                 self._regaining.begin(run)
 
     def _recover(self, error: Exception, failures: int) -> None:
-        """A round failed: fence what it left behind, resume from the target's log, and go on.
+        """Reacquire the claimed flows after a failed round: fence, recover from the log of the target, continue.
 
         Raises:
-            MmtoolError: when it keeps failing, when Spark itself is gone, or after a stop.
+            MmtoolError: rounds keep failing, Spark itself is gone, or a stop was requested.
         """
         if self.stop.is_set() or failures >= _FAILURES_IN_A_ROW or spark_is_gone(error):
             raise ended_by(error, stopped=self.stop.is_set(), log=spark_log()) from error
@@ -443,5 +444,5 @@ def _unowned(run: FlowRun | None) -> str:
 
 
 def _local_slots() -> int:
-    """How many tasks a round has where no master is named: one per two cores, for pumps wait on sockets."""
+    """The tasks of a round where no Spark master is set: one per two cores, because workers wait on sockets."""
     return max(1, (os.cpu_count() or 1) // 2)

@@ -118,12 +118,12 @@ class FlowRun:
     # --- taking and leaving -------------------------------------------------------------------------------
 
     async def check(self, say: Callable[[str], None]) -> None:
-        """Looks before anything is touched: this is the flow that is stored here, and nobody else mirrors it.
+        """Check, before any write, that the stored state is this flow's and that MirrorMaker 2 does not run it.
 
         Raises:
-            UsageError: an alias stands for another cluster by now, or the clusters for another alias.
-            RefusedError: the stored state cannot be read, all of its topics have failed over, or mirrored ones would
-                change their names.
+            UsageError: an alias now names another cluster, or the clusters have another alias.
+            RefusedError: the stored state cannot be read, all of the flow's topics have failed over, or mirrored topics
+                would change their names.
             NotAuthorisedError: the source's register of producers must be read, and is denied.
             OwnedElsewhereError: MirrorMaker 2 runs the flow.
         """
@@ -132,15 +132,18 @@ class FlowRun:
         await self._predecessor.check(say)
 
     async def mirrored_names(self) -> dict[str, str]:
-        """The source's topics that the flow mirrors and their names on the target; changes nothing."""
+        """Target names, by source name, of all topics that the flow mirrors, listed now; changes nothing."""
         return {name: self.flow.settings.remote_topic(name) for name in await self._topics.wanted()}
 
     async def matches(self) -> bool:
-        """Whether the source has any topic that the flow's filter means; changes nothing."""
+        """Whether the flow's filter accepts any topic of the source now; changes nothing."""
         return bool(await self._topics.matched())
 
     async def join(self, *, standby: bool, say: Callable[[str], None]) -> None:
-        """Makes mmtool's own topics where they are missing, and waits until this process owns the flow."""
+        """Create missing internal topics, and wait until this process holds the flow's ownership lease.
+
+        A take-over first waits until MirrorMaker 2 has stopped.
+        """
         await self._predecessor.wait(say)
         for notice in await make_internal_topics(self.flow):
             say(flow_notice(self.name, notice))
@@ -149,10 +152,10 @@ class FlowRun:
             self._predecessor.check_later(say)
 
     async def take(self, *, in_doubt: bool = False) -> None:
-        """Claims every shard and learns where each partition stands.
+        """Claim every shard and recover its partitions, without the topics and checks of `take_to_mirror`.
 
         Args:
-            in_doubt: Fence and recover every shard, whatever is on record: a round of our own failed.
+            in_doubt: Fence and recover every shard, whatever is recorded of it: a round of this process failed.
         """
         await self._claim(in_doubt=in_doubt, to_mirror=False)
         self.ownership.claimed()
@@ -182,10 +185,10 @@ class FlowRun:
         await self.watch.start(control)
 
     async def take_to_mirror(self) -> FlowTransition:
-        """Claims every shard, in doubt or for the first time, and reads the topics: rounds can be planned then.
+        """Claim every shard, recover its partitions and refresh the topics, so that rounds can be planned.
 
         Raises:
-            RefusedError, OwnedElsewhereError: what was mirrored is not on record any more; MM2 runs the flow by now.
+            RefusedError, OwnedElsewhereError: stored state is lost; or MirrorMaker 2 runs the flow now.
         """
         await self._predecessor.check_again()
         await self._claim(in_doubt=self.life.is_in_doubt, to_mirror=True)
@@ -194,7 +197,7 @@ class FlowRun:
         return self.ownership.claimed()
 
     async def renew_claims(self) -> None:
-        """Claims every shard again once a day, between rounds, while the flow is ours."""
+        """Claim every shard again, once a day and between rounds, while this process holds the lease."""
         if not self.life.is_leased or time.monotonic() - self._claimed_at < _RENEW_SECONDS:
             return
         self.standing.shards = await renew(self.flow, range(self.shard_count), self.owner)
@@ -202,7 +205,7 @@ class FlowRun:
         self._claimed_at = time.monotonic()
 
     def _adopt(self, control: ControlView) -> None:
-        """A flow keeps the shard count of its first start: a partition must never change its shard."""
+        """Use the shard count of the flow's first start: a partition must never change its shard."""
         if control.flow is None:
             return
         self.shard_count = control.flow.shards
@@ -214,7 +217,7 @@ class FlowRun:
             )
 
     async def _announce(self, control: ControlView) -> None:
-        """Names the owner before the first claim: a pump of an older owner that starts again sees it and stops."""
+        """Record the owner before the first claim: a worker of an older owner that starts again sees it and stops."""
         mine = owner_record(self.owner)
         documents = [mine] if control.flow is not None else [flow_record(self.flow), mine]
         await write_documents(
@@ -222,7 +225,7 @@ class FlowRun:
         )
 
     async def close(self, *, clean: bool) -> None:
-        """Closes shards on record when nothing is in flight any more, and leaves the ownership group."""
+        """Record the shards as closed if nothing is in flight, leave the ownership group and disconnect."""
         try:
             if clean and self.life.phase is FlowPhase.RUNNING and self.standing.shards:
                 closed = closed_records(self.standing.clear(self.shard_count), self.owner)
@@ -234,10 +237,10 @@ class FlowRun:
             await self.flow.close()
 
     async def adopt(self, settings: FlowSettings) -> None:
-        """Goes on with other settings; the pumps have theirs until the next round.
+        """Continue with other settings; running workers keep theirs until the next round.
 
         Raises:
-            MmtoolError: they ask for a topic that cannot be made.
+            MmtoolError: the settings need a topic that cannot be created.
         """
         begins = settings.emit_offset_syncs and not self.flow.settings.emit_offset_syncs
         self.flow.settings = settings
@@ -247,7 +250,7 @@ class FlowRun:
     # --- topics -------------------------------------------------------------------------------------------
 
     async def refresh(self) -> bool:
-        """Looks for topics and partitions; whether the next round differs from the running one."""
+        """Refresh topics and partitions; returns whether the next round differs from the running one."""
         before, self._spared = self.view, self.watch.holds.failed_over
         blocks = {place: fresh.block for place, fresh in self._fresh.items()} | self.standing.blocks
         on_record = {block.about.topic_id: block.about for block in blocks.values()}
@@ -266,7 +269,7 @@ class FlowRun:
         return begun or self.view.shape != before.shape
 
     def _names_of_others(self) -> dict[str, str]:
-        """Topics of the target into which other flows of this process mirror, and which flow each is."""
+        """Target topics into which other flows of this process mirror, each with the flow's name."""
         others = (
             run for run in self.beside if run is not self and may_meet(run.flow.settings, self.flow.settings)
         )
@@ -274,11 +277,11 @@ class FlowRun:
 
     @property
     def wants_look(self) -> bool:
-        """Whether failovers were marked or released since topics were looked at."""
+        """Whether topics were marked as failed over, or released, since the last refresh."""
         return self._spared != self.watch.holds.failed_over
 
     async def _begin(self, unknown: list[tuple[MirroredTopic, int]]) -> bool:
-        """First blocks for partitions that were never mirrored; whether there are any."""
+        """Make the first blocks of partitions that were never mirrored; returns whether there are any."""
         added = self._sizes.added(unknown, self.standing.blocks)
         if not self._predecessor.take_over:  # what MM2 copied goes on record as a whole, or not at all
             unknown = await self._led.of(self.flow, unknown)
@@ -293,7 +296,7 @@ class FlowRun:
         return bool(first)
 
     def _last_position(self, place: Place) -> PositionRecord | None:
-        """By our pumps, or else by an earlier owner's."""
+        """The partition's last position: written by this owner's workers, or else by an earlier owner's."""
         return self.watch.positions.get(place) or self._positions.get(place)
 
     def _assignment(self, topic: MirroredTopic, partition: int, **rest: object) -> PartitionAssignment:
@@ -315,9 +318,9 @@ class FlowRun:
         )
 
     def topic_names(self) -> dict[str, str]:
-        """The source's topics whose mirrors follow them now, and their names on the target.
+        """Target names, by source name, of the topics of the last refresh that have not failed over.
 
-        What has failed over is its own master there.
+        The target topic of a failed-over topic does not follow its source.
         """
         topics, marks = self.view.topics.values(), self.watch.holds.failed_over
         return {topic.name: topic.target_name for topic in topics if topic.name not in marks}
@@ -325,7 +328,7 @@ class FlowRun:
     # --- rounds -------------------------------------------------------------------------------------------
 
     def partitions(self) -> list[PartitionAssignment]:
-        """Everything that there is to mirror, halted partitions included: they are shown, not forgotten."""
+        """Assignments of all mirrored partitions; halted and held ones are included, because they are shown."""
         found = []
         for topic, partition in self.view.places:
             place = (topic.topic_id, partition)
@@ -340,7 +343,7 @@ class FlowRun:
         return found
 
     def loads(self) -> list[ShardLoad]:
-        """The shards that have partitions to mirror now, weighed: what is held is left out."""
+        """The shards that have partitions to mirror now, with their weights; held partitions are left out."""
         self._planned = self.watch.holds
         counts = Counter(partition.shard for partition in self._planned_partitions())
         return [
@@ -353,13 +356,13 @@ class FlowRun:
 
     @property
     def holds_moved(self) -> bool:
-        """Whether something was held or let go since `loads` was asked."""
+        """Whether a topic was paused, resumed, failed over or released since `loads` was called."""
         return self._planned != self.watch.holds
 
     def assignment(
         self, round_number: int, shards: Collection[int], bytes_per_second: float | None = None
     ) -> FlowAssignment:
-        """What one task does for this flow, and how fast."""
+        """The flow's part of one task of a round: these shards with their partitions, and its throttle share."""
         return FlowAssignment(
             identity=self.flow.identity,
             settings=self.flow.settings,
@@ -376,17 +379,17 @@ class FlowRun:
         )
 
     async def tell(self, command: Command, round_number: int) -> None:
-        """Speaks to the pumps of the running round."""
+        """Write a command to the workers of the running round into the control topic."""
         record = ControlRecord(self.owner, command, round_number)
         await write_documents(self.flow, self.flow.identity.control_topic, [record])
 
     @property
     def has_slot_news(self) -> bool:
-        """Whether `slots` differs from what is in the control topic."""
+        """Whether `slots` differs from what was last written to the control topic."""
         return self.slots != self._slots_written
 
     async def write_slots(self) -> None:
-        """Puts `slots` into the control topic, for `status` and metrics.
+        """Write `slots` to the control topic, for `status` and metrics.
 
         Raises:
             UnreachableError, MmtoolError: as `write_documents`.
@@ -396,7 +399,7 @@ class FlowRun:
         self._slots_written = word
 
     def fold(self, rows: Iterable[ReportRow], seconds: float) -> None:
-        """Takes in what the tasks reported."""
+        """Take over what the tasks reported at a round's end; ``seconds`` is how long the round took."""
         carried: dict[int, float] = {}
         for row in rows:
             place: tuple[TopicId, int] = (row.topic_id, row.partition)  # type: ignore[assignment]  # Spark gives str
@@ -419,18 +422,18 @@ class FlowRun:
         self._weights.update(carried)
 
     def retry_halted(self) -> None:
-        """A new round tries halted partitions again, for a right may have been granted."""
+        """Let the next round try halted partitions again, because a right may have been granted."""
         for place in self.may_go_on():
             del self.halted[place]
 
     def may_go_on(self) -> dict[Place, str]:
-        """Halted partitions whose reason may end: all but those that only the next owner looks at again."""
+        """Halted partitions that the next round may retry, with reasons; the others wait for the next owner."""
         return {place: why for place, why in self.halted.items() if place not in self.standing.halted}
 
     # --- watching -----------------------------------------------------------------------------------------
 
     def known_positions(self) -> list[PositionRecord]:
-        """Where every mirrored partition stands: as its pump last wrote, or as its books say before that."""
+        """The position of every mirrored partition: last written by a worker, or else by the offset runs."""
         seen = self.watch.positions
         return [
             self.watch.holds.shown(
@@ -443,15 +446,19 @@ class FlowRun:
         ]
 
     async def goal(self) -> dict[Place, int]:
-        """The source's end of every partition now: what ``--until-caught-up`` waits for."""
+        """The source's end offset of every partition now, for which ``--until-caught-up`` waits.
+
+        Raises:
+            UnreachableError: a partition cannot start, because it has no leader.
+        """
         self._led.refuse_missing()
         self._goal = await source_ends(self.flow, self.view)
         return self._goal
 
     def reached(self, goal: dict[Place, int]) -> bool:
-        """Whether every partition that can go on has passed its goal.
+        """Whether every partition that can continue has reached its goal.
 
-        What is halted or held cannot, nor what is not there to be mirrored any more: its topic is gone, or refused.
+        Halted and held partitions cannot, nor those whose topic is deleted or refused.
         """
         topics, held = self.view.topics.values(), self.watch.holds.of
         goes_on = {topic.topic_id for topic in topics if held(topic.topic_id, topic.name) is None}

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
 FIRST_SECONDS = 15.0
-"""Whoever grants a right again sees the partition move within half a minute."""
+"""Seconds to the first retry: once a right is granted, the partition continues within half a minute."""
 
 GRANT_IT = words.GRANT_IT
 
 RAISE = "mmtool.on.timestamp.refused = raise-limit"
-"""What lets a target take every timestamp."""
+"""The setting with which mmtool raises timestamp limits, so that a target topic accepts every record."""
 
 
 class HaltRetry:
@@ -32,11 +32,11 @@ class HaltRetry:
         self._wait = FIRST_SECONDS
 
     def due(self, reasons: AbstractSet[str], now: float) -> bool:
-        """Whether it is time.
+        """Whether a new round must start now to retry halted partitions.
 
         Args:
-            reasons: Of what is halted now; empty while a try is under way.
-            now: Seconds of a clock that does not jump.
+            reasons: The reasons of the partitions that are halted now; empty while a retry runs.
+            now: Seconds of a monotonic clock.
         """
         if reasons - self._known:
             self._known, self._since, self._wait = reasons, now, FIRST_SECONDS

@@ -17,15 +17,15 @@ class NoticeDeduplicator:
     _said: dict[str, str] = field(default_factory=dict)
 
     def once(self, about: str, sentence: str) -> None:
-        """Says the sentence, unless it is what was last said about the same thing."""
+        """Report the sentence, unless it is the last one that was reported about the same subject."""
         if self._said.get(about) != sentence:
             self._said[about] = sentence
             self.say(sentence)
 
     def is_said(self, about: str) -> bool:
-        """Whether something is the matter with it, as far as was said."""
+        """Whether a problem with the subject was reported and is not cleared yet."""
         return about in self._said
 
     def is_well(self, about: str) -> None:
-        """What was said about it is over: the next time it is said again."""
+        """Clear the report about the subject, so that the same problem is reported again when it returns."""
         self._said.pop(about, None)

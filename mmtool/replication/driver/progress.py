@@ -52,12 +52,12 @@ class RateMeter:
     def snapshot(
         self, flow: str, positions: Iterable[PositionRecord], now_ms: int, *, refused: int = 0
     ) -> ProgressSnapshot:
-        """Takes one more sample and tells what it looks like.
+        """Add the positions as one more sample, and return the flow's progress with its rates.
 
         Args:
-            flow: Its name.
-            positions: Of every partition, those included that no pump has spoken of yet.
-            now_ms: The time.
+            flow: The flow's name.
+            positions: The positions of all partitions, including those that no worker has reported yet.
+            now_ms: The current time in milliseconds.
             refused: Topics that cannot be mirrored at all: each counts as one halted partition.
         """
         known = list(positions)
@@ -103,7 +103,7 @@ class RateMeter:
 
 
 def _state_of(position: PositionRecord, now_ms: int) -> State:
-    """What is known of it now: nobody knows that it still moves whose pump has not spoken for long."""
+    """The state to show: STARTING before a worker has reported, WAITING when its worker has been silent for long."""
     if position.state in STILL:
         return position.state
     if not position.observed_ms:
@@ -112,19 +112,19 @@ def _state_of(position: PositionRecord, now_ms: int) -> State:
 
 
 def _silence(moving: Sequence[PositionRecord], now_ms: int) -> float | None:
-    """For how long no pump has written where it stands; None while that is as usual."""
+    """Seconds since any worker wrote a position; None before the first one, and up to `_SILENT_SECONDS`."""
     newest = max((p.observed_ms for p in moving), default=0)
     silent = (now_ms - newest) / 1000
     return silent if newest and silent > _SILENT_SECONDS else None
 
 
 def rows_of_run(run: FlowRun, now_ms: int, goal: Mapping[Place, int]) -> list[dict[str, object]]:
-    """One row per partition of a flow, and one per topic that could not be mirrored at all, or that is deleted.
+    """Progress rows of a flow: one per partition, and one per topic that is refused, deleted or failed over.
 
     Args:
         run: The flow.
-        now_ms: The time.
-        goal: The source's ends that were to be reached, if any were: of a halted partition nothing newer is known.
+        now_ms: The current time in milliseconds.
+        goal: The source's end offsets that the run was to reach, if any: the lag of a halted partition counts to them.
     """
     source, target = run.flow.identity.source_alias, run.flow.identity.target_alias
     known = sorted(run.known_positions(), key=lambda p: (p.topic, p.partition))
@@ -163,7 +163,7 @@ def _row(row: PartitionRow, position: PositionRecord, goal: Mapping[Place, int])
 
 
 def _failed_over(run: FlowRun, topic: str) -> PartitionRow:
-    """A topic that has failed over and of which no partition is mirrored."""
+    """The row of a topic that has failed over and of which no partition is mirrored."""
     mark, identity = run.watch.holds.failed_over.get(topic), run.flow.identity
     return PartitionRow(
         identity.source_alias,
@@ -192,12 +192,12 @@ class FlowsShown:
         self._again_at = 0.0
 
     def runs(self, runs: Sequence[FlowRun]) -> None:
-        """Flows that this process runs."""
+        """Show the progress of the flows that this process runs, unless progress was shown within 0.5 s."""
         if time.monotonic() >= self._again_at:
             self._positions({run.name: (run.known_positions(), len(run.view.refused)) for run in runs})
 
     def watched(self, flow: str, positions: Iterable[PositionRecord]) -> None:
-        """A flow that somebody else runs."""
+        """Show the progress of a flow that another process runs, from its stored positions, at every call."""
         self._positions({flow: (positions, 0)})
 
     def _positions(self, flows: Mapping[str, tuple[Iterable[PositionRecord], int]]) -> None:

@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 _AGAIN_SECONDS = 2.0
 _LOST = (ClaimLostError, FencedError, InDoubtError)
-"""A claim may be lost to an earlier try of our own, which a broker heard late: whose the flow is, the group says."""
+"""A claim may be lost to an earlier try of this process that a broker handled late; only the group shows the owner."""
 _PASSES = (UnreachableError, ConnectionLostError, *_LOST)
 _GRACE_SECONDS = 1.0
 _LOOK_SECONDS = 5.0
 
 
 async def take_first(run: FlowRun, say: Callable[[str], None]) -> None:
-    """Takes a flow for the first time, whose lease we have.
+    """Claim a flow for the first time, under its lease; retry when the lease or a claim is lost meanwhile.
 
     Raises:
-        MmtoolError, ConnectionLostError: it cannot be taken, or a cluster is away.
+        MmtoolError, ConnectionLostError: the flow cannot be claimed, or a cluster does not answer.
     """
     while True:
         if not run.life.is_leased:
@@ -80,27 +80,27 @@ class Reacquirer:
 
     @property
     def is_busy(self) -> bool:
-        """Whether any flow is away."""
+        """Whether any flow is being reacquired."""
         return bool(self._tasks)
 
     @property
     def has_failed(self) -> bool:
-        """Whether a flow cannot be taken again: `wait` says why."""
+        """Whether a flow cannot be reacquired; `wait` raises the reason."""
         return any(task.done() and not task.cancelled() and task.exception() for task in self._tasks)
 
     def begin(self, run: FlowRun) -> None:
-        """The process lost the flow, or does not know what became of it: it goes on only as its owner."""
+        """Reacquire, in the background, a flow that this process lost or whose batches are in doubt."""
         self._tell_doubt(run, FlowEvent.DOUBT)
         self._begin(run)
 
     def begin_unclaimed(self, run: FlowRun, away: Exception) -> None:
-        """The lease is held, and a cluster stopped answering before the flow was claimed for the first time.
+        """Claim a flow for the first time, in the background, once the cluster that stopped answering is back.
 
-        Nothing of ours can be in doubt: only what the last owner left open is fenced.
+        No batch of this process can be in doubt: only what the last owner left open is fenced.
 
         Args:
-            run: The flow.
-            away: What kept it from being claimed.
+            run: The flow, whose lease this process holds.
+            away: The error that kept it from being claimed.
         """
         self._tell_away(run, away)
         self._begin(run)
@@ -112,7 +112,7 @@ class Reacquirer:
         self._tasks.add(asyncio.create_task(self._regain(run)))
 
     async def settle(self) -> None:
-        """Waits a moment for flows that have just been lost: most are back at once, and the others need no pause.
+        """Wait up to a second for flows that were just lost; most are reacquired at once, without a pause.
 
         Raises:
             MmtoolError: as `wait`.
@@ -121,10 +121,10 @@ class Reacquirer:
         await self.wait(grace)
 
     async def wait(self, seconds: float) -> None:
-        """Until all flows are back, but not longer than ``seconds``.
+        """Wait until all flows are reacquired, but not longer than ``seconds``.
 
         Raises:
-            MmtoolError: one cannot be taken again, for instance because it is somebody else's now.
+            MmtoolError: a flow cannot be reacquired, for instance because another process owns it now.
         """
         if self._tasks:
             done, self._tasks = await asyncio.wait(self._tasks, timeout=seconds)
@@ -132,7 +132,7 @@ class Reacquirer:
                 task.result()
 
     async def stop(self) -> None:
-        """Leaves those that are away as they are."""
+        """Cancel all reacquisitions and all waits for source partitions; the flows stay as they are."""
         left = [*self._tasks, *self._looks.values()]
         for task in left:
             task.cancel()
@@ -143,22 +143,22 @@ class Reacquirer:
     # --- partitions whose source is away ------------------------------------------------------------------
 
     def look_for_sources(self, run: FlowRun) -> None:
-        """Of partitions of a flow that was just taken, and that were put off (`OwnedState.later`)."""
+        """Watch the source partitions for which a claimed flow deferred recovery (`OwnedState.later`), if any."""
         if run.standing.later:
             self._looks[run.name] = asyncio.create_task(self._look(run))
 
     @property
     def has_found(self) -> bool:
-        """Whether `begin_found` has anything to begin."""
+        """Whether `begin_found` has a flow to recover again."""
         return any(look.done() for look in self._looks.values())
 
     def planned(self) -> None:
-        """A round is planned as things are now: it differs only for what is found by then, and was not begun."""
+        """Clear the replan event for a round that is planned now; it stays set while `has_found`."""
         if not self.has_found:
             self._regained.clear()
 
     def begin_found(self, runs: Iterable[FlowRun]) -> None:
-        """Takes those flows again of which a partition can be compared now; between rounds."""
+        """Recover again, between rounds, the flows with a deferred source partition that is back or deleted."""
         for run in runs:
             look = self._looks.get(run.name)
             if look is not None and look.done():

@@ -45,7 +45,7 @@ class Reloader:
     _waits: str = ""
 
     async def run(self) -> None:
-        """Until cancelled, beginning when the engine owns its flows: what was written meanwhile is seen then."""
+        """Reload the file when it changes, until cancelled; the first time when the engine owns its flows."""
         await self.engine.ready.wait()
         watch = FileWatch(self.file.path)
         while True:
@@ -85,13 +85,13 @@ class Reloader:
         self._tell_waiting(chosen, changes)
 
     def _refuse(self, why: str, *, asked: bool) -> None:
-        """Says it once, however often the file is written; whoever asks gets an answer each time."""
+        """Report once why the file is not applied; answer each reload that an operator asked for."""
         if asked or why != self._complaint:
             self.warn(Notice(f"{why}; {_STAYS}", Event.CONFIG_REFUSED))
         self._complaint = why
 
     def _beating(self, chosen: Chosen) -> list[FlowSettings]:
-        """Pairs that get heartbeats only. One that has become a flow keeps them until it is started as one."""
+        """The pairs of clusters that get heartbeats only, and pairs that became flows but are not started as such."""
         before = {pair.name: pair for pair in self.engine.heartbeats_only}
         begun = [flow for flow in chosen.flows if flow.name in before and flow.emit_heartbeats]
         pairs = (*chosen.heartbeats_only, *begun)
@@ -103,7 +103,7 @@ class Reloader:
         ]
 
     def _tell_waiting(self, chosen: Chosen, changes: Mapping[str, Changes]) -> None:
-        """What the file says and the running process does not do, once."""
+        """Report, once per set of differences, what the file says and the running process does not do."""
         sentences = [*_of_flows(self.engine.settings, chosen)]
         for flow, c in changes.items():
             if c.waiting:
@@ -117,7 +117,7 @@ class Reloader:
 
 
 def _changes(running: Iterable[FlowSettings], chosen: Chosen) -> dict[str, Changes]:
-    """By flow; one that the file does not enable any more goes on as it is."""
+    """The changed settings by flow; a flow that the file no longer enables keeps its settings."""
     new = {flow.name: flow for flow in chosen.flows}
     return {flow.name: compare(flow, new.get(flow.name, flow)) for flow in running}
 
@@ -130,6 +130,6 @@ def _of_flows(running: Iterable[FlowSettings], chosen: Chosen) -> Iterator[str]:
 
 
 def _first_line(message: str) -> str:
-    """The file's first problem, and how many there are."""
+    """The first problem of the file, with the number of the others."""
     first, *more = message.splitlines() or [""]
     return f"{first} (and {len(more)} more)" if more else first

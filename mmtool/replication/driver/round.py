@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 _TICK_SECONDS = 0.25
 _AGAIN_SECONDS = 1.0
 _STOP_SECONDS = 15.0
-"""Whoever stops a service waits for half a minute, and then kills it."""
+"""A service manager kills a process about half a minute after it asked it to stop."""
 _CANCEL_SECONDS = 5.0
-"""A JVM that hangs itself cancels nothing, and is waited for no longer."""
+"""A JVM that hangs cancels nothing; after this time the job is abandoned."""
 _HUNG_SECONDS = 180.0
-"""Pumps end a round within that of its time: a cluster that is away is waited for 150 s, and what a pump may hold
-(``mmtool.buffer.bytes``, 128 MiB) takes 135 s over a link of 1 MB/s. One that does not end hangs."""
+"""Workers end within this time after a round's end: they wait 150 s for a cluster that does not answer, and what a
+worker may hold (``mmtool.buffer.bytes``, 128 MiB) takes 135 s over a link of 1 MB/s. A slower one hangs."""
 
 
 def plan_round(
     runs: Sequence[FlowRun], number: int, slots: int, round_seconds: float
 ) -> list[TaskAssignment]:
-    """Everything that there is to mirror, in at most ``slots`` tasks."""
+    """The tasks of a round: all shards that have partitions to mirror, in at most ``slots`` tasks."""
     piles = pack([load for run in runs for load in run.loads()], slots)
     parts: dict[int, list[FlowAssignment]] = defaultdict(list)
     for run in runs:
@@ -65,7 +65,7 @@ def _shards_of(run: FlowRun, pile: Iterable[ShardLoad]) -> set[int]:
 
 
 def _first_shares(run: FlowRun, piles: Sequence[Sequence[ShardLoad]]) -> Mapping[int, float | None]:
-    """The share of the flow's throttle that each of its tasks begins with, by the task's number."""
+    """The share of the flow's throttle with which each of its tasks begins, by the task's index."""
     weights: dict[int, float] = defaultdict(float)
     for index, pile in enumerate(piles):
         for load in pile:
@@ -109,11 +109,11 @@ class Round:
         self._sayings = NoticeDeduplicator(self.say)
 
     async def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
-        """What the tasks reported when time was up, or they were told to end.
+        """Run the tasks as one Spark job, and return what they reported when they ended or were told to end.
 
         Raises:
-            GivenUpError: it was cancelled, for they did not end.
-            HungError: Spark did not answer to that.
+            GivenUpError: the job was cancelled, because the workers did not stop in time.
+            HungError: Spark did not answer the request to cancel the job.
             Exception: as `Rounds.run`.
         """
         job = asyncio.create_task(in_thread(self.spark.run, tasks))
@@ -171,7 +171,10 @@ class Round:
         return {reason for run in self.runs for reason in run.may_go_on().values()}
 
     def _end_for_slots(self, job: asyncio.Task[list[ReportRow]]) -> None:
-        """A task that hangs does not hear the word, and all other partitions would stand still meanwhile."""
+        """Ask for a new round because the slots changed; cancel the job after a while if a task may hang.
+
+        A task that hangs does not read the command, and all other partitions would stand still meanwhile.
+        """
         self.replan.set()
         if self.slots.may_hang:
             self._ends_within(_STOP_SECONDS, job)
@@ -180,7 +183,7 @@ class Round:
         asyncio.get_running_loop().call_later(seconds, self._abandon, job)
 
     def _abandon(self, job: asyncio.Task[list[ReportRow]]) -> None:
-        """The pumps did not hear the word, or cannot obey: kill the job; its shards stay open and are resumed."""
+        """Cancel the Spark job if its workers did not stop in time; its shards stay open and are recovered."""
         if not job.done():
             said = "the workers did not stop in time; cancelling the Spark job"
             self.say(Notice(said, Event.SPARK_JOB_CANCELLED, round=self.number))
@@ -196,7 +199,7 @@ class Round:
             aside.begin(self._write_slots())
 
     async def _write_slots(self) -> bool:
-        """What the target does not take now is written later: no round waits for it."""
+        """Write the slots that changed; a write that the target refuses is repeated later, and no round waits."""
         try:
             await asyncio.gather(*(run.write_slots() for run in self.runs if run.has_slot_news))
         except (MmtoolError, ConnectionLostError):
@@ -204,7 +207,7 @@ class Round:
         return True
 
     async def _tell(self, command: Command) -> bool:
-        """Speaks to the pumps; whether the target took the word."""
+        """Send the command to the workers; returns whether the target took it."""
         try:
             await asyncio.gather(*(run.tell(command, self.number) for run in self.runs))
         except MmtoolError as error:

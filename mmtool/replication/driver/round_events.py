@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def round_started(number: int, tasks: Sequence[TaskAssignment]) -> Notice:
-    """A round is handed to Spark."""
+    """The log event of a round that is handed to Spark, with its tasks, partitions and flows."""
     flows = sorted({flow.identity.name for task in tasks for flow in task.flows})
     partitions = sum(len(flow.partitions) for task in tasks for flow in task.flows)
     said = f"round {number}: {counted(len(tasks), 'task')} for {counted(partitions, 'partition')}"
@@ -26,12 +26,12 @@ def round_started(number: int, tasks: Sequence[TaskAssignment]) -> Notice:
 
 
 def round_ended(number: int, rows: Sequence[ReportRow], seconds: float) -> Iterator[Notice]:
-    """Its workers have reported, each of which is told of, and last the round.
+    """The log events of a round's end: one per worker with its figures, then one for the round.
 
     Args:
-        number: Of the round.
-        rows: The reports.
-        seconds: That it took.
+        number: The round's number.
+        rows: What the workers reported.
+        seconds: How long the round took.
     """
     executors = sorted({row.executor for row in rows if row.executor})
     for executor in executors:

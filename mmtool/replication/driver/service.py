@@ -55,7 +55,7 @@ class Outcome:
 
     @property
     def error(self) -> MmtoolError | None:
-        """What ends the command with the contract's exit code; None when all went well.
+        """The error by which the command gets the contract's exit code; None when all went well.
 
         A clean stop after a signal (130, 143), some partitions halted or failed over (6), or all of them (3).
         """
@@ -88,18 +88,18 @@ def replicate(
     warn: Callable[[str], None],
     observe: Observe = _unobserved,
 ) -> Outcome:
-    """Runs the flows of a file in this process until the goal of ``options`` is reached or a signal arrives.
+    """Run the flows of a file in this process until the goal of ``options`` is reached or a signal arrives.
 
     Args:
-        file: What to mirror; read again when it changes, and on SIGHUP.
-        options: For how long.
-        show: Called about twice a second with how far it is.
+        file: The properties file; read again when it changes, and on SIGHUP.
+        options: How long to run.
+        show: Called about twice a second with the flows' progress.
         say: Called with sentences for the operator.
-        warn: Called with what the operator must know.
-        observe: Entered with the engine while it runs, as by who serves its metrics.
+        warn: Called with warnings for the operator.
+        observe: A context manager that is entered with the engine while it runs, for instance to serve its metrics.
 
     Raises:
-        MmtoolError: as the engine, each with the contract's exit code; UsageError: the file cannot be used.
+        MmtoolError: as `Engine.run`, each with the contract's exit code; UsageError: the file cannot be used.
     """
     chosen = file.load()
     java_binary()  # missing or too old is said before anything is touched

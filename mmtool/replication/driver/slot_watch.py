@@ -67,14 +67,14 @@ class SlotWatch:
         self.held = 0
 
     def plan(self, loads: int) -> int:
-        """How many tasks the next round may have, to mirror so many shards."""
+        """The number of tasks that the next round may have, to mirror ``loads`` shards."""
         self._loads, slots = loads, self._slots()
         known = self._asked() if slots is None else slots
         self._capacity = max(min(self._capacity or known, known), 1)
         return self._capacity
 
     def begin(self, tasks: Sequence[TaskAssignment], runs: Sequence[FlowRun]) -> None:
-        """A round of these tasks begins."""
+        """Start to watch a new round with these tasks."""
         self._tasks, self._began_at, self._short_since = tasks, self._clock(), None
         self.held, self.wanted = len(tasks), max(min(self._asked(), self._loads), len(tasks))
         self._mark(runs, ())
@@ -82,11 +82,11 @@ class SlotWatch:
         self._tell_tasks(len(tasks))
 
     def end(self, runs: Sequence[FlowRun]) -> None:
-        """The round has ended: no task waits any more."""
+        """Mark that the round has ended, so that no shard waits for a slot any more."""
         self._mark(runs, ())
 
     def ends_round(self, runs: Sequence[FlowRun]) -> bool:
-        """Whether the round is to end early, because the next one has fewer tasks, or more; looks once a second."""
+        """Whether the round must end early because the next one has fewer or more tasks; checks once a second."""
         now, slots = self._clock(), self._slots()
         if now < self._look_at:
             return False
@@ -117,11 +117,11 @@ class SlotWatch:
 
     @property
     def may_hang(self) -> bool:
-        """Whether a task is silent of which nobody can say that it only has no slot, as over Spark Connect."""
+        """Whether a task is silent and Spark cannot show that it only lacks a slot, as over Spark Connect."""
         return not self._spark.tells_slots and self.held < len(self._tasks)
 
     def tell_none_yet(self, runs: Sequence[FlowRun]) -> bool:
-        """Before the first round: says so if Spark has had no slot for long; whether it has none."""
+        """Before the first round: report that Spark has no slot, and return True; False while it may have one."""
         slots = self._slots()
         is_late = not self._spark.tells_slots and self._clock() - self._made_at > _START_SECONDS
         if slots != 0 and not is_late:
@@ -147,7 +147,7 @@ class SlotWatch:
         return asked if self._limit is None else min(asked, self._limit)
 
     def _waiting(self, runs: Sequence[FlowRun], slots: int | None, now: float) -> list[TaskAssignment]:
-        """The tasks that have no slot: where Spark tells only how many, those that have been silent for longest."""
+        """The tasks without a slot: where Spark gives only their number, those that have been silent for longest."""
         heard = {run.flow.identity.flow: run.watch.heard for run in runs}
         last = {task.index: max(self._began_at, _last_word(task, heard)) for task in self._tasks}
         longest = sorted(self._tasks, key=lambda task: last[task.index])
@@ -175,7 +175,7 @@ class SlotWatch:
             self._say(Notice(enough, Event.SLOTS_ENOUGH, slots=tasks, wanted=self.wanted))
 
     def _tell_none(self, slots: int | None) -> None:
-        """Where no task has a slot nothing can be packed, and nothing has to be once one is back."""
+        """Report that no task has a slot, or that all have; called when the number of tasks stays as it is."""
         if self.held == 0 and slots == 0:
             self._tell_nothing_runs()
         elif self.held == len(self._tasks):
@@ -208,11 +208,11 @@ class FreeSlot:
         self._again_at = 0.0
 
     def forget(self) -> None:
-        """Another round begins: between rounds every slot is free."""
+        """Discard what the probe found, because another round begins: between rounds every slot is free."""
         self._counts, self._since = False, None
 
     def seconds(self, now: float, *, is_wanted: bool) -> float | None:
-        """For how long a slot has been known to be free; None while none is, or none is wanted."""
+        """Seconds for which a slot is known to have been free; None while none is, or none is wanted."""
         if not is_wanted:
             self.forget()
             return None
@@ -228,7 +228,7 @@ class FreeSlot:
 
 
 def _last_word(task: TaskAssignment, heard: Mapping[str, Mapping[Place, float]]) -> float:
-    """When a position of one of its partitions came last, by the monotonic clock; 0 before the first."""
+    """When a position of one of the task's partitions last arrived, by the monotonic clock; 0 before the first."""
     return max(
         (
             heard.get(flow.identity.flow, {}).get((p.topic_id, p.partition), 0.0)

@@ -16,7 +16,7 @@ class StopAskedError(Exception):
 
 
 async def or_stop(work: asyncio.Future[T], stop: asyncio.Event) -> T:
-    """What comes of the work, which is left as it is by a stop.
+    """The result of ``work``; a stop leaves the work running, unlike in `unless_stopped`.
 
     Raises:
         StopAskedError: the stop came first.
@@ -33,7 +33,7 @@ async def or_stop(work: asyncio.Future[T], stop: asyncio.Event) -> T:
 
 
 async def unless_stopped(work: Coroutine[None, None, T], stop: asyncio.Event) -> T:
-    """The same for work that nobody goes on with: a stop ends it where it is.
+    """The result of ``work``; a stop cancels the work, unlike in `or_stop`.
 
     Raises:
         StopAskedError: the stop came first.

@@ -44,7 +44,7 @@ class Throttling:
         self._told_at: dict[str, float] = dict.fromkeys(self._told, time.monotonic())
 
     def news(self) -> dict[str, Shares]:
-        """Shares that differ from what the pumps know, by flow; looked at about once a second."""
+        """The new shares of each flow where they differ from those the workers know; checks about once a second."""
         if time.monotonic() < self._look_at:
             return {}
         self._look_at = time.monotonic() + _LOOK_SECONDS
@@ -52,7 +52,7 @@ class Throttling:
         return {flow: shares for flow, shares in found.items() if is_news(self._told[flow], shares)}
 
     async def tell(self, news: Mapping[str, Shares]) -> bool:
-        """Tells the pumps; whether the target took the words, which are tried again otherwise."""
+        """Write the new shares for the workers; False if the target refused them, and they are tried again."""
         for flow, shares in news.items():
             run = self._runs[flow]
             words = {str(t): None if share is None else max(round(share), 1) for t, share in shares.items()}
@@ -74,7 +74,7 @@ class Throttling:
         return {**divide(rate, uses)}
 
     def _use(self, flow: str, task: int) -> Use | None:
-        """What a task says of its share; one that is silent for long does not run, and needs none."""
+        """How much of its share a task uses: none if it is silent for long, None while its report may still come."""
         said = self._runs[flow].watch.uses.get(task)
         if said is not None and said.round == self._number:
             return Use(said.bytes_per_second, said.is_all)

@@ -46,13 +46,14 @@ class TopicRefresher:
         return time.monotonic() >= self._at or any(run.wants_look for run in self.runs)
 
     def soon(self) -> None:
-        """The settings have changed: look now, and at flows that are not looked at otherwise."""
+        """Make `look` due now, and for all flows once, because the settings have changed."""
         self._at, self._asked = 0.0, True
 
     async def look(self) -> bool:
-        """One look; whether there is anything to plan anew. One that is cut off is due again, one that fails soon.
+        """Refresh the topics of the flows once; returns whether the next round differs.
 
-        Either may have found what the next one takes for known: that is planned by the next one.
+        A cancelled call is due again at once; a flow whose refresh failed, within 15 s. Such a call may have found
+        changes that no later one sees as new, so the flow's next refresh counts as a change.
         """
         asked, self._asked = self._asked, False
         self._at = time.monotonic() + min(
@@ -86,7 +87,7 @@ class TopicRefresher:
         return changed or again
 
     def warn(self) -> None:
-        """Says what is the matter with the topics as they were found."""
+        """Report the problems with the topics of the last refresh, and the flows' other warnings."""
         for run in self.runs:
             if run.view.matched == 0 and run.life.is_claimed:
                 source = run.flow.identity.source_alias
@@ -118,9 +119,9 @@ def _left_out(run: FlowRun) -> str:
 
 
 async def refuse_idle(runs: Sequence[FlowRun]) -> None:
-    """Before a run that ends when it has caught up: with nothing to catch up with, it would end as if it had.
+    """Refuse a run until caught up if no flow matches a topic: it would end as if it had caught up.
 
-    One idle flow of several is said, and no more: of two clusters with a way back one may have no topic yet.
+    One idle flow of several is not refused: of two opposite flows, one may have no topic yet.
 
     Raises:
         UsageError: no flow matches a topic.
