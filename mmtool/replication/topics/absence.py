@@ -31,11 +31,11 @@ class AbsenceCheck(Generic[K]):
         self.is_first = True
 
     async def of(self, look: Callable[[], Awaitable[tuple[T, Collection[K]]]], seconds: float) -> T:
-        """What the last look found; there is no further one when ``seconds`` are over.
+        """The result of ``look``, repeated while something is newly missing, for up to ``seconds``.
 
         Args:
-            look: What it finds, and what is missing.
-            seconds: For how long to look again.
+            look: Returns a result, and what is missing in it.
+            seconds: How long to repeat the request.
         """
         deadline = time.monotonic() + seconds
         while True:

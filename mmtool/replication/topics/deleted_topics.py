@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 def refuse_recreated(
     view: TopicsView, on_record: Mapping[TopicId, MirroredPartition], *, begins_again: bool
 ) -> None:
-    """A topic that came back under its old name is another topic: its records must not follow the old ones.
+    """Refuse topics that were recreated under their old name: their records must not follow the old ones.
 
     Args:
-        view: What is mirrored; such topics leave it, with the reason.
-        on_record: Every topic that was ever mirrored, or is from now on.
+        view: The mirrored topics; recreated ones move to its refused topics, with the reason.
+        on_record: Every topic that was ever mirrored, or is from now on, by topic id.
         begins_again: ``mmtool.on.topic.recreated = restart``.
     """
     mirrored = defaultdict[str, set[TopicId]](set)
@@ -57,13 +57,13 @@ def refuse_unfinished(
     position: Callable[[Place], PositionRecord | None],
     goal: Mapping[Place, int],
 ) -> None:
-    """Of a deleted source topic what was not mirrored is lost; where all of it was, nothing is the matter.
+    """Refuse deleted source topics that were not mirrored completely; the other deleted ones need no action.
 
     Args:
-        view: Topics of which something is missing are refused in it.
-        blocks: The books of all that was ever mirrored.
-        position: Where a pump was last.
-        goal: The source's ends as they were to be reached, if any were.
+        view: The topics of a refresh; incomplete ones move from its deleted to its refused topics.
+        blocks: The last block of every partition that was ever mirrored.
+        position: The last position that a worker wrote for a partition.
+        goal: The source's end offsets that the run was to reach, if any.
     """
     missing: Counter[str] = Counter()
     of_deleted = {place: block for place, block in blocks.items() if block.about.source_topic in view.deleted}
@@ -80,16 +80,16 @@ def refuse_unfinished(
 async def forget_deleted(
     flow: FlowContext, standing: OwnedState, count: int, kept: Container[str]
 ) -> list[str]:
-    """Strikes out the books of every mirror whose target topic is gone.
+    """Delete the stored offset runs and positions of mirrors whose target topic was deleted or recreated.
 
     Args:
-        flow: Whose mirrors.
-        standing: The owner's; struck out partitions leave it.
+        flow: The flow of the mirrors.
+        standing: The owner's state; the deleted partitions leave it.
         count: How many shards the flow has.
-        kept: Topics of the source whose books stay: they have failed over, and the way home rests on them.
+        kept: Source topics whose offset runs stay: they have failed over, and a failback needs their offset runs.
 
     Returns:
-        The target topics, by name.
+        The names of those target topics, sorted.
 
     Raises:
         FencedError: another owner claimed a shard.

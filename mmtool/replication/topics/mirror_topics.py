@@ -79,19 +79,19 @@ class TopicsView:
     made: list[Notice] = field(default_factory=list)
 
     def set_aside(self, failed_over: Container[str]) -> None:
-        """What has failed over is not refused: nobody wants it mirrored."""
+        """Move failed-over topics from `refused` and `deleted` to `set_apart`: they are not to be mirrored."""
         self.set_apart = sorted(name for name in {**self.refused, **self.deleted} if name in failed_over)
         self.refused = {name: why for name, why in self.refused.items() if name not in failed_over}
         self.deleted = {name: why for name, why in self.deleted.items() if name not in failed_over}
 
     @property
     def places(self) -> list[tuple[MirroredTopic, int]]:
-        """Every partition that is mirrored."""
+        """Every mirrored partition, as its topic and partition number."""
         return [(topic, number) for topic in self.topics.values() for number in range(topic.partitions)]
 
     @property
     def shape(self) -> frozenset[MirroredTopic]:
-        """What a round depends on: when it changes, the round is planned anew."""
+        """The mirrored topics with partition counts and limits: when they change, a new round is planned."""
         return frozenset(self.topics.values())
 
 
@@ -125,14 +125,15 @@ class MirrorTopics:
         self._deleted_check = AbsenceCheck[str]()
 
     async def matched(self) -> list[str]:
-        """The source's topics that the flow's filter means; changes nothing.
+        """The names of the source's topics that the flow's filter accepts; changes nothing.
 
-        MM2's heartbeats and the canary, which are mirrored whatever the filter says, do not hide a misspelt filter.
+        Unlike `wanted` without MM2's heartbeats and the canary, which are mirrored whatever the filter says: they would
+        hide a misspelt filter.
         """
         return [name for name in await self.wanted() if self._flow.settings.names_topic(name)]
 
     async def wanted(self) -> list[str]:
-        """The source's topics that the flow mirrors, heartbeats among them; changes nothing."""
+        """The names of all topics that the flow mirrors, with heartbeats and canary; changes nothing."""
         return list(self._wanted(await self._listed()))
 
     async def refresh(
@@ -141,13 +142,13 @@ class MirrorTopics:
         spared: Container[str] = (),
         taken: Mapping[str, str] = MappingProxyType({}),
     ) -> TopicsView:
-        """Looks at both clusters, and gives every mirrored topic its partitions on the target.
+        """Read the topics of both clusters, and create or grow the target topic of each mirrored topic.
 
         Args:
-            on_record: Where source topics have been mirrored to, by their ids. A counterpart that is gone is never
-                made again: the offset runs would lead to records that are not there.
-            spared: Topics of the source that have failed over: the target's are not made to follow them.
-            taken: Topics of the target into which another flow mirrors, and its name.
+            on_record: The partitions that were mirrored before, by the source topic's id. A target topic that is gone
+                is never created again: the offset runs would lead to records that are not there.
+            spared: Source topics that have failed over: their target topics are not created or grown.
+            taken: Target topics into which another flow mirrors, each with that flow's name.
         """
         found = await self._listed()
         found |= (unlisted := await self._unlisted(found, on_record))
@@ -193,10 +194,10 @@ class MirrorTopics:
     async def _unlisted(
         self, found: Mapping[str, TopicMetadata], on_record: Mapping[TopicId, MirroredPartition]
     ) -> dict[str, TopicMetadata]:
-        """What the source says of mirrored topics that it does not list: it may only hide them.
+        """The source's metadata of mirrored topics that it does not list, because it may only hide them.
 
-        What is newly missing is looked for again, for a while, as `_settled` does; not at the first look, for nothing
-        runs yet that would have to end.
+        Newly missing topics are asked for again for a while, as in `_settled`; not in the first refresh, because no
+        round runs yet that would have to end.
         """
         mirrored = {about.source_topic for about in on_record.values()} - found.keys()
         names = set(filter(self._flow.settings.mirrors_topic, mirrored))
@@ -212,9 +213,9 @@ class MirrorTopics:
     async def _settled(
         self, source: Mapping[str, TopicMetadata], on_record: Mapping[TopicId, MirroredPartition]
     ) -> tuple[dict[str, TopicMetadata], dict[str, str]]:
-        """The counterparts, and what became of those that are on record and are not there, or may not be looked at.
+        """The target topics, and the reason for each mirrored one that is missing or that may not be described.
 
-        What is newly missing is looked for again, for a while.
+        Newly missing topics are asked for again for a while.
         """
 
         async def look() -> tuple[tuple[dict[str, TopicMetadata], dict[str, str]], Collection[str]]:
@@ -229,12 +230,12 @@ class MirrorTopics:
         return await self._gone_check.of(look, self._settle_seconds)
 
     def _denied(self, name: str) -> str:
-        """Why nobody can tell whether the counterpart is there; empty when one can."""
+        """The reason if describing the target topic is denied, so that its existence is unknown; else empty."""
         remote = self._flow.settings.remote_topic(name)
         return target_denied(remote) if remote in self._hidden else ""
 
     def _gone(self, about: MirroredPartition | None, target: Mapping[str, TopicMetadata]) -> str:
-        """What became of the counterpart that is on record; empty when it is there."""
+        """Why the recorded target topic was deleted, recreated or has another name now; empty if it is there."""
         if about is None:
             return ""
         flow = self._flow.settings
@@ -267,7 +268,7 @@ class MirrorTopics:
     async def _appeared(
         self, source: Mapping[str, TopicMetadata], made: Mapping[str, int]
     ) -> dict[str, TopicMetadata]:
-        """The target's metadata once it shows what was just made."""
+        """The target's metadata once it shows the topics and partitions that were just created."""
         for _ in range(50):
             target = await self._counterparts(source)
             if all(name in target and len(target[name].partitions) >= n for name, n in made.items()):
@@ -276,7 +277,7 @@ class MirrorTopics:
         return target
 
     def _carry_out(self, steps: list[CreateTopic | GrowTopic]) -> TrialResult:
-        """Makes and grows topics; one whose source hides its configuration is not made, for it may lose records."""
+        """Create and grow topics; none whose source hides its configs, because it might lose records."""
         creates = [step for step in steps if isinstance(step, CreateTopic)]
         configs = self._source.configs([step.source_topic for step in creates])
         blind = {
@@ -300,7 +301,7 @@ class MirrorTopics:
         return TrialResult({**blind, **created.failed, **grown}, created.adjustments)
 
     def _carried(self, entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
-        """What a new topic is created with: as if the target had it, with nothing set."""
+        """The configs with which a target topic is created: those of its source that the flow carries over."""
         return {
             step.name: step.value
             for step in plan_topic_configs(entries, {}, config_rules(self._flow.settings))
@@ -312,9 +313,9 @@ class MirrorTopics:
         return self._flow.settings.on_timestamp_refused == "raise-limit"
 
     def _to_learn(self, target: Collection[str]) -> list[str]:
-        """Topics whose limits are asked for now: unknown ones, and of the others a hundred in turn.
+        """Topics whose limits are read now: all unknown ones, and a hundred of the known ones in turn.
 
-        An operator raises one for a partition that it has halted, and what is set on the source is carried over.
+        Limits change when an operator raises one for a halted partition, or when the source's configs are carried over.
         """
         self._limits = {name: limits for name, limits in self._limits.items() if name in target}
         unknown = [name for name in target if self._may_learn(name)]
@@ -325,7 +326,7 @@ class MirrorTopics:
         return known is None or (self._takes_any_time and bool(known.any_time))
 
     def _learn_limits(self, names: list[str]) -> Mapping[str, Mapping[str, ConfigEntry]]:
-        """The configuration of these topics, as far as it is shown."""
+        """Read and remember the limits of these topics; returns their configs, as far as they can be read."""
         try:
             configs = self._target.configs(names)
         except UnreachableError:
@@ -338,7 +339,7 @@ class MirrorTopics:
         return configs
 
     def _raise_limits(self, names: list[str]) -> None:
-        """Before the first record goes; where that may not be, its partition halts, and says what is refused."""
+        """Lift the timestamp limits of these topics; where that fails, a refused record halts its partition."""
         steps = {name: raised for name in names if (raised := self._limits[name].any_time)}
         failed = self._target.alter(steps)
         for name in steps.keys() - failed.keys():
@@ -376,7 +377,7 @@ class MirrorTopics:
 
 
 def _made_notices(steps: Iterable[CreateTopic | GrowTopic], failed: Container[str]) -> Iterator[Notice]:
-    """What was made on the target, for the log."""
+    """Log events of the topics and partitions that were created on the target."""
     for step in steps:
         about = {"topic": step.source_topic, "target_topic": step.name, "partitions": step.partitions}
         if step.name in failed:
@@ -390,7 +391,7 @@ def _made_notices(steps: Iterable[CreateTopic | GrowTopic], failed: Container[st
 
 
 async def source_ends(flow: FlowContext, view: TopicsView) -> dict[tuple[TopicId, int], int]:
-    """The source's end of every mirrored partition now, as far as the flow's isolation level lets it read."""
+    """The source's end offset of every mirrored partition now, by the flow's isolation level."""
     places = {TopicPartition(topic.name, n): (topic.topic_id, n) for topic, n in view.places}
     committed = flow.settings.reads_committed
     ends = await list_offsets(flow.source, dict.fromkeys(places, LATEST), read_committed=committed)
@@ -398,7 +399,7 @@ async def source_ends(flow: FlowContext, view: TopicsView) -> dict[tuple[TopicId
 
 
 def config_rules(flow: FlowSettings) -> ConfigRules:
-    """The properties of topics that a flow carries over; what it sets by itself is none of them."""
+    """Which topic configs a flow carries over: not those that mmtool sets by itself."""
     own = TIME_BOUNDS if flow.on_timestamp_refused == "raise-limit" else frozenset[str]()
     accepts = flow.config_properties_exclude.accepts
     return ConfigRules(lambda name: name not in own and accepts(name), flow.use_defaults_from)

@@ -88,9 +88,10 @@ class Origins:
     def of(
         cls, settings: FlowSettings, identity: FlowIdentity, source: WireCluster, *, was_seen: bool = False
     ) -> Origins | None:
-        """For a flow that needs them; None where names tell what is to be mirrored.
+        """The origins of a flow that needs them; None where topic names show which records to mirror.
 
-        Where the register ``was_seen`` a source that does not show it any more has one.
+        ``was_seen``: the source has shown its register before, so it still counts as required when it is not listed
+        now.
         """
         if not settings.tells_origins:
             return None
@@ -98,15 +99,15 @@ class Origins:
         return cls(source, identity, local_only=local, required=settings.must_tell_origins, was_seen=was_seen)
 
     def knows(self, producer_ids: AbstractSet[int]) -> bool:
-        """Whether the verdict on each of these is known."""
+        """Whether the verdict on each of these producer ids is known, so that `learn` reads nothing."""
         return self._known.issuperset(producer_ids)
 
     async def learn(self, producer_ids: AbstractSet[int]) -> None:
-        """Makes sure that the verdict on each of these is known.
+        """Read new entries of the register, unless the verdict on each of these producer ids is known.
 
         Raises:
-            NotAuthorisedError: without READ on the register.
-            RefusedError: a registration that cannot be read.
+            NotAuthorisedError: READ or DESCRIBE on the register is denied.
+            RefusedError: a registration cannot be decoded.
             ConnectionLostError, UnreachableError: the source does not answer.
         """
         if self.knows(producer_ids):
@@ -116,11 +117,11 @@ class Origins:
         self._known.update(producer_ids)
 
     def left_out_of(self, topic: str) -> Container[int]:
-        """Producer ids whose batches of one topic are left out; grows as `left_out`."""
+        """Producer ids whose batches are skipped in this topic; grows like `left_out`."""
         return _Numbered() if topic == CANARY_TOPIC else self.left_out
 
     async def leaves_out(self, topic: str, producer_id: int) -> bool:
-        """The verdict on one batch of a topic of the source.
+        """Whether a batch of this topic with this producer id is skipped; reads the register if needed.
 
         Raises:
             As `learn`.
@@ -167,7 +168,7 @@ class Origins:
             self._known.add(producer.producer_id)
 
     async def check(self) -> None:
-        """Whether the register can be read at all.
+        """Read the register once; if that is denied, set `is_blind` or, where it is required, raise.
 
         Raises:
             As `learn`.

@@ -30,14 +30,14 @@ class Presence(Enum):
 
     @property
     def is_gone(self) -> bool:
-        """For good: no waiting brings it back."""
+        """Whether the mirrored topic no longer exists, so that waiting does not bring it back."""
         return self in (Presence.DELETED, Presence.RECREATED)
 
 
 def presence_of(topic_id: TopicId, found: TopicMetadata | None) -> Presence:
-    """What became of the topic with ``topic_id`` (KIP-516), by what metadata says of its name.
+    """The presence of the topic with ``topic_id`` (KIP-516), by the metadata ``found`` for its name.
 
-    One that had no id, and was known by its name, is not another one for having been given an id.
+    A topic that was known by its name because it had no id is the same topic after it gets one.
     """
     if found is None or found.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
         return Presence.DELETED
@@ -53,7 +53,7 @@ class TopicWatch:
         self._missing_since: dict[str, float] = {}
 
     def presence(self, name: str, topic_id: TopicId, found: TopicMetadata | None) -> Presence:
-        """`presence_of` the topic ``name``, deleted only when it has been missing for a while."""
+        """The `presence_of` topic ``name``, but DELETED only after it has been missing for 10 seconds."""
         presence = presence_of(topic_id, found)
         if presence is not Presence.DELETED:
             if presence is not Presence.UNSEEN:
@@ -66,11 +66,11 @@ class TopicWatch:
 async def gone_for_good(
     cluster: WireCluster, topics: Collection[tuple[str, TopicId]]
 ) -> set[tuple[str, TopicId]]:
-    """Those that are deleted, or others by now; waited for where a broker may not have heard of one.
+    """The topics that were deleted or recreated; waits up to 10 s while a broker does not know one of them.
 
     Args:
-        cluster: Where they were.
-        topics: By name and id.
+        cluster: The cluster on which they were.
+        topics: The topics, by name and id.
 
     Raises:
         ConnectionLostError: no broker answers.

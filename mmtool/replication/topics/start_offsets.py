@@ -41,7 +41,7 @@ class FirstSizes:
     def added(
         self, unknown: Collection[tuple[MirroredTopic, int]], on_record: Iterable[tuple[TopicId, int]]
     ) -> set[TopicPartition]:
-        """Those of ``unknown`` that were added since; to topics that are ``on_record``, all of them."""
+        """Those of ``unknown`` that were added to their topic later; all of a topic that is in ``on_record``."""
         mirrored = {topic_id for topic_id, _ in on_record}
         for topic, _ in unknown:
             self._sizes.setdefault(topic.topic_id, 0 if topic.topic_id in mirrored else topic.partitions)
@@ -65,7 +65,7 @@ class LeaderCheck:
     async def of(
         self, flow: FlowContext, unknown: Collection[tuple[MirroredTopic, int]]
     ) -> list[tuple[MirroredTopic, int]]:
-        """Those of ``unknown`` that have a leader on both sides; the next look asks for the others again."""
+        """Those of ``unknown`` that have a leader on both clusters; the next call asks for the others again."""
 
         async def look() -> tuple[set[TopicPartition], set[TopicPartition]]:
             if unknown:
@@ -80,10 +80,10 @@ class LeaderCheck:
         return [(t, p) for t, p in unknown if TopicPartition(t.name, p) not in lone]
 
     def refuse_missing(self) -> None:
-        """A run that ends when all is mirrored would end without them.
+        """Refuse a run with a goal if partitions have no leader: it would end without them.
 
         Raises:
-            UnreachableError: some had no leader at the last look.
+            UnreachableError: some had no leader at the last check.
         """
         if self._check.missing:
             raise UnreachableError(
@@ -110,11 +110,11 @@ async def first_blocks(
     """The first block of each partition that was never mirrored, not yet stored.
 
     Args:
-        flow: Whose partitions.
+        flow: The flow of the partitions.
         unknown: Topic and partition number; each has a leader on both sides.
-        added: Those that came to topics which the flow mirrors already: they are mirrored whole, wherever
-            ``mmtool.start`` lets a topic begin.
-        elsewhere: Partitions of the source that begin at neither, and where.
+        added: Partitions that were added to mirrored topics: they are mirrored from their log start, whatever
+            ``mmtool.start`` says.
+        elsewhere: Start offsets of the partitions that continue after MirrorMaker 2.
     """
     if not unknown:
         return []
@@ -138,7 +138,7 @@ async def first_blocks(
 async def starts_at(
     flow: FlowContext, ups: Collection[TopicPartition], start: RelativeStart
 ) -> dict[TopicPartition, int]:
-    """The offsets that ``mmtool.start`` would mean; a time that no record has reached yet means the end.
+    """The offsets that ``mmtool.start`` means now; the end offset for a time after the last record.
 
     A duration is counted back from now, as a consumer counts it when it finds no offset.
     """
@@ -161,7 +161,7 @@ async def _list(flow: FlowContext, ups: Collection[TopicPartition], when: int) -
 
 
 def partition_of(flow: FlowContext, topic: MirroredTopic, partition: int) -> MirroredPartition:
-    """What the books say a partition's map is about."""
+    """The source and target partition of a mirror with their cluster ids, as its stored blocks name them."""
     return MirroredPartition(
         flow.identity.source_id,
         flow.identity.target_id,

@@ -19,7 +19,7 @@ FOR_EVER = (1 << 63) - 1
 BEFORE, AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 _EITHER = "message.timestamp.difference.max.ms"
 TIME_BOUNDS = frozenset({BEFORE, AFTER, _EITHER})
-"""How far a record's timestamp may lie from the broker's clock (KIP-937); of the last one brokers know until 3.9."""
+"""Topic configs that limit a timestamp's distance from the broker's clock (KIP-937); the last one exists until 3.9."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class TargetLimits:
 
     @classmethod
     def of(cls, entries: Mapping[str, ConfigEntry]) -> TargetLimits:
-        """As far as a topic's configuration is known; a topic that sets its own timestamps refuses none."""
+        """The limits that a topic's configs set, as far as they are known; LogAppendTime refuses no timestamp."""
         values = {name: entry.value for name, entry in entries.items() if entry.value}
         keeps_times = values.get("message.timestamp.type") != "LogAppendTime"
         return cls(
@@ -52,12 +52,12 @@ class TargetLimits:
 
     @property
     def before(self) -> tuple[str, int]:
-        """How far before the broker's clock a timestamp may lie, in milliseconds, and which property says so."""
+        """The config that limits timestamps before the broker's clock, and its limit in milliseconds."""
         return self._told_by(BEFORE, self.before_max_ms)
 
     @property
     def after(self) -> tuple[str, int]:
-        """The same of after."""
+        """The config that limits timestamps after the broker's clock, and its limit in milliseconds."""
         return self._told_by(AFTER, self.after_max_ms)
 
     def _told_by(self, name: str, bound: int) -> tuple[str, int]:
@@ -65,7 +65,7 @@ class TargetLimits:
 
     @property
     def any_time(self) -> list[SetConfig]:
-        """What has to be set for the topic to take every timestamp; nothing where it does, or knows no bounds."""
+        """The configs to set so that the topic accepts every timestamp; empty where it already does."""
         bounds = {BEFORE: self.before_max_ms, AFTER: self.after_max_ms, _EITHER: self.either_max_ms}
         return [SetConfig(name, str(FOR_EVER)) for name, bound in bounds.items() if bound < FOR_EVER]
 
@@ -77,14 +77,14 @@ def short_of_replicas(
     alias: str,
     key: str = "replication.factor",
 ) -> list[str]:
-    """Sentences about new topics that have fewer replicas than are to be in sync: one for each pair of numbers.
+    """Warnings about new topics with fewer replicas than ``min.insync.replicas``: one per pair of numbers.
 
     Args:
-        target: Their cluster.
+        target: The admin client of their cluster.
         made: The new topics.
-        configs: The configuration of topics, as far as it is shown.
-        alias: The cluster's.
-        key: That sets how many replicas a new topic has.
+        configs: The configs of topics, as far as they can be read.
+        alias: The alias of their cluster.
+        key: The property that sets how many replicas a new topic has.
     """
     in_sync = {
         name: configs[name][MIN_ISR].value for name in sorted(made) if MIN_ISR in configs.get(name, {})

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 async def refused_times(
     source: WireCluster, begun: Collection[tuple[MirroredTopic, int, Block]], now_ms: int
 ) -> list[str]:
-    """Sentences about records whose timestamps the target refuses by now: one for each topic and limit.
+    """Warnings about records whose timestamps the target now refuses: one for each topic and limit.
 
-    At most three requests for each leader, and none where no limit is set. The offset of one that is too old is the
-    mirror's beginning; older ones may lie behind it.
+    Sends at most three requests to each leader, and none where no limit is set. For records that are too old, a warning
+    names the offset at which the mirror starts; later records may be too old as well.
 
     Args:
-        source: Whose records.
-        begun: What is going to be mirrored: topic, partition and first block.
-        now_ms: The time, as the target's brokers are taken to know it.
+        source: The cluster of the records.
+        begun: The partitions that will be mirrored: topic, partition and first block.
+        now_ms: The current time in milliseconds, assumed to be that of the target's brokers.
 
     Raises:
         UnreachableError: a leader does not answer.
