@@ -38,10 +38,10 @@ class Duty(Protocol):
     def closing(self) -> bool: ...
 
     async def perform(self) -> None:
-        """One turn.
+        """Perform the task once.
 
         Raises:
-            Exception: it could not be done now; the message is said.
+            Exception: the task failed this time; the message is reported.
         """
 
 
@@ -57,16 +57,16 @@ class Scheduler:
         self._is_started = False
 
     def start(self) -> None:
-        """Begins every duty at once. Calling it again does nothing."""
+        """Start every task at once; a second call does nothing."""
         if not self._is_started:
             self._is_started = True
             self._begin()
 
     def adopt(self, duties: Sequence[Duty]) -> None:
-        """Has these duties from now on.
+        """Replace the tasks by ``duties``.
 
-        Whoever is in the middle of a turn finishes it first, and the successor of the same name waits for that: two
-        turns at a time could undo each other's work.
+        A task in the middle of a turn finishes it first, and its successor of the same name waits for that: two turns
+        at a time could undo each other's work.
         """
         self._duties = duties
         self._retired.set()
@@ -83,7 +83,7 @@ class Scheduler:
         self._tasks = [*left, *begun]
 
     async def stop(self) -> None:
-        """Ends every duty, in the middle of its turn if need be."""
+        """Cancel every task, in the middle of its turn if need be, without the last turn that `finish` makes."""
         tasks = [task for _, task in self._tasks]
         self._tasks, self._is_started = [], False
         for task in tasks:
@@ -93,10 +93,10 @@ class Scheduler:
                 await task
 
     async def finish(self) -> None:
-        """Stops, and gives what belongs to a finished run its last turn.
+        """Stop every task, then perform the `closing` ones once more, at the end of a run with a goal.
 
         Raises:
-            PartlyAppliedError: that turn failed; records are mirrored all the same.
+            PartlyAppliedError: such a turn failed; all records are mirrored.
         """
         await self.stop()
         for duty in self._duties:
@@ -120,7 +120,7 @@ class Scheduler:
             await came_within(max(duty.seconds - (time.monotonic() - started), 0.0), retired.wait())
 
     async def _turn(self, duty: Duty, failure: str) -> str:
-        """One turn; what went wrong, which is said when it is not what went wrong before."""
+        """Perform the task once, and report a new failure; returns the failure, empty if there was none."""
         try:
             await duty.perform()
         except Exception as error:  # noqa: BLE001  whatever it is, the mirror goes on

@@ -71,10 +71,10 @@ class Checkpoints:
     _at_work: threading.Lock = field(default_factory=threading.Lock)
 
     async def perform(self) -> None:
-        """One turn.
+        """Read the groups' commits, and write the checkpoints and rates that changed.
 
         Raises:
-            MmtoolError: it could not be done; or some groups could not be asked, and all others were looked at.
+            MmtoolError: the turn failed; or some groups could not be read, and all others were.
         """
         flow = self.flow()
         topic = flow.clusters.settings.checkpoints_topic
@@ -103,7 +103,7 @@ class Checkpoints:
         return MmtoolError(f"{untold[0].message}{more}", remedy=untold[0].remedy)
 
     def _prepare(self, flow: FlowNow, topic: str) -> None:
-        """Makes the topic as MM2 does, and reads what was written before: nothing is said twice (KAFKA-15905)."""
+        """Create the topic as MM2 does, and read its checkpoints, so that none is written twice (KAFKA-15905)."""
         settings = flow.clusters.settings
         factor = settings.checkpoints_replication_factor
         TopicAdmin(settings.target).create_internal([mm2_topic(topic, factor)])
@@ -117,7 +117,7 @@ class Checkpoints:
         self._last = control.look
 
     def _look(self, flow: FlowNow) -> None:
-        """One at a time: a look that nobody waits for any more has read older commits."""
+        """Read and translate the commits, in one thread at a time: an abandoned thread has read older commits."""
         with self._at_work:
             self._take_in(flow)
 
@@ -161,7 +161,7 @@ class Checkpoints:
         self._written |= {(c.group, c.topic_partition): c for c in news}
 
     async def _write_look(self, topic: str, looked_ms: int, untold: Iterable[str]) -> None:
-        """What is known of a group that could not be asked does not look younger by it."""
+        """Record when the groups were read; a group that could not be read keeps its older time."""
         before = self._last
         asked = {group: UNKNOWN if before is UNKNOWN else before.asked_ms(group) for group in untold}
         look = LookRecord(looked_ms, {group: None if ms is UNKNOWN else ms for group, ms in asked.items()})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _SPACING_MS = 30_000
-"""A group's record is not written more often than this: its rates are of a minute or two."""
+"""Milliseconds at least between two records of a group: its rates are averages over a minute or two."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class CommitRates:
     _untold: frozenset[str] = frozenset()
 
     def look(self, commits: Mapping[Key, Commit], at_ms: int, untold: Collection[str] = ()) -> None:
-        """Take in what groups have committed; of those that are ``untold`` nobody knows, and nothing changes."""
+        """Take in the groups' commits at ``at_ms``; groups in ``untold`` could not be read, and keep their rates."""
         self._now_ms, self._untold = at_ms, frozenset(untold)
         kept = {key: pace for key, pace in self._paces.items() if key[0] in self._untold}
         self._paces = kept | {
@@ -48,7 +48,7 @@ class CommitRates:
         }
 
     def news(self) -> list[CommitRatesRecord]:
-        """The records of groups with a partition whose rate has clearly changed, unless they were written just now."""
+        """The records of groups with a partition whose rate clearly changed, if none was written within 30 s."""
         found = []
         for group, rates in self._now().items():
             if self._now_ms - self._written_ms.get(group, self._now_ms - _SPACING_MS) < _SPACING_MS:
@@ -59,12 +59,12 @@ class CommitRates:
         return found
 
     def gone(self) -> list[CommitRatesRecord]:
-        """The records of groups that have no commit any more."""
+        """The written records of groups that have no commit any more."""
         there = {group for group, _ in self._paces} | self._untold
         return [record for group, record in self.written.items() if group not in there]
 
     def note(self, written: Iterable[CommitRatesRecord], struck_out: Iterable[CommitRatesRecord]) -> None:
-        """These are in the control topic now, and those are not any more."""
+        """Note that the control topic now has the ``written`` records, and no longer the ``struck_out`` ones."""
         for record in written:
             self.written[record.group] = record
             self._written_ms[record.group] = self._now_ms
@@ -73,11 +73,11 @@ class CommitRates:
             self._written_ms.pop(record.group, None)
 
     def take_over(self, stored: Iterable[CommitRatesRecord]) -> None:
-        """The control topic holds these, by whomever they were measured."""
+        """Start with the records that the control topic holds, also those of earlier owners."""
         self.written = {record.group: record for record in stored}
 
     def _now(self) -> dict[str, Rates]:
-        """By group; where nothing is measured yet, what was measured before."""
+        """The rates by group; for a partition whose rate is not measured yet, the written one."""
         found: dict[str, Rates] = defaultdict(dict)
         for (group, place), pace in self._paces.items():
             rate = self._written(group, place) if pace.rate is UNKNOWN else _whole(pace.rate)
@@ -91,7 +91,7 @@ class CommitRates:
 
 
 def _whole(rate: float) -> int:
-    """Offsets per 1,000 seconds; one that commits at all has a rate."""
+    """A rate in offsets per 1,000 seconds; at least 1 where the group commits at all."""
     return max(round(rate * 1000), 1 if rate else 0)
 
 

@@ -31,13 +31,12 @@ _SECONDS = 30.0  # for one request
 def duties_of(
     run: FlowRun, heartbeats_only: Iterable[FlowSettings], say: Callable[[str], None]
 ) -> list[Duty]:
-    """What the owner of a flow has to do.
+    """The periodic tasks of a flow's owner, as its settings ask for them.
 
     Args:
         run: The flow.
-        heartbeats_only: Pairs that the file does not enable, and whose heartbeats it leaves on: MM2 beats for them as
-            well, and it is the heartbeat of the way back that a one-way flow carries to its target, where
-            ``MirrorClient`` counts hops by it.
+        heartbeats_only: Pairs of clusters that are not enabled as flows but keep their heartbeats, as in MM2: a one-way
+            flow carries the heartbeats of the reverse flow to its target, where ``MirrorClient`` counts hops by them.
         say: Called with sentences for the operator.
     """
     flow, here = run.flow, run.flow.settings
@@ -61,7 +60,7 @@ def duties_of(
 
 
 def _group_duties(run: FlowRun) -> list[Duty]:
-    """Checkpoints, and the commits that follow them: without the former MM2 does not do the latter either."""
+    """Checkpoints, and the group offset sync that commits them; without checkpoints MM2 syncs no offsets either."""
     here = run.flow.settings
     source, target = (KafkaCluster(cluster, _SECONDS) for cluster in (here.source, here.target))
     back = way_back_state(here, FollowedFlowState)

@@ -40,10 +40,10 @@ class GroupList:
     _asked: Future[SelectedGroups] | None = None
 
     def names(self, flow: FlowNow) -> tuple[str, ...]:
-        """The groups by the newest list.
+        """The source's groups that the flow follows, by the newest list.
 
         Raises:
-            UnreachableError, NotAuthorisedError: There is no list yet, and cannot be.
+            UnreachableError, NotAuthorisedError: there is no list yet, and listing failed.
         """
         settings = flow.clusters.settings
         if self._names is None:
@@ -53,7 +53,7 @@ class GroupList:
         return self._names or ()
 
     def _ask_apart(self, flow: FlowNow) -> None:
-        """A list that comes at once is this look's; any other one is a later look's."""
+        """List the groups in another thread; a list that comes within 2 s counts now, a later one next time."""
         asked = self._asked
         if asked is None:
             asked = self._asked = LookUps().submit(_list, flow)

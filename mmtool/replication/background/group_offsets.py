@@ -42,10 +42,10 @@ class GroupOffsets:
         self.follower = OffsetSyncer(self.target, moved=self.moved)
 
     async def perform(self) -> None:
-        """One turn.
+        """Commit the groups' current checkpoints on the target once.
 
         Raises:
-            MmtoolError: some groups' offsets were not taken; the others' were.
+            MmtoolError: the target refused the offsets of some groups; the others were committed.
         """
         turn = await in_thread(self.follower.turn, self._wanted())
         failed = [group.problem for group in turn.values() if group.problem]

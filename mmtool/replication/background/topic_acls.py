@@ -29,10 +29,10 @@ class TopicAcls:
         return float(self.flow.sync_topic_acls_interval_seconds)
 
     async def perform(self) -> None:
-        """Compares both clusters' rules, and adds what is missing.
+        """Compare the topic ACLs of both clusters, and add those that the target lacks.
 
         Raises:
-            MmtoolError: rules could not be read, or some could not be added.
+            MmtoolError: ACLs could not be read, or some could not be added.
         """
         await in_thread(self._perform)
 

@@ -46,10 +46,10 @@ class TopicConfigs:
         return float(self.flow.sync_topic_configs_interval_seconds)
 
     async def perform(self) -> None:
-        """Compares every topic of the flow, and alters what differs.
+        """Compare the configs of every topic of the flow, and alter those that differ on the target.
 
         Raises:
-            MmtoolError: some topics could not be compared, or altered; they are named.
+            MmtoolError: the configs of some topics could not be read or altered; the message names an example.
         """
         await in_thread(self._perform, self.topics())
 
