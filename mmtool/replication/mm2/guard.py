@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 RECENT_SECONDS = 15.0
 BY_MIRROR_MAKER = "mirror_maker"
-"""The code of the refusal where MirrorMaker 2 runs a flow."""
+"""The error code of the refusal where MirrorMaker 2 runs a flow."""
 _SILENT_SECONDS = 5.0
-"""Once its workers have left: five of MM2's heartbeats."""
+"""Seconds of silence after MM2's workers have left their group: five of its heartbeats."""
 _LOOK_SECONDS = 1.0
 
 
@@ -68,7 +68,7 @@ class Sign:
 
     @property
     def silence_seconds(self) -> float:
-        """After how long without a new record MM2 has stopped, whatever its clock says of the last one."""
+        """Seconds without a new record after which MM2 has stopped, whatever timestamp its last record has."""
         return _SILENT_SECONDS if self.workers_left else RECENT_SECONDS
 
 
@@ -85,12 +85,12 @@ class MirrorMakerGuard:
     _denied: set[str] = field(default_factory=set)
 
     async def refuse(self, say: Say) -> None:
-        """Makes sure that MM2 does not run the flow.
+        """Check that MM2 does not run the flow, and refuse the flow otherwise.
 
-        Where its workers have just left, what they wrote in the last seconds is waited out.
+        If MM2's workers have just left, this waits a few seconds to see whether new records still appear.
 
         Raises:
-            OwnedElsewhereError: it runs; the message names what shows it.
+            OwnedElsewhereError: MM2 runs the flow; the message names the evidence.
             UnreachableError: a cluster does not answer.
         """
         sign = await self.look()
@@ -110,7 +110,7 @@ class MirrorMakerGuard:
         )
 
     async def wait_until_stopped(self, say: Say) -> None:
-        """Waits for as long as MM2 runs the flow; ``say`` is told what shows that it does."""
+        """Wait for as long as MM2 runs the flow; ``say`` is called with the evidence."""
         if not writes_same_topics(self.flow.settings):
             return
         sayings, last_written, silent_since = NoticeDeduplicator(say), None, time.monotonic()
@@ -128,7 +128,7 @@ class MirrorMakerGuard:
             self._warn_of_unseen(None)
 
     async def look(self) -> Sign | None:
-        """What shows that MM2 runs the flow now, if anything does."""
+        """The evidence that MM2 runs the flow now; None if there is none."""
         groups, lately = await asyncio.gather(self._workers(), self._written_lately())
         working = [group for group in groups if group.members]
         if working:
@@ -140,7 +140,7 @@ class MirrorMakerGuard:
         return Sign(f"it wrote to {' and '.join(where)} in the last {RECENT_SECONDS:g} s", offsets, left)
 
     async def _look_again(self, sayings: NoticeDeduplicator) -> Sign | None:
-        """The same while waiting: a cluster that is away says nothing of MM2."""
+        """The result of `look`, repeated while a cluster does not answer."""
         while True:
             try:
                 sign = await self.look()
@@ -165,7 +165,7 @@ class MirrorMakerGuard:
         return True
 
     async def _workers(self) -> list[DescribedGroup]:
-        """The groups that MM2's workers may be members of, as far as they are there."""
+        """The groups of which MM2's workers may be members, except those that may not be described."""
         likeliest, *guessed = workers_groups(self.flow.settings)
         found = await asyncio.gather(
             self._described(likeliest), *(self._described(name, guessed=True) for name in guessed)
@@ -173,7 +173,7 @@ class MirrorMakerGuard:
         return [group for group in found if group is not None]
 
     async def _described(self, group: str, *, guessed: bool = False) -> DescribedGroup | None:
-        """One of them; None where it may not be described: said once, but of a guessed name never."""
+        """One group; None if describing it is denied, which is reported once, but not for a guessed name."""
         try:
             return await described(self.flow.target, group)
         except NotAuthorisedError as denied:
@@ -182,7 +182,7 @@ class MirrorMakerGuard:
             return None
 
     def _topics(self) -> list[tuple[WireCluster, str, Judge]]:
-        """Where MM2 writes beside the mirrored topics, and which of the records there are about this flow."""
+        """The topics that MM2 writes beside the mirrored ones, each with a test for this flow's records."""
         settings = self.flow.settings
         cluster, syncs = syncs_place(settings)
         at = self.flow.source if cluster is settings.source else self.flow.target
@@ -193,7 +193,7 @@ class MirrorMakerGuard:
         return [written for written in found if written is not None]
 
     async def _lately(self, cluster: WireCluster, topic: str, is_about: Judge) -> tuple[str, int] | None:
-        """The newest record about this flow that somebody else wrote lately: where it is, and its offset."""
+        """The topic and newest offset of recent foreign records about this flow; None if there are none."""
         try:
             records = await _written_since(cluster, topic, int((time.time() - RECENT_SECONDS) * 1000))
         except (NotAuthorisedError, ConnectionLostError) as denied:
@@ -211,7 +211,7 @@ class MirrorMakerGuard:
             )
 
     def _warn_of_unseen(self, sign: Sign | None) -> None:
-        """Where the file has MM2 write neither heartbeats nor offset syncs, one in a Connect cluster leaves no sign."""
+        """Warn if the file turns heartbeats and offset syncs off: MM2 in a Connect cluster then leaves no trace."""
         here = self.flow.settings
         if (
             sign is None
@@ -238,7 +238,7 @@ class MirrorMakerGuard:
 
 
 def writes_same_topics(flow: FlowSettings) -> bool:
-    """Whether MM2 could give the flow's topics the names that they have here: it knows no rename format."""
+    """Whether MM2 could give the flow's topics the same names as mmtool: it knows no rename format."""
     policy, probe = flow.policy, "topic"
     if not isinstance(policy, RenamePolicy):
         return True
@@ -247,10 +247,10 @@ def writes_same_topics(flow: FlowSettings) -> bool:
 
 
 def sign_now(flow: FlowSettings, seconds: float) -> str:
-    """What shows that MM2 runs a flow now, in words; empty when nothing does. For callers without an event loop.
+    """The evidence, in words, that MM2 runs a flow now; empty if there is none. It needs no event loop.
 
     Raises:
-        UnreachableError, NotAuthorisedError: a cluster does not answer within so many seconds, or answers no.
+        UnreachableError, NotAuthorisedError: a cluster does not answer within ``seconds``, or denies access.
     """
     return run_loop(_sign(flow, seconds))
 
@@ -280,7 +280,7 @@ def _at_work(group: DescribedGroup, alias: str) -> str:
 
 
 async def _written_since(cluster: WireCluster, topic: str, since_ms: int) -> list[Record]:
-    """What others wrote since then into a topic of MM2's, which has one partition."""
+    """Records that other programs wrote since ``since_ms`` to a topic of MM2's, which has one partition."""
     place = TopicPartition(topic, 0)
     starts, ends = await asyncio.gather(
         *(list_offsets(cluster, {place: when}, read_committed=False) for when in (since_ms, LATEST))

@@ -29,13 +29,13 @@ class ContradictionError(Exception):
 async def mm2_stop_point(
     flow: FlowContext, about: MirroredPartition, traces: Traces
 ) -> UpstreamOffset | Unknown:
-    """Behind the source record that is the target's last one; UNKNOWN where the records themselves do not tell.
+    """The source offset after the target's last record; UNKNOWN where the records do not show it.
 
-    Compared is everything from the last sync on, its own record included; or, where that tells nothing, whether the
-    last record of the target is the last one that MM2 says it replicated.
+    Compares all records from the last sync on, the sync's own included; if that is inconclusive, whether the target's
+    last record is the last one that MM2 says it replicated.
 
     Raises:
-        ContradictionError: the sync is about other logs than those that are there.
+        ContradictionError: the sync belongs to other logs than the present ones.
         UnreachableError: a log cannot be read now.
     """
     sync, end = traces.sync, traces.target.log_end
@@ -58,7 +58,7 @@ async def mm2_stop_point(
 
 
 def _differs_at(sync: OffsetSync, found: Comparison) -> bool:
-    """Whether the very records of the sync are there and are not the same."""
+    """Whether both records of the sync exist and differ from each other."""
     at = found.difference
     return at is not None and (at.upstream_offset, at.downstream_offset) == (sync.upstream, sync.downstream)
 
@@ -75,9 +75,9 @@ async def _compared(
     downstream: DownstreamOffset,
     traces: Traces,
 ) -> list[Comparison]:
-    """Both logs from a pair on, compared to the target's end; none where there is nothing to compare.
+    """Comparisons of both logs from a pair of offsets to the target's end; empty if nothing can be compared.
 
-    MM2 reads uncommitted records unless it was told otherwise: both readings of the source are tried.
+    MM2 reads uncommitted records unless it is configured otherwise: both readings of the source are tried.
     """
     try:
         tail = await _tail(flow, about, downstream, traces.target.log_end)
@@ -103,7 +103,7 @@ async def _compared(
 async def _tail(
     flow: FlowContext, about: MirroredPartition, start: DownstreamOffset, end: DownstreamOffset
 ) -> list[BatchView]:
-    """The target's batches from ``start`` on; none where there are too many."""
+    """The target's batches from ``start`` to ``end``; empty if there are too many offsets to hold in memory."""
     if end - start > _LONGEST_TAIL:
         return []
     topic, topic_id = about.target_topic, about.target_topic_id

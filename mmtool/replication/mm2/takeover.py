@@ -72,20 +72,20 @@ class Mm2Takeover:
         self._guard = MirrorMakerGuard(self.flow, self.warnings)
 
     async def check(self, say: Callable[[str], None]) -> None:
-        """Before anything is written.
+        """Refuse the flow if MM2 runs it, before anything is written; does nothing in a take-over.
 
         Raises:
-            OwnedElsewhereError: MM2 runs the flow, and this is no take-over.
+            OwnedElsewhereError: MM2 runs the flow, and this is not a take-over.
         """
         if not self.take_over:
             await self._guard.refuse(say)
 
     def check_later(self, say: Callable[[str], None]) -> None:
-        """Whoever had to wait for its turn looks for MM2 once more when it takes the flow, whenever it can."""
+        """Make `check_again` repeat the check, for a standby that claims the flow much later."""
         self._again = say
 
     async def check_again(self) -> None:
-        """What was put off, until it has been done once.
+        """Repeat the check that `check_later` asked for, until it has passed once.
 
         Raises:
             OwnedElsewhereError, UnreachableError: as `MirrorMakerGuard.refuse`.
@@ -95,22 +95,22 @@ class Mm2Takeover:
             self._again = None
 
     async def wait(self, say: Callable[[str], None]) -> None:
-        """For a take-over: until MM2 has stopped."""
+        """In a take-over, wait until MM2 has stopped; otherwise do nothing."""
         if self.take_over:
             await self._guard.wait_until_stopped(say)
 
     async def starts(self, unknown: Collection[Place]) -> dict[TopicPartition, MirrorStart]:
-        """Where partitions that mmtool never mirrored go on behind MM2.
+        """Start offsets, by source partition, at which partitions that mmtool never mirrored continue after MM2.
 
-        Those of which MM2 left nothing are left out; without a take-over all of them, and what is mirrored again
-        is said.
+        Partitions without traces of MM2 are left out. Without a take-over all are, and a warning says which records are
+        mirrored again.
 
         Args:
-            unknown: Topics and partition numbers; their counterparts are there.
+            unknown: Topics and partition numbers whose target topics exist.
 
         Raises:
-            RefusedError: at a start: what MM2 left contradicts the logs that are there.
-            UnreachableError, NotAuthorisedError: a cluster does not answer.
+            RefusedError: at a start, MM2's stored offsets contradict the logs.
+            UnreachableError, NotAuthorisedError: a cluster does not answer, or denies access.
         """
         written = await self._written(unknown)
         if not self.take_over:
@@ -122,9 +122,10 @@ class Mm2Takeover:
         return {up: cut.start for up, cut in found.items()}
 
     async def record(self, standing: OwnedState, begun: Begun, shards: int) -> Begun:
-        """Puts the cuts of a start on record at once, before the first round; what else begins is given back.
+        """Store the first blocks of a start that continue after MM2; returns the other first blocks.
 
-        Whatever happens to this process then, nothing that MM2 copied is copied again.
+        They are stored at once, before the first round: whatever happens to this process then, no record that MM2
+        copied is copied again.
         """
         at_start, self._begun = not self._begun, True
         if not at_start or not self._cuts:
@@ -144,7 +145,7 @@ class Mm2Takeover:
     # --- what MM2 left ------------------------------------------------------------------------------------
 
     async def _written(self, unknown: Collection[Place]) -> dict[TopicPartition, Place]:
-        """Those whose target has, or has had, records."""
+        """The partitions whose target log holds, or has held, records, by source partition."""
         downs = {TopicPartition(t.target_name, p): (t, p) for t, p in unknown}
         ends = await list_offsets(self.flow.target, dict.fromkeys(downs, LATEST), read_committed=False)
         return {TopicPartition(t.name, p): (t, p) for down, (t, p) in downs.items() if ends.get(down, 0) > 0}
@@ -178,7 +179,7 @@ class Mm2Takeover:
     async def _logs(
         self, written: Mapping[TopicPartition, Place]
     ) -> dict[TopicPartition, tuple[SourceLog, TargetLog]]:
-        """Both logs of each partition, once no transaction of MM2's is open on the target any more."""
+        """The bounds of both logs of each partition, once no transaction is open on the target any more."""
         downs = {TopicPartition(t.target_name, p): up for up, (t, p) in written.items()}
         for _ in range(_OPEN_TRANSACTION_SECONDS):
             ends = await list_offsets(self.flow.target, dict.fromkeys(downs, LATEST), read_committed=False)
@@ -207,7 +208,7 @@ class Mm2Takeover:
         }
 
     def _refuse(self, wrong: Mapping[TopicPartition, str]) -> None:
-        """At a start traces that contradict the logs end the take-over; later such partitions begin as new ones do."""
+        """Refuse a take-over whose traces contradict the logs; after the start, warn and start them as new."""
         if not wrong:
             return
         first = min(wrong)
@@ -248,7 +249,10 @@ class Mm2Takeover:
             )
 
     async def _warn_of_repeats(self, written: Collection[TopicPartition]) -> None:
-        """Where MM2 has been before; that it may not be asked is not worth more than its silence."""
+        """Warn of records that are mirrored again although MM2 has mirrored them before.
+
+        If reading MM2's topics is denied, they count as empty.
+        """
         here = self.flow.settings
         if not written:
             return
@@ -287,7 +291,7 @@ class Mm2Takeover:
 def _likeliest(
     positions: Collection[Mapping[TopicPartition, UpstreamOffset]],
 ) -> dict[TopicPartition, UpstreamOffset]:
-    """One position for each partition, of the likeliest topic that has one."""
+    """One position per partition, from the first of ``positions`` that has one: the likeliest topic comes first."""
     found: dict[TopicPartition, UpstreamOffset] = {}
     for of_topic in positions:
         found = {**of_topic, **found}

@@ -46,7 +46,7 @@ class MirrorMakerWatch:
             self._tell(sign)
 
     def _is_of_before(self, sign: Sign) -> bool:
-        """What an MM2 wrote last that we have just taken over from, and waited for."""
+        """Whether the evidence may be the last records of an MM2 from which this process has just taken over."""
         return bool(sign.last_written) and time.monotonic() - self._since < RECENT_SECONDS
 
     def _tell(self, sign: Sign | None) -> None:
