@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 async def check_identity(flow: FlowContext, warnings: list[str]) -> None:
-    """The aliases stand for these clusters, and origins can be told where that is needed.
+    """Check that the aliases name the recorded clusters, and that the producer register can be read if needed.
 
     Raises:
-        UsageError: an alias stands for another cluster by now, or the clusters for another alias.
+        UsageError: an alias now names another cluster, or the clusters have another alias.
         RefusedError: the stored state cannot be read.
         NotAuthorisedError: the source's register of producers must be read, and is denied.
     """
@@ -46,10 +46,10 @@ async def check_identity(flow: FlowContext, warnings: list[str]) -> None:
 
 
 async def check_stored(flow: FlowContext, topics: MirrorTopics) -> None:
-    """Refuses a flow of which nothing is to be mirrored, or of which a mirrored topic would get another name.
+    """Refuse a flow whose topics have all failed over, or whose mirrored topics would change their names.
 
     Raises:
-        RefusedError: so it is, or the state of the flow cannot be read.
+        RefusedError: either is the case, or the flow's stored state cannot be read.
     """
     state = KafkaFlowState(flow.settings.target)
     control = await in_thread(state.control, flow.identity)
@@ -62,12 +62,12 @@ async def check_stored(flow: FlowContext, topics: MirrorTopics) -> None:
 def all_failed_over(
     name: str, topics: Collection[str], marks: Mapping[str, FailedOverRecord]
 ) -> RefusedError | None:
-    """Why a flow is not mirrored of which all topics have failed over; None when some have not.
+    """The refusal of a flow whose topics have all failed over; None if one has not, or if there are no topics.
 
     Args:
-        name: The flow.
-        topics: What its filter means on the source.
-        marks: Those in force.
+        name: The flow's name.
+        topics: The source's topics that its filter accepts.
+        marks: The marks in force, by topic.
     """
     if not topics or not marks.keys() >= set(topics):
         return None

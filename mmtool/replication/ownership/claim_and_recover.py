@@ -45,18 +45,19 @@ if TYPE_CHECKING:
 async def claim_and_recover(
     flow: FlowContext, shards: Collection[int], in_doubt: Collection[int], count: int, owner: str
 ) -> OwnedState:
-    """Claims ``shards``, fencing and resuming those ``in_doubt``.
+    """Claim ``shards``, and fence and recover those ``in_doubt``; returns the owned state.
 
     Args:
-        flow: Whose shards.
-        shards: Which ones: all of them for an owner, a task's own for a task that starts again.
-        in_doubt: Shards whose last owner may still write, or did not say where it stopped.
+        flow: The flow of the shards.
+        shards: The shards to claim: all of them for an owner, a task's own for a task that starts again.
+        in_doubt: Shards whose last owner may still write, or did not record where it stopped.
         count: How many shards the flow has.
-        owner: Who claims, for the record.
+        owner: The id of the owner, for the records.
 
     Raises:
-        ClaimLostError: somebody else claimed meanwhile.
-        NotAuthorisedError, UnreachableError, RefusedError: as the clusters answer.
+        ClaimLostError: another process claimed a shard meanwhile.
+        NotAuthorisedError, UnreachableError, RefusedError: a cluster refuses a request or does not answer, or stored
+            state cannot be read.
     """
     ids = {shard: flow.identity.transactional_id(shard) for shard in shards}
     blocks = await _blocks(flow, shards, count)
@@ -84,13 +85,13 @@ async def claim_and_recover(
 async def claim_blindly(
     flow: FlowContext, in_doubt: Mapping[int, set[TopicPartition]], count: int, owner: str
 ) -> dict[int, ShardAssignment]:
-    """Claims every shard without asking its books, which cannot be read.
+    """Claim every shard when the stored offset runs cannot be read, so without recovering any partition.
 
     Args:
-        flow: Whose shards.
-        in_doubt: By shard whose last owner may still write: every partition where it may.
+        flow: The flow of the shards.
+        in_doubt: The shards whose last owner may still write, each with all target partitions to which it may.
         count: How many shards the flow has.
-        owner: Who claims, for the record.
+        owner: The id of the owner, for the records.
     """
     ids = {shard: flow.identity.transactional_id(shard) for shard in range(count)}
     runs = {s: {TopicPartition(flow.identity.runs_topic, runs_partition_of(s))} for s in in_doubt}
@@ -101,10 +102,10 @@ async def claim_blindly(
 
 
 async def renew(flow: FlowContext, shards: Collection[int], owner: str) -> dict[int, ShardAssignment]:
-    """Claims shards that are ours once more, between two rounds: nothing is in flight, nothing to fence.
+    """Claim this owner's shards again between two rounds, without fencing: nothing is in flight.
 
-    Brokers forget transactional ids that were not used for a week; a flow that ran for longer on one claim could
-    not be fenced by its next owner, who would get another producer id. Sequences start at 0 again.
+    Brokers forget a transactional id that was not used for a week. A flow that ran longer on one claim could not be
+    fenced by its next owner, who would get another producer id. Sequences start at 0 again.
     """
     ids = {shard: flow.identity.transactional_id(shard) for shard in shards}
     claims = await take_shards(flow.target, ids, {})
@@ -114,10 +115,10 @@ async def renew(flow: FlowContext, shards: Collection[int], owner: str) -> dict[
 
 
 async def _cut(flow: FlowContext, closed: Mapping[Place, Block]) -> dict[Place, str]:
-    """Partitions whose target log has lost what is booked, whatever their last owner said of a clean end.
+    """The closed partitions whose target log has lost recorded records, each with the reason to halt it.
 
-    Those in doubt are asked when they are resumed. A log that has grown again since, by others' records, is known by
-    what its leader remembers of the last writer; for a day, by default.
+    Partitions in doubt are checked when they are recovered. Where foreign records have made the log grow again, the
+    leader's producer state of the last writer shows the loss; brokers keep it for a day by default.
     """
     if not closed:
         return {}
@@ -164,7 +165,7 @@ async def _put_on_record(flow: FlowContext, claims: Mapping[int, Claim], owner: 
 
 
 def doubtful(control: ControlView) -> set[int]:
-    """Shards that the last owner did not close; what an owner before it says late, once it wakes up, closes nothing."""
+    """Shards that the last owner did not close; a late record of an earlier owner closes none."""
     if control.flow is None or control.owner is None:
         return {shard for shard, record in control.shards.items() if record.open}
     last = control.owner.owner
@@ -185,7 +186,7 @@ async def _blocks(flow: FlowContext, shards: Collection[int], count: int) -> dic
 def _writable(
     flow: FlowContext, blocks: Mapping[Place, Block], in_doubt: Iterable[int], count: int
 ) -> dict[int, set[TopicPartition]]:
-    """Every partition that a vanished owner of a shard may still append to: mirrored ones, and its runs."""
+    """Target partitions to which a vanished owner may still append, by shard: mirrors, and offset runs."""
     fenced = {
         shard: {TopicPartition(flow.identity.runs_topic, runs_partition_of(shard))} for shard in in_doubt
     }
@@ -197,7 +198,7 @@ def _writable(
 
 
 async def _register(flow: FlowContext, claims: Mapping[int, Claim]) -> frozenset[int]:
-    """Puts every producer id on the target's register, and reads it back, before its first batch; all of the flow's."""
+    """Register the producer ids on the target before their first batch; returns all ids of the flow."""
     known = await in_thread(read_producers, flow.settings.target)
     missing = {shard: claim for shard, claim in claims.items() if claim.producer_id not in known}
     if not missing:

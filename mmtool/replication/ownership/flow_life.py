@@ -33,7 +33,7 @@ class FlowLife:
         self._show_lease()
 
     def happen(self, event: FlowEvent) -> FlowTransition:
-        """Takes the flow to its next phase.
+        """Move the flow to the next phase that the table gives for the event; returns the transition.
 
         Raises:
             IllegalFlowEventError: the table has no such row; nothing has changed.
@@ -58,5 +58,5 @@ class FlowLife:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether batches of this process may have been appended that its stored state does not know."""
+        """Whether this process may have appended batches that the flow's stored state does not contain."""
         return self.phase in IN_DOUBT

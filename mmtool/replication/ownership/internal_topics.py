@@ -35,16 +35,16 @@ _MM2_CONFIGS = {"cleanup.policy": "compact"}
 
 
 async def make_internal_topics(flow: FlowContext) -> list[str]:
-    """Makes mmtool's own topics and MM2's offset-syncs where they are missing, and waits until every broker knows.
+    """Create the missing internal topics and MM2's offset-syncs topic, and wait until every broker knows them.
 
-    Returns what is to be said of those that were made.
+    A broker of the target that does not know the producer register yet would let the reverse flow, which reads it
+    there, take this flow's records for the target's own.
 
-    A broker of the target that has not heard of the register of producers would let the way back, which reads there,
-    take our records for the target's own.
+    Returns warnings about created topics that have too few replicas.
 
     Raises:
-        NotAuthorisedError, UnreachableError, MmtoolError: a topic cannot be made.
-        RefusedError: one that was there already is not as mmtool makes it.
+        NotAuthorisedError, UnreachableError, MmtoolError: a topic cannot be created.
+        RefusedError: an existing topic is not as mmtool creates it.
     """
     made = await in_thread(_make_internal_topics, flow)
     own = internal_topics(flow.identity, flow.settings.offset_syncs_replication_factor)
@@ -65,7 +65,7 @@ def _replicas_of(settings: FlowSettings, made: set[str]) -> list[str]:
 
 
 def _make_internal_topics(flow: FlowContext) -> set[str]:
-    """Makes those that are missing, and returns their names on the target."""
+    """Create the missing topics; returns the names of mmtool's own among them."""
     settings, admin = flow.settings, TopicAdmin(flow.settings.target)
     own = internal_topics(flow.identity, settings.offset_syncs_replication_factor)
     names = {topic.name for topic in own}
@@ -79,21 +79,21 @@ def _make_internal_topics(flow: FlowContext) -> set[str]:
 
 
 def syncs_topic(settings: FlowSettings) -> CreateTopic:
-    """MM2's offset-syncs topic."""
+    """The definition of MM2's offset-syncs topic for the flow."""
     return mm2_topic(syncs_place(settings)[1], settings.offset_syncs_replication_factor)
 
 
 def mm2_topic(name: str, replication_factor: int) -> CreateTopic:
-    """An internal topic as MM2 creates it: one partition, compacted, nothing else set."""
+    """The definition of an internal topic as MM2 creates it: one partition, compacted, nothing else set."""
     return CreateTopic("", name, 1, replication_factor, _MM2_CONFIGS)
 
 
 async def write_documents(
     flow: FlowContext, topic: str, documents: Iterable[Document], *, tombstones: Iterable[bytes] = ()
 ) -> None:
-    """Appends documents to one of the flow's one-partition topics, and tombstones for keys that are done with.
+    """Append documents, and tombstones for keys that are no longer needed, to a topic with one partition.
 
-    Acknowledged by all in-sync replicas.
+    The topic is one of the flow's on the target. All in-sync replicas acknowledge the records.
 
     Raises:
         UnreachableError, NotAuthorisedError, MmtoolError: the target does not take them.
@@ -104,7 +104,7 @@ async def write_documents(
 
 
 def flow_record(flow: FlowContext) -> FlowRecord:
-    """What a first start stores of a flow."""
+    """The record that a flow's first start stores: its clusters, aliases and shard count."""
     identity = flow.identity
     return FlowRecord(
         source_cluster_id=identity.source_id,
@@ -116,12 +116,12 @@ def flow_record(flow: FlowContext) -> FlowRecord:
 
 
 def owner_record(owner: str) -> OwnerRecord:
-    """Names the process that calls it as the owner of a flow, from now on."""
+    """The record that names this process as the owner of a flow, from now on."""
     return OwnerRecord(owner, socket.gethostname(), os.getpid(), int(time.time() * 1000))
 
 
 def closed_records(shards: Iterable[ShardAssignment], owner: str) -> list[ShardRecord]:
-    """Shards that their owner leaves with nothing in flight."""
+    """The records that close the shards, which their owner leaves with nothing in flight."""
     return [ShardRecord(s.shard, s.producer_id, s.epoch, open=False, owner=owner) for s in shards]
 
 

@@ -23,14 +23,14 @@ _WAYS_AROUND = 4
 _PAIR = 2
 _LONGEST_CYCLE = 8
 _MOST_CYCLES = 500
-"""So many are followed, so that a file of many clusters starts at once; only unlike policies or aliases need it."""
+"""At most so many cycles are checked, so that large files start at once; only unlike policies or aliases need it."""
 
 
 def refuse_conflicts(enabled: Sequence[FlowSettings]) -> None:
-    """Refuses flows that do not go together, as far as the file tells.
+    """Refuse flows that cannot run together, as far as the properties file shows.
 
     Args:
-        enabled: All that the file enables, whichever of them this process runs.
+        enabled: All flows that the file enables, whichever of them this process runs.
 
     Raises:
         UsageError: as `refuse_repetition`, `refuse_growth` and `refuse_meeting`.
@@ -41,13 +41,13 @@ def refuse_conflicts(enabled: Sequence[FlowSettings]) -> None:
 
 
 def refuse_repetition(flows: Iterable[FlowSettings]) -> None:
-    """Refuses flows with identical names on which a record would come to one cluster twice.
+    """Refuse flows that keep topic names if one record would reach a cluster by two routes.
 
     Args:
-        flows: All that the file enables, whichever of them this process runs.
+        flows: All flows that the file enables, whichever of them this process runs.
 
     Raises:
-        UsageError: they would; the two routes are named.
+        UsageError: there are two routes; the message names them.
     """
     keeping = [flow for flow in flows if flow.keeps_names]
     for topic in _sorts_of_topics(keeping):
@@ -57,7 +57,7 @@ def refuse_repetition(flows: Iterable[FlowSettings]) -> None:
 
 
 def refuse_growth(flows: Sequence[FlowSettings]) -> None:
-    """Refuses flows that would mirror topics around a cycle of clusters under ever longer names.
+    """Refuse flows that would mirror topics around a cycle of clusters under ever longer names.
 
     Raises:
         UsageError: an alias of a pair contains the separator, which hides from MM2 where a topic came from; or no flow
@@ -74,7 +74,7 @@ def refuse_growth(flows: Sequence[FlowSettings]) -> None:
 
 
 def _unproven(flows: Sequence[FlowSettings]) -> list[FlowSettings]:
-    """The flows whose cycles have to be followed: a cluster that all flows call by one alias stops each topic of it."""
+    """The flows whose cycles must be checked: topics stop at a cluster that has one alias in all flows."""
     if all(flow.keeps_names for flow in flows):
         return []
     names: dict[str, set[str]] = {}
@@ -88,7 +88,7 @@ def _unproven(flows: Sequence[FlowSettings]) -> list[FlowSettings]:
 
 
 def _are_split_alike(flows: Iterable[FlowSettings], aliases: Iterable[str]) -> bool:
-    """Whether every flow takes every prefix for the alias that it is."""
+    """Whether every flow reads every alias before the separator as that alias."""
     policies = [flow.policy for flow in flows]
     found = [policy for policy in policies if isinstance(policy, DefaultPolicy)]
     if len(found) < len(policies) or len({policy.separator for policy in found}) != 1:
@@ -98,7 +98,7 @@ def _are_split_alike(flows: Iterable[FlowSettings], aliases: Iterable[str]) -> b
 
 
 def _cycles(flows: Sequence[FlowSettings]) -> Iterator[tuple[FlowSettings, ...]]:
-    """Each way around that enters no cluster twice, from the cluster that the file has first; short ones first."""
+    """Each cycle that enters no cluster twice, from its first cluster in the file; short cycles first."""
     leaving: dict[str, list[FlowSettings]] = {}
     for flow in flows:
         leaving.setdefault(flow.source.alias, []).append(flow)
@@ -115,7 +115,7 @@ def _ways_around(
     free: frozenset[str],
     length: int,
 ) -> Iterator[tuple[FlowSettings, ...]]:
-    """The ways of a length that go on from the last flow of ``way`` through clusters that are still free."""
+    """The cycles of ``length`` flows that continue ``way`` through clusters in ``free``."""
     here, home = way[-1].target.alias, way[0].source.alias
     if here == home and len(way) == length:
         yield way
@@ -159,7 +159,7 @@ def _refuse_split_alias(flow: FlowSettings, back: FlowSettings) -> None:
 
 
 def _is_split(alias: str, separator: str) -> bool:
-    """Whether MM2 takes an alias apart where it splits the name of a topic."""
+    """Whether MM2 splits the alias itself when it splits a topic's name."""
     return separator in alias if separator else len(alias) > 1
 
 
@@ -202,7 +202,7 @@ def _probes(cycle: Sequence[FlowSettings]) -> list[str]:
 
 
 def _endless(topic: str, cycle: tuple[FlowSettings, ...]) -> list[str] | None:
-    """The first names of a topic that becomes longer on each way around; None where it comes to a rest."""
+    """The first names of a topic that gets longer with each pass around the cycle; None if it stops."""
     names = [topic]
     for hop in cycle * _WAYS_AROUND:
         if not _carries(hop, names[-1], topic):
@@ -213,19 +213,19 @@ def _endless(topic: str, cycle: tuple[FlowSettings, ...]) -> list[str] | None:
 
 
 def _carries(flow: FlowSettings, name: str, born: str) -> bool:
-    """Whether a flow mirrors a topic; one that stands for any other is taken for one that the patterns accept."""
+    """Whether a flow mirrors a topic; the probe name stands for any topic that the patterns accept."""
     if born == "topic":
         return not flow.policy.is_cycle(flow.topic_aliases.target, name)
     return flow.mirrors_topic(name)
 
 
 def refuse_meeting(flows: Iterable[FlowSettings]) -> None:
-    """Refuses flows whose rename formats would lead topics of two sources into one topic.
+    """Refuse flows whose rename formats would write topics of two sources to one target topic.
 
-    Identical names are another matter: there, one topic for all is what was asked for.
+    Flows that keep topic names are not checked: with them, one topic for all sources is intended.
 
     Raises:
-        UsageError: they would; the formats do not name the source.
+        UsageError: two flows would, because their formats do not name the source.
     """
     renaming = [flow for flow in flows if isinstance(flow.policy, RenamePolicy)]
     for one, other in combinations(renaming, 2):
@@ -238,10 +238,12 @@ def refuse_meeting(flows: Iterable[FlowSettings]) -> None:
 
 
 async def refuse_met_topics(runs: Sequence[FlowRun]) -> None:
-    """Refuses flows of which two source topics have one name on the target, before anything is mirrored.
+    """Refuse flows of which two source topics have one target name, by the topics that exist now.
+
+    `refuse_meeting` checks the file alone.
 
     Raises:
-        UsageError: both flows, both topics and the name are in the message.
+        UsageError: two topics have one; the message has both flows, both topics and the name.
     """
     pairs = [pair for pair in combinations(runs, 2) if may_meet(pair[0].flow.settings, pair[1].flow.settings)]
     names: dict[str, Mapping[str, str]] = {run.name: {} for pair in pairs for run in pair}
@@ -263,7 +265,7 @@ async def refuse_met_topics(runs: Sequence[FlowRun]) -> None:
 
 
 def _common_name(one: FlowSettings, other: FlowSettings) -> str | None:
-    """What both flows would call a topic that both may carry."""
+    """The target name that both flows would give to a topic that both may carry; None if there is none."""
     for topic in _sorts_of_topics((one, other)):
         example = topic or "TOPIC"
         remote = one.remote_topic(example)
@@ -273,7 +275,7 @@ def _common_name(one: FlowSettings, other: FlowSettings) -> str | None:
 
 
 def _sorts_of_topics(flows: Iterable[FlowSettings]) -> list[str | None]:
-    """Every topic that is named outright, and None for whatever a pattern may mean."""
+    """Every topic that the filters name literally, and None for any topic that a pattern may match."""
     named = {name for flow in flows for name in flow.topics.include if LITERAL.fullmatch(name)}
     return [None, *sorted(named)]
 

@@ -20,15 +20,15 @@ _NAMED = 3
 def refuse_changed_names(
     flow: FlowSettings, positions: Iterable[PositionRecord], spared: Container[str]
 ) -> None:
-    """Refuses a flow of which a mirrored topic would get another name.
+    """Refuse a flow if a topic that it has mirrored would get another name on the target.
 
     Args:
-        flow: Its settings now.
-        positions: What the flow has mirrored.
-        spared: Topics that have failed over: they are not mirrored.
+        flow: The flow's present settings.
+        positions: The flow's recorded positions.
+        spared: Source topics that have failed over: they are not mirrored.
 
     Raises:
-        RefusedError: both names of the first ones are in the message.
+        RefusedError: a name would change; the message has both names of the first topics.
     """
     changed = {topic: name for topic, name in changed_names(flow, positions).items() if topic not in spared}
     if changed:
@@ -40,11 +40,11 @@ def refuse_changed_names(
 
 
 def changed_names(flow: FlowSettings, positions: Iterable[PositionRecord]) -> dict[str, str]:
-    """The names that mirrors have on the target, by topics to which the file gives other names.
+    """Recorded target names, by source topic, of the topics to which the settings now give other names.
 
     Args:
-        flow: Its settings now.
-        positions: What the flow has mirrored.
+        flow: The flow's present settings.
+        positions: The flow's recorded positions.
     """
     on_record = {position.topic: position.target_topic for position in positions}
     return {
@@ -55,12 +55,12 @@ def changed_names(flow: FlowSettings, positions: Iterable[PositionRecord]) -> di
 
 
 def names_refusal(flow: FlowSettings, changed: Mapping[str, str], otherwise: str = "") -> RefusedError:
-    """The error with both names of the first topics, and with how to keep the ones on record.
+    """The error with both names of the first topics, and with how to keep the recorded ones.
 
     Args:
-        flow: Its settings now.
+        flow: The flow's present settings.
         changed: As `changed_names` returns it; not empty.
-        otherwise: What can be done instead, as the end of the remedy.
+        otherwise: An alternative, as the end of the remedy.
     """
     renamed = few([renamed_to(flow, topic, remote) for topic, remote in changed.items()], _NAMED)
     return RefusedError(
@@ -71,12 +71,12 @@ def names_refusal(flow: FlowSettings, changed: Mapping[str, str], otherwise: str
 
 
 def renamed_to(flow: FlowSettings, topic: str, remote: str) -> str:
-    """One topic with both names."""
+    """A phrase that names a source topic, its recorded target name and its new one."""
     return f"{topic} is mirrored to {remote} and would now be called {flow.remote_topic(topic)}"
 
 
 def _how_to_keep(flow: FlowSettings, changed: Mapping[str, str]) -> str:
-    """The line that gives the names on record, where the file's own alias does; else what the file must say."""
+    """The setting that keeps the recorded names: the source's alias if that is enough, else general advice."""
     alias = topic_part(flow.source.alias)
     if all(flow.policy.format_remote_topic(alias, topic) == remote for topic, remote in changed.items()):
         return f"{flow.name}.source.cluster.alias = {alias}"

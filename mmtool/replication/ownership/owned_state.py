@@ -36,28 +36,28 @@ class OwnedState:
     others: dict[Place, PositionRecord] = field(default_factory=dict)
 
     def halt(self, place: Place, reason: str) -> None:
-        """For good, as far as this owner goes: what the target holds is not what is booked."""
+        """Halt a partition for this owner's lifetime: the target's log does not match the recorded offset runs."""
         if place not in self.halted:
             self.unclear.add(place)
         self.halted[place] = reason
 
     def forget(self, place: Place) -> None:
-        """Nothing is stored of it any more."""
+        """Drop a partition whose stored state was deleted."""
         self.blocks.pop(place, None)
         self.halted.pop(place, None)
 
     def put_off(self, place: Place, reason: str) -> None:
-        """Until its source can be read: what the last owner left unbooked is compared then."""
+        """Halt a partition until its source can be read; then its unrecorded records are compared."""
         self.halt(place, reason)
         self.later.add(place)
 
     @property
     def awaited(self) -> list[MirroredPartition]:
-        """What was put off, and was not begun anew or forgotten since."""
+        """Partitions whose recovery was deferred by `put_off`, and that are still halted and not forgotten."""
         return [self.blocks[place].about for place in self.later & self.halted.keys() & self.blocks.keys()]
 
     def way_on(self, place: Place, identity: FlowIdentity) -> str:
-        """What an operator does about a halted partition of a flow."""
+        """The remedy for a halted partition, as a phrase for the operator."""
         if place in self.later:
             return "run the same command again when the source partition has a leader"
         block = self.blocks.get(place)
@@ -69,6 +69,6 @@ class OwnedState:
         )
 
     def clear(self, count: int) -> list[ShardAssignment]:
-        """The shards, of ``count``, that can be closed: into one with an unclear partition the next owner looks."""
+        """The shards, of ``count``, that can be closed: those without a partition that the next owner has to read."""
         open_shards = {shard_of(*place, count) for place in self.unclear & self.halted.keys()}
         return [claim for shard, claim in self.shards.items() if shard not in open_shards]

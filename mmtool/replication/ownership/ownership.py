@@ -60,12 +60,12 @@ class Ownership:
         self._keeping: asyncio.Task[None] | None = None
 
     async def acquire(self, *, standby: bool, say: Callable[[str], None]) -> None:
-        """Joins, and waits until this process owns the flow, as long as `LeaseWait` says, or for ever as a standby.
+        """Join the ownership group, and wait for the lease: as long as `LeaseWait` allows; a standby without limit.
 
-        ``say`` is told whom it waits for, once it has to wait.
+        If it has to wait, ``say`` is called with the process that holds the lease.
 
         Raises:
-            OwnedElsewhereError: a live member holds it; the message names it.
+            OwnedElsewhereError: a live member holds the lease; the message names it.
             UnreachableError, NotAuthorisedError: the group cannot be joined.
         """
         self._life.happen(FlowEvent.JOIN)
@@ -96,11 +96,11 @@ class Ownership:
         )
 
     async def again(self) -> None:
-        """Waits until the flow is ours again; a lease that nobody has yet, after an outage, is waited for.
+        """Wait until this process holds the lease again, also while no member holds it after an outage.
 
         Raises:
-            OwnedElsewhereError: it is somebody else's now.
-            UnreachableError: the cluster does not say whose it is.
+            OwnedElsewhereError: another process holds the lease now.
+            UnreachableError: the cluster does not report the lease's holder.
         """
         waiting = LeaseWait(self._loop.time())
         self._lease.start()
@@ -114,7 +114,7 @@ class Ownership:
             self._lease.start()
 
     def claimed(self) -> FlowTransition:
-        """Moves the flow to its next phase, after its shards were claimed and its stored state was recovered."""
+        """Move the flow to its next phase, after its shards were claimed and its stored state was recovered."""
         transition = self._life.happen(FlowEvent.CLAIM)
         self._keep_asking()
         return transition
@@ -141,7 +141,7 @@ class Ownership:
             self._life.happen(FlowEvent.GIVE_UP)
 
     async def _held_by(self, waiting: LeaseWait, holder: Callable[[], Awaitable[FlowMember | None]]) -> bool:
-        """Whether the lease is ours before the wait is over, given who has it meanwhile."""
+        """Whether the lease is acquired before the wait is over; ``holder`` returns its holder meanwhile."""
         while True:
             with suppress(TimeoutError):
                 await self._wait(LOOK_SECONDS)
@@ -167,14 +167,14 @@ class Ownership:
         return self._lease.other(await self._holder())
 
     async def release(self) -> None:
-        """Leaves the group; the flow is closed."""
+        """Leave the ownership group and move the flow to the phase CLOSED."""
         self._life.happen(FlowEvent.CLOSE)
         if self._keeping is not None:
             self._keeping.cancel()
         await in_thread(self._lease.leave)
 
     def _changed(self, held: bool) -> None:
-        """From the lease's thread."""
+        """Pass the lease's state to the event loop; called in the lease's thread."""
         self._loop.call_soon_threadsafe(self._now, held)
 
     def _now(self, held: bool) -> None:
@@ -184,5 +184,5 @@ class Ownership:
 
 
 def _client_id() -> str:
-    """Says on which host and in which process the owner runs: this is what a second one is told."""
+    """A client id with this host and process id, by which another process reports the owner."""
     return f"{CLIENT_ID}{owner_client(socket.gethostname(), getpid())}"

@@ -31,17 +31,17 @@ class Refusals:
         self._told: dict[bytes, RefusedRecord] = {}
 
     def start(self, control: ControlView) -> None:
-        """Knows what earlier owners left; the next word clears it away."""
+        """Take over the refusals that earlier owners recorded; the next `tell` removes those that have ended."""
         self._told = dict(control.refusals)
 
     async def tell(self, reasons: Mapping[str, str], gone: Container[str] = ()) -> None:
-        """Puts on record what is refused now, and takes off what is not any more; nothing where nothing is new.
+        """Record the topics that are refused now, and remove the others; writes nothing if nothing has changed.
 
-        Mirroring does not wait for it: what the target does not take now is told at the next look.
+        Mirroring does not wait for it: what the target does not take now is written at the next refresh.
 
         Args:
-            reasons: By topic.
-            gone: Topics that the source does not have any more.
+            reasons: The reason for each refused topic.
+            gone: Topics that the source no longer has.
         """
         words = {
             word.key: word
