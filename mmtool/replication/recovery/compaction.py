@@ -50,13 +50,13 @@ async def match_compacted(
     target_topic_id: TopicId,
     bounds: TargetLog,
 ) -> FoundTail | None:
-    """See `match_remains`.
+    """The tail matched with the source's surviving records (`match_remains`); None if they do not match.
 
     Args:
-        source: What may have been mirrored.
-        target: Where ``tail`` lies.
-        block: The last stored one.
-        tail: This flow's batches on the target behind the block.
+        source: The source's records that may have been mirrored.
+        target: The cluster of ``tail``.
+        block: The last stored block.
+        tail: This flow's batches on the target after the block.
         target_topic_id: The target topic's own id.
         bounds: The target partition's log.
 
@@ -89,7 +89,7 @@ async def match_compacted(
 
 
 async def _present(cluster: WireCluster, place: tuple[str, TopicId, int], start: int, stop: int) -> Offsets:
-    """Offsets of all that a log holds there: aborted records, markers and others' records as well."""
+    """Offsets of all records in a range of a log: aborted records, markers and foreign records included."""
     topic, topic_id, partition = place
     found = array("q")
     async for view in read_range(cluster, topic, topic_id, partition, start, stop, read_committed=False):
@@ -102,7 +102,10 @@ async def _present(cluster: WireCluster, place: tuple[str, TopicId, int], start:
 
 
 def _appended(tail: Sequence[BatchView], writer: WriterState | Unknown, there: Remains) -> Appended:
-    """Batches are numbered: how many are gone between two of them, where no owner has begun anew in between."""
+    """The places of all appended records: missing batches are counted by their sequence numbers.
+
+    Where an owner started new sequences in a gap, its size is unknown, and it is noted as a doubt.
+    """
     places: list[int | Unknown] = []
     doubts: list[int] = []
     end = there.start

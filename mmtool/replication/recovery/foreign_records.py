@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 async def told_of_others(
     flow: FlowContext, blocks: Mapping[Place, Block], others: Mapping[Place, list[range]]
 ) -> dict[Place, PositionRecord]:
-    """Adds what is new of it to the positions on the control topic; those positions.
+    """Add new foreign records to the positions on the control topic; returns the changed positions.
 
-    Not where topics keep their names: there others may write.
+    Flows that keep topic names are left out: there other producers may write.
 
     Args:
         flow: The flow, whose shards are claimed.
-        blocks: The books, brought up to what the target holds.
-        others: By partition, offsets behind the books as they were stored.
+        blocks: The last blocks, extended to all that the target holds.
+        others: By partition, offsets of foreign records after the stored offset runs.
 
     Raises:
         UnreachableError, NotAuthorisedError, MmtoolError: the control topic cannot be read, or not be written.
@@ -51,7 +51,7 @@ async def told_of_others(
 
 
 def with_others(position: PositionRecord, others: Iterable[range]) -> PositionRecord:
-    """Counts what lies behind the last offset that was counted before."""
+    """The position with its count of foreign records raised by those after its last counted offset."""
     counted, end = position.foreign, position.foreign_end
     for one in others:
         counted += max(one.stop - max(one.start, end), 0)

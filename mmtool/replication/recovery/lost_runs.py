@@ -28,10 +28,10 @@ async def refuse_lost_runs(
     positions: Mapping[tuple[str, int], PositionRecord],
     blocks: Collection[tuple[str, int]],
 ) -> None:
-    """Refuses to mirror what is mirrored already, and not known any more: as `lost_runs`.
+    """Refuse to mirror partitions again whose offset runs are lost, as `lost_runs` finds them.
 
     Raises:
-        RefusedError: there are some.
+        RefusedError: there are such partitions; the message names one.
     """
     if lost := await lost_runs(flow, positions, blocks):
         first = min(lost.values(), key=lambda position: (position.topic, position.partition))
@@ -49,14 +49,14 @@ async def lost_runs(
     positions: Mapping[tuple[str, int], PositionRecord],
     blocks: Collection[tuple[str, int]],
 ) -> dict[tuple[str, int], PositionRecord]:
-    """What was mirrored, and is not known any more, though both clusters have its topic.
+    """Positions of mirrored partitions without offset runs whose topic exists on both clusters.
 
-    Whether the file matches it or not: it may match it again. A pump stores a partition's first block before its first
-    position, and ``flow forget`` strikes out both.
+    Topics count whether the file matches them or not: it may match them again. A worker stores a partition's first
+    block before its first position, and ``flow forget`` deletes both.
 
     Args:
-        flow: Whose.
-        positions: What the flow has on record, by topic id and partition.
+        flow: The flow of the positions.
+        positions: The flow's recorded positions, by topic id and partition.
         blocks: The partitions whose offset runs are there.
     """
     without = {place: p for place, p in positions.items() if place not in blocks and was_mirrored(p)}
@@ -74,5 +74,5 @@ async def lost_runs(
 
 
 def was_mirrored(position: PositionRecord) -> bool:
-    """Whether records of it are on the target, as far as its pump has told."""
+    """Whether the target holds records of the partition, as far as its worker has reported."""
     return position.downstream_position > 0 and position.state is not State.STARTING

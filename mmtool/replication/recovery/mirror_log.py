@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicId
 
 _GROWN = 1000
-"""How far back of a cut log is read to tell where it was cut: in offsets."""
+"""How many offsets before its end a truncated log is read to find where it was truncated."""
 
 
 class DivergedError(Exception):
@@ -55,7 +55,7 @@ class MirrorLog:
     ours: Container[int]
 
     def _read(self, start: int, stop: int) -> AsyncIterator[BatchView]:
-        """All batches, markers and whatever others wrote among them."""
+        """All batches from ``start`` to ``stop``, markers and foreign records included."""
         topic, partition = self.about.downstream
         begin = max(self.bounds.log_start, start)
         return read_range(self.target, topic, self.topic_id, partition, begin, stop, read_committed=False)
@@ -64,13 +64,13 @@ class MirrorLog:
         return view.header.producer_id in self.ours and not view.header.is_control
 
     async def behind(self, booked: Tail) -> Behind:
-        """What was appended since.
+        """The target's records after the stored offset runs: this flow's, and foreign ones.
 
-        The log may have been cut and have grown again since, if only by the markers of fences: whatever lies in the
-        place of the last record that is booked has to be ours. Where cleaners took it, nothing does.
+        The log may have been truncated and have grown again, if only by the markers of fences, so the batch with the
+        last recorded offset must be this flow's. If compaction removed it, there is nothing to check.
 
         Raises:
-            DivergedError: it is not.
+            DivergedError: that batch is another producer's, or a marker.
         """
         end, target_verified_end = booked.downstream_end, booked.target_verified_end
         last = end.position - 1 if isinstance(end, MirroredTo) else target_verified_end
@@ -89,7 +89,10 @@ class MirrorLog:
         return behind
 
     async def cut_at(self, end: DownstreamOffset) -> DownstreamOffset:
-        """Where a log was cut that has grown to ``end`` by markers or others' records; `_GROWN` below at most."""
+        """The offset at which a log was truncated before it grew to ``end`` by markers or foreign records.
+
+        The result is at most `_GROWN` offsets below ``end``.
+        """
         views = [view async for view in self._read(end - _GROWN, end)]
         for view in reversed(views):
             if self._is_ours(view):
@@ -99,7 +102,7 @@ class MirrorLog:
 
 
 def _add(ranges: list[range], start: int, stop: int) -> None:
-    """A log that somebody else filled is one range, however many batches that were."""
+    """Add a range to the list, merged with the last one if they are adjacent."""
     if ranges and ranges[-1].stop == start:
         start = ranges.pop().start
     ranges.append(range(start, stop))

@@ -90,11 +90,11 @@ class Upstream:
     until: float = math.inf
 
     async def offset(self, place: TopicPartition, when: int, *, read_committed: bool = False) -> int | None:
-        """The partition's offset at ``when`` (`list_offsets`); None where there is no such partition.
+        """The partition's offset at ``when`` (`list_offsets`); None if there is no such partition.
 
         Raises:
             ConnectionLostError: its leader does not answer.
-            NotAuthorisedError: without DESCRIBE on it.
+            NotAuthorisedError: DESCRIBE on it is denied.
         """
         seconds = min(max(self.until - asyncio.get_running_loop().time(), 0.0), PATIENCE_SECONDS)
         asked = list_offsets(self.cluster, {place: when}, read_committed=read_committed, seconds=seconds)
@@ -106,11 +106,11 @@ class Upstream:
             raise ConnectionLostError(error.message) from error
 
     async def why_gone(self, about: MirroredPartition) -> str:
-        """What became of the partition's topic, where no waiting brings it back; else empty.
+        """A phrase that the partition's source topic was deleted or recreated; empty if it still exists or may return.
 
         Raises:
             ConnectionLostError: no broker answers.
-            NotAuthorisedError: without DESCRIBE on it nobody can tell.
+            NotAuthorisedError: DESCRIBE on the topic is denied, so that this is unknown.
         """
         topic = about.source_topic
         found = (await self.cluster.refresh([topic])).get(topic)
@@ -130,23 +130,23 @@ async def resume(
     *,
     unbooked: int | Unknown,
 ) -> Resumed:
-    """The books of one partition, brought up to what the target holds.
+    """Recover one partition: its offset runs, extended by all that the target's log holds.
 
-    Call it after the fence: nothing may be appended under our producer id while it reads.
+    Call it after fencing: nothing may be appended under this flow's producer ids while it reads.
 
     Args:
-        source: Where the missing piece came from.
-        target: Where it went.
+        source: The cluster of the unrecorded records.
+        target: The cluster to which they were appended.
         block: The last stored block.
         target_topic_id: The target topic's own id.
-        bounds: The target partition's log, behind the fence.
-        ours: Every producer id that the partition was ever mirrored under: whose records are counted.
-        unbooked: Records that the target's leader remembered behind the stored ones, asked before the fence. It
-            matters only where the target has deleted the beginning of the tail.
+        bounds: The bounds of the target partition's log, after fencing.
+        ours: Every producer id under which the partition was ever mirrored: records under them are counted.
+        unbooked: Records after the stored ones by the target leader's producer state, read before fencing. Used only
+            where the target has deleted the beginning of the tail.
 
     Raises:
-        DivergedError: the two logs do not agree, or too much of one of them is gone.
-        SourceAwayError, ConnectionLostError: a log could not be read now; asked again, it may.
+        DivergedError: the two logs do not agree, or too much of one of them was deleted.
+        SourceAwayError, ConnectionLostError: a log could not be read now; a retry may succeed.
     """
     recorder = MapRecorder.resume(block)
     about, stored_end = block.about, block.tail.target_verified_end
@@ -173,7 +173,7 @@ async def resume(
 
 
 def _is_whole(block: Block, tail: Sequence[BatchView], unbooked: int | Unknown) -> bool:
-    """Whether nothing of ours was among the records that the target has already deleted."""
+    """Whether none of the flow's own records was among those that the target has already deleted."""
     writer = block.tail.writer
     if not tail:
         return unbooked == 0
@@ -193,7 +193,7 @@ async def _walk(
     target_topic_id: TopicId,
     bounds: TargetLog,
 ) -> _Found:
-    """What the tail holds, matched with the source's surviving records one by one."""
+    """The records of the tail, matched one by one with the source's surviving records."""
     about, frontier = block.about, block.tail.upstream_frontier
     if not tail:
         return _Found((), frontier)
@@ -237,10 +237,10 @@ async def _walk(
 def _firsts(
     frontier: UpstreamOffset, begin: UpstreamOffset, views: Sequence[BatchView]
 ) -> list[UpstreamOffset]:
-    """Where the first record that was mirrored may lie.
+    """The source offsets at which the first record of the tail may be: the frontier, perhaps also the log start.
 
-    A batch in whose middle the log begins by now still shows what was below, which may have been deleted before it was
-    read.
+    If the log now begins in the middle of a batch, that batch still contains the records below; they may have been
+    deleted before they were read.
     """
     is_cut = frontier < begin and len(views) > 0 and views[0].header.base_offset < begin
     return [frontier, begin] if is_cut else [frontier]
@@ -253,10 +253,10 @@ def _telling(
     views: Sequence[BatchView],
     tail: Sequence[BatchView],
 ) -> Sequence[Comparison]:
-    """Of the comparisons from each of `_firsts` on, the one that tells what was mirrored.
+    """The comparisons, of those from each of `_firsts`, that show which records were mirrored.
 
-    Of records alike those behind deleted ones would pass for these: that takes a look at what is gone. A batch that was
-    mirrored whole was there.
+    A comparison that includes deleted records can match by chance, because later records may equal them. It counts if
+    the other one differs, or if the first batch was mirrored whole, which shows that its records were there.
     """
     as_if_all_were_there, *as_if_cut = compared
     if not as_if_all_were_there.is_complete:
@@ -274,7 +274,7 @@ def _all_of(comparison: Comparison) -> _Found:
 
 
 async def _end(source: Upstream, about: MirroredPartition) -> int:
-    """Where the source ends, of what the flow carries. Of a partition that is gone no leader is waited for."""
+    """The source's end offset, by the flow's isolation level; a deleted topic is refused without a wait."""
     place = about.upstream
     if source.cluster.leader(*place) is None and (why := await source.why_gone(about)):
         raise _gone(about, why)
@@ -287,7 +287,7 @@ async def _end(source: Upstream, about: MirroredPartition) -> int:
 async def _still_there(
     source: Upstream, about: MirroredPartition, frontier: UpstreamOffset, count: int, stop: int
 ) -> tuple[UpstreamOffset, list[BatchView]]:
-    """`surviving` from the frontier on, or from where the source begins by now: retention may have passed that."""
+    """The `surviving` batches and the offset where they start: the frontier, or a log start that has passed it."""
     try:
         return frontier, await surviving(source, about, frontier, count, stop)
     except OutOfRangeError:
@@ -298,7 +298,7 @@ async def _still_there(
 async def surviving(
     source: Upstream, about: MirroredPartition, start: UpstreamOffset, count: int, stop: int
 ) -> list[BatchView]:
-    """Batches of the source that hold ``count`` records from ``start`` on, where it has as many below ``stop``.
+    """Batches of the source to mirror that hold ``count`` records from ``start`` on, or all below ``stop``.
 
     Raises:
         ConnectionLostError: the range cannot be read.

@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
 _RESUMES_AT_ONCE = 8
 _LEADER_SECONDS = 60.0
-"""A leader that died with the last owner has a successor long before."""
+"""Long enough for a new leader to be elected if the old one died with the last owner."""
 _SOURCE_SECONDS = 15.0
-"""No longer, together, for partitions of the source that nobody leads: the others are to go on."""
+"""The total wait for source partitions without a leader, so that the other partitions continue."""
 COMPARED_LATER = "the last owner's unrecorded records are compared when the partition has a leader"
 
 
 async def ask_unbooked(flow: FlowContext, blocks: Collection[Block]) -> dict[TopicPartition, int | Unknown]:
-    """For partitions whose target has deleted the place behind the stored runs: what its leader remembers."""
+    """The leader's count of unrecorded records, for partitions whose log start has passed the stored runs."""
     ends = {b.about.downstream: b for b in blocks}
     starts = await list_offsets(flow.target, dict.fromkeys(ends, EARLIEST), read_committed=False)
     return {
@@ -65,10 +65,10 @@ async def resume_all(
     count: int,
     unbooked: Mapping[TopicPartition, int | Unknown],
 ) -> None:
-    """Brings the books of every doubtful partition up to the target's log, and stores them.
+    """Extend and store the offset runs of every partition in doubt, up to the end of its target log.
 
-    What cannot be read at once is asked again: beginning anew would leave another marker in every mirror. A source
-    partition whose leader stays away while others of its cluster answer is put off.
+    A failed read is repeated here: a restart of the recovery would leave another marker in every mirror. A source
+    partition whose leader stays unavailable while other brokers of its cluster answer is deferred.
     """
     doubtful = {p: b for p, b in standing.blocks.items() if shard_of(*p, count) in in_doubt}
     resumption = await _Resumption.of(flow, doubtful.values(), ours, unbooked)
@@ -132,11 +132,11 @@ class _Resumption:
         return cls(flow, source, ours, unbooked, gone, bounds, asyncio.Semaphore(_RESUMES_AT_ONCE))
 
     async def resumed(self, block: Block) -> Resumed:
-        """As `resume`, asked again while brokers are away.
+        """The result of `resume`, repeated while brokers do not answer.
 
         Raises:
             DivergedError, GoneError: as `resume`.
-            _PutOffError: nobody led the source's partition for too long.
+            _PutOffError: the source's partition had no leader for too long.
             UnreachableError: something else did not answer.
         """
         tp = block.about.downstream

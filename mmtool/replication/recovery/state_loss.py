@@ -39,14 +39,14 @@ class OwnTopics:
         self._ids: dict[str, TopicId] = {}
 
     async def check(self, flow: FlowContext, control: ControlView) -> None:
-        """Refuses to take a flow whose topics are not those any more with which it was mirrored.
+        """Refuse to claim a flow whose control topic or offset-runs topic was deleted or emptied.
 
         Args:
-            flow: Which.
-            control: What its control topic says now.
+            flow: The flow.
+            control: The present content of its control topic.
 
         Raises:
-            RefusedError: one was deleted, or emptied, or cannot be read.
+            RefusedError: one of the topics was deleted or emptied, or cannot be read.
             UnreachableError, NotAuthorisedError, ConnectionLostError: the target does not answer.
         """
         identity = flow.identity
@@ -61,10 +61,12 @@ class OwnTopics:
 
 
 async def check_led(flow: FlowContext) -> None:
-    """Whether a flow's own topics can be read and written now: while a disk of the target is full, some may not be.
+    """Check that every partition of the flow's control and offset-runs topics has a leader now.
+
+    Some may have none, for instance while a disk of the target is full.
 
     Raises:
-        ConnectionLostError: nobody leads one of their partitions; the message names it.
+        ConnectionLostError: a partition has no leader; the message names it.
     """
     found = await flow.target.refresh((flow.identity.control_topic, flow.identity.runs_topic))
     places = [TopicPartition(topic.name, p.partition) for topic in found.values() for p in topic.partitions]
@@ -73,10 +75,10 @@ async def check_led(flow: FlowContext) -> None:
 
 
 async def until_gone(target: WireCluster, ids: Mapping[str, TopicId]) -> NoReturn:
-    """Looks every few seconds, until a topic is deleted, or another one has its name.
+    """Check every few seconds, and raise when one of the topics was deleted or recreated.
 
     Raises:
-        FencedError: one is. What becomes of its flow the owner says, who reads what is left.
+        FencedError: a topic was; the flow's owner finds out which stored state is left.
     """
     while True:
         await asyncio.sleep(_LOOK_SECONDS)
@@ -86,10 +88,10 @@ async def until_gone(target: WireCluster, ids: Mapping[str, TopicId]) -> NoRetur
 
 
 def own_topic_id(flow: FlowContext, topic: str) -> TopicId:
-    """Of a topic that is made before a flow is taken.
+    """The id of one of the flow's internal topics, which exist before a flow is claimed.
 
     Raises:
-        UnreachableError: the target does not list it any more: whoever takes the flow again finds out why.
+        UnreachableError: the target no longer lists the topic; the next claim of the flow finds out why.
     """
     found = flow.target.topic_id(topic)
     if found is None:
@@ -98,7 +100,7 @@ def own_topic_id(flow: FlowContext, topic: str) -> TopicId:
 
 
 def rebuild_lost_runs(identity: FlowIdentity) -> str:
-    """What helps where offset runs are lost."""
+    """The remedy for lost offset runs, as a phrase for the operator."""
     flow = f"-c FILE -s {identity.source_alias} -t {identity.target_alias}"
     return (
         f"run `mmtool flow rebuild {flow} --execute`: it derives the offset runs from both logs; for a topic TOPIC that"
@@ -107,7 +109,10 @@ def rebuild_lost_runs(identity: FlowIdentity) -> str:
 
 
 def resume_after_loss(identity: FlowIdentity) -> str:
-    """What comes after a rebuild without marks: to resume lifts every pause, so that only the file holds a topic."""
+    """The steps after a rebuild without marks: exclude failed-over topics first, then resume the flow.
+
+    Resuming lifts every pause, so that only the file keeps a failed-over topic from being mirrored.
+    """
     return (
         "find the topics that have failed over (`mmtool failover list -c FILE`, then `mmtool failover show ID -c FILE`)"
         " and add them to topics.exclude, then run `mmtool flow resume -c FILE"
@@ -116,7 +121,7 @@ def resume_after_loss(identity: FlowIdentity) -> str:
 
 
 async def _lost_of(target: WireCluster, ids: Mapping[str, TopicId]) -> str:
-    """One that is gone for good."""
+    """The name of a topic that was deleted or recreated; empty if there is none."""
     gone = await gone_for_good(target, ids.items())
     return next((name for name, one in ids.items() if (name, one) in gone), "")
 
