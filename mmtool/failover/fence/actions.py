@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 0.25
 _SETTLING_SECONDS = 1.0
-"""How long what a broker had let in before the fence may still be appended; a second is ample on a well broker."""
+"""For how long log ends may still move after the fence is set, in seconds.
+
+Brokers append what they accepted before the fence; a second is ample on a healthy broker.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,29 +84,29 @@ class StrayProducersError(GateError):
 
 
 def plan_fence(port: FencePort, topics: Collection[str]) -> FencePlan:
-    """The fence for some topics, from what their cluster says now; nothing is changed.
+    """Plan an ACL fence for topics from the ACLs that their cluster has now; change nothing.
 
     Raises:
-        UnreachableError, NotAuthorisedError: The cluster does not answer, or does not show its rules.
+        UnreachableError, NotAuthorisedError: The cluster does not answer, or does not show its ACLs.
     """
     return fence_plan(port.facts(topics), port.alias)
 
 
 def raise_fence(port: FencePort, plan: FencePlan) -> tuple[Binding, ...]:
-    """Deny what was planned, on every broker, or leave the rules as they were.
+    """Create the planned DENY ACLs on every broker, or remove those that were created and raise.
 
-    The plan's ``denies`` have to be in the journal before: after a crash in here, `lower_fence` of them is the way
-    back. A second call with the same plan goes on where the first one ended.
+    The plan's ``denies`` must be in the journal before the call: after a crash in it, `lower_fence` removes them. A
+    second call with the same plan continues where the first one ended.
 
     Returns:
-        What is denied by it now, for `lower_fence`.
+        The DENY ACLs that now exist, for `lower_fence`.
 
     Raises:
-        RefusedError: The plan has guards, a rule could not be made, somebody was given WRITE meanwhile, or mmtool
-            itself is denied something. Nothing has changed.
-        PartlyAppliedError: One of these, and some denies could not be taken back; they are listed.
-        UnreachableError: The cluster did not answer. It has none of the denies, but may still make one that it has
-            been asked for.
+        RefusedError: The plan has guards, an ACL could not be created, a principal was granted WRITE since the plan was
+            made, or the fence denies mmtool itself WRITE. No DENY ACL is left.
+        PartlyAppliedError: One of these, and some DENY ACLs could not be removed; they are listed.
+        UnreachableError: The cluster did not answer. It has none of the DENY ACLs now, but may still create one that
+            was requested.
     """
     if plan.guards:
         guard = plan.guards[0]
@@ -118,11 +121,11 @@ def raise_fence(port: FencePort, plan: FencePlan) -> tuple[Binding, ...]:
 
 
 def lower_fence(port: FencePort, created: Collection[Binding]) -> None:
-    """Take away exactly these denies; one that is gone already does not matter, so it may be done twice.
+    """Remove exactly these DENY ACLs; those that no longer exist are skipped, so a second call is harmless.
 
     Raises:
-        PartlyAppliedError: Some are still there; they are listed, with Kafka's own command for the first.
-        UnreachableError: The cluster does not answer: all of them may be there.
+        PartlyAppliedError: Some could not be removed; they are listed, with the kafka-acls.sh command for the first.
+        UnreachableError: The cluster does not answer: all of them may still exist.
     """
     left = port.remove(created) if created else {}
     if left:
@@ -173,7 +176,7 @@ def _deny(port: FencePort, denies: Collection[Binding]) -> None:
 
 
 def _check(port: FencePort, plan: FencePlan) -> None:
-    """Refuse a fence that does not hold everybody, or that holds us."""
+    """Raise if a principal can write past the fence, or if the fence denies mmtool itself WRITE."""
     writers = unfenced(port.bindings(plan.topics), plan.topics)
     missed = sorted(f"{who} may write {topic}" for who, topic in writers if who not in plan.own)
     if missed:
@@ -202,11 +205,11 @@ def await_transactions(
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Return when no transaction has records in these partitions and has not ended.
+    """Wait until no open transaction has records in these partitions; poll the cluster's open transactions.
 
     Raises:
-        GateError: Some are still open after so many seconds; they are listed.
-        UnreachableError, NotAuthorisedError, RefusedError: Who has one cannot be told.
+        GateError: Some are still open after ``seconds``; they are listed.
+        UnreachableError, NotAuthorisedError, RefusedError: The cluster does not show its open transactions.
     """
     deadline = clock() + seconds
     while still_open := port.open_transactions(places):
@@ -241,14 +244,14 @@ def watch_ends(
     seconds: float = 2.0,
     pause: Callable[[float], None] = time.sleep,
 ) -> dict[TopicPartition, int]:
-    """Return the partitions' log ends once they have stood still for so many seconds.
+    """Return the partitions' log ends once they have not moved for ``seconds``.
 
-    The log end, not the last stable offset: what is written in a transaction counts. What moves within the first
-    second was let in before the fence; the time begins anew.
+    These are log ends, not last stable offsets: records of open transactions count. An end that moves within the first
+    second restarts the wait: brokers accepted those records before the fence.
 
     Raises:
-        StrayProducersError: Somebody goes on writing.
-        RefusedError: A partition is not there any more.
+        StrayProducersError: An end moves after the first second: a producer still writes.
+        RefusedError: A partition no longer exists.
         UnreachableError: The cluster does not answer.
     """
     seen = _look(cluster, port, places)

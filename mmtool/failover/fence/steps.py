@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 TRANSACTION_SECONDS = 90.0
-"""``transaction.timeout.ms`` is 60 s by default; its coordinator looks for such transactions every 10 s."""
+"""How long to wait for open transactions, in seconds: the default ``transaction.timeout.ms`` and a margin.
+
+The default is 60 s, and the coordinator looks for transactions that have timed out every 10 s.
+"""
 _LOOK_SECONDS = 0.25
 
 
@@ -51,10 +54,10 @@ class FenceAsked:
     standing: Fence | None = None
 
     def plan(self, topics: tuple[str, ...]) -> Fence:
-        """The fence for topics, from what their cluster says now; nothing is changed.
+        """Plan the requested fence for topics, or check the recorded one against them; change nothing on the cluster.
 
         Raises:
-            UnreachableError, NotAuthorisedError: The cluster does not answer, or does not show its rules.
+            UnreachableError, NotAuthorisedError: The cluster does not answer, or does not show its ACLs.
         """
         rules = self._rules(topics)
         return Fence(self.kind, rules.topics, rules, self.watch_seconds)
@@ -77,7 +80,7 @@ def _without(bindings: frozenset[Binding] | Unknown, ours: Iterable[Binding]) ->
 
 
 def _grown(rules: FencePlan, topics: tuple[str, ...]) -> FencePlan:
-    """Refuse a fence that leaves topics out which the groups have commits for by now."""
+    """The rules, with a guard that refuses if they leave out topics for which the groups now have commits."""
     left = sorted(set(topics) - set(rules.topics))
     if not left:
         return rules
@@ -122,7 +125,7 @@ class FenceSteps:
 
     @property
     def begun(self) -> tuple[StepName, ...]:
-        """What an operation that is taken up again may have left behind."""
+        """The fence step if its fence may still be up from an earlier attempt, else no step."""
         return (StepName.FENCE,) if self.may_stand else ()
 
     def raise_(self) -> None:
@@ -132,7 +135,7 @@ class FenceSteps:
             raise_fence(self.asked.port, self.fence.rules)
 
     def lower(self) -> None:
-        """Exactly what was raised; nothing where nothing was."""
+        """Lower exactly the fence that was raised and record that; do nothing if none may be up."""
         if not self.may_stand:
             return
         lower(self.plan, self.asked, self.context.hooks)
@@ -159,13 +162,13 @@ class FenceSteps:
             waited += _LOOK_SECONDS
 
     def _unstable(self) -> list[TopicPartition]:
-        """Partitions with a transaction that has not ended: their last stable offset is behind the end."""
+        """Partitions with an open transaction: their last stable offset is below their log end."""
         stable = self.source.bounds(self.places, committed=True)
         ends = self.source.bounds(self.places)
         return sorted(at for at in ends if at in stable and stable[at].log_end < ends[at].log_end)
 
     def watch(self) -> None:
-        """Where the source ends for good: what is stable there is all there is."""
+        """Wait until the source's log ends stand still, and record them: no record after them is expected."""
         source, port, seconds = self.source, self.asked.port, self.fence.watch_seconds
         ends = watch_ends(source, port, self.places, seconds, self.context.clock.pause)
         if self.reads_committed and (open_in := self._unstable()):
@@ -175,10 +178,10 @@ class FenceSteps:
 
 
 def lower(plan: FailoverPlan, asked: FenceAsked, hooks: Hooks) -> None:
-    """Take away exactly what was raised; a hook that ran with it is run again, and told so.
+    """Remove the plan's DENY ACLs, and run the fence step's hook with ``MMTOOL_ACTION=undo`` where it has one.
 
     Raises:
-        PartlyAppliedError, UnreachableError: Some of it may still be there.
+        PartlyAppliedError, UnreachableError: Some DENY ACLs may still exist.
         MmtoolError: The hook failed.
     """
     lower_fence(asked.port, plan.fence.denies)
@@ -186,7 +189,7 @@ def lower(plan: FailoverPlan, asked: FenceAsked, hooks: Hooks) -> None:
 
 
 def came_since(fence: Fence, source: ClusterPort) -> dict[TopicPartition, int]:
-    """How many records, and markers of transactions, each partition has beyond where it stood still.
+    """By partition, how many offsets (records and transaction markers) were appended after the fence's log ends.
 
     Raises:
         UnreachableError, NotAuthorisedError: The source does not answer.
@@ -197,10 +200,10 @@ def came_since(fence: Fence, source: ClusterPort) -> dict[TopicPartition, int]:
 
 
 def refuse_late_records(plan: FailoverPlan, names: Names, came: Mapping[TopicPartition, int]) -> None:
-    """Somebody got past the fence, or it was taken down by hand.
+    """Raise if any record came after the fence's log ends: a producer got past the fence, or the fence was removed.
 
     Raises:
-        CheckFailedError: Names the partitions.
+        CheckFailedError: ``came`` is not empty; the message names the partitions.
     """
     if not came:
         return
