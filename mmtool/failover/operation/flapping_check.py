@@ -35,12 +35,12 @@ _AWAY = frozenset({Mode.PLANNED, Mode.EMERGENCY})
 def opposites(
     found: Iterable[Recorded], names: Names, groups: Collection[str], since_ms: float
 ) -> list[Recorded]:
-    """Operations that have brought some of these groups the other way since then.
+    """Completed operations since a time that moved some of these groups in the opposite direction.
 
     Args:
-        found: What the journals of both clusters tell.
-        names: Of the flow over which they are going to move.
-        groups: Which.
+        found: Operations from the journals of both clusters.
+        names: The aliases of the flow along which the groups would move.
+        groups: The groups that would move.
         since_ms: In ms since 1970.
     """
     wanted = set(groups)
@@ -60,7 +60,7 @@ def _is_opposite(one: Recorded, names: Names) -> bool:
 
 
 def sentence_of(one: Recorded) -> str:
-    """What is said of it."""
+    """Describe an operation in one sentence: id, operator, groups, both clusters and time."""
     left, reached = one.names.source, one.names.target
     if one.mode is Mode.FAILBACK:
         left, reached = reached, left
@@ -77,17 +77,18 @@ def check(
     now_ms: float,
     refused_seconds: float | None,
 ) -> list[str]:
-    """Warnings about moves the other way within the last five minutes.
+    """Warnings about moves of these groups in the opposite direction within the last five minutes.
 
     Args:
-        found: As for `opposites`.
-        names: Likewise.
-        groups: Likewise.
+        found: Operations from the journals of both clusters.
+        names: The aliases of the flow along which the groups would move.
+        groups: The groups that would move.
         now_ms: In ms since 1970.
-        refused_seconds: ``mmtool.failover.min.interval.seconds``: younger ones are no warning, but refused.
+        refused_seconds: ``mmtool.failover.min.interval.seconds``: a move younger than that is refused; None refuses
+            none.
 
     Raises:
-        RefusedError: One of them is younger than that.
+        RefusedError: A move is younger than ``refused_seconds``.
     """
     known = list(found)
     if refused_seconds is not None:
@@ -105,20 +106,20 @@ def check(
 def judged(
     rehearsal: R, journals: Sequence[JournalPort], lock: LockPort, now_ms: float, *, is_resumed: bool
 ) -> R:
-    """A rehearsal with what the journals have against it: what is open about the same groups, and moves to and fro.
+    """The rehearsal with the journals' objections added: guards for open operations, warnings for recent moves.
 
-    Of a failback no move is spoken of, for it must never be in the way. An operation that is under way at this moment
-    is waited for when this one begins.
+    Recent moves are checked for planned and emergency failovers only: nothing may block a failback. While the operation
+    lock is taken, open operations add no guard: they are checked again once this one has the lock.
 
     Args:
-        rehearsal: Of what is going to be done.
-        journals: Of the target first.
-        lock: Of whoever is at work on the flow.
+        rehearsal: The operation's rehearsal.
+        journals: The target's journal first, then the source's where it is read.
+        lock: The flow's operation lock.
         now_ms: In ms since 1970.
-        is_resumed: It was begun before.
+        is_resumed: The operation was started before; then open operations on the groups add no guard.
 
     Raises:
-        RefusedError: ``mmtool.failover.min.interval.seconds`` forbids it, or a journal cannot be read.
+        RefusedError: ``mmtool.failover.min.interval.seconds`` forbids the move, or a journal cannot be read.
         UnreachableError, NotAuthorisedError: A cluster does not show its journal.
     """
     here, *there = _recorded_in(journals)
@@ -134,7 +135,7 @@ def judged(
 
 
 def _written_before(found: Iterable[Recorded], rehearsal: Rehearsal) -> tuple[str, ...]:
-    """Of a failback alone."""
+    """Warnings that other operations may have written a failback's diverged records; empty for other modes."""
     if rehearsal.plan.mode is not Mode.FAILBACK:
         return ()
     from mmtool.failover.diverged_tail.tail_writer import written_before
@@ -145,6 +146,6 @@ def _written_before(found: Iterable[Recorded], rehearsal: Rehearsal) -> tuple[st
 
 
 def _recorded_in(journals: Sequence[JournalPort]) -> list[list[Recorded]]:
-    """All are read at the same time, each over a client of its own."""
+    """The operations of each journal; the journals are read in parallel."""
     with ThreadPoolExecutor(len(journals)) as pool:
         return [recorded(entries) for entries in pool.map(lambda one: one.entries(), journals)]

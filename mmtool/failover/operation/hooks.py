@@ -36,18 +36,18 @@ if TYPE_CHECKING:
     from mmtool.plan.groups.offsets import GroupPlan
 
 SECONDS = 60.0
-"""How long a hook may take."""
+"""Time limit of one hook, in seconds."""
 _GRACE_SECONDS = 2.0
 _LONGEST_LIST = 100_000
-"""Bytes of one environment variable; Linux takes 128 KiB at the most."""
+"""Limit of one environment variable, in bytes; Linux allows 128 KiB."""
 
 
 def with_hooks(plan: FailoverPlan, hooks: Mapping[str, str]) -> FailoverPlan:
-    """The plan with the hooks of its steps in their sentences; one that cannot be run forbids it.
+    """The plan with each hook named in its step's sentence, and a guard for each hook that cannot be executed.
 
     Args:
-        plan: Without hooks.
-        hooks: Executables by the names of steps, of this mode or another.
+        plan: The plan, whose sentences name no hook yet.
+        hooks: Executables by step name; names of steps of other modes are ignored.
     """
     steps = tuple(
         replace(step, sentence=f"{step.sentence}; then run the hook {hooks[step.name]}")
@@ -64,7 +64,7 @@ def with_hooks(plan: FailoverPlan, hooks: Mapping[str, str]) -> FailoverPlan:
 
 
 def _unusable(executable: str) -> str:
-    """Why it cannot be run; empty where it can."""
+    """Why an executable cannot be run, in words; empty if it can."""
     if shutil.which(executable) is not None:
         return ""
     return (
@@ -89,11 +89,11 @@ class Hooks:
     say: Callable[[str], None] = talk
 
     def take_back(self, plan: FailoverPlan, name: StepName) -> None:
-        """Run a step's hook again, told to undo what it did, perhaps in part; nothing where the step has none.
+        """Run a step's hook with ``MMTOOL_ACTION=undo``; do nothing if the step has no hook.
 
         Raises:
-            RefusedError: It failed.
-            GateError: It took too long.
+            RefusedError: The hook failed.
+            GateError: The hook took longer than ``seconds``.
         """
         if name in self.executables:
             step = next(step for step in plan.steps if step.name is name)
@@ -102,18 +102,18 @@ class Hooks:
             self.run(Operation(plan), step, {**told, "MMTOOL_ACTION": "undo"}, row)
 
     def run(self, operation: Operation, step: Step, told: Mapping[str, str], about: Row) -> None:
-        """Run a step's hook to its end.
+        """Run a step's hook, and wait until it exits.
 
         Args:
-            operation: The hook is part of it.
-            step: One that has a hook.
-            told: Its environment, as `environment_of` has it.
-            about: The operation's row, on its stdin.
+            operation: The operation that runs the hook; its phase selects the error.
+            step: The step; it must have a hook.
+            told: The hook's environment variables, from `environment_of`.
+            about: The operation's row, which the hook reads on stdin as JSON.
 
         Raises:
-            RefusedError: It failed before the point of no return.
-            GateError: It took too long before that.
-            CheckFailedError: Either of that behind it.
+            RefusedError: The hook failed before the point of no return.
+            GateError: The hook took longer than ``seconds`` before the point of no return.
+            CheckFailedError: The hook failed or took too long after the point of no return.
         """
         executable = self.executables[step.name]
         what = f"the hook of step {step.name}, {executable},"
@@ -144,7 +144,7 @@ def _failed(operation: Operation, what: str, before: type[MmtoolError]) -> Mmtoo
 
 
 def hooks_of(settings: FlowSettings, reason: str) -> Hooks:
-    """The hooks of a flow's configuration, for an operation that is done for a reason."""
+    """The hooks that a flow's configuration names, with the environment that all of them get."""
     here, there = settings.source, settings.target
     about = {
         "MMTOOL_SOURCE": here.alias,
@@ -159,9 +159,10 @@ def hooks_of(settings: FlowSettings, reason: str) -> Hooks:
 def environment_of(
     plan: FailoverPlan, step: Step, groups: Iterable[str], plans: Iterable[GroupPlan]
 ) -> dict[str, str]:
-    """What a hook reads in its environment.
+    """The environment variables of a step's hook: operation, mode, step, groups and topics.
 
-    A fence's topics are known before the mirror has caught up, and so before offsets are.
+    For the fence step the topics are the fence's, since no offset is translated before the drain. A list of 100,000
+    bytes or more is left out.
     """
     topics = plan.fence.topics if step.name is StepName.FENCE else topics_of(plans)
     lists = {"MMTOOL_GROUPS": _lines(groups), "MMTOOL_TOPICS": _lines(topics)}
@@ -191,14 +192,15 @@ class _Called:
     say: Callable[[str], None]
 
     def run(self, environment: Mapping[str, str], row: bytes, seconds: float) -> int:
-        """Its exit code; negative for a signal.
+        """Run the executable, and return its exit code; a negative one is the signal that ended it.
 
-        It is in a session of its own, so that Ctrl-C is our decision: behind the point of no return it goes on.
+        The process runs in a session of its own, so Ctrl-C does not reach it directly: after the point of no return it
+        continues.
 
         Raises:
-            OSError: It cannot be started.
-            subprocess.TimeoutExpired: It took too long, and was ended.
-            KeyboardInterrupt: So was it.
+            OSError: The executable cannot be started.
+            subprocess.TimeoutExpired: The process took longer than ``seconds``, and was ended.
+            KeyboardInterrupt: Ctrl-C, or SIGTERM; the process was ended.
         """
         process = subprocess.Popen(
             [shutil.which(self.executable) or self.executable],
@@ -227,13 +229,13 @@ class _Called:
 
 
 def _tell(pipe: IO[bytes], row: bytes) -> None:
-    """A hook need not read what it is told."""
+    """Write the row to the hook's stdin; a hook that does not read it is no error."""
     with suppress(OSError), pipe:
         pipe.write(row)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """With all that it has started."""
+    """End the process and its process group, by SIGTERM, then SIGKILL."""
     for signum in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signum)

@@ -42,21 +42,24 @@ if TYPE_CHECKING:
     from mmtool.translation.types import ClusterId, TopicPartition
 
 _ALONE_SECONDS = 5.0
-"""So long after its last word nobody else can have had the lock: half of a session timeout."""
+"""For how long after this process's last entry no other process can have got the operation lock, in seconds.
+
+It is half of a session timeout.
+"""
 
 
 class JournalPort(Protocol):
     """The journal of a target."""
 
     def append(self, entries: Sequence[Entry]) -> None:
-        """Write entries, in order; when this returns, all in-sync replicas have them.
+        """Append entries in order; when this returns, all in-sync replicas have them.
 
         Raises:
-            UnreachableError, NotAuthorisedError: The cluster does not take them.
+            UnreachableError, NotAuthorisedError: The cluster does not accept them.
         """
 
     def entries(self) -> Sequence[Entry]:
-        """All that is on record, in the order in which it was written.
+        """All entries of the journal, in the order in which they were written.
 
         Raises:
             RefusedError: An entry that cannot be read (``unreadable_state``).
@@ -112,18 +115,24 @@ class Journalist:
         self._alone_at = self.clock()
 
     def still_ours(self) -> None:
-        """Look whether another process has taken the operation up or ended it, where there was time for that.
+        """Raise if another process has resumed or ended the operation; the journal is read at most every 5 s.
 
         Raises:
-            TakenUpError: One has.
-            MmtoolError: As the journal's ``entries``.
+            TakenUpError: Another process has resumed or ended the operation.
+            MmtoolError: As `JournalPort.entries`.
         """
         if self.operation is None or abs(self.clock() - self._alone_at) < _ALONE_SECONDS:
             return
         self._all_entries()
 
     def _all_entries(self) -> list[Entry]:
-        """The whole journal. Whoever is frozen while it is read has been away since before that."""
+        """All entries of the journal, once no entry of this operation by another process is among them.
+
+        The time is taken before reading: a process that is suspended during the read reads again before its next entry.
+
+        Raises:
+            TakenUpError: Another process has written an entry of this operation.
+        """
         assert self.operation is not None
         name, alone_at = self.operation.plan.operation_id, self.clock()
         entries = list(self.port.entries())
@@ -136,7 +145,11 @@ class Journalist:
         return entries
 
     def _is_theirs(self, entry: Entry) -> bool:
-        """Of a number that we have not come to, or under which we have not been heard: theirs goes on from what was."""
+        """Whether an entry of this operation was written by another process.
+
+        It was if its number is above our last one, or if it is the number of an unacknowledged entry of ours with other
+        content.
+        """
         if entry.number > self.number:
             return True
         ours = self._unheard.get(entry.number)
@@ -193,7 +206,7 @@ class Journalist:
         self._try(operation, (Kind.ENDED, body))
 
     def intends(self, plans: Iterable[GroupPlan], risks: Mapping[tuple[str, TopicPartition], Risk]) -> None:
-        """Where every group is going to be, and what stands there now; when this returns, that is on record."""
+        """Record the planned offset of each group and its current one; all in-sync replicas have it on return."""
         of_group: dict[str, dict[tuple[str, TopicPartition], Risk]] = {}
         for (group, place), risk in risks.items():
             of_group.setdefault(group, {})[group, place] = risk
@@ -201,23 +214,26 @@ class Journalist:
         self._write(self.operation, *((Kind.GROUP, group_body(p, of_group.get(p.group, {}))) for p in plans))
 
     def fenced(self, fence: Fence, *, stands: bool) -> None:
-        """Before a fence is raised; or once it is lowered, which stays so if it cannot be written down."""
+        """Record a fence as up (``stands``) before it is raised, or as lowered after that.
+
+        A lowered fence stays lowered even if that cannot be recorded; then this warns instead of raising.
+        """
         assert self.operation is not None
         write = self._write if stands else self._try
         write(self.operation, (Kind.FENCE, fence_body(fence, stands=stands)))
 
     def salvages(self, begun: Begun) -> None:
-        """Before the first diverged record is written; when this returns, that is on record."""
+        """Record which diverged records will be written; on return, all in-sync replicas have that record."""
         assert self.operation is not None
         self._write(self.operation, (Kind.TAIL, begun_body(begun)))
 
     def salvaged(self, written: Mapping[TopicPartition, Parts]) -> None:
-        """They are written, and nothing of them is under way any more."""
+        """Record which diverged records are written, once none of them is in flight."""
         assert self.operation is not None
         self._write(self.operation, (Kind.TAIL, written_body(written)))
 
     def settled(self, results: Iterable[Written]) -> None:
-        """What became of each group's commits."""
+        """Record the outcome of each group's commits."""
         bodies = [
             {
                 "group": result.group,
@@ -232,14 +248,15 @@ class Journalist:
         self._write(self.operation, *((Kind.OUTCOME, body) for body in bodies))
 
     def open_others(self, groups: Collection[str]) -> list[Recorded]:
-        """Operations about some of these groups that are neither finished nor taken back, this one aside.
+        """Other open operations on these groups, without those that started later and have written no offset.
 
-        One that was begun later and has written nothing is its operator's affair: the lock is refused to it. What came
-        first is told by the journal's order: hosts' clocks do not agree.
+        Those left out do not get the operation lock. The journal's order decides which operation started first, as
+        hosts' clocks differ.
 
         Raises:
-            OwnedElsewhereError: One was completed since this one began: what was planned is not what is there.
-            TakenUpError: Another process has taken this one up.
+            OwnedElsewhereError: An operation on these groups was completed since this one started, so its plan is
+                stale.
+            TakenUpError: Another process has resumed this operation.
         """
         assert self.operation is not None
         entries, name = self._all_entries(), self.operation.plan.operation_id
@@ -256,11 +273,11 @@ class Journalist:
         return [one for one in same if one.is_open and one.operation_id not in waits]
 
     def of_flow(self) -> list[Recorded]:
-        """Every operation on the same flow, this one included."""
+        """Every operation on the same flow, including this one."""
         return [one for one in recorded(self.port.entries()) if one.names == self.about.names]
 
     def told_since(self) -> list[Recorded]:
-        """Those of them that something is on record of since this one began, by the journal's order."""
+        """Operations on the same flow that have entries since this one started, by the journal's order."""
         assert self.operation is not None
         entries = self._all_entries()
         _, since = _parted(entries, self.operation.plan.operation_id)
@@ -268,9 +285,10 @@ class Journalist:
         return [one for one in found if one.names == self.about.names]
 
     def supersede(self, other: Recorded) -> None:
-        """Ends an operation that has written nothing: this one takes its place, and has its marks already.
+        """End an operation that has written no offset: this one replaces it, and already has its marks.
 
-        What has replayed a part of its records stays open: only who resumes or cancels it finds out how many.
+        An operation that may have replayed some diverged records stays open, with a warning: only its resume or cancel
+        can count them.
         """
         assert self.operation is not None
         if other.half_replayed:
@@ -303,11 +321,11 @@ class Journalist:
         Journalist(self.port, self.about, other.entries, clock=self.clock).ended(ended)
 
     def measured_by(self, figures: Callable[[], Figures]) -> None:
-        """Whom to ask, when it ends, what it came to."""
+        """Set the function that returns the operation's results when it ends."""
         self.figures = figures
 
     def _try(self, operation: Operation, told: tuple[Kind, dict[str, Any]]) -> None:
-        """What has happened has happened: that it cannot be written down is said, and changes nothing."""
+        """Write an entry about something that already happened; warn if it cannot be written."""
         try:
             self._write(operation, told)
         except TakenUpError:
@@ -378,7 +396,7 @@ class Both:
 
 
 def _parted(entries: Sequence[Entry], name: str) -> tuple[set[str], set[str]]:
-    """What there is on record of before an operation began, and since."""
+    """The ids of operations with entries before an operation started, and of those with entries since."""
     names = [entry.operation_id for entry in entries]
     began = names.index(name)
     return set(names[:began]), set(names[began:])

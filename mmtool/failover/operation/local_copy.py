@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def local_copy(operation_id: str) -> Path:
-    """Where this host keeps what it did in an operation."""
+    """Path of this host's local file with an operation's journal entries."""
     return state_root() / "journal" / f"{operation_id}.jsonl"
 
 
@@ -28,7 +28,7 @@ class LocalCopy:
     _deaf: bool = False
 
     def write(self, operation_id: str, entries: Sequence[Entry]) -> None:
-        """Each entry is a line; when this returns, they are on disk."""
+        """Append entries to the file, one per line, and sync it to disk; warn once if that fails."""
         path = local_copy(operation_id)
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -41,16 +41,20 @@ class Marking:
         return self.cutover.context
 
     def own(self) -> Marks:
-        """Those of this operation."""
+        """Marks that name this operation, by topic."""
         ours = self.context.attempt.operation_id
         return {name: mark for name, mark in self.standing().items() if mark.operation_id == ours}
 
     def begun(self, since: OperationStatus) -> tuple[StepName, ...]:
-        """What an operation that is taken up again has left behind: it is taken back also where it fails before it."""
+        """The mark step if a resumed operation left marks, so that a failure before that step also removes them."""
         return (StepName.MARK,) if since != START and self.own() else ()
 
     def mark(self, topics: Collection[str]) -> None:
-        """Topics that another failover has marked stay that one's; what gives way to this one is ended behind it."""
+        """Mark topics as failed over, and end the operations that give way to this one.
+
+        Topics that another failover has marked keep its mark; marks of operations that give way become this one's, or
+        are removed.
+        """
         others, standing = self.cutover.giving_way(), self.standing()
         self.cutover.hold([name for name in topics if name not in standing])
         self.context.marks.write(self._handed_on(standing, topics, others))
@@ -60,7 +64,7 @@ class Marking:
     def _handed_on(
         self, standing: Marks, topics: Collection[str], others: Collection[Recorded]
     ) -> list[FailedOverRecord]:
-        """What is not this one's affair is mirrored again."""
+        """The marks of operations that give way, rewritten: this operation's for its topics, removed for others."""
         ended = {other.operation_id for other in others if not other.half_replayed}
         theirs = {name: mark for name, mark in standing.items() if mark.operation_id in ended}
         ours = [self._ours(mark) for name, mark in theirs.items() if name in topics]
@@ -70,11 +74,15 @@ class Marking:
         return replace(mark, operation_id=self.context.attempt.operation_id, by=self.context.attempt.by)
 
     def take_back(self) -> None:
-        """Its own alone."""
+        """Remove this operation's own marks."""
         self.context.marks.write(self._lifted(self.own()))
 
     def _lifted(self, marks: Marks) -> list[FailedOverRecord]:
-        """A failback marks what no emergency holds any more: only those that came later can rely on its marks."""
+        """Records that remove marks, or hand them to operations that still need them.
+
+        For a failback only emergencies since its first mark count: a failback marks topics that had no mark, so that
+        only a later emergency can rely on its marks.
+        """
         if not marks:
             return []
         context, home = self.context, self.cutover.mode is Mode.FAILBACK
@@ -86,7 +94,7 @@ class Marking:
 
 
 def release(context: OperationContext, topics: Collection[str]) -> None:
-    """Topics are mirrored again whose groups are at home, but for those that an emergency of meanwhile needs."""
+    """Remove the marks of topics whose groups have failed back, except those that newer operations need."""
     if not topics:
         return
     context.lock.hold()
@@ -99,12 +107,12 @@ def release(context: OperationContext, topics: Collection[str]) -> None:
 
 
 def keepers(operation_id: str, others: Iterable[Recorded], since_ms: int = 0) -> dict[str, str]:
-    """Topics that other operations than that one need marked as well, and the last of those.
+    """Topics that other operations need marked, each with the id of the last such operation.
 
     Args:
-        operation_id: Whose marks are lifted.
-        others: On the same flow.
-        since_ms: What emergencies did before then counts no more.
+        operation_id: The operation whose marks are removed.
+        others: Operations on the same flow.
+        since_ms: Emergencies whose last entry is older do not count; in ms since 1970.
     """
     return {
         topic: other.operation_id
@@ -115,7 +123,7 @@ def keepers(operation_id: str, others: Iterable[Recorded], since_ms: int = 0) ->
 
 
 def _moved_by(other: Recorded, since_ms: int) -> Collection[str]:
-    """Topics that have failed over for it."""
+    """Topics of an emergency that can still be rolled back; empty for other operations."""
     if other.mode is not Mode.EMERGENCY or other.last_ms < since_ms or not other.may(Event.ROLL_BACK):
         return ()
     return [*topics_of(other.operation.plan.groups), *other.head.plan.state]
@@ -124,7 +132,7 @@ def _moved_by(other: Recorded, since_ms: int) -> Collection[str]:
 def lifted(
     topics: Iterable[str], needed: Mapping[str, str], operation_id: str, by: str, at_ms: int
 ) -> list[FailedOverRecord]:
-    """The marks of an operation taken back: a topic that another one needs becomes that one's."""
+    """Records that remove an operation's marks; a topic that another operation needs gets its mark instead."""
     return [
         FailedOverRecord(name, name in needed, needed.get(name, operation_id), by, at_ms) for name in topics
     ]

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 def on_record(context: OperationContext) -> dict[str, int]:
-    """How much is on record of each operation on the flow; drills are in nobody's way."""
+    """Number of journal entries by operation id, for the flow's operations; drills are left out."""
     found = context.journal.of_flow()
     return {one.operation_id: one.entries for one in found if one.mode is not Mode.DRILL}
 
 
 def refuse_others(context: OperationContext, told: Mapping[str, int]) -> None:
-    """What was looked at counts only as long as nobody else has done anything: who is frozen behind it may wake late.
+    """Raise if any operation on the flow has other entries than when the undo was planned; wait for the lock first.
 
     Raises:
-        OwnedElsewhereError: Somebody has.
+        OwnedElsewhereError: Another process started, resumed or ended an operation since.
     """
     context.lock.hold()
     others = sorted(name for name, entries in on_record(context).items() if told.get(name) != entries)

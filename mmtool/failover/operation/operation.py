@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 _OF_ALL_GROUPS = frozenset({StepName.WRITE, StepName.READ_BACK})
-"""Steps that refuse only where no group has moved."""
+"""Steps whose `RefusedError` says that no group has moved."""
 
 
 class StepState(StrEnum):
@@ -54,7 +54,7 @@ class TakenUpError(OwnedElsewhereError):
 
 
 def nobody_else() -> None:
-    """What `Journalist.still_ours` is to who writes without a journal: nobody can have come between."""
+    """Do nothing: the `Journalist.still_ours` of writers without a journal, where no other process can interfere."""
 
 
 class StepLog(Protocol):
@@ -65,22 +65,22 @@ class StepLog(Protocol):
     """
 
     def began(self, operation: Operation, /) -> None:
-        """It is about to be begun, or taken up again."""
+        """Called before the first step, of a new or a resumed operation."""
 
     def intended(self, operation: Operation, step: Step, /) -> None:
-        """The step is about to be done; when this returns, that is on record."""
+        """Called before a step is executed; when this returns, that is recorded."""
 
     def done(self, operation: Operation, step: Step, /) -> None:
-        """It has been done."""
+        """Called after a step was executed."""
 
     def failed(self, operation: Operation, step: Step, error: MmtoolError, /) -> None:
-        """It could not be done."""
+        """Called when a step has failed."""
 
     def undone(self, operation: Operation, step: Step, /) -> None:
-        """What it had done is taken back."""
+        """Called after a step was undone."""
 
     def ended(self, operation: Operation, /) -> None:
-        """Nothing more happens to it now."""
+        """Called once the operation has ended, successfully or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Operation:
 
     @property
     def may_have_written(self) -> bool:
-        """Whether offsets may stand that nobody has read back."""
+        """Whether offsets may be committed that were not read back."""
         read_back, taken_back = self.steps.get(StepName.READ_BACK), OperationState.ROLLED_BACK
         at_large = self.point_of_no_return_passed and self.standing.state is not taken_back
         return at_large and read_back is not StepState.DONE
@@ -113,14 +113,14 @@ class Operation:
         return self.steps.get(step.name, StepState.PENDING)
 
     def may(self, event: Event) -> bool:
-        """Whether the table has that way on; a drill is not resumed, it is drilled again."""
+        """Whether the state table allows an event; a drill cannot be resumed."""
         return can(self.standing, event) and not (event is Event.RESUME and self.plan.mode is Mode.DRILL)
 
     def after(self, event: Event) -> Operation:
-        """Where the event leads, by the table.
+        """The operation in the state that an event leads to by the state table, with the table's sentence.
 
         Raises:
-            IllegalEventError: It cannot happen here.
+            IllegalEventError: The event is not allowed in the current state.
         """
         transition = advance(self.standing, event)
         return replace(self, standing=transition.next, sentence=transition.sentence)
@@ -130,7 +130,7 @@ class Operation:
 
 
 def _nothing_more(operation: Operation, step: Step) -> None:
-    """No step has anything that belongs to it."""
+    """Do nothing after a step: the default of `run`."""
 
 
 def run(
@@ -141,23 +141,23 @@ def run(
     after: Callable[[Operation, Step], None] = _nothing_more,
     begun: Iterable[StepName] = (),
 ) -> Operation:
-    """Do the plan's steps in order, until the end or the first that fails.
+    """Execute the plan's steps in order, until the last one or the first that fails, and return the operation.
 
-    What ended behind the point of no return is finished forward: the steps before it are not done again. What ended
-    before it begins again from the first step.
+    An operation that was interrupted after its point of no return rolls forward: the steps before that are not
+    repeated. One that was interrupted before it restarts from the first step.
 
     Args:
-        operation: One that has not begun, or that ended before its last step.
-        actions: What each step does; raises when it cannot be done.
-        log: Is told of every step before it is begun.
-        undo: How a step is taken back when a later one fails before the point of no return.
-        after: What belongs to a step besides, and is done before the step counts as done; raises as actions do.
-        begun: Steps that have left something behind when it ended before: they are taken back as well, also when
-            it does not come to them again.
+        operation: A new operation, or one that was interrupted before its last step.
+        actions: The function of each step; it raises if the step fails.
+        log: Called before and after each step.
+        undo: Functions that undo steps when a step fails before the point of no return.
+        after: Called after a step's action and before the step counts as done, as for hooks; raises as actions do.
+        begun: Steps that an interrupted attempt may have left done: they are undone on failure too, even if this
+            attempt does not reach them.
 
     Raises:
-        TakenUpError: It is another process's by now; nothing is taken back.
-        MmtoolError: That it begins could not be put on record; nothing was done.
+        TakenUpError: Another process has resumed the operation; nothing is undone.
+        MmtoolError: The start could not be recorded; nothing was done.
     """
     operation = operation.after(Event.BEGIN if operation.standing == START else Event.RESUME)
     operation = replace(
@@ -188,7 +188,7 @@ def run(
 
 
 def _before(operation: Operation) -> dict[StepName, StepState]:
-    """What needs not be done again."""
+    """The steps before the point of no return, as done, once it is passed; else none."""
     if not operation.point_of_no_return_passed:
         return {}
     names = [step.name for step in operation.plan.steps]
@@ -213,9 +213,10 @@ def _attempt(action: Callable[[], None], stops: Stops, *, finish: bool) -> Mmtoo
 
 
 def _given_up(operation: Operation, step: Step, error: MmtoolError, log: StepLog, undo: Actions) -> Operation:
-    """A write that was refused as a whole has changed nothing, as its error says; no later step's refusal means that.
+    """The operation after a failed step: its preparations undone if no offset was written, and the end logged.
 
-    Who does not answer behind the point of no return may have taken what was sent: that is no "nothing was changed".
+    After the point of no return, only a `RefusedError` of a step of `_OF_ALL_GROUPS` means that nothing was written.
+    Any other error means that a part may be written: a broker that did not answer may have accepted the request.
     """
     refused = isinstance(error, RefusedError)
     nothing = operation.point_of_no_return_passed and refused and step.name in _OF_ALL_GROUPS
@@ -236,7 +237,7 @@ def _given_up(operation: Operation, step: Step, error: MmtoolError, log: StepLog
 
 
 def _taken_back(operation: Operation, log: StepLog, undo: Actions) -> Operation:
-    """The steps that leave something behind, the last one first; one that failed may have done half of it."""
+    """The operation after undoing its started steps, the last one first, including the one that failed."""
     for step in reversed(_begun(operation, undo)):
         error = _attempt(undo[step.name], Stops(), finish=True)
         if error is not None:
@@ -249,7 +250,7 @@ def _taken_back(operation: Operation, log: StepLog, undo: Actions) -> Operation:
 
 
 def _half_done(why: MmtoolError | None, step: Step, error: MmtoolError) -> MmtoolError:
-    """What made it fail is not all any more: something is left that has to be dealt with."""
+    """The error of a step that failed and of another that could not be undone, as one `PartlyAppliedError`."""
     return PartlyAppliedError(
         f"{'' if why is None else why.message}; and step {step.name} could not be undone: {error.message}",
         remedy=error.remedy,

@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 
 
 def refuse_changed_names(flow: FlowNow, read: Collection[str], run: FlowSettings | None = None) -> None:
-    """Refuses an operation on a flow of which a mirrored topic would get another name.
+    """Raise if the properties file now gives a mirrored topic another name on the target than its stored state has.
 
     Topics that have failed over are skipped, as `replicate` skips them, unless the groups read them.
 
     Args:
-        flow: Which flow.
+        flow: The flow.
         read: The topics that the groups read, by their names on the flow's source.
-        run: The flow as the engine would run it, if not as it is configured.
+        run: The flow's settings as the engine would use them, if they differ from the configured ones.
 
     Raises:
-        RefusedError: Both names of the first ones are in the message; or stored state cannot be read.
+        RefusedError: A name has changed (the message has both names of the first topics), or stored state cannot be
+            read.
         UnreachableError, NotAuthorisedError: The target does not answer, or does not show its control topic.
     """
     settings, control = run or flow.clusters.settings, flow.clusters.state.control(flow.identity)
@@ -39,16 +40,17 @@ def refuse_changed_names(flow: FlowNow, read: Collection[str], run: FlowSettings
 
 
 def refuse_changed_on_target(now: TargetNow, operation_id: str | None) -> None:
-    """Likewise for an emergency, which finds commits by the names that the file gives the mirrors.
+    """Raise if a mirror's name has changed: `refuse_changed_names` for an emergency, which asks only the target.
 
-    Topics that another operation has failed over are skipped: `names_warnings` tells of them.
+    An emergency finds commits by the names that the file gives the mirrors. Topics that another operation has failed
+    over are skipped: `names_warnings` warns of them.
 
     Args:
-        now: What the target has answered.
-        operation_id: Of an operation that has its name already, and may have marked topics.
+        now: The target's answers.
+        operation_id: The id of a resumed or saved operation, whose own marks do not count; None for a new one.
 
     Raises:
-        RefusedError: Both names of the first ones are in the message.
+        RefusedError: A name has changed; the message has both names of the first topics.
     """
     settings, left = now.side.settings, _left_before(now, operation_id)
     changed = changed_names(settings, now.control.positions.values())
@@ -57,7 +59,7 @@ def refuse_changed_on_target(now: TargetNow, operation_id: str | None) -> None:
 
 
 def names_warnings(now: TargetNow) -> Iterator[str]:
-    """A sentence for each topic that has failed over and would have another name by now."""
+    """One warning for each mirrored topic whose name has changed: an emergency finds no commits by the new name."""
     settings = now.side.settings
     for topic, remote in changed_names(settings, now.control.positions.values()).items():
         yield (

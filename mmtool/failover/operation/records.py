@@ -91,10 +91,10 @@ class Recorded:
 
     @cached_property
     def operation(self) -> Operation:
-        """With the groups as they were about to be written.
+        """The operation with its groups' planned offsets and risks, decoded from the journal.
 
         Raises:
-            RefusedError: What is on record of one of them makes no sense (``unreadable_state``).
+            RefusedError: A group's entry cannot be decoded (``unreadable_state``).
         """
         groups: list[GroupPlan] = []
         risks: Risks = {}
@@ -120,28 +120,28 @@ class Recorded:
 
     @property
     def may_have_marked(self) -> bool:
-        """Whether topics may be marked by it: it was about to, and has not taken that back."""
+        """Whether topics may still have this operation's marks: its mark step started, and was not undone."""
         return self.head.steps.get(StepName.MARK) in {StepState.RUNNING, StepState.DONE}
 
     @property
     def half_replayed(self) -> frozenset[str]:
-        """Topics with diverged records that may be away as new ones, and that the mirror has not passed over."""
+        """Topics with diverged records that may be replayed and that the flow does not skip yet."""
         if self.tail is None or self.head.plan.diverged != Replay():
             return frozenset()
         return frozenset(place.topic for place in self.tail.parts)
 
     def may(self, event: Event) -> bool:
-        """Whether it can be resumed, cancelled or rolled back."""
+        """Whether the state table allows an event: resume, cancel or roll back."""
         return self.head.may(event)
 
     @property
     def is_open(self) -> bool:
-        """Whether something is left to be done, or to be taken back."""
+        """Whether the operation is running or failed, so that something is left to complete or undo."""
         return self.state in {OperationState.RUNNING, OperationState.FAILED}
 
 
 def in_journal_order(entries: Iterable[Entry]) -> list[Recorded]:
-    """Every operation of a journal as they began by its order, whatever the clocks of their hosts.
+    """Every operation of a journal, by its first entry's place in the journal rather than by the hosts' clocks.
 
     Raises:
         RefusedError: As `recorded`.
@@ -152,10 +152,10 @@ def in_journal_order(entries: Iterable[Entry]) -> list[Recorded]:
 
 
 def recorded(entries: Iterable[Entry]) -> list[Recorded]:
-    """Every operation of a journal, the oldest first.
+    """Every operation of a journal, the oldest first by the clock of the host that started it.
 
     Raises:
-        RefusedError: An entry that makes no sense (``unreadable_state``).
+        RefusedError: An entry cannot be decoded (``unreadable_state``).
     """
     in_order = sorted(entries, key=attrgetter("operation_id", "number"))
     found = [_one(list(of)) for _, of in groupby(in_order, attrgetter("operation_id"))]
@@ -163,7 +163,7 @@ def recorded(entries: Iterable[Entry]) -> list[Recorded]:
 
 
 def _one(entries: Sequence[Entry]) -> Recorded:
-    """What is told of each group is gathered first: a thousand are not copied a thousand times."""
+    """One operation from its entries; only the last entry of each kind for a group is kept."""
     last: dict[tuple[Kind, str], Entry] = {}
     found: Recorded | None = None
     for entry in entries:
@@ -250,7 +250,7 @@ def _begun(entry: Entry) -> Recorded:
 
 
 def _fence_asked_for(body: Mapping[str, Any]) -> Fence:
-    """Its kind alone: what is denied is on record when it is about to be."""
+    """The requested kind of fence, without ACLs: these have an entry of their own."""
     if "fence" not in body:
         return NO_FENCE
     asked = body["fence"]
@@ -258,9 +258,9 @@ def _fence_asked_for(body: Mapping[str, Any]) -> Fence:
 
 
 def _again(before: Recorded, body: Mapping[str, Any]) -> Recorded:
-    """Taken up again: the steps begin anew, as far as they are done anew, and topics are released as is planned now.
+    """The operation after it was resumed: the resumed attempt's step states and released topics, and no problem.
 
-    Behind the point of no return the plan is that of before.
+    The other fields of its plan stay as they were.
     """
     states = {StepName(name): StepState(state) for name, state in body["step_states"].items()}
     plan = replace(before.head.plan, released=tuple(body.get("released", ())))

@@ -57,15 +57,15 @@ _INSTEAD = {
 
 
 def find(journal: JournalPort, operation_id: str) -> Recorded | None:
-    """The operation of that name; None where the journal does not know it."""
+    """The operation with this id; None if the journal has none."""
     return next((one for one in recorded(journal.entries()) if one.operation_id == operation_id), None)
 
 
 def require(found: Recorded, event: Event) -> None:
-    """Refuse what cannot happen to an operation where it is.
+    """Raise if the state table does not allow an event for the operation; the remedy names an allowed command.
 
     Raises:
-        RefusedError: The table has no such way on.
+        RefusedError: The event is not allowed in the operation's state.
     """
     if found.may(event):
         return
@@ -89,10 +89,10 @@ _PAST = {Event.RESUME: "resumed", Event.CANCEL: "cancelled", Event.ROLL_BACK: "r
 
 
 def as_it_stands(found: Recorded, groups: GroupsPort) -> Recorded:
-    """An operation of which nobody knows what it has written, with what stands there now.
+    """The operation with unknown write results filled in from the groups' current commits.
 
     Raises:
-        UnreachableError, NotAuthorisedError: The cluster does not tell.
+        UnreachableError, NotAuthorisedError: The cluster does not answer, or does not show the commits.
     """
     plans = [plan for plan in found.operation.plan.groups if plan.group not in found.written]
     if not found.operation.may_have_written or not plans:
@@ -112,19 +112,19 @@ def as_it_stands(found: Recorded, groups: GroupsPort) -> Recorded:
 def roll_forward(
     found: Recorded, context: OperationContext, log: StepLog, fence: FenceAsked | None = None
 ) -> tuple[Operation, Cutover]:
-    """Do what is left of an operation that ended behind the point of no return.
+    """Execute the remaining steps of an operation that was interrupted after its point of no return.
 
-    Nothing is translated again: the offsets on record are written where they are not yet. The source is asked about a
-    fence alone: whether it has held, and to lower it where nothing can be written after all.
+    No offset is translated again: the recorded offsets are written where they are missing. The source is used only for
+    a fence: to check that no record came after it, and to lower it if nothing could be written.
 
     Args:
         found: The operation.
-        context: To the target, the journal, the flow's owner.
-        log: Is told of every step.
-        fence: The way to the fence that stands, where one does.
+        context: The ports of the operation.
+        log: Called before and after each step.
+        fence: The connections to the fence that is still up; None if there is none.
 
     Raises:
-        MmtoolError: It could not be put on record that it is taken up; nothing was done.
+        MmtoolError: The resumption could not be recorded; nothing was done.
     """
     plan = found.operation.plan
     cutover = Cutover.of(context, plan)
@@ -146,7 +146,10 @@ def roll_forward(
 
 
 def _prove_fence(found: Recorded, asked: FenceAsked | None, cutover: Cutover) -> None:
-    """As at the first end, where the source still answers; who has been told of records behind it goes on with them."""
+    """Check that no record came after the fence's log ends; only warn if the source does not answer.
+
+    If the report step has failed before, the operator knows of such records: then they are counted, not refused.
+    """
     fence = found.head.plan.fence
     if asked is None or not fence.ends:
         return
@@ -170,9 +173,9 @@ def _lower(found: Recorded, asked: FenceAsked, context: OperationContext) -> Non
 
 
 def _figures(found: Recorded) -> Figures:
-    """What is told at the end, and what a process that was killed had no time to tell: the plan on record says it.
+    """The recorded results, with missing ones computed from the recorded plan, as after a kill.
 
-    A planned move is past its point of no return only when the mirror held all that the source held.
+    Only an emergency can lose records: the other modes pass their point of no return only once the mirror is complete.
     """
     plan, said = found.operation.plan, found.figures
     costs = costs_of(plan)
@@ -203,7 +206,7 @@ class RollbackPlan:
 
     @property
     def refusal(self) -> RefusedError | None:
-        """Why it must not be done: groups that are at work, have gone on, or were moved once more."""
+        """The error that forbids the undo: groups have members, have committed since, or were moved again later."""
         last, ours = self.since, set(self.found.group_names)
         if last is None:
             return self.undoing.refusal
@@ -236,21 +239,21 @@ def rehearse_taking_back(
     *,
     others: Iterable[Recorded] = (),
 ) -> RollbackPlan:
-    """What would be taken back; nothing is changed.
+    """Plan a cancel or rollback: the commits to restore and the marks to write; change nothing.
 
     Args:
         found: The operation.
-        event: Cancelled or rolled back.
-        target: Where it works.
-        state: What its flow has stored there.
-        identity: Of the flow.
-        by: Who is at work, as ``user@host``.
+        event: ``CANCEL`` or ``ROLL_BACK``.
+        target: The operation's destination, where it wrote offsets.
+        state: The flow's stored state on its target.
+        identity: The flow.
+        by: The operator, as ``user@host``.
         at_ms: Now, in ms since 1970.
-        others: Operations on the same flow, in the order in which they began: topics that one of them has moved groups
-            of stay marked, as its own.
+        others: Operations on the same flow, in the order in which they started: topics that one of them needs stay
+            marked, as that operation's.
 
     Raises:
-        RefusedError: The operation is not where that can be done.
+        RefusedError: The event is not allowed in the operation's state.
         UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
     """
     require(found, event)
@@ -266,7 +269,7 @@ def rehearse_taking_back(
 
 
 def _moved_since(found: Recorded, in_order: Sequence[Recorded]) -> Recorded | None:
-    """The last one that began later, has moved some of the same groups, and was not rolled back."""
+    """The last operation that started later, moved some of the same groups and can be rolled back; None without one."""
     ours = set(found.group_names)
     for one in takewhile(lambda one: one.operation_id != found.operation_id, reversed(in_order)):
         if one.mode is not Mode.DRILL and one.may(Event.ROLL_BACK) and ours & set(one.group_names):
@@ -284,9 +287,10 @@ class _Said:
 
 
 def _away_again(found: Recorded, said: _Said, others: Sequence[Recorded]) -> tuple[Document, ...]:
-    """Groups that a failback had brought home are away once more, and so are their topics.
+    """Marks to write when a failback is rolled back: its groups and topics count as failed over again.
 
-    As the marks of what had led them away last, where that can be rolled back next: it takes back its own alone.
+    Each mark names the last operation that moved the group or topic to the target and can be rolled back, since a
+    rollback removes only marks of its own.
     """
     ours, by, at_ms, names = said.operation_id, said.by, said.at_ms, set(found.group_names)
     led_away = [
@@ -310,7 +314,7 @@ def _away_again(found: Recorded, said: _Said, others: Sequence[Recorded]) -> tup
 
 
 def _left_behind(control: ControlView, said: _Said, needed: Mapping[str, str]) -> tuple[Document, ...]:
-    """Marks that are this operation's own; what another one has marked stays."""
+    """Records that remove this operation's own marks; marks of other operations stay."""
     ours, by, at_ms = said.operation_id, said.by, said.at_ms
     topics = [name for name, mark in control.failed_over.items() if mark.operation_id == ours]
     groups = [name for name, mark in control.moved.items() if mark.operation_id == ours]
@@ -327,26 +331,26 @@ def take_back(
     fence: FenceAsked | None = None,
     give_up: Callable[[OperationContext], None] | None = None,
 ) -> RollbackPlan:
-    """Do it: groups first, then what was replayed, then the marks, then the fence, then the journal.
+    """Cancel or roll back an operation: restore commits, end a replay, remove marks, lower the fence, record that.
 
-    What is done is what is seen behind the lock: minutes may have passed at a prompt, and whoever had the lock before
-    may have moved groups of the same topics. A crash in between leaves the operation where it was, and the same command
-    does the rest: what is back already is left alone.
+    The plan is made again under the operation lock: minutes may have passed at a prompt, and another operation may have
+    moved groups of the same topics. A crash leaves the operation in its state, and the same command completes it:
+    commits that are already restored stay as they are.
 
     Args:
-        rehearse: Looks what there is to take back, as `rehearse_taking_back`.
-        context: To the target, the journal, the flow's owner.
-        log: Is told of the end.
-        fence: The way to the fence, for an operation whose fence stands.
-        give_up: Leaves diverged records that are written in part neither twice nor half way, where some may be.
+        rehearse: Makes the plan, as `rehearse_taking_back`.
+        context: The ports of the operation.
+        log: Its ``ended`` is called.
+        fence: The connections to the fence, for an operation whose fence may be up.
+        give_up: Ends a replay of diverged records that may be done in part; None if there is none.
 
     Returns:
-        What was taken back.
+        What was undone.
 
     Raises:
-        OwnedElsewhereError: Another operation is under way, or this one is another process's by now.
-        RefusedError: Groups are at work by now, or have gone on; nothing was changed.
-        MmtoolError: A part could not be done; what was done stays.
+        OwnedElsewhereError: Another operation holds the lock, or another process has resumed this one.
+        RefusedError: Groups have members now, or have committed since; nothing was changed.
+        MmtoolError: A part could not be undone; finished parts stay.
     """
     context.lock.join()
     context.lock.hold()
@@ -387,5 +391,5 @@ def _left(taking: RollbackPlan, error: MmtoolError) -> MmtoolError:
 
 
 def is_finished(found: Recorded) -> bool:
-    """Whether there is nothing to resume, because all of it was done."""
+    """Whether the operation is completed, so that there is nothing to resume."""
     return found.state is OperationState.COMPLETED

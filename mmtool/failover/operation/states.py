@@ -109,10 +109,10 @@ class IllegalEventError(Exception):
 
 
 def advance(standing: OperationStatus, event: Event) -> Transition:
-    """What an event leads to.
+    """The transition of an event in a state, from the table.
 
     Raises:
-        IllegalEventError: The table has no such row.
+        IllegalEventError: The table has no row for the state and the event.
     """
     try:
         return TABLE[standing, event]
@@ -121,5 +121,5 @@ def advance(standing: OperationStatus, event: Event) -> Transition:
 
 
 def can(standing: OperationStatus, event: Event) -> bool:
-    """Whether the table has such a row: what an operator may ask for."""
+    """Whether the table has a row for the state and the event."""
     return (standing, event) in TABLE

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def after_step(hooks: Hooks, cutover: Cutover) -> Callable[[Operation, Step], None]:
-    """What runs a step's hook, given where the operation stands; it raises as `Hooks.run` when that fails."""
+    """A function that runs a step's hook, if it has one; it raises as `Hooks.run`."""
 
     def run(operation: Operation, step: Step) -> None:
         if step.name in hooks.executables:

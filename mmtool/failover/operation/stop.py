@@ -30,13 +30,13 @@ class Stops:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """SIGTERM ends a step in the way of Ctrl-C, which asyncio turns into a clean cancellation."""
+        """A context in which SIGTERM interrupts a step as Ctrl-C does, also a step that runs in asyncio."""
         with _handled({signal.SIGTERM: self._terminate}):
             yield
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
-        """Both are noted and nothing else."""
+        """A context in which SIGINT and SIGTERM are only noted: the step completes."""
         with _handled({signal.SIGTERM: self._note, signal.SIGINT: self._note}):
             yield
 
