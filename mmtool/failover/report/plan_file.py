@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 def saved_of(rehearsal: SavableRehearsal, options: Mapping[str, str]) -> SavedPlan:
-    """What goes into the file.
+    """The plan of a rehearsal with its origin (operator, time, mmtool version), to be written to a file.
 
     Args:
-        rehearsal: The plan as it was shown.
-        options: What was asked for beside the groups.
+        rehearsal: The rehearsal whose plan the operator saw.
+        options: The command's options other than the groups, by name.
     """
     origin = Origin(operator(), int(time.time() * 1000), __version__)
     return SavedPlan(
@@ -42,7 +42,7 @@ def saved_of(rehearsal: SavableRehearsal, options: Mapping[str, str]) -> SavedPl
 
 
 def write_text(option: str, path: Path, content: bytes) -> None:
-    """Write what an option names.
+    """Write the file that an option of the command names.
 
     Raises:
         UsageError: The file cannot be written.
@@ -56,28 +56,28 @@ def write_text(option: str, path: Path, content: bytes) -> None:
 
 
 def save(path: Path, saved: SavedPlan) -> None:
-    """Raises as `write_text`."""
+    """Write a saved plan to the ``--out`` file; raises as `write_text`."""
     write_text("--out", path, write_plan(saved))
 
 
 def save_runbook(
     path: Path, saved: SavedPlan, settings: FlowSettings, config: str, *, kept: Path | None
 ) -> None:
-    """The plan as a page; raises as `write_text`.
+    """Write the plan as a page to read, to the ``--runbook`` file; raises as `write_text`.
 
     Args:
-        path: Where to.
+        path: The runbook's file.
         saved: The plan.
-        settings: Of its flow.
+        settings: The settings of the plan's flow.
         config: The properties file, as the operator names it.
-        kept: Where the plan itself is kept.
+        kept: The file with the saved plan itself; None if it was not saved.
     """
     page = render(runbook_of(saved, settings, config, kept=kept))
     write_text("--runbook", path, page.encode())
 
 
 def runbook_of(saved: SavedPlan, settings: FlowSettings, config: str, *, kept: Path | None) -> Runbook:
-    """What the page is made of; arguments as above."""
+    """The content of the page that `save_runbook` writes, which takes the same arguments."""
     here, there = settings.source, settings.target
     flow = ("-s", here.alias, "-t", there.alias)
     groups = [word for name in saved.groups for word in ("-g", name)]
@@ -93,10 +93,10 @@ def runbook_of(saved: SavedPlan, settings: FlowSettings, config: str, *, kept: P
 
 
 def load(path: Path) -> SavedPlan:
-    """The plan that a file holds.
+    """Read a saved plan from a file.
 
     Raises:
-        UsageError: There is no such file, or it holds no plan that can be trusted.
+        UsageError: The file cannot be read, or does not hold an intact saved plan.
     """
     remedy = "name a file that a rehearsal wrote with --out FILE"
     try:
@@ -108,16 +108,16 @@ def load(path: Path) -> SavedPlan:
 
 
 def check_clusters(saved: SavedPlan, there: ClusterPort, here: ClusterPort | None = None) -> None:
-    """Refuse a plan that was made for other clusters, before anything else of them is believed.
+    """Raise if a saved plan was made for other clusters than those that answer now.
 
     Args:
         saved: The plan.
-        there: The cluster that groups go to.
-        here: The one that they leave, where it can be asked.
+        there: The cluster that the groups move to.
+        here: The cluster that they move from; None in an emergency.
 
     Raises:
-        StalePlanError: Another cluster answers.
-        UnreachableError, NotAuthorisedError: One does not answer.
+        StalePlanError: A cluster's id is not the one in the plan.
+        UnreachableError, NotAuthorisedError: A cluster does not answer.
     """
     named = [(saved.way.target, saved.seen.there.cluster_id, there)]
     if here is not None:
@@ -130,19 +130,19 @@ def _another(alias: str, was: ClusterId | Unknown, now: ClusterId) -> list[str]:
 
 
 def check_fresh(saved: SavedPlan, rehearsal: SavableRehearsal) -> None:
-    """Refuse a plan whose facts have changed.
+    """Raise if the facts that a saved plan depends on have changed, or the plan made now differs.
 
     Raises:
-        StalePlanError: Names the first difference, and how many more there are.
+        StalePlanError: The message has the first difference, and the number of others.
     """
     refuse_stale(saved, saved.stale(rehearsal.plan, rehearsal.seen))
 
 
 def refuse_stale(saved: SavedPlan, differences: Sequence[str]) -> None:
-    """Raise what differs; nothing when nothing does.
+    """Raise for a saved plan with differences; return if there are none.
 
     Raises:
-        StalePlanError: In one line.
+        StalePlanError: The message has the first difference, and the number of others.
     """
     if not differences:
         return
@@ -155,14 +155,14 @@ def refuse_stale(saved: SavedPlan, differences: Sequence[str]) -> None:
 
 
 def is_spent(saved: SavedPlan, found: Recorded | None) -> bool:
-    """Whether the plan was executed to its end already.
+    """Whether the saved plan was already executed to its end.
 
     Args:
         saved: The plan.
-        found: The operation of its name, as the journal knows it; None where it knows none.
+        found: The operation with the plan's id in the journal; None if there is none.
 
     Raises:
-        RefusedError: It was begun and not ended, or it was taken back.
+        RefusedError: The plan's operation was started and is not completed, or was cancelled or rolled back.
     """
     if found is None:
         return False

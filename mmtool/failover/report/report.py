@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 _NAMED = 5
-"""So many groups are named in what is next; of more of them the first ones."""
+"""How many groups the next commands name; of more groups they name the first ones, or use ``--all-groups``."""
 
 Places = frozenset[tuple[str, "TopicPartition"]]
 
@@ -70,18 +70,18 @@ class _View:
 
 
 def rehearsed_row(rehearsal: Rehearsal) -> Row:
-    """The row of a plan that was not executed."""
+    """The row of the output contract for a plan that was not executed."""
     plan = rehearsal.plan
     return _row(_View(Operation(plan), plan.groups, plan.risks, undo=_undo(rehearsal.plan.mode)))
 
 
 def ended_row(ended: Ended) -> Row:
-    """The row of an operation that was executed."""
+    """The row of the output contract for an operation that this process executed, successfully or not."""
     return operation_row(ended.operation, ended.cutover)
 
 
 def operation_row(operation: Operation, cutover: Cutover) -> Row:
-    """The row of an operation that is executed, as far as it is."""
+    """The row of the output contract for an operation in progress, with the results so far."""
     plan = operation.plan
     written = frozenset((w.group, place) for w in cutover.results for place in w.written)
     return _row(
@@ -99,7 +99,7 @@ def operation_row(operation: Operation, cutover: Cutover) -> Row:
 
 
 def recorded_row(found: Recorded) -> Row:
-    """The row of an operation that the journal tells of."""
+    """The row of the output contract for an operation from the journal, with its reason, operator and times."""
     plan = found.operation.plan
     stands = {} if found.state is OperationState.ROLLED_BACK else found.written
     written = frozenset((group, place) for group, of in stands.items() for place in of)
@@ -127,7 +127,7 @@ def recorded_row(found: Recorded) -> Row:
 
 
 def partition_rows(row: Row) -> list[Row]:
-    """The operation's row laid flat, for the table and CSV: one line per group and partition."""
+    """The operation's row flattened for the table and CSV: one row per group and partition."""
     groups: object = row["groups"]
     assert isinstance(groups, list)
     shared = {key: row[key] for key in ("operation_id", "mode", "state")}
@@ -162,7 +162,7 @@ def _row(view: _View) -> Row:
 
 
 def _state_topics(plan: FailoverPlan) -> list[Row]:
-    """Changelogs and repartition topics that go along; how far they are from the offsets, where that was told."""
+    """The state topics that the plan moves, with their lag relative to the committed offsets where it was measured."""
     lags = {lag.topic.name: lag for lag in plan.lags}
     return [
         {
@@ -179,7 +179,7 @@ def _or_null(number: float | Unknown) -> float | None:
 
 
 def _expected(view: _View) -> int | None:
-    """Records that all groups are expected to read again; unknown where it is of some partition, or before a drain."""
+    """Records that all groups are expected to read again; None if unknown for a partition, or before the drain."""
     if view.operation.plan.mode is not Mode.EMERGENCY and view.figures.reread_records is None:
         return None
     costs = [_costs(plan, verdict, view) for plan in view.groups for verdict in plan.verdicts]
@@ -215,7 +215,7 @@ def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> Row:
 
 
 def _is_written(group: str, place: TopicPartition | None, view: _View) -> bool | None:
-    """None where it was sent, and nobody knows what became of it."""
+    """Whether a partition's new offset is stored; None if it was sent and the result is unknown."""
     if place is not None and view.operation.may_have_written and group not in view.settled:
         return None
     return place is not None and (group, place) in view.written
@@ -264,7 +264,7 @@ def _undo(mode: Mode, operation_id: str = "OPERATION_ID") -> str:
 
 
 def summary(ended: Ended) -> str:
-    """What a move that went well comes to, in one line; empty for one that did not."""
+    """A one-line summary of a successful operation: groups, offsets, loss, re-reads, duration; empty for others."""
     cutover, figures = ended.cutover, ended.cutover.figures
     if ended.operation.error is not None or figures.rto_seconds is None:
         return ""
@@ -299,11 +299,11 @@ def _at_most(number: int | None, words: str) -> str:
 
 
 def next_steps(ended: Ended, given: Sequence[str] = ()) -> list[str]:
-    """What an operator does after an operation that succeeded, in order; commands stand on lines of their own.
+    """What the operator does after a successful operation, in order; each command stands on a line of its own.
 
     Args:
-        ended: The operation.
-        given: ``-c``, ``-s`` and ``-t`` as the command had them.
+        ended: The operation, which has succeeded.
+        given: ``-c``, ``-s`` and ``-t`` as the command was given them.
     """
     settings, names = ended.rehearsal.settings, _moved(ended)
     home = ended.rehearsal.plan.mode is Mode.FAILBACK
@@ -347,7 +347,7 @@ def _after_planned(ended: Ended, settings: FlowSettings, given: Sequence[str]) -
 
 
 def _meant(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> str:
-    """Options that name the flow and the groups that have moved."""
+    """Command-line options that name the flow and the moved groups."""
     names = _moved(ended)
     groups = [word for name in names for word in ("-g", name)] if len(names) <= _NAMED else ["--all-groups"]
     flow = ["-s", settings.source.alias, "-t", settings.target.alias]
@@ -355,7 +355,7 @@ def _meant(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> str:
 
 
 def _after_fence(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[str]:
-    """Producers belong to the target now."""
+    """The next commands after a failover with a fence: the producers move to the target too."""
     there, fence = settings.target, ended.rehearsal.plan.fence
     topics = few(fence.topics)
     operation_id = ended.rehearsal.plan.operation_id
@@ -372,12 +372,12 @@ def _lowered(fence: Fence) -> str:
 
 
 def fence_left(found: Recorded, settings: FlowSettings) -> list[str]:
-    """That an operation's fence may stand, and how it is lowered by hand; nothing where it has none."""
+    """A sentence on how to lift a fence that may still be up; empty if the operation has none."""
     return [_what_stays(found.head.plan.fence, settings)] if found.fence_stands else []
 
 
 def tail_left(found: Recorded) -> tuple[str, ...]:
-    """That diverged records may be written in part; nothing where none are."""
+    """A sentence that diverged records may be written in part; empty if none may be."""
     if found.tail is None:
         return ()
     names, diverged = found.names, found.head.plan.diverged
@@ -401,7 +401,7 @@ def _what_stays(fence: Fence, settings: FlowSettings) -> str:
 
 
 def reverse_lines(ended: Ended) -> list[str]:
-    """The reverse flow's configuration, where producers have moved and it is not there yet."""
+    """Properties of the reverse flow after a failover that moved producers; empty if the file has that flow."""
     fence = ended.rehearsal.plan.fence
     if not fence.asked_for or ended.operation.error is not None:
         return []
@@ -421,13 +421,13 @@ def _after_emergency(ended: Ended, settings: FlowSettings, given: Sequence[str])
 
 
 def ways_on(operation: Operation, given: Sequence[str] = ()) -> list[str]:
-    """What can be done with an operation that is not completed, or can be rolled back, in order.
+    """The commands that can continue or end an operation, each with a sentence: resume, cancel, rollback.
 
-    One that another process was in the way of has done nothing, and needs nothing.
+    Empty for an operation that was refused because another one is open or runs: it has done nothing.
 
     Args:
-        operation: As it stands.
-        given: ``-c``, ``-s`` and ``-t`` as the command had them.
+        operation: The operation in its current state.
+        given: ``-c``, ``-s`` and ``-t`` as the command was given them.
     """
     error = operation.error
     refused = isinstance(error, RefusedError) and error.code == "open_operation"
@@ -453,7 +453,7 @@ def _moved(ended: Ended) -> list[str]:
 
 
 def _renamed(ended: Ended) -> str:
-    """Which topics consumers read now: both where producers move to the destination, which write to the own name."""
+    """The topic names that the moved consumers subscribe to, as a sentence; empty if the names stay."""
     pairs = sorted(set(_named_both_ways(ended.cutover.plans)))
     if ended.rehearsal.plan.mode is Mode.FAILBACK:
         pairs = [(there, here) for here, there in pairs]

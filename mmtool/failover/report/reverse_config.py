@@ -17,15 +17,16 @@ _KAFKA = "org.apache.kafka.connect.mirror."
 
 
 def reverse_flow(settings: FlowSettings, topics: Iterable[str], groups: Iterable[str]) -> list[str]:
-    """Lines for the same properties file; none where it has the way back already.
+    """Lines for the properties file that configure the reverse flow; empty if the file has that flow already.
 
-    Producers write to a topic's own name on the target as well. Under prefixed names that is another topic than the
-    mirrored one, under identical names the same: there each record's origin tells what is carried.
+    After the move, producers write to the topic's own name on the target. With prefixed names that is another topic
+    than the mirror; with identical names it is the mirror, and each record's origin decides whether the reverse flow
+    copies it.
 
     Args:
-        settings: The flow that groups were moved along.
-        topics: That producers moved with, as the source calls them.
-        groups: That moved.
+        settings: The flow along which the groups moved.
+        topics: The topics whose producers moved, by their names on the source.
+        groups: The groups that moved.
     """
     if settings.way_back is not None:
         return []
@@ -42,12 +43,12 @@ def reverse_flow(settings: FlowSettings, topics: Iterable[str], groups: Iterable
 
 
 def _pattern(name: str) -> str:
-    """A regular expression for one name, without a backslash, which a properties file would eat, or a comma."""
+    """A regular expression that matches one name, without backslashes and commas, as a properties file needs it."""
     return _PLAIN.sub(lambda found: "[.]" if found[0] == "." else ".", name)
 
 
 def _aliases(settings: FlowSettings) -> dict[str, str]:
-    """The overrides by which the reverse flow sees what came along the flow; none where the file's aliases hold."""
+    """Properties that give the reverse flow the aliases of this flow; empty if they are the file's aliases."""
     aliases = settings.topic_aliases
     if aliases == TopicAliases(settings.source.alias, settings.target.alias):
         return {}

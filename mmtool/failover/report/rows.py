@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 Row = dict[str, object]
 
 WrittenPlaces: TypeAlias = "Mapping[tuple[str, TopicPartition], bool | None]"
-"""By group and partition on the cluster that was written to, whether a new offset stands; None where nobody knows."""
+"""By group and partition of the destination: whether the new offset is stored; None if that is unknown."""
 
 NOTHING: Final[WrittenPlaces] = MappingProxyType({})
 
 
 def translation_rows(plans: Iterable[GroupPlan], written: WrittenPlaces = NOTHING) -> list[Row]:
-    """``translate-offsets``: one row per group and partition."""
+    """The rows of ``translate-offsets``: one per group and partition."""
     return [_row(plan, verdict, written) for plan in plans for verdict in plan.verdicts]
 
 
@@ -53,7 +53,7 @@ def _row(plan: GroupPlan, verdict: Verdict, written: WrittenPlaces) -> Row:
 
 
 def _proof(proof: Proof) -> Row | None:
-    """The records around an answer: offset and digest on both sides."""
+    """The records next to an answer, with offset and digest on both clusters; None without proof."""
     return None if proof == NO_PROOF else {"before": _copied(proof.before), "after": _copied(proof.after)}
 
 
@@ -69,7 +69,7 @@ def _copied(pair: Copied | None) -> Row | None:
 
 
 def places(verdict: Verdict) -> Row:
-    """Topic and partition as the source calls them."""
+    """A verdict's topic and partition, by the topic's name on the source."""
     known = verdict.source or verdict.target
     return {
         "topic": verdict.source and verdict.source.topic,
@@ -78,7 +78,7 @@ def places(verdict: Verdict) -> Row:
 
 
 def offset_of(verdict: Verdict) -> int | None:
-    """Where the commit leads on the other cluster, when that is known."""
+    """The offset that a verdict's answer gives on the cluster that is written to; None without such an answer."""
     match verdict.answer:
         case None | Refused():
             return None
@@ -89,14 +89,14 @@ def offset_of(verdict: Verdict) -> int | None:
 
 
 def exactness(verdict: Verdict) -> str:
-    """``exact``, ``bounded`` or ``refused``; a refusal counts whatever the answer would be."""
+    """``exact``, ``bounded`` or ``refused``; ``refused`` also if the partition has an answer but may not be written."""
     if verdict.refusal is not None:
         return "refused"
     return "exact" if isinstance(verdict.answer, Exact) else "bounded"
 
 
 def reread_max(verdict: Verdict) -> int | None:
-    """Records that the group reads again at most; unknown where there is no answer."""
+    """Records that the group reads again in a partition, at most; None if there is no translated offset."""
     match verdict.answer:
         case None | Refused():
             return None
@@ -109,21 +109,21 @@ def reread_max(verdict: Verdict) -> int | None:
 
 
 def reread_expected(verdict: Verdict) -> int | None:
-    """Records that the group is expected to read again, where the living source was asked: unknown between bounds."""
+    """Expected re-read records where the source answers: 0 if `reread_max` is 0, else None (unknown)."""
     return 0 if reread_max(verdict) == 0 else None
 
 
 def reread_of(plans: Iterable[GroupPlan]) -> int:
-    """Records that groups read again at most, over all of them."""
+    """Records that groups read again at most, summed over all partitions."""
     return sum(reread_max(verdict) or 0 for plan in plans for verdict in plan.verdicts)
 
 
 def reset_lines(plans: Iterable[GroupPlan], *, with_group: bool) -> Iterator[ResetLine]:
-    """Where groups would go on, as Kafka's reset file has it: exact and bounded partitions, no refused ones.
+    """Lines of Kafka's reset file with the translated offsets of all partitions that are not refused.
 
     Args:
-        plans: Of which groups.
-        with_group: Four columns (group first), as Kafka asks for more than one ``--group``; else three.
+        plans: The groups' plans.
+        with_group: Four columns (group first), as Kafka requires for more than one ``--group``; else three.
     """
     for plan in plans:
         for verdict in plan.verdicts:

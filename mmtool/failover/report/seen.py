@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def seen_of_flow(flow: FlowNow, groups: Iterable[GroupFacts], plans: Collection[GroupPlan]) -> Fingerprint:
-    """Of a flow whose clusters have both answered; groups go along it, or home."""
+    """The fingerprint of a plan whose clusters both answered: a planned failover or a failback."""
     copies = {
         name: TopicSeen(topic_id, flow.target_partitions[name])
         for name, topic_id in flow.target_ids.items()
@@ -34,7 +34,7 @@ def seen_of_flow(flow: FlowNow, groups: Iterable[GroupFacts], plans: Collection[
 
 
 def seen_of_target(now: TargetNow, plans: Iterable[GroupPlan]) -> Fingerprint:
-    """Of a flow whose target alone was asked: of the source's topics what was mirrored of them."""
+    """The fingerprint of an emergency's plan, from the target alone: of the source it has the mirrored topics."""
     here: dict[str, TopicSeen] = {}
     for place, known in now.facts.partitions.items():
         if known.map is not None:
@@ -53,7 +53,7 @@ def _topics(topics: Mapping[str, TopicFacts]) -> dict[str, TopicSeen]:
 
 
 def renamed_by(plans: Iterable[GroupPlan]) -> dict[str, str]:
-    """What the plans' topics are called where groups go to, by their name where groups leave."""
+    """Topic names on the cluster that groups move to, by the names on the cluster that they move from."""
     found = [
         (read_from(plan, verdict), plan.written_to(verdict)) for plan in plans for verdict in plan.verdicts
     ]
