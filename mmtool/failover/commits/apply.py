@@ -39,24 +39,29 @@ class Applied:
 
     @property
     def written(self) -> WrittenPlaces:
-        """What was written, as rows have it."""
+        """By group and partition, True where the new offset is stored, None where that is unknown; for the rows."""
         known = {(result.group, place): True for result in self.ended for place in result.written}
         return known | {(result.group, place): None for result in self.ended for place in result.unknown}
 
     @property
     def may_have_written(self) -> bool:
-        """Whether something may have been replaced."""
+        """Whether a commit was replaced, or may have been."""
         unclear = {Outcome.PARTLY, Outcome.DIFFERENT}
         return any(result.written or result.outcome in unclear for result in self.ended)
 
     @property
     def error(self) -> MmtoolError | None:
-        """What the command ends with."""
+        """The error with which the command ends; None if every group was written."""
         return failure_of_writing(self.ended, self.where)
 
 
 def apply(cluster: ClusterPort, plans: Collection[GroupPlan], *, synced: bool) -> Applied:
-    """Commit what the plans say, group by group; blocked groups are left as they are. ``synced`` as for `clear`.
+    """Check, save the commits to be replaced, and commit the plans' offsets; blocked groups stay unchanged.
+
+    Args:
+        cluster: The cluster to commit on.
+        plans: The groups' plans.
+        synced: As for `clear`: the groups' commits may be recent because offset sync writes them.
 
     Raises:
         MmtoolError: As `clear` and `keep`; nothing was written.

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 def translated_checkpoint(flow: FlowNow, directory: Path) -> Translation:
-    """Where a Structured Streaming query would go on on the target.
+    """Translate the offsets of a Structured Streaming checkpoint to offsets on the target.
 
     Args:
-        flow: The flow that mirrors its topics.
+        flow: The flow that mirrors the query's topics.
         directory: The query's ``checkpointLocation``.
 
     Raises:
-        UsageError: No such checkpoint, or nothing of it is Kafka's.
+        UsageError: There is no such checkpoint, or it has no Kafka source.
     """
     commits = {place: Commit(offset) for place, offset in _checkpointed(directory).items()}
     warnings: list[str] = []
@@ -46,7 +46,7 @@ def translated_checkpoint(flow: FlowNow, directory: Path) -> Translation:
 
 
 def _checkpointed(directory: Path) -> dict[TopicPartition, int]:
-    """What the last finished batch had read: a batch that has begun and not finished is read again by Spark."""
+    """Offsets that the last finished batch had read; Spark reads an unfinished batch again."""
     done = max(_batches(directory / "commits"), default=None)
     path = directory / "offsets" / str(done)
     remedy = "name the checkpointLocation of a Structured Streaming query that has finished a batch"
@@ -65,11 +65,12 @@ def _batches(folder: Path) -> list[int]:
 
 
 def spark_offsets(plans: Collection[GroupPlan]) -> str:
-    """``startingOffsets`` for one group or query; a partition without commit begins at its beginning.
+    """The ``startingOffsets`` JSON for one group or query; a partition without a commit starts at ``earliest``.
 
     Raises:
-        UsageError: Several groups are meant: Spark's option holds one position for each partition.
-        RefusedError: A partition has no answer: Spark takes a topic whole or not at all.
+        UsageError: The plans are not of exactly one group: Spark's option holds one offset for each partition.
+        RefusedError: A partition is refused, and Spark needs an offset for every partition of a topic; or the group has
+            no commit in the flow's topics.
     """
     if len(plans) != 1:
         raise UsageError(
@@ -108,7 +109,7 @@ class Imported:
         return refusal_of(self.plans)
 
     def write(self, *, synced: bool) -> Moved:
-        """Commit what the plans say; as `apply`."""
+        """Commit the offsets of the file; ``synced`` and errors as for `apply`."""
         applied = apply(self.cluster, self.plans, synced=synced)
         return Moved(import_rows(self.plans, applied.written), applied.error, applied.undo)
 
@@ -116,10 +117,10 @@ class Imported:
 def check_import(
     cluster: ClusterPort, wanted: Mapping[str, Mapping[TopicPartition, int]], *, allow_rewind: bool
 ) -> Imported:
-    """Ask the cluster what stands in the way.
+    """Plan the commits of a file's offsets, checked against the cluster's groups and logs; change nothing.
 
     Raises:
-        UnreachableError, NotAuthorisedError: It does not answer, or not us.
+        UnreachableError, NotAuthorisedError: The cluster does not answer, or shows none of the groups.
     """
     cluster.probe()
     standing, before = cluster.groups.describe_each(wanted), cluster.groups.commits_each(wanted)
@@ -159,7 +160,7 @@ _OF_THE_FILE = {
 
 
 def _worded(plan: GroupPlan, where: str) -> GroupPlan:
-    """Offsets come from a file here, and not from a cluster."""
+    """The plan with details that name the file, not a source cluster, as the origin of its offsets."""
     verdicts = [
         replace(verdict, detail=verdict.detail or _OF_THE_FILE[verdict.refusal].format(where=where))
         if verdict.refusal in _OF_THE_FILE
@@ -170,15 +171,16 @@ def _worded(plan: GroupPlan, where: str) -> GroupPlan:
 
 
 def read_reset_file(path: str, content: bytes, group: str | None) -> dict[str, dict[TopicPartition, int]]:
-    """Kafka's reset file, three columns for one group and four for several.
+    """The offsets of a Kafka reset file by group: three columns for one group, four for several.
 
     Args:
         path: The file's name, for errors.
-        content: What is in it.
-        group: ``-g``; whose offsets those of three columns are.
+        content: The file's content.
+        group: The group of ``-g``: the group of a file with three columns, or the one to select of a file with four.
 
     Raises:
-        UsageError: It cannot be read, or the columns and ``-g`` do not go together.
+        UsageError: The file cannot be parsed, names an internal group of mmtool, or its columns and ``-g`` do not
+            match.
     """
     try:
         found = parse_groups_csv(lines_in(path, content))
@@ -211,10 +213,10 @@ def read_reset_file(path: str, content: bytes, group: str | None) -> dict[str, d
 
 
 def content_of(path: Path) -> bytes:
-    """A file, read once: it may be a pipe; ``-`` is stdin.
+    """The content of a file, read once since it may be a pipe; ``-`` is stdin.
 
     Raises:
-        UsageError: It cannot be read.
+        UsageError: The file cannot be read.
     """
     try:
         return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
@@ -223,10 +225,10 @@ def content_of(path: Path) -> bytes:
 
 
 def lines_in(name: object, content: bytes) -> list[str]:
-    """Lines of somebody else's file; spreadsheets begin theirs with a mark (UTF-8 with BOM).
+    """The lines of a UTF-8 text; a byte order mark, which spreadsheets write, is dropped.
 
     Raises:
-        UsageError: It is no text.
+        UsageError: The content is not UTF-8.
     """
     try:
         return content.decode("utf-8-sig").splitlines()
@@ -235,7 +237,7 @@ def lines_in(name: object, content: bytes) -> list[str]:
 
 
 def import_rows(plans: Iterable[GroupPlan], written: WrittenPlaces = NOTHING) -> list[Row]:
-    """One row for each line of the file."""
+    """One row of the output contract for each line of the file."""
     return [
         {
             "group": verdict.group,

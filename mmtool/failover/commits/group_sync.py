@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _WINDOW_SECONDS = 300.0
 _MARKS_SECONDS = 1.0
-"""So old may be what is known of groups that have failed over, as with ``replicate``; a turn may take minutes."""
+"""How old the known marks of moved groups may be, in seconds, as with ``replicate``; a turn may take minutes."""
 _PRECISION = 1  # digits of an age in seconds: few different ones, however many positions there are
 _SHORT = frozenset({SyncState.BEHIND, SyncState.ACTIVE_ON_TARGET, SyncState.UNKNOWN_GROUP})
 _OTHERS = (
@@ -63,13 +63,13 @@ class SyncTurn:
     warnings: tuple[str, ...]
 
     def documents(self) -> list[dict[str, object]]:
-        """The rows with the flow's aliases."""
+        """The rows as dictionaries, with the aliases of the flow's clusters."""
         aliases = {"source": self.flow.source.alias, "target": self.flow.target.alias}
         return [aliases | asdict(row) for row in self.rows]
 
     @property
     def headline(self) -> str:
-        """How many groups stand how, and how fresh that is."""
+        """One line with the number of groups in each state, the offsets written, and the age of the synced offsets."""
         counts = Counter(row.state for row in self.rows)
         said = [f"{counts[state]} {state}" for state in SyncState if counts[state]]
         written = sum(row.written for row in self.rows)
@@ -80,7 +80,7 @@ class SyncTurn:
 
     @property
     def error(self) -> MmtoolError | None:
-        """What one forced turn ends with: groups that could not be brought to where they should stand."""
+        """The error with which one requested turn ends: groups that are not completely synced; None if all are."""
         names = [row.group for row in self.rows if row.state in _SHORT]
         if not names:
             return None
@@ -123,10 +123,10 @@ class GroupSync:
         self._shown = ShownCommits(self.now)
 
     def turn(self) -> SyncTurn:
-        """Read the groups' commits on the source, and commit on the target where they lead.
+        """Translate the groups' commits on the source, and commit them on the target, once.
 
         Raises:
-            UnreachableError, NotAuthorisedError: A cluster does not answer, or not us.
+            UnreachableError, NotAuthorisedError: A cluster does not answer, or denies the request.
             UsageError, RefusedError: As `look`, and stored state that cannot be read.
         """
         warnings = list[str]()
@@ -165,7 +165,7 @@ class GroupSync:
         self._moved_at = began
 
     def _moved_by_now(self) -> Mapping[str, MovedGroupRecord]:
-        """Of several threads that ask at once the first one looks."""
+        """The marks of moved groups, read again if older than a second; of concurrent threads only one reads."""
         with self._asking:
             if time.monotonic() - self._moved_at >= _MARKS_SECONDS:
                 self._read_marks()

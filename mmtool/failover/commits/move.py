@@ -31,23 +31,23 @@ class Moved:
 
 
 def rehearsed(found: Translation) -> list[Row]:
-    """The rows, nothing written."""
+    """The rows of a translation of which nothing is committed."""
     return translation_rows(found.plans)
 
 
 def moved(found: Translation, *, synced: bool) -> Moved:
-    """Commit what the plans say; raises, and ``synced``, as `apply`."""
+    """Commit the translated offsets, and return the rows afterwards; ``synced`` and errors as for `apply`."""
     applied = apply(found.flow.written_at(found.rules.direction), found.plans, synced=synced)
     return Moved(translation_rows(found.plans, applied.written), applied.error, applied.undo)
 
 
 def refusal(found: Translation) -> RefusedError | None:
-    """The guard's no for all that was found: any partition that keeps its group from being moved."""
+    """The error of a whole translation: for partitions that block their group, else the translation's own error."""
     return refusal_of(found.plans) or found.error
 
 
 def refusal_of(plans: Iterable[GroupPlan]) -> RefusedError | None:
-    """One error for every blocking verdict: how many of which kind, and what each means."""
+    """One error for every blocking verdict of some plans: how many for each reason, and its meaning; None without."""
     refused = [(plan, verdict) for plan in plans for verdict in plan.blocking]
     blocking = [verdict for _, verdict in refused]
     reasons = [verdict.refusal for verdict in blocking if verdict.refusal is not None]
@@ -59,18 +59,18 @@ def refusal_of(plans: Iterable[GroupPlan]) -> RefusedError | None:
 
 
 def refused_for(reasons: Collection[Reason], whom: str, remedy: str) -> RefusedError:
-    """How many partitions are refused for what; the reason is the code where there is one alone."""
+    """The error for refused partitions, counted by reason; its code is the reason if there is only one."""
     code = next(iter(reasons)) if len(set(reasons)) == 1 else "refused"
     return RefusedError(f"offsets refused: {tally(reasons)} ({whom})", remedy=remedy, code=code)
 
 
 def question(found: Translation) -> str:
-    """What ``--execute`` would do, as one sentence."""
+    """What ``--execute`` would commit for a translation, as one sentence."""
     return question_of(found.plans, found.flow.written_at(found.rules.direction).alias)
 
 
 def question_of(plans: Collection[GroupPlan], where: str) -> str:
-    """The same, of plans for the cluster ``where``."""
+    """What ``--execute`` would commit for plans on the cluster ``where``, as one sentence."""
     writing = [plan for plan in plans if plan.to_write()]
     partitions = sum(len(plan.to_write()) for plan in writing)
     blocked = sum(plan.blocked for plan in plans)
@@ -80,7 +80,7 @@ def question_of(plans: Collection[GroupPlan], where: str) -> str:
 
 
 def summary(rows: Iterable[Row]) -> str:
-    """How many rows are what, in one line; nothing when there is no row."""
+    """How many rows are exact, bounded, refused and written, in one line; empty without rows."""
     found = list(rows)
     counts = Counter(str(row["exactness"]) for row in found)
     written = sum(bool(row["written"]) for row in found)
@@ -89,7 +89,7 @@ def summary(rows: Iterable[Row]) -> str:
 
 
 def write_csv(path: Path, found: Translation, *, with_group: bool) -> str:
-    """Kafka's reset file; returns what it leaves out, as a sentence, empty when that is nothing.
+    """Write Kafka's reset file, and return a sentence about the refused rows that it leaves out; empty without any.
 
     Raises:
         UsageError: The file cannot be written.
@@ -104,7 +104,7 @@ def write_csv(path: Path, found: Translation, *, with_group: bool) -> str:
 
 
 def left_out(what: str, found: Translation) -> str:
-    """What Kafka's file does not hold, as a sentence; empty when that is nothing."""
+    """A sentence about the refused rows that Kafka's reset file leaves out; empty without any."""
     verdicts = [verdict for plan in found.plans for verdict in plan.verdicts]
     reasons = [verdict.refusal for verdict in verdicts if verdict.refusal is not None]
     return (

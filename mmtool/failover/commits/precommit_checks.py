@@ -36,21 +36,22 @@ def clear(
     synced: bool = False,
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Ask the cluster that is written to whether it will take everything that the plans would commit.
+    """Check before the first commit that the cluster will accept every offset of the plans; raise if not.
 
-    A group whose commits there are young, and would be replaced, is watched for longer than a consumer's usual time
-    between two commits: one that uses ``assign()`` is in no group.
+    A group with commits of the last minute that would be replaced is checked a second time after 6 s, longer than a
+    consumer's usual commit interval: a consumer with ``assign()`` is not a member of the group.
 
     Args:
-        cluster: Which.
-        plans: What would be written.
-        synced: Young commits are the rule, because somebody keeps the groups ready (``sync.group.offsets.enabled``).
-        pause: Waits so many seconds.
+        cluster: The cluster to commit on.
+        plans: The groups' plans.
+        synced: Recent commits are expected and not watched, because offset sync writes them
+            (``sync.group.offsets.enabled``).
+        pause: Waits for a number of seconds.
 
     Raises:
-        NotAuthorisedError: A right is missing.
-        RefusedError: A commit's metadata is longer than the brokers take; or a group has members by now, or stands
-            elsewhere than when the plan was made.
+        NotAuthorisedError: mmtool's principal lacks a right.
+        RefusedError: A commit's metadata is longer than the brokers accept; or a group has members now, or other
+            commits than when the plan was made.
         UnreachableError: The cluster does not answer.
     """
     writing = [plan for plan in plans if plan.to_write()]
@@ -66,7 +67,7 @@ def clear(
 
 
 def _young(cluster: ClusterPort, writing: Iterable[GroupPlan]) -> list[GroupPlan]:
-    """Groups whose last commit that would be replaced is less than a minute old, as far as that is told."""
+    """Plans of groups whose commits to be replaced are less than a minute old, as far as brokers tell."""
     replacing = {plan.group: _replaced(plan) for plan in writing}
     times = cluster.commit_times([group for group, places in replacing.items() if places])
     since_ms = (time.time() - _YOUNG_SECONDS) * 1000
@@ -111,12 +112,12 @@ def _check_metadata(cluster: ClusterPort, wanted: Wanted) -> None:
 
 
 def _length(metadata: str) -> int:
-    """As Java's ``String.length`` counts, which is what brokers compare."""
+    """Length in UTF-16 code units, as Java's ``String.length``, which brokers compare."""
     return len(metadata.encode("utf-16-le")) // 2
 
 
 def _check_standing(cluster: ClusterPort, writing: list[GroupPlan]) -> None:
-    """Seconds or minutes may have passed since the plan was made, and somebody may have been asked."""
+    """Raise if a group has members now, or other commits than when the plan was made."""
     names = [plan.group for plan in writing]
     standing, now = cluster.groups.describe(names), cluster.groups.commits(names)
     for plan in writing:

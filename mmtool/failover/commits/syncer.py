@@ -87,13 +87,13 @@ class OffsetSyncer:
     _at_work: threading.Lock = field(default_factory=threading.Lock)
 
     def turn(self, wanted: Mapping[str, Offsets]) -> dict[str, SyncedGroup]:
-        """Look at the groups that are due, and commit what is to be committed; what came of it, for these groups.
+        """Check the groups that are due, and commit their offsets where needed; return the result for each of them.
 
-        Groups that were moved here are left out. A turn that nobody waits for any more ends before another one begins:
-        what it is about to commit is older.
+        Groups that now belong to the target are left out. Turns do not overlap: an abandoned turn ends before the next
+        one starts, as its offsets are older.
 
         Raises:
-            MmtoolError: The target does not answer, or tells us of none of them.
+            MmtoolError: The target does not answer, or shows none of the groups.
         """
         with self._at_work:
             return self._turn(wanted)
@@ -117,7 +117,7 @@ class OffsetSyncer:
         }
 
     def _told(self, groups: list[str]) -> list[GroupFacts]:
-        """What the target tells; those of which it tells us nothing are remembered, and asked about in a minute."""
+        """The groups' commits and states on the target; groups that it does not show are asked again in a minute."""
         standing, before = self.target.groups.describe_each(groups), self.target.groups.commits_each(groups)
         failed = before.failed | standing.failed
         self._denied |= failed
@@ -147,7 +147,7 @@ class OffsetSyncer:
         }
 
     def _forget(self, group: str) -> None:
-        """When it comes home it begins anew: what it did here was nobody else's work."""
+        """Drop what is known of a group that now belongs to the target: after a failback its sync starts fresh."""
         for known in (self._done, self._stood, self._renewed, self._moved_at):
             known.pop(group, None)
 
@@ -157,9 +157,10 @@ class OffsetSyncer:
         return plan_group_sync(group, wanted, renew=renew)
 
     def _is_moved_by_others(self, group: GroupFacts) -> bool:
-        """A consumer that was given its partitions (``assign()``) is in no group, and commits all the same.
+        """Whether another client commits for a group without members, now or within the last minute.
 
-        Other tools that follow the source (MirrorMaker 2) never move a group back from where it stood.
+        A consumer with ``assign()`` commits without being a member. MirrorMaker 2 syncs offsets too, but never moves a
+        commit back: a commit that went back is another client's.
         """
         stood, before = self._stood.get(group.group, {}), group.before
         moved = [at for at, commit in stood.items() if at in before and before[at] != commit]
@@ -183,15 +184,15 @@ class OffsetSyncer:
         return list(wanted)
 
     def _is_old(self, group: str) -> bool:
-        """Whether what stands there may be forgotten soon; nobody knows how old it is when we begin.
+        """Whether a group's commits have to be renewed before Kafka expires them; their age is unknown at the start.
 
-        Of all its partitions: one that stands still grows old however often others are moved.
+        Renewal covers all partitions of a group: one whose commit does not change ages while others are committed.
         """
         last = self._renewed.get(group)
         return last is None or self.now() - last > self._retention_seconds / _RENEWALS
 
     def _inside(self, planned: Mapping[str, Offsets]) -> dict[str, Offsets]:
-        """Without what the target's log does not hold any more: retention may have passed a position."""
+        """The planned commits without offsets outside the target's log, from which retention may have deleted them."""
         places = {place for offsets in planned.values() for place in offsets}
         bounds = self.target.bounds_each(places) if places else {}
         return {
@@ -204,7 +205,7 @@ class OffsetSyncer:
         }
 
     def _commit(self, group: GroupFacts, offsets: Offsets) -> tuple[Offsets, Mapping[TopicPartition, str]]:
-        """One request for the group; what was sent, and what went wrong, by partition."""
+        """Commit a group's offsets in one request; return the offsets sent, and the problems by partition."""
         name = group.group
         if not offsets or name in self.moved():
             return {}, {}
@@ -218,7 +219,7 @@ class OffsetSyncer:
         return offsets, said | moved
 
     def _moved_since(self, group: GroupFacts, offsets: Offsets) -> dict[TopicPartition, str]:
-        """What somebody else has moved since the look, with what is said of it; see L."""
+        """Partitions that another client has committed since the check, each with a sentence; see L."""
         if self.now() - self._looked_at < FRESH_SECONDS:
             return {}
         moved = moved_since(self.target.groups, group.group, group.before, offsets)

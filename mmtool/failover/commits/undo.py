@@ -58,7 +58,7 @@ class Undoing:
 
     @property
     def question(self) -> str:
-        """What would be done, as one sentence."""
+        """What the undo would restore and delete, as one sentence."""
         work = [group for group in self.groups if group.has_work]
         restored, deleted = sum(len(g.restore) for g in work), sum(len(g.delete) for g in work)
         done = [f"restore {counted(restored, 'previous offset')}"] if restored else []
@@ -78,7 +78,7 @@ class Undoing:
         return refused_for(reasons, whom, "; ".join(said))
 
     def rows(self, written: Iterable[Written] = ()) -> list[Row]:
-        """One row for each commit; ``offset`` is None where it is to be deleted."""
+        """One row for each commit to undo; ``offset`` is None if it is to be deleted."""
         done: dict[tuple[str, TopicPartition], bool | None] = {}
         for result in written:
             done |= {(result.group, place): True for place in result.written}
@@ -98,17 +98,17 @@ class Undoing:
         ]
 
     def write(self) -> Moved:
-        """Group by group; one that is refused is left as it is."""
+        """Restore or delete the commits, group by group; a refused group stays unchanged."""
         ended = [_undone(self.cluster, group, self.looked_at) for group in self.groups if group.places]
         return Moved(self.rows(ended), failure_of_writing(ended, self.cluster.alias))
 
 
 def check_undo(clusters: Iterable[ClusterPort], undo: Undo) -> Undoing:
-    """Find the cluster that the file is about, and ask what stands in the way.
+    """Find the cluster that an undo file is for, and check what can be restored there; change nothing.
 
     Raises:
-        RefusedError: It is about none of these.
-        UnreachableError, NotAuthorisedError: One does not answer, or not us.
+        RefusedError: The file is for none of these clusters.
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or denies the request.
     """
     for cluster in clusters:
         if cluster.probe() == undo.cluster_id:
@@ -121,10 +121,10 @@ def check_undo(clusters: Iterable[ClusterPort], undo: Undo) -> Undoing:
 
 
 def look_at(cluster: ClusterPort, undo: Undo) -> Undoing:
-    """How groups stand now, and what of them can be put back.
+    """Check which replaced commits can be restored on a given cluster, from the groups' current state.
 
     Raises:
-        UnreachableError, NotAuthorisedError: The cluster does not answer, or not us.
+        UnreachableError, NotAuthorisedError: The cluster does not answer, or denies the request.
     """
     looked_at, names = time.monotonic(), list(dict.fromkeys(one.group for one in undo.replaced))
     standing, now = cluster.groups.describe(names), cluster.groups.commits(names)
@@ -160,7 +160,7 @@ def _undone(cluster: ClusterPort, plan: UndoGroup, looked_at: float) -> Written:
 
 
 def _why_not(groups: GroupsPort, plan: UndoGroup) -> str:
-    """Why a group must not be put back any more; empty where it stands as it stood. Members keep us out themselves."""
+    """Why a group must not be restored: another client's commit; empty if its commits are unchanged."""
     try:
         moved = moved_since(groups, plan.group, plan.now, plan.places)
     except MmtoolError as error:

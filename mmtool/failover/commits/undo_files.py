@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def keep(cluster: ClusterPort, plans: Iterable[GroupPlan]) -> Path | None:
-    """Write down, before they are written, what the plans will replace; None when that is nothing.
+    """Save the commits that the plans will replace to a file, before any is replaced; None if none will be.
 
     Raises:
         UsageError: The file cannot be written.
@@ -51,20 +51,20 @@ def keep(cluster: ClusterPort, plans: Iterable[GroupPlan]) -> Path | None:
 
 
 def is_undo(content: bytes) -> bool:
-    """Whether a file's content is of `keep`'s, and no reset file of Kafka's."""
+    """Whether a file's content is an undo file of `keep`, not a Kafka reset file."""
     return content.lstrip()[:1] == b"{"
 
 
 def read_undo(name: str, content: bytes, group: str | None = None) -> Undo:
-    """What `keep` wrote.
+    """The replaced commits from the content of an undo file that `keep` wrote.
 
     Args:
-        name: Of the file, for the error.
-        content: What is in it.
-        group: Only what is about this one.
+        name: The file's name, for errors.
+        content: The file's content.
+        group: The group to select; None for all.
 
     Raises:
-        UsageError: It is damaged, or something else, or says nothing of the group.
+        UsageError: The content is damaged or no undo file, or has no commit of the group.
     """
     try:
         kept = Undo.decode(content)

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
     Stands: TypeAlias = Mapping[TopicPartition, Commit] | MmtoolError
-    """What a group has committed, or why nobody could look."""
+    """A group's stored commits, or the error of reading them."""
 
 AT_ONCE = 8
-"""Commits under way together: enough to hide round trips and a coordinator's disk, too few to crowd others out."""
+"""Groups that are committed concurrently: enough to hide round trips, few enough not to crowd out other clients."""
 
 
 FRESH_SECONDS = 0.2
-"""So old a look may be when a group's commit is sent: a run over thousands of groups takes seconds."""
+"""Age in seconds from which a group is checked again before its commit: thousands of groups take seconds."""
 
 MOVED_JUST_NOW = "was committed by another client just now"
 
@@ -54,11 +54,11 @@ class Outcome(Enum):
 
     WRITTEN = "written"
     REFUSED = "refused"
-    """Nothing of it is written, or all of it was put back."""
+    """No offset of the group is written, or all were restored."""
     PARTLY = "partly"
-    """Some partitions are written and stay so."""
+    """Some partitions are written, and stay written."""
     DIFFERENT = "different"
-    """Written, but another client reads something else."""
+    """Offsets were accepted, but another client reads other ones, or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +81,16 @@ class Written:
 def write_groups(
     groups: GroupsPort, plans: Iterable[GroupPlan], *, looked_at: float | None = None
 ) -> list[Written]:
-    """Commit what plans say, and settle it: what became of each, in order; ``looked_at`` as for `commit_all`.
+    """Commit the plans' offsets, read them back, and return each group's result, in the plans' order.
 
-    Nothing is written of a plan that is blocked.
+    Nothing is written for a blocked plan. ``looked_at`` as for `commit_all`.
     """
     todo = list(plans)
     return read_back_all(groups, todo, commit_all(groups, todo, looked_at=looked_at))
 
 
 def write_group(groups: GroupsPort, plan: GroupPlan) -> Written:
-    """The same of one."""
+    """Commit one plan's offsets, read them back, and return the group's result."""
     (written,) = write_groups(groups, [plan])
     return written
 
@@ -109,7 +109,7 @@ class _Silence:
 
 
 def is_silent(failed: Mapping[TopicPartition, Problem]) -> bool:
-    """Whether nobody has answered, so that nobody knows what was written."""
+    """Whether a request got no answer, so that it is unknown what was written."""
     return bool(_unanswered(failed))
 
 
@@ -120,10 +120,10 @@ def _unanswered(failed: Mapping[TopicPartition, Problem]) -> frozenset[TopicPart
 def may_come(
     failed: Mapping[TopicPartition, Problem], stands: Collection[TopicPartition]
 ) -> frozenset[TopicPartition]:
-    """What was sent, has had no answer, and does not stand: a coordinator may have it in its log, and tell it later.
+    """Partitions whose commit was sent, got no answer and is not stored; a coordinator may still apply it.
 
-    One that waits for a replica answers "not now" after offsets.commit.timeout.ms, and takes what it has once the
-    replica is back, or has left the set, half a minute later.
+    A coordinator that waits for a replica answers with a retriable error after offsets.commit.timeout.ms, and applies
+    the commit once the replica is back or has left the ISR, half a minute later.
     """
     sent = {place: problem for place, problem in failed.items() if problem != _NOT_SENT}
     return _unanswered(sent).difference(stands)
@@ -136,20 +136,21 @@ def commit_all(
     looked_at: float | None = None,
     still_ours: Callable[[], None] = nobody_else,
 ) -> dict[str, Written]:
-    """One request for each group; what is settled by that, by group: where a part was refused, it is put back.
+    """Commit each plan's offsets in one request per group; return the results that are already final, by group.
 
-    A cluster that has not answered for several groups in a row is not asked for the others. What stands of all that
-    had no answer is then looked up at once.
+    A group of which a part was refused is restored at once. A cluster that has not answered for several groups in a row
+    is not asked for the others; what is stored of unanswered requests is then read in one go. Groups that are missing
+    in the result were accepted, and are not read back yet: see `read_back_all`.
 
     Args:
-        groups: Where to.
-        plans: Of each group.
-        looked_at: When it was seen last that groups stand as the plans say, by the monotonic clock: where that is not
-            fresh, each is looked at once more before its commit. None where something else keeps others out.
-        still_ours: Asked before each commit, since whoever is frozen between two of them may wake late; raises.
+        groups: The cluster's groups.
+        plans: The groups' plans.
+        looked_at: When the groups were last seen with the commits that the plans expect, by the monotonic clock. If
+            that is not fresh, each group is checked again before its commit. None if a lock keeps other writers out.
+        still_ours: Called before each commit, since a process may be suspended between two of them; raises.
 
     Raises:
-        OwnedElsewhereError: It is somebody else's by now.
+        OwnedElsewhereError: Another process has taken over, as ``still_ours`` says.
     """
     silence = _Silence()
 
@@ -188,7 +189,7 @@ def commit_all(
 def read_back_all(
     groups: GroupsPort, plans: Collection[GroupPlan], settled: Mapping[str, Written]
 ) -> list[Written]:
-    """What became of each plan after `commit_all`, in order: one other client reads what is not settled yet."""
+    """The result of each plan after `commit_all`, in order: a fresh client reads back those that are not final yet."""
     stands = _read([plan.group for plan in plans if plan.group not in settled and plan.to_write()], groups)
     return [
         settled.get(plan.group) or _judged(groups, plan, {}, stands.get(plan.group, {})) for plan in plans
@@ -196,7 +197,7 @@ def read_back_all(
 
 
 def _why_not(groups: GroupsPort, plan: GroupPlan) -> Problem | None:
-    """Why a group must not be written any more; None where it stands as it stood. A member keeps us out himself."""
+    """Why a group must not be written any more: another client's commit; None if its commits are unchanged."""
     wanted = plan.to_write()
     if not wanted:
         return None
@@ -210,7 +211,7 @@ def _why_not(groups: GroupsPort, plan: GroupPlan) -> Problem | None:
 def moved_since(
     groups: GroupsPort, group: str, before: Mapping[TopicPartition, Commit], places: Iterable[TopicPartition]
 ) -> list[TopicPartition]:
-    """Those of ``places`` where a group does not stand any more as it stood ``before``, in order; asks once.
+    """Those of ``places`` whose commit differs from ``before``, sorted; one request.
 
     Raises:
         UnreachableError, NotAuthorisedError: The cluster does not answer, or does not show the group.
@@ -220,19 +221,19 @@ def moved_since(
 
 
 def _commit(groups: GroupsPort, plan: GroupPlan) -> Mapping[TopicPartition, Problem]:
-    """One request for all of a group's partitions; what failed. Nothing is sent for a blocked plan."""
+    """Commit all of a group's offsets in one request; return the failed partitions. A blocked plan sends nothing."""
     offsets = plan.to_write()
     return groups.alter(plan.group, offsets) if offsets else {}
 
 
 def _settle(groups: GroupsPort, plan: GroupPlan, failed: Mapping[TopicPartition, Problem]) -> Written:
-    """Read with another client what stands after `_commit`; put it back where a part has failed."""
+    """A group's result after `_commit` had failures: read back by another client, and restored where a part failed."""
     stands = _read([plan.group], groups) if plan.to_write() else {}
     return _judged(groups, plan, failed, stands.get(plan.group, {}))
 
 
 def _read(names: list[str], groups: GroupsPort) -> Mapping[str, Stands]:
-    """What another client reads; for all of them at once, and of each where one of them cannot be read."""
+    """The groups' stored commits, read by a fresh client at once, or one by one if some cannot be read."""
     if not names:
         return {}
     reader = groups.fresh()
@@ -280,7 +281,7 @@ def unread(
     failed: Mapping[TopicPartition, Problem],
     error: MmtoolError,
 ) -> Written:
-    """What was acknowledged stands, as far as anybody knows; nobody could look."""
+    """A group's result if it could not be read back: acknowledged partitions count as written."""
     outcome = Outcome.PARTLY if failed else Outcome.DIFFERENT
     problems = (*_sentences(failed), f"not read back: {error.message}")
     return Written(group, outcome, frozenset(places).difference(failed), problems, _unanswered(failed))
@@ -292,7 +293,7 @@ def _put_back(
     failed: Mapping[TopicPartition, Problem],
     stands: set[TopicPartition],
 ) -> Written:
-    """Commit again what was there before, and delete what is there for the first time."""
+    """Undo a group's accepted commits: restore the previous ones, and delete those of partitions that had none."""
     offsets, before = plan.to_write(), plan.before()
     changed = {place for place in stands if before.get(place) != offsets[place]}
     restorable = {place: before[place] for place in changed if place in before}
@@ -309,12 +310,12 @@ def _put_back(
 def failure_of_writing(
     results: Iterable[Written], where: str, again: str = "run the same command again"
 ) -> MmtoolError | None:
-    """The error that a run of writes ends with, by the contract's exit codes; None when all is well.
+    """The error with which writing groups ends, by the contract's exit codes; None if every group was written.
 
     Args:
-        results: What became of each group.
+        results: The result of each group.
         where: The cluster's alias.
-        again: How what remains is done.
+        again: The remedy's words for completing the rest.
     """
     ended = list(results)
     not_written = [w.group for w in ended if w.outcome is Outcome.REFUSED]
