@@ -37,10 +37,10 @@ class MarksPort(Protocol):
     """Writer of marks to the flow's control topic, which the flow's owner obeys."""
 
     def write(self, marks: Sequence[Document]) -> None:
-        """Write marks; when this returns, all in-sync replicas have them.
+        """Write marks to the control topic; when this returns, all in-sync replicas have them.
 
         Raises:
-            UnreachableError, NotAuthorisedError: The target does not take them.
+            UnreachableError, NotAuthorisedError: The target does not accept them.
         """
 
 
@@ -48,32 +48,32 @@ class LockPort(Protocol):
     """The operation lock: one operation on a flow at a time."""
 
     def begin(self) -> None:
-        """Begin to ask for the lock, before it is known whether it will be needed; returns at once."""
+        """Start to request the operation lock without waiting for it; unlike `join`, prepare nothing."""
 
     def join(self) -> None:
-        """Begin to ask for it in earnest; returns at once.
+        """Prepare the journal, and start to request the operation lock if `begin` did not; do not wait for the lock.
 
         Raises:
-            UnreachableError, NotAuthorisedError: There can be no lock.
+            UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
         """
 
     def hold(self) -> None:
-        """Wait until the lock is ours, and is it still.
+        """Wait until this process has the operation lock; if it has it already, check that it still does.
 
         Raises:
-            OwnedElsewhereError: A live process has it.
-            UnreachableError, NotAuthorisedError: It cannot be had.
+            OwnedElsewhereError: Another live process has the lock.
+            UnreachableError, NotAuthorisedError: The target does not grant the lock.
         """
 
     def is_taken(self) -> bool:
-        """Whether somebody else has it, or was killed in it a moment ago.
+        """Whether another process has the operation lock, or was killed while it had it and its session has not ended.
 
         Raises:
-            UnreachableError, NotAuthorisedError: The cluster does not tell.
+            UnreachableError, NotAuthorisedError: The target does not answer, or does not show the lock.
         """
 
     def leave(self) -> None:
-        """Let the next one in."""
+        """Release the operation lock, or stop requesting it."""
 
 
 class Records(Protocol):
@@ -134,7 +134,7 @@ class Clock:
     now: Callable[[], float] = time.time
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970, as Kafka's timestamps."""
+        """Milliseconds since 1970, the unit of Kafka's timestamps."""
         return int(self.now() * 1000)
 
 
@@ -187,7 +187,7 @@ class Cutover:
 
     @classmethod
     def of(cls, context: OperationContext, plan: FailoverPlan) -> Cutover:
-        """For the groups of a plan, whose offsets are still to be told."""
+        """A cutover of a plan's groups, whose offsets are not translated yet."""
         return cls(context, plan.mode, tuple(group.group for group in plan.groups))
 
     def __post_init__(self) -> None:
@@ -195,7 +195,7 @@ class Cutover:
         self.context.journal.measured_by(lambda: self.figures)
 
     def validate(self) -> None:
-        """Every offset can be written, nobody else is at it, and what is replaced is on record."""
+        """Check that every offset can be written and no other operation interferes, and record the planned offsets."""
         refuse(blocking_guards(self.plans, after_drain=True))
         self.alone()
         clear(
@@ -204,22 +204,21 @@ class Cutover:
         self.context.journal.intends(self.plans, self.risks)
 
     def alone(self) -> None:
-        """Nobody else is at it, and nobody has left something half done about these groups.
+        """Wait for the operation lock, and end the open operations on these groups that give way to this one.
 
         Raises:
-            OwnedElsewhereError, RefusedError: As `giving_way`; what gives way is ended by this one.
+            OwnedElsewhereError, RefusedError: As `giving_way`.
         """
         for other in self.giving_way():
             if not other.half_replayed:  # it stays open, as was said when topics were marked
                 self.context.journal.supersede(other)
 
     def giving_way(self) -> Sequence[Recorded]:
-        """What was begun about these groups, has not ended, and gives way to this one; nobody else is at it.
+        """Wait for the operation lock, and return the open operations on these groups, which all give way to this one.
 
         Raises:
-            OwnedElsewhereError: Another operation is under way.
-            RefusedError: One was begun and not ended. Those that failed with everything as it was give way, and to an
-                emergency all that have written nothing.
+            OwnedElsewhereError: Another operation holds the lock.
+            RefusedError: An open operation does not give way, see `gives_way`.
         """
         self.context.lock.hold()
         others = self.context.journal.open_others(self.groups)
@@ -229,7 +228,7 @@ class Cutover:
         return others
 
     def not_half_done(self) -> None:
-        """As `alone`, before anything takes long; the lock is waited for only where somebody has left something open.
+        """Do as `alone`, but wait for the operation lock only if these groups have open operations.
 
         Raises:
             OwnedElsewhereError, RefusedError: As `alone`.
@@ -238,7 +237,7 @@ class Cutover:
             self.alone()
 
     def write(self) -> None:
-        """All groups; one that is refused in part is put back at once."""
+        """Commit the offsets of all groups; a group that is refused in part is restored at once."""
         self.context.lock.hold()
         self.context.journal.still_ours()
         found = self._found() if self.resumed else {}
@@ -252,7 +251,7 @@ class Cutover:
             _raise(failure_of_writing(self.results, self.context.destination.alias))
 
     def _found(self) -> dict[str, Written]:
-        """What needs no write, or must not be written, when an operation is taken up again."""
+        """Results of groups that a resumed operation has already written, or must not write any more."""
         names = [plan.group for plan in self.plans]
         standing, now = (
             self.context.destination.groups.describe(names),
@@ -263,7 +262,7 @@ class Cutover:
         return {one.group: one for one in looked if one is not None}
 
     def read_back(self) -> None:
-        """What is not settled yet, with another client; then the verdict on all of it."""
+        """Read the commits back with a fresh client, record each group's result, and raise if not all are written."""
         settled = {result.group: result for result in self.results}
         results = read_back_all(self.context.destination.groups, self.plans, settled)
         self.results = tuple(results)
@@ -276,12 +275,12 @@ class Cutover:
         _raise(failure_of_writing(results, self.context.destination.alias, again))
 
     def hand_over(self) -> None:
-        """From now on nothing of the flow commits for these groups on the target; or it does again."""
+        """Mark the groups as moved to the target, which stops offset sync for them; a failback removes these marks."""
         away = self.mode is not Mode.FAILBACK
         self.context.marks.write([self._moved(plan.group, moved=away) for plan in self.plans])
 
     def hold(self, topics: Iterable[str]) -> None:
-        """Topics of the source are not mirrored any more."""
+        """Mark topics of the source as failed over, so that the flow does not mirror them any more."""
         context, at_ms = self.context, self.context.clock.now_ms()
         context.marks.write(
             [
@@ -298,10 +297,11 @@ class Cutover:
 
 
 def gives_way(other: Recorded, mode: Mode) -> bool:
-    """Whether this open one is not in the way of that mode; an emergency waits for none that has written nothing.
+    """Whether an operation of this mode may end an open one, which must have written no offset.
 
-    What ended by itself with everything as it was needs no word; what was killed on its way does. So does what has left
-    its fence behind, its marks, or diverged records that may be written in part: it is on record there alone.
+    An emergency ends every operation that can be cancelled. Other modes end only one that failed and undid its
+    preparations: one that was killed, or that left its fence, marks or half-written diverged records, needs the
+    operator's decision.
     """
     left = other.fence_stands or other.tail is not None or other.may_have_marked
     ended = other.state is OperationState.FAILED and not left
@@ -309,7 +309,7 @@ def gives_way(other: Recorded, mode: Mode) -> bool:
 
 
 def half_done(found: Iterable[Recorded], plan: FailoverPlan) -> tuple[Guard, ...]:
-    """Operations about some of a plan's groups that somebody has left open, and that do not give way."""
+    """A guard for each other open operation on the plan's groups that does not give way to it."""
     groups = {group.group for group in plan.groups}
     return tuple(
         _half_done(one)
@@ -328,7 +328,7 @@ def _half_done(other: Recorded) -> Guard:
 
 
 def ways_on(operation_id: str, *, cancel: bool = True) -> str:
-    """The commands that end an open operation, and what each does."""
+    """The commands that complete or end an open operation, in one sentence; `report.ways_on` lists them by state."""
     resume = f"`mmtool failover resume {operation_id} --execute` completes it"
     return f"{resume}; `mmtool failover cancel {operation_id} --execute` ends it" if cancel else resume
 
@@ -336,10 +336,10 @@ def ways_on(operation_id: str, *, cancel: bool = True) -> str:
 def _met(
     plan: GroupPlan, there: GroupStanding, now: Mapping[TopicPartition, Commit], where: str
 ) -> Written | None:
-    """A group as an operation that was interrupted left it; None where it is still to be written.
+    """The result of a group that a resumed operation has written or must not write; None if it is still to write.
 
-    Whoever has its offsets, or has gone on from them, is there. Whoever stands elsewhere was moved by somebody else,
-    maybe from what was written: only a group that stands where it stood before is as it was.
+    A group with the planned offsets or later ones is written. A group with other offsets than the planned or the
+    previous ones was committed for by another client, and is not written.
     """
     wanted, before = plan.to_write(), plan.before()
     if all(place in now and now[place].offset >= commit.offset for place, commit in wanted.items()):

@@ -25,12 +25,12 @@ class DrainPort(Protocol):
         until: Mapping[TopicPartition, UpstreamOffset],
         timeout_seconds: float | None,
     ) -> None:
-        """Return once the frontier of each source partition has reached its offset.
+        """Return once the frontier of each source partition has reached its offset; mirror if no process runs the flow.
 
-        Watches the process that runs the flow, or takes the flow and runs it.
+        If a process runs the flow, it is only watched.
 
         Raises:
-            GateError: Time ran out.
+            GateError: The timeout has passed.
             RefusedError: A partition is halted.
             OwnedElsewhereError, UnreachableError: As the engine.
         """
@@ -38,13 +38,13 @@ class DrainPort(Protocol):
     def await_mirror_maker(
         self, flow: FlowSettings, missing: Callable[[], int], timeout_seconds: float | None
     ) -> int:
-        """Wait while MM2 runs the flow and ``missing`` says that records are.
+        """Wait while MirrorMaker 2 runs the flow and ``missing`` returns more than 0 records.
 
         Returns:
-            How many are missing at the last look; if any are, MM2 does not run the flow.
+            How many records are missing at the end; if any are, MM2 does not run the flow.
 
         Raises:
-            GateError: Time ran out.
+            GateError: The timeout has passed.
             UnreachableError, NotAuthorisedError: A cluster does not answer, or does not show a part.
         """
 
@@ -57,20 +57,20 @@ def bring_up(
     *,
     run: FlowSettings | None = None,
 ) -> None:
-    """Return once all below these offsets is on the target.
+    """Drain a flow: return once all records below these source offsets are on the target.
 
-    What MM2 copies has no frontier that could be watched: there the records themselves tell when it has arrived.
+    Partitions that MM2 copies have no frontier to watch: there `short_of` tells how many records are missing.
 
     Args:
-        flow: Which flow.
-        until: How far, by partition of the source.
-        port: Who brings it up.
-        timeout_seconds: For each way of it; None waits as long as it takes.
-        run: The flow as the engine is to run it, if not as it is configured.
+        flow: The flow.
+        until: The end offset of each source partition.
+        port: Mirrors, or waits for the process that does.
+        timeout_seconds: For the engine and for MM2 each; None waits without limit.
+        run: The flow's settings for the engine, if they differ from the configured ones.
 
     Raises:
         As `DrainPort`.
-        GateError: MM2 has left it half done.
+        GateError: MM2 stopped before all records were copied.
     """
     settings, theirs = run or flow.clusters.settings, copied_by_mm2(flow, until)
     ours = {place: offset for place, offset in until.items() if place not in theirs}

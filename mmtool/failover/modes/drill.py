@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 _RULES = Rules(Direction.FORWARD)
 _FIRST = 10
-"""Records that are read behind each offset, on both sides."""
+"""Records that are read from each committed offset on, on both clusters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,24 +93,26 @@ class NoLock:
     """An operation lock that locks nothing: a drill changes no real group and excludes no operation."""
 
     def begin(self) -> None:
-        """Nothing to begin."""
+        """Do nothing: there is no lock to request."""
 
     def join(self) -> None:
-        """Nothing to join."""
+        """Do nothing: there is no lock to request."""
 
     def hold(self) -> None:
-        """Nobody can be in the way."""
+        """Return at once: no other operation can interfere with a drill."""
 
     def is_taken(self) -> bool:
-        """Nobody can be in it."""
+        """Always False."""
         return False
 
     def leave(self) -> None:
-        """Nothing to leave."""
+        """Do nothing: there is no lock to release."""
 
 
 def rehearse(flow: FlowNow, selection: GroupSelection, *, without_state: bool = False) -> DrillRehearsal:
-    """The plan for shadows of the selected groups; nothing is changed. ``without_state`` as in a planned failover.
+    """Plan a drill: a planned failover of copies (shadows) of the selected groups; change nothing.
+
+    ``without_state`` as in a planned failover.
 
     Raises:
         RefusedError: No group is selected, mirrored topics would get other names, or stored state cannot be read.
@@ -142,7 +144,7 @@ def rehearse(flow: FlowNow, selection: GroupSelection, *, without_state: bool = 
 
 
 def _shadows(groups: list[GroupFacts], operation_id: str) -> list[GroupFacts]:
-    """As the groups stand on the source now; on the target nobody is in them, and nothing is committed."""
+    """Copies of the groups under the drill's names, with the groups' commits on the source and none on the target."""
     return [
         replace(group, group=shadow_of(group.group, operation_id), before={}, here=ABSENT, there=ABSENT)
         for group in groups
@@ -157,10 +159,10 @@ def execute(
     *,
     timeout_seconds: float | None = None,
 ) -> Drilled:
-    """Do what was rehearsed; the shadows are deleted however it ends.
+    """Execute a rehearsed drill, and measure it; the shadows are deleted whatever the result.
 
     Raises:
-        MmtoolError: It could not be put on record that it begins; nothing was done.
+        MmtoolError: The start could not be recorded; nothing was done.
     """
     cutover = Cutover.of(context, rehearsal.plan)
     steps = _Steps(rehearsal, drain, cutover, timeout_seconds)
@@ -203,7 +205,7 @@ class _Steps:
         return self.rehearsal.flow
 
     def check(self) -> None:
-        """As the groups stand now; a group that goes on is ahead of its shadow, and harms nobody."""
+        """Read the groups' current commits for the shadows, and the drain's end offsets; groups may be running."""
         names = tuple(
             shadowed(plan.group)
             for plan in self.rehearsal.plan.groups
@@ -238,10 +240,10 @@ class _Steps:
         )
 
     def read(self) -> None:
-        """What a consumer of the shadow would get first is what it would have got on the source.
+        """Compare the first records from each committed offset on: the target's must be those of the source.
 
         Raises:
-            CheckFailedError: It would get something else.
+            CheckFailedError: A record differs.
         """
         parts = list(self._first_records())
         committed = self.flow.clusters.settings.reads_committed
@@ -262,7 +264,7 @@ class _Steps:
             self.records_read += len(pairs)
 
     def _first_records(self) -> Iterator[tuple[LogPart, LogPart]]:
-        """Behind each offset that was written, on the source and on the target."""
+        """Pairs of log sections from each committed offset on, on the source and on the target."""
         for plan in self.cutover.plans:
             wanted = plan.to_write()
             for verdict in plan.verdicts:
@@ -282,7 +284,7 @@ class _Steps:
                 )
 
     def clean_up(self) -> None:
-        """Shadows are deleted, not only what was committed for them: an empty group is listed for minutes more."""
+        """Delete the shadow groups, not only their commits: an empty group would stay listed for minutes."""
         groups = self.cutover.context.destination.groups
         left = {
             plan.group: problem
@@ -299,7 +301,7 @@ class _Steps:
 
 
 def _clean_up_after(steps: _Steps) -> None:
-    """What ended the drill is its error; what is left besides is said."""
+    """Delete the shadows of a drill that failed; only warn if that fails too, since the drill has an error already."""
     try:
         steps.clean_up()
     except CheckFailedError as left:
@@ -307,7 +309,7 @@ def _clean_up_after(steps: _Steps) -> None:
 
 
 def emergency_now(side: TargetSide, selection: GroupSelection) -> Costs:
-    """What an emergency would cost at this moment, by what the target knows.
+    """The loss and re-reads of an emergency failover at this moment, from what the target knows.
 
     Raises:
         RefusedError, UnreachableError, NotAuthorisedError: As `mmtool.failover.modes.emergency.rehearse`.
@@ -316,10 +318,10 @@ def emergency_now(side: TargetSide, selection: GroupSelection) -> Costs:
 
 
 def gate(row: Row, limits: Limits) -> GateError | None:
-    """The error of a drill that missed its limits; None when it met them.
+    """The error of a drill that exceeded its limits; None if it met them.
 
     Args:
-        row: The operation's row; what a rehearsal has not measured misses its limit.
+        row: The operation's row; a limit on a figure that was not measured is missed.
         limits: ``--max-rto`` and ``--max-reread``.
     """
     message = missed(row, limits)
@@ -336,7 +338,7 @@ def gate(row: Row, limits: Limits) -> GateError | None:
 
 
 def write_report(path: Path, row: Row) -> None:
-    """Markdown.
+    """Write a drill's report in Markdown, from the operation's row.
 
     Raises:
         CheckFailedError: The file cannot be written; the drill itself is over.
@@ -351,11 +353,11 @@ def write_report(path: Path, row: Row) -> None:
 
 
 def drilled_row(drilled: Drilled, emergency: Costs) -> Row:
-    """The operation's row with what was measured besides.
+    """The row of a drill: an operation's row with the drill's additional measurements.
 
     Args:
-        drilled: A drill that has ended.
-        emergency: What an emergency would have cost, by what the target knew when the drill began.
+        drilled: The drill, which has ended.
+        emergency: The cost of an emergency failover, from what the target knew when the drill started.
     """
     lost, age = emergency.lost, emergency.oldest_seconds
     return {

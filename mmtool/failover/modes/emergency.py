@@ -63,7 +63,7 @@ class EmergencyRehearsal(SavableRehearsal):
 
     @property
     def at_risk(self) -> bool:
-        """Whether records or state may be lost, so that somebody has to accept it."""
+        """Whether records or state may be lost, so that the operator has to accept that."""
         lost = costs_of(self.plan).lost
         return self.moves and (lost is UNKNOWN or lost > 0 or any(lag.is_at_risk for lag in self.plan.lags))
 
@@ -76,14 +76,14 @@ def rehearse(
     operation_id: str | None = None,
     without_state: bool = False,
 ) -> EmergencyRehearsal:
-    """The plan for the selected groups, from what the target says now; nothing is changed.
+    """Plan an emergency failover of the selected groups, from the target's answers alone; change nothing.
 
     Args:
-        side: The flow.
-        selection: Which groups.
-        unknowns: Where groups go on in partitions that nobody knows their position of.
-        operation_id: Of an operation that has its name already.
-        without_state: Kafka Streams applications go also where their state does not.
+        side: The connections to the flow's target.
+        selection: The selected groups.
+        unknowns: Start position in partitions where a group's offset is unknown.
+        operation_id: The id of a resumed or saved operation; None for a new one.
+        without_state: Kafka Streams applications move although their state does not.
 
     Raises:
         RefusedError: No group is selected, mirrored topics would get other names, or stored state cannot be read.
@@ -130,7 +130,7 @@ def rehearse(
 
 
 def _transactions(now: TargetNow, names: Names) -> Iterator[str]:
-    """Of the topics that the selected groups read."""
+    """A warning that transactions in the groups' topics may be incomplete on the target; none without transactions."""
     read = {place.topic for group in now.facts.groups for place in group.commits}
     transactions = transactions_on_target(now.facts, read)
     if transactions.topics:
@@ -140,10 +140,10 @@ def _transactions(now: TargetNow, names: Names) -> Iterator[str]:
 def execute(
     rehearsal: EmergencyRehearsal, context: OperationContext, log: StepLog, *, since: OperationStatus = START
 ) -> Ended:
-    """Do what was rehearsed; ``since`` says where the operation is, when it is taken up again.
+    """Execute a rehearsed emergency failover; ``since`` is the operation's state if it is resumed.
 
     Raises:
-        MmtoolError: It could not be put on record that it begins; nothing was done.
+        MmtoolError: The start could not be recorded; nothing was done.
     """
     steps = EmergencySteps(rehearsal, Cutover.of(context, rehearsal.plan))
     planned, after = operation.Operation(rehearsal.plan, since), after_step(context.hooks, steps.cutover)
@@ -179,7 +179,7 @@ class EmergencySteps:
         return Marking(self.cutover, self._marks)
 
     def check(self) -> None:
-        """Nobody is at work on the target, and nobody else runs an operation."""
+        """Check that the groups have no members on the target, and that no other operation is open on them."""
         context = self.cutover.context
         context.lock.join()
         refuse(active_guards(self._look().facts.groups, self.rehearsal.names))
@@ -194,7 +194,7 @@ class EmergencySteps:
         return control.failed_over
 
     def translate(self) -> None:
-        """Again, behind the marks: a mirror that is still alive may have brought more until then."""
+        """Translate once more after the topics are marked: a flow that still runs may have mirrored more until then."""
         rehearsal = self.rehearsal
         plan = plan_emergency(
             rehearsal.plan.operation_id,
@@ -210,7 +210,7 @@ class EmergencySteps:
         self.cutover.figures = replace(self.cutover.figures, rpo_records=lost, reread_records=costs.reread)
 
     def report(self) -> None:
-        """All that is to be said is measured by now: the source cannot be asked."""
+        """Do nothing: every result is known, and the source cannot be asked."""
 
     def _look(self) -> TargetNow:
         chosen = GroupSelection(tuple(plan.group for plan in self.rehearsal.plan.groups))

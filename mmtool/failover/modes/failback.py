@@ -94,10 +94,10 @@ class FailbackRehearsal(SavableRehearsal):
 def look_both_ways(
     clusters: FlowClusters, back: FlowClusters, home: BatchesPort, away: BatchesPort
 ) -> BothWays:
-    """Both flows, once their clusters have answered.
+    """Read a flow and its reverse flow from both clusters; the reverse flow is None if it has no topic to mirror.
 
     Raises:
-        As `look`, but for a way back that has no topic.
+        As `look`, except for a reverse flow without a topic.
     """
     flow = look(clusters)
     try:
@@ -116,14 +116,14 @@ def rehearse(
     diverged: Diverged = TO_FILE,
     without_state: bool = False,
 ) -> FailbackRehearsal:
-    """The plan for the selected groups, from what both clusters say now; nothing is changed.
+    """Plan a failback of the selected groups, from the current answers of both clusters; change nothing.
 
     Args:
         both: The flow and its reverse flow.
-        selection: Which groups.
-        operation_id: Of an operation that has its name already.
-        diverged: What becomes of the diverged tail.
-        without_state: Kafka Streams applications go also where their state does not.
+        selection: The selected groups.
+        operation_id: The id of a resumed or saved operation; None for a new one.
+        diverged: Where the diverged tail is written: file, topic or replay.
+        without_state: Kafka Streams applications move although their state does not.
 
     Raises:
         RefusedError: No group is selected, names have changed, the tail's topic cannot take it, or state is unreadable.
@@ -181,7 +181,7 @@ def _selected(flow: FlowNow, selection: GroupSelection) -> SelectedGroups:
 
 
 def _refuse_changed_names(both: BothWays, looked: HomeLook) -> None:
-    """Of the flow and of its way back, as far as the engine runs each of them."""
+    """Raise if mirrors' names have changed in the flow or its reverse flow, as far as the engine runs them."""
     for flow, read in ((both.flow, looked.topics), (both.back, looked.read)):
         if flow is not None:
             refuse_changed_names(flow, read, _only(flow.clusters.settings, read))
@@ -218,20 +218,20 @@ def execute(
     since: OperationStatus = START,
     tools: TailTools | None = None,
 ) -> Ended:
-    """Do what was rehearsed.
+    """Execute a rehearsed failback.
 
     Args:
-        rehearsal: An executable one.
-        drain: Brings mirrors up, in either direction.
-        context: To the cluster that is home, the journal, the flow's owner.
-        log: Is told of every step.
-        folder: Where the diverged records are written.
-        timeout_seconds: For each drain; None waits as long as it takes.
-        since: Where the operation is, when it is taken up again.
-        tools: What the diverged records are written with where they go to another place than a file.
+        rehearsal: A rehearsal whose plan can be executed.
+        drain: Drains the flow and its reverse flow.
+        context: The ports of the operation; its destination is the flow's source.
+        log: Called before and after each step.
+        folder: The folder of the file with the diverged records.
+        timeout_seconds: For each drain; None waits without limit.
+        since: The operation's state if it is resumed.
+        tools: Write the diverged records into a topic; None if they go to a file.
 
     Raises:
-        MmtoolError: It could not be put on record that it begins; nothing was done.
+        MmtoolError: The start could not be recorded; nothing was done.
     """
     salvage = None if tools is None else salvage_of(rehearsal.both, rehearsal.plan, tools, context)
     steps = _Steps(rehearsal, drain, Cutover.of(context, rehearsal.plan), folder, timeout_seconds, salvage)
@@ -244,22 +244,22 @@ def execute(
 def salvage_of(
     both: BothWays, plan: FailoverPlan, tools: TailTools, context: OperationContext
 ) -> DivergedTailWriter:
-    """Of an operation whose diverged records go to another place than a file."""
+    """The writer of an operation's diverged records, for those that go into a topic or are replayed."""
     return DivergedTailWriter(both.flow, both.home, plan.diverged, tools, context.journal, plan.operation_id)
 
 
 def give_up(both: BothWays, found: Recorded, tools: TailTools, context: OperationContext) -> None:
-    """End a replay that may be done in part: what is away as new records is passed over, and no more is written.
+    """End a replay that may be done in part: make the flow skip the replayed records, and write no more of them.
 
     Args:
-        both: The flow and its way back.
+        both: The flow and its reverse flow.
         found: The operation.
-        tools: What it was writing with.
-        context: To its journal.
+        tools: The tools that the operation wrote with.
+        context: The ports of the operation.
 
     Raises:
-        RefusedError: Which records are written cannot be told (``ambiguous``).
-        MmtoolError: As the clusters answer; nothing was changed.
+        RefusedError: It is unknown which records were written (``ambiguous``).
+        MmtoolError: A cluster does not answer or denies a part; nothing was changed.
     """
     assert found.tail is not None
     flow = both.flow.narrowed_to({place.topic for place in found.tail.parts})
@@ -302,7 +302,7 @@ class _Steps:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """At home: held while groups go there."""
+        """Topics of the source that are not mirrored during the failback."""
         return self.rehearsal.held
 
     @property
@@ -311,7 +311,7 @@ class _Steps:
         return Names(names.target, names.source)
 
     def check(self) -> None:
-        """The groups stand still on both sides, and nobody else is at it."""
+        """Check that the groups have no members on either cluster, and that no other operation is open on them."""
         self.cutover.context.lock.join()
         self.groups = self._read()
         refuse(active_guards(self.groups, self.turned))
@@ -320,7 +320,7 @@ class _Steps:
             self.salvage.check()
 
     def drain(self) -> None:
-        """What is not held is mirrored to its end: nothing of it diverges then."""
+        """Drain the flow for topics that are not marked yet, so that none of their records diverge."""
         self._drain(self.both.flow, set(self.topics) - self._marks().keys(), [])
 
     @property
@@ -328,7 +328,7 @@ class _Steps:
         return Marking(self.cutover, self._marks)
 
     def mark(self) -> None:
-        """Topics that an emergency has marked keep its mark until groups are at home."""
+        """Mark the topics; a topic that an emergency has marked keeps the emergency's mark until it is released."""
         self.marking.mark(self.topics)
 
     def unmark(self) -> None:
@@ -347,11 +347,11 @@ class _Steps:
         return flow.clusters.state.control(flow.identity).failed_over
 
     def find(self) -> None:
-        """Again, now that nothing moves away any more."""
+        """Find the diverged tails again, now that the marked topics are not mirrored any more."""
         self.rehearsal = replace(self.rehearsal, tails=self._look().tails())
 
     def export(self) -> None:
-        """To where it was asked to go."""
+        """Write the diverged tail to its file, its topic or the target, as the plan says."""
         if self.salvage is None:
             self._into_file()
             return
@@ -361,14 +361,14 @@ class _Steps:
         self.rehearsal = replace(self.rehearsal, tails=self.salvage.whole(tails))
 
     def _check_tail(self, tails: FoundTails) -> None:
-        """As in the rehearsal, now that nothing moves away any more."""
+        """Check again that the diverged tail may be written, now that the topics are not mirrored any more."""
         look, plan = self._look(), self.rehearsal.plan
         refuse_topic(plan.diverged, self.both.flow, tails, look.taken)
         if plan.diverged == Replay():
             refuse(replay_guards(self.rehearsal.names, look.facts(tails), self.topics))
 
     def _into_file(self) -> None:
-        """One that is never replaced; one of the same failback that is whole is kept."""
+        """Write the diverged tail to a new file; a complete file of the same failback is kept instead."""
         tails, name = self.rehearsal.tails, self.rehearsal.plan.operation_id
         if not tails.to_export:
             return
@@ -380,7 +380,7 @@ class _Steps:
         )
 
     def drain_back(self) -> None:
-        """All that the groups can have read away and that was born there, and the state of applications."""
+        """Drain the reverse flow for the groups' topics and state topics, and prove the last state records."""
         back, state = self.both.back, self.rehearsal.plan.state
         if back is not None:
             names = {place.topic for group in self.groups for place in group.commits} | set(state)
@@ -403,7 +403,7 @@ class _Steps:
         return HomeLook(self.both, self.groups, self.rehearsal.state)
 
     def translate(self) -> None:
-        """By both directions' runs, behind the tail that was exported."""
+        """Translate the commits by both flows' offset runs, given the diverged tails that were written."""
         rehearsal = self.rehearsal
         facts = self._look().facts(rehearsal.tails)
         plan = rehearsal.plan
@@ -431,5 +431,5 @@ class _Steps:
 
 
 def _only(settings: FlowSettings, topics: Collection[str]) -> FlowSettings:
-    """A way back that the file does not enable is run for what is needed, and for nothing else."""
+    """The flow's settings, limited to these topics if the file does not enable the flow."""
     return settings if settings.enabled else settings.for_topics(topics)

@@ -45,7 +45,7 @@ class HomeLook:
 
     @property
     def taken(self) -> set[str]:
-        """Every topic at home that the failback is about: the flow's, and those that the way back makes."""
+        """Every topic on the source that the failback uses: the flow's, and those that the reverse flow creates."""
         back = self._both.back
         brought = set() if back is None else {back.remote(topic) for topic in back.topics}
         one_name = self._both.flow.clusters.settings.keeps_names
@@ -55,9 +55,9 @@ class HomeLook:
         return {facts.source.topic for at, facts in self.mirrored.items() if at.topic in names}
 
     def kept(self) -> dict[str, list[str]]:
-        """Topics that groups which were moved and stay away read as well, and which groups.
+        """The topics that moved groups which do not fail back read as well, each with these groups.
 
-        A group that cannot be asked may read any of them.
+        A group whose commits cannot be read is listed for every topic.
         """
         flow, found = self._both.flow, dict[str, list[str]]()
         staying = sorted(flow.clusters.state.control(flow.identity).moved.keys() - self._going)
@@ -72,7 +72,7 @@ class HomeLook:
         return found
 
     def tails(self) -> FoundTails:
-        """What diverged at home, of those topics."""
+        """The diverged tails on the source of the topics that the groups read."""
         flow = self._both.flow.narrowed_to(self.topics)
         return find_tail(flow, source=self._both.home, target=self._both.away)
 
@@ -100,13 +100,14 @@ class HomeLook:
 def told(
     tails: FoundTails, homecoming: Homecoming, names: Names, still_mirrored: Collection[str] = ()
 ) -> Iterable[str]:
-    """What an operator must know of the diverged tail before agreeing.
+    """Warnings about the diverged tail for the operator to read before confirming.
 
     Args:
-        tails: As they were found.
-        homecoming: What of them groups pass over.
-        names: Of the clusters.
-        still_mirrored: Topics at home that no mark holds yet: what is behind the frontier there comes over first.
+        tails: The diverged tails.
+        homecoming: The plan, and which diverged records its groups skip.
+        names: The aliases of the clusters.
+        still_mirrored: Topics of the source without a mark: the failback first mirrors their records after the
+            frontier.
     """
     diverged = [found for found in tails.to_export if found.place.topic not in still_mirrored]
     coming = [found for found in tails.to_export if found.place.topic in still_mirrored]
@@ -176,9 +177,10 @@ def stay(facts: HomeFacts, names: Names) -> Iterable[str]:
 
 
 def at_home_already(plans: Iterable[GroupPlan], moved: Collection[str], names: Names) -> Iterator[str]:
-    """Groups that no failover has moved away on record, and that would skip what they have not read at home.
+    """Warnings for groups that no recorded failover moved, and that would skip records on the source.
 
-    Who moved by hand is not on record either; of who never went, the offsets away are copies of older ones.
+    A group that was moved by hand has no record either; for a group that never moved, the commits on the target are
+    copies of older ones.
     """
     for plan in plans:
         ahead = {} if plan.group in moved else dict(_skipped(plan))

@@ -87,14 +87,14 @@ def rehearse(
     fence: FenceAsked | None = None,
     without_state: bool = False,
 ) -> PlannedRehearsal:
-    """The plan for the selected groups, from what both clusters say now; nothing is changed.
+    """Plan a planned failover of the selected groups, from the current answers of both clusters; change nothing.
 
     Args:
-        flow: Which flow.
-        selection: Which groups.
-        operation_id: Of an operation that has its name already.
-        fence: What keeps producers off the source.
-        without_state: Kafka Streams applications go also where their state does not.
+        flow: The flow, as both clusters show it.
+        selection: The selected groups.
+        operation_id: The id of a resumed or saved operation; None for a new one.
+        fence: The requested fence with its connections; None without one.
+        without_state: Kafka Streams applications move although their state does not.
 
     Raises:
         RefusedError: No group is selected, mirrored topics would get other names, or stored state cannot be read.
@@ -131,14 +131,14 @@ def rehearse(
 
 
 def _around(flow: FlowNow, selection: GroupSelection, known: Collection[str]) -> Iterable[str]:
-    """Who reads across the border of a unit."""
+    """Warnings about groups that read topics across the border of the selected unit."""
     if selection.unit is None:
         return ()
     return dependencies(selection.unit, readers_of(flow), known, names_of(flow.clusters.settings))
 
 
 def _idle_warnings(flow: FlowNow, groups: Iterable[GroupFacts]) -> list[str]:
-    """Groups that this flow has nothing for: moving them is easy, and perhaps not what was meant."""
+    """A warning about selected groups without commits on the flow's topics; empty if there are none."""
     asked = [g for g in groups if not g.problem]
     idle = [g.group for g in asked if not {place.topic for place in g.commits} & flow.topics.keys()]
     name = flow.clusters.settings.name
@@ -154,18 +154,18 @@ def execute(
     timeout_seconds: float | None = None,
     since: OperationStatus = START,
 ) -> Ended:
-    """Do what was rehearsed.
+    """Execute a rehearsed planned failover.
 
     Args:
-        rehearsal: An executable one.
-        drain: Brings the mirror up.
-        context: To the target, the journal, the flow's owner.
-        log: Is told of every step.
-        timeout_seconds: For the drain; None waits as long as it takes.
-        since: Where the operation is, when it is taken up again.
+        rehearsal: A rehearsal whose plan can be executed.
+        drain: Drains the flow.
+        context: The ports of the operation.
+        log: Called before and after each step.
+        timeout_seconds: For the drain; None waits without limit.
+        since: The operation's state if it is resumed.
 
     Raises:
-        MmtoolError: It could not be put on record that it begins; nothing was done.
+        MmtoolError: The start could not be recorded; nothing was done.
     """
     fence = _fence_steps(rehearsal, context, timeout_seconds)
     steps = _Steps(rehearsal, drain, Cutover.of(context, rehearsal.plan), timeout_seconds, fence)
@@ -235,7 +235,7 @@ class _Steps:
         return self.rehearsal.flow
 
     def check(self) -> None:
-        """The groups stand still; where the source ends is asked after that."""
+        """Check that the groups have no members and no other operation is open; then read the source's end offsets."""
         self.cutover.context.lock.join()
         self.cutover.not_half_done()
         self.groups = self._read()
@@ -245,7 +245,7 @@ class _Steps:
         self.until = drain_goal(self.groups, self._source_logs())
 
     def _nobody_else(self, fence: FenceSteps) -> None:
-        """Nobody is at it besides, and no group has committed for another topic since the fence was planned."""
+        """Raise if another operation is open, or if a group has committed in a topic that the fence does not cover."""
         self.cutover.alone()
         left = set(topics_to_fence(self.groups, self.flow.topics)).difference(fence.fence.topics)
         by_now = (
@@ -255,7 +255,7 @@ class _Steps:
         refuse(Guard("source_commits_moved", by_now.format(topic), again) for topic in sorted(left))
 
     def watch_ends(self) -> None:
-        """The source has ended: all of it is to be on the target, not only what was there at first."""
+        """Set the drain's end offsets to the fenced source's log ends, once these have stopped moving."""
         assert self.fence is not None
         self.fence.watch()
         logs = self._source_logs()
@@ -267,7 +267,7 @@ class _Steps:
         bring_up(self.flow, self.until, self.drain_port, self.timeout_seconds)
 
     def translate(self) -> None:
-        """From maps that reach past every commit; that they do is what "nothing is lost" rests on."""
+        """Translate the commits once the mirror holds every record up to the end offsets; raise if it does not."""
         missing = short_of(self.flow, self.until)
         self.cutover.figures = replace(self.cutover.figures, rpo_records=missing)
         if missing:
@@ -292,14 +292,14 @@ class _Steps:
             )
 
     def prove(self) -> None:
-        """What each group reads next is the same record on both sides, and so is the last one of each state topic."""
+        """Prove that each group's next record, and each state topic's last, is the same on both clusters."""
         readers = as_groups(self.until, self.rehearsal.plan.state)
         ends = plans_by(self.flow, readers, self.partitions, _RULES)
         refuse(state_end_guards(ends, self.rehearsal.names))
         prove(self.flow, [*self.cutover.plans, *ends], self.partitions)
 
     def validate(self) -> None:
-        """Every offset can be written, and the groups still stand where they stood."""
+        """Check that every offset can be written, and that the groups have no members and unchanged commits."""
         refuse(blocking_guards(self.cutover.plans, after_drain=True))
         now = self._read()
         refuse(active_guards(now, self.rehearsal.names))
@@ -314,7 +314,7 @@ class _Steps:
         self.cutover.figures = replace(self.cutover.figures, diverged_records=short_of(self.flow, ends))
 
     def _prove_fence(self, fence: FenceSteps) -> None:
-        """Nothing came to the source behind what is on the target."""
+        """Raise if a record came to the source after the fence's log ends."""
         came = came_since(fence.fence, fence.source)
         self.cutover.figures = replace(self.cutover.figures, diverged_records=sum(came.values()))
         refuse_late_records(self.rehearsal.plan, self.rehearsal.names, came)
@@ -324,6 +324,6 @@ class _Steps:
         return read_groups(self.flow, names, Direction.FORWARD, stable=True)
 
     def _source_logs(self) -> dict[TopicPartition, SourceLog]:
-        """Of the topics that the groups consume, and of their state; what is uncommitted is no record yet."""
+        """The logs' readable ends on the source, for the topics that the groups read and their state topics."""
         consumed = {place.topic for group in self.groups for place in group.commits}
         return log_ends(self.flow, consumed | set(self.rehearsal.plan.state))

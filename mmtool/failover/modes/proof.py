@@ -40,10 +40,10 @@ class Proof(NamedTuple):
 def prove(
     flow: FlowNow, plans: Iterable[GroupPlan], partitions: Mapping[TopicPartition, PartitionFacts]
 ) -> Proof:
-    """Compare the records next to each offset, by key, value and headers, on both sides.
+    """Compare the records next to translated offsets on both clusters, by key, value and headers.
 
     Raises:
-        RefusedError: Two of them differ: the offset would lead elsewhere.
+        RefusedError: Two records differ: the translated offset is wrong.
         UnreachableError, NotAuthorisedError: A log cannot be read.
     """
     found = boundaries(plans, partitions, MOST_PROVEN)
@@ -66,11 +66,11 @@ def prove(
 
 
 def state_end_guards(ends: Iterable[GroupPlan], flow: Names) -> tuple[Guard, ...]:
-    """State topics whose last record the flow's target does not hold: an application there would begin without it.
+    """A guard for each state topic whose last record the flow's target does not hold.
 
     Args:
-        ends: Of a reader that stands where the drain got to in each state topic.
-        flow: That copies the state to where the applications go.
+        ends: Plans of a reader whose commits are the drain's end offsets in each state topic.
+        flow: The aliases of the flow that mirrors the state to the applications' destination.
     """
     return tuple(_lost_state(plan, verdict, flow) for plan in ends for verdict in plan.blocking)
 

@@ -46,18 +46,18 @@ class Rehearsal:
 
     @property
     def moves(self) -> bool:
-        """Whether there is an offset to write, now or once the mirror has caught up."""
+        """Whether there is an offset to write, now or after the drain."""
         verdicts = [verdict for group in self.plan.groups for verdict in group.verdicts]
         return any(verdict.refusal is None or drain_cures(verdict) for verdict in verdicts)
 
     @property
     def refusal(self) -> RefusedError | None:
-        """The guards as one error."""
+        """The plan's guards as one error; None without guards."""
         return refusal_of(self.plan.guards) if self.plan.guards else None
 
     @property
     def further_refusals(self) -> tuple[RefusedError, ...]:
-        """Guards beside the first that no row tells of: what keeps a fence from being raised."""
+        """Errors for guards after the first that have a remedy of their own, as fence guards: no row shows them."""
         return tuple(refusal_of((guard,)) for guard in self.plan.guards[1:] if guard.remedy)
 
 
@@ -73,24 +73,24 @@ class SavableRehearsal(Rehearsal):
 
 
 def names_of(settings: FlowSettings) -> Names:
-    """What its sentences call a flow's clusters."""
+    """The aliases of a flow's clusters."""
     return Names(settings.source.alias, settings.target.alias)
 
 
 def new_operation_id() -> str:
-    """Sorts by time, and is unique without asking anybody."""
+    """A new operation id, which sorts by time and is unique without coordination."""
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{uuid.uuid4().hex[:6]}"
 
 
 def refuse(guards: Iterable[Guard]) -> None:
-    """Raise what guards say; nothing when there is none."""
+    """Raise guards as one error; return if there are none."""
     found = tuple(guards)
     if found:
         raise refusal_of(found)
 
 
 def refusal_of(guards: tuple[Guard, ...]) -> RefusedError:
-    """Guards as one error: the first in full, the others counted (each is in the rows)."""
+    """One or more guards as one error: the first in full, the others counted, as each is in the rows."""
     more = f" (and {counted(len(guards) - 1, 'more refusal')})" if len(guards) > 1 else ""
     codes = {guard.code for guard in guards}
     return RefusedError(

@@ -41,7 +41,7 @@ class Release:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What comes then."""
+        """A warning that `replicate` will mirror the topics' diverged tail too; empty if no topic would be released."""
         if not self.marks:
             return ()
         source, target = self.identity.source_alias, self.identity.target_alias
@@ -65,11 +65,11 @@ class Release:
 
 
 def rehearse_release(side: TargetSide, journal: JournalPort, topics: Collection[str]) -> Release:
-    """What would be let go on: of some topics, or of all that have failed over.
+    """Find the marks that a release would remove: those of some topics, or with no topic given, all; change nothing.
 
     Raises:
-        UsageError: One of them has not failed over.
-        RefusedError: Diverged records of one are being replayed.
+        UsageError: A named topic has not failed over.
+        RefusedError: Diverged records of a topic may be replayed in part.
         UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
     """
     identity, control = identity_on_target(side)
@@ -87,19 +87,22 @@ def rehearse_release(side: TargetSide, journal: JournalPort, topics: Collection[
 
 
 def _on_the_flow(journal: JournalPort, identity: FlowIdentity) -> list[Recorded]:
-    """A topic of the same name of another source is another one; the target may be called otherwise."""
+    """Operations of a journal whose source has the flow's source alias.
+
+    Topics of other sources may have the same names. The target's alias is not compared: it may differ between files.
+    """
     return [one for one in recorded(journal.entries()) if one.names.source == identity.source_alias]
 
 
 def refuse_half_way(operations: Iterable[Recorded], topics: Collection[str]) -> None:
-    """Refuse topics whose diverged records are being replayed: the mirror would ship them as well.
+    """Raise if diverged records of a topic may be replayed in part: after a release they would be mirrored again.
 
     Args:
-        operations: Those on the flow.
-        topics: That are to be let go on.
+        operations: The operations on the flow.
+        topics: The topics to release.
 
     Raises:
-        RefusedError: Names the operation.
+        RefusedError: The message names the operation and its topics.
     """
     for one in operations:
         half = one.half_replayed if one.is_open else frozenset()
@@ -115,12 +118,12 @@ def refuse_half_way(operations: Iterable[Recorded], topics: Collection[str]) -> 
 def release(
     found: Release, journal: JournalPort, marks: MarksPort, lock: LockPort, by: str, at_ms: int
 ) -> None:
-    """Do it, if it is still what was agreed to once the lock is ours: who had it before may have been half way.
+    """Remove the marks of a rehearsed release under the operation lock, if they are unchanged.
 
     Raises:
-        OwnedElsewhereError: An operation on the flow is under way.
-        RefusedError: Diverged records are replayed in part, or a mark is another one by now; nothing was changed.
-        UnreachableError, NotAuthorisedError: The target does not take it.
+        OwnedElsewhereError: Another operation on the flow holds the lock.
+        RefusedError: Diverged records may be replayed in part, or a mark has changed; nothing was changed.
+        UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
     """
     lock.join()
     try:
@@ -133,7 +136,7 @@ def release(
 
 
 def _refuse_other_marks(found: Release) -> None:
-    """Whoever marked a topic anew has not agreed to this; one that has no mark any more is mirrored as it is."""
+    """Raise if a topic's mark was changed or removed since the operator confirmed the release."""
     _, control = identity_on_target(found.side)
     changed = [mark.topic for mark in found.marks if control.failed_over.get(mark.topic) != mark]
     if changed:
