@@ -36,7 +36,7 @@ class Tools:
 
 
 def tools(settings: FlowSettings, identity: FlowIdentity, timeout: timedelta) -> Tools:
-    """The target's own; nothing is asked yet."""
+    """Connections to the target's journal, marks and operation lock; no request is sent yet."""
     from mmtool.kafka.state.marks import KafkaMarks
 
     seconds, factor = timeout.total_seconds(), settings.offset_syncs_replication_factor
@@ -46,7 +46,7 @@ def tools(settings: FlowSettings, identity: FlowIdentity, timeout: timedelta) ->
 
 
 def operation_lock_of(settings: FlowSettings, timeout: timedelta) -> LockPort:
-    """Of one operation on a flow at a time; nothing is asked yet, and what writes to the journal is not loaded."""
+    """The flow's operation lock; the journal is connected only when needed, unlike in `tools`; sends no request."""
 
     @cache
     def prepare() -> None:
@@ -65,9 +65,10 @@ def _lock(settings: FlowSettings, prepare: Callable[[], None]) -> LockPort:
 def lock_requested(
     settings: FlowSettings, timeout: timedelta, *, execute: bool, yes: bool
 ) -> Iterator[LockPort]:
-    """The operation lock, asked for while the plan is made, if that is going to be executed without a question.
+    """A context with the operation lock, requested at once if the plan will be executed without a question.
 
-    A group that nobody is in waits ``group.initial.rebalance.delay.ms`` for others: 3 s, longer than the rest takes.
+    The lock is a group membership, and an empty group's first rebalance waits ``group.initial.rebalance.delay.ms`` (3
+    s) for more members, longer than planning takes. The lock is released at the end.
     """
     lock = operation_lock_of(settings, timeout)
     if execute and yes:
@@ -79,7 +80,7 @@ def lock_requested(
 
 
 def journal(settings: FlowSettings, timeout: timedelta, *, at_source: bool = False) -> KafkaJournal:
-    """The journal of a flow's target, or of its source, for reading."""
+    """The journal on a flow's target, or on its source (``at_source``), which is only read."""
     from mmtool.kafka.state.journal import KafkaJournal
 
     cluster = settings.source if at_source else settings.target
@@ -87,7 +88,7 @@ def journal(settings: FlowSettings, timeout: timedelta, *, at_source: bool = Fal
 
 
 def identity_of(found: Recorded) -> FlowIdentity:
-    """The flow of an operation, as far as its topics' names go."""
+    """The flow identity of a recorded operation; the source's alias stands in for an unknown source id."""
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.known import UNKNOWN
     from mmtool.translation.types import ClusterId
@@ -98,7 +99,7 @@ def identity_of(found: Recorded) -> FlowIdentity:
 
 
 def written_at(found: Recorded, flow: FlowSettings, timeout: timedelta) -> ClusterPort:
-    """The cluster where an operation's groups are going to be: for a failback the flow's source."""
+    """Connection to the cluster where an operation writes offsets: the flow's target, or its source for a failback."""
     from mmtool.kafka.admin.cluster_facts import KafkaCluster
     from mmtool.plan.failover.steps import Mode
 
@@ -122,7 +123,7 @@ def target_side(flow: FlowSettings, timeout: timedelta) -> TargetSide:
 
 
 def both_ways(flow: FlowSettings, back: FlowSettings, timeout: timedelta) -> BothWays:
-    """A flow and its way back, once their clusters have answered.
+    """Read a flow and its reverse flow from both clusters.
 
     Raises:
         As `mmtool.insight.translation.look`.
@@ -143,7 +144,8 @@ def both_ways(flow: FlowSettings, back: FlowSettings, timeout: timedelta) -> Bot
 def fenced_cluster(cluster: ClusterSettings, timeout: timedelta) -> tuple[ClusterPort, FencePort]:
     """Connections to a cluster, its ACLs and its producers; no request is sent yet.
 
-    A change that a hung controller keeps waiting takes a minute to be settled, whatever ``--timeout`` says.
+    ACL requests wait at least 60 s for their answer, whatever ``--timeout`` says: a hung controller can delay a change
+    for a minute.
     """
     from mmtool.kafka.admin.cluster_facts import KafkaCluster
     from mmtool.kafka.admin.fences import KafkaFences
@@ -153,7 +155,7 @@ def fenced_cluster(cluster: ClusterSettings, timeout: timedelta) -> tuple[Cluste
 
 
 def engine_drain() -> DrainPort:
-    """The engine as the one who brings a mirror up; Spark is loaded when that is asked for."""
+    """A `DrainPort` that runs mmtool's engine; Spark is loaded only when it drains."""
     return _EngineDrain()
 
 

@@ -30,7 +30,7 @@ class DrillRun(NamedTuple):
 
 
 def run_drill(move: GroupMove) -> DrillRun | None:
-    """Rehearse, ask, execute, measure; None where it was not to be executed."""
+    """Rehearse a drill, ask the operator, execute it and measure it; None if it was only rehearsed or declined."""
     flow = look(flow_now.connect(move.settings, move.timeout, beside_mm2=True))
     rehearsal = drill.rehearse(flow, move.groups, without_state=move.without_state)
     if not move.agreed(rehearsal):

@@ -72,7 +72,7 @@ class Execution:
 
     @property
     def recorded_entries(self) -> int:
-        """How many entries the journal has of it, as far as we looked."""
+        """How many journal entries the operation had when it was read; 0 for a new one."""
         return 0 if self.since is None else self.since.entries
 
 
@@ -81,15 +81,15 @@ def run(
     work: Callable[[OperationContext, StepLog], Ended],
     agreed: Callable[[Rehearsal], bool],
 ) -> Ended | None:
-    """Judge, ask, execute.
+    """Check a rehearsal against the journals, ask the operator, and execute it.
 
     Args:
-        execution: What, where and how.
-        work: Does it.
-        agreed: Shows the plan, and tells whether it is to be executed.
+        execution: The rehearsed operation, and how it is executed.
+        work: Executes the operation with its context and step log.
+        agreed: Shows the plan, and returns whether the operator confirmed it.
 
     Returns:
-        The end; None where it was not to be executed.
+        The ended operation; None if it was only rehearsed or declined.
     """
     judged_now = _judged(execution)
     bind(operation=execution.operation_id, **flow_fields(judged_now.names.flow))
@@ -99,13 +99,13 @@ def run(
 
 
 def execute(execution: Execution, work: Callable[[OperationContext, StepLog], E]) -> E:
-    """Execute what is agreed to."""
+    """Execute a confirmed operation under its lock; unlike `run`, ask no question and check no other operations."""
     with at_work(execution) as (context, log):
         return work(context, log)
 
 
 def _judged(execution: Execution) -> Rehearsal:
-    """As `mmtool.failover.operation.flapping_check.judged`, by the journals of the clusters that have one."""
+    """The rehearsal after `flapping_check.judged` by the target's journal, for a planned failover also the source's."""
     rehearsal, timeout = execution.rehearsal, execution.timeout
     settings = rehearsal.settings
     journals = [connections.journal(settings, timeout)]
@@ -117,10 +117,10 @@ def _judged(execution: Execution) -> Rehearsal:
 
 @contextmanager
 def at_work(execution: Execution) -> Iterator[tuple[OperationContext, StepLog]]:
-    """What the operation works with, and who is told of its steps; it holds its lock meanwhile.
+    """A context with an operation's ports and its step log, in which it holds or requests the operation lock.
 
     Raises:
-        OwnedElsewhereError: Another process resumed it.
+        OwnedElsewhereError: Another process started or resumed the operation.
     """
     kept = connections.tools(execution.rehearsal.settings, execution.identity, execution.timeout)
     bind(operation=execution.operation_id, **flow_fields(execution.rehearsal.names.flow))
@@ -167,10 +167,10 @@ def _about(execution: Execution) -> About:
 
 
 def _refuse_if_resumed(journal: JournalPort, operation_id: str, entries: int) -> None:
-    """Two that write one operation's entries would write over each other's.
+    """Raise if the journal has other entries of the operation than this process has read.
 
     Raises:
-        OwnedElsewhereError: Another process resumed the same operation since we looked.
+        OwnedElsewhereError: Another process started or resumed the operation since.
     """
     found = find(journal, operation_id)
     if (0 if found is None else found.entries) != entries:
@@ -210,7 +210,7 @@ class Teller:
         talk(Notice(f"{step.name}: undone", Event.STEP_UNDONE, step=step.name))
 
     def ended(self, operation: Operation) -> None:
-        """For the log: a person reads it in the summary."""
+        """Log the end of the operation; the command's summary shows it to the operator."""
         state, is_past = operation.standing.state, operation.point_of_no_return_passed
         event = _ENDS.get(state, Event.OPERATION_FAILED)
         talk(Notice(operation.sentence, event, state=state, point_of_no_return_passed=is_past))

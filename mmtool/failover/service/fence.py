@@ -23,14 +23,14 @@ def fence_asked(
     timeout: timedelta,
     standing: Fence | None = None,
 ) -> FenceAsked | None:
-    """The way to a fence; None without one.
+    """The requested fence with its connections; None for ``FenceKind.NONE``.
 
     Args:
-        flow: Whose source is fenced.
-        kind: Of the fence.
-        watch_seconds: How long the source's log ends must not move behind it.
+        flow: The flow whose source is fenced.
+        kind: The kind of fence.
+        watch_seconds: How long the source's log ends must stand still after the fence is raised.
         timeout: For one request.
-        standing: The fence that is there already.
+        standing: The recorded fence that may still be up.
     """
     if kind is FenceKind.NONE:
         return None
@@ -39,12 +39,12 @@ def fence_asked(
 
 
 def again(flow: FlowSettings, found: Recorded, timeout: timedelta) -> FenceAsked | None:
-    """The fence of an operation that is begun again; None where it has none."""
+    """The fence of an operation that is resumed, with its connections; None if the operation has none."""
     fence = found.head.plan.fence
     standing = fence if found.fence_stands else None
     return fence_asked(flow, fence.kind, fence.watch_seconds, timeout, standing)
 
 
 def standing(flow: FlowSettings, found: Recorded, timeout: timedelta) -> FenceAsked | None:
-    """The way to the fence that an operation has left standing; None where it has left none."""
+    """The fence that an operation may have left up, with its connections; None if it left none."""
     return again(flow, found, timeout) if found.fence_stands else None

@@ -61,14 +61,14 @@ class GroupMove:
 
     @property
     def operation_id(self) -> str | None:
-        """The operation's name that the saved plan keeps."""
+        """The operation id in the saved plan; None without a saved plan."""
         return None if self.saved is None else self.saved.plan.operation_id
 
     def check(self, *clusters: ClusterPort) -> None:
-        """The plan that was read is about these clusters.
+        """Raise if the saved plan was made for other clusters; do nothing without a saved plan.
 
         Raises:
-            StalePlanError: It is about others.
+            StalePlanError: A cluster's id is not the one in the plan.
         """
         if self.saved is not None:
             check_clusters(self.saved, *clusters)
@@ -80,7 +80,7 @@ class GroupMove:
         identity: FlowIdentity,
         work: Work,
     ) -> Ended | None:
-        """As `mmtool.failover.service.execution.run`."""
+        """Check, confirm and execute a rehearsal: `mmtool.failover.service.execution.run` with the move's options."""
         is_named = self.saved is not None
         execution = Execution(
             rehearsal,
@@ -97,15 +97,15 @@ class GroupMove:
 def move_planned(
     move: GroupMove, fence: Callable[[], FenceAsked | None], settle: Callable[[SavableRehearsal], None]
 ) -> Ended | None:
-    """Move groups whose consumers are stopped.
+    """Move groups by a planned failover: rehearse, ask the operator, execute.
 
     Args:
-        move: Which, and how.
-        fence: The way to the fence that is asked for.
-        settle: Checks the plan that was read against the one made now, and writes files.
+        move: The groups, and the options of the move.
+        fence: Returns the requested fence with its connections; called after the clusters were checked.
+        settle: Checks the saved plan against the one made now, and writes files.
 
     Returns:
-        The end; None where it was not to be executed.
+        The ended operation; None if it was only rehearsed or declined.
     """
     clusters = flow_now.connect(move.settings, move.timeout, beside_mm2=True)
     move.check(clusters.target, clusters.source)
@@ -125,12 +125,12 @@ def move_planned(
 def move_in_emergency(
     move: GroupMove, unknowns: Unknowns, settle: Callable[[EmergencyRehearsal], None]
 ) -> Ended | None:
-    """Move groups whose source is lost; arguments and result as for `move_planned`.
+    """Move groups by an emergency failover, with the target alone; result as for `move_planned`.
 
     Args:
-        move: Which, and how.
-        unknowns: Where a group goes on whose offset is unknown.
-        settle: As there; it refuses a loss that nobody has accepted as well.
+        move: The groups, and the options of the move.
+        unknowns: Start position in partitions where a group's offset is unknown.
+        settle: As for `move_planned`; it also raises if the operator has not accepted the loss.
     """
     side = connections.target_side(move.settings, move.timeout)
     move.check(side.target)
@@ -152,14 +152,14 @@ def move_back(
     folder: Path,
     settle: Callable[[SavableRehearsal], None],
 ) -> Ended | None:
-    """Move groups back to their source; result as for `move_planned`.
+    """Move groups by a failback to the flow's source; result as for `move_planned`.
 
     Args:
-        move: Which, and how.
-        back: The flow between the same clusters the other way.
-        diverged: What becomes of the diverged tail.
-        folder: For its file.
-        settle: As there.
+        move: The groups, and the options of the move.
+        back: The reverse flow.
+        diverged: Where the diverged tail is written: file, topic or replay.
+        folder: The folder of the diverged tail's file.
+        settle: As for `move_planned`.
     """
     if move.saved is not None:
         clusters = flow_now.connect(move.settings, move.timeout)

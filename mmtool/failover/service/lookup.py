@@ -37,7 +37,7 @@ class FlowOperation:
 def find_operations(
     settings: Settings, source: str | None, target: str | None, timeout: timedelta
 ) -> tuple[list[FlowOperation], FlowFailures]:
-    """Every operation on the flows that ``-s`` and ``-t`` mean, the oldest first, and what kept others from view."""
+    """Operations on the flows that ``-s`` and ``-t`` select, the oldest first, and failures of the other flows."""
 
     def ask(flow: FlowSettings) -> list[FlowOperation]:
         back = settings.one(flow.target.alias, flow.source.alias)
@@ -50,11 +50,11 @@ def find_operations(
 def find_operation(
     settings: Settings, source: str | None, target: str | None, timeout: timedelta, operation_id: str
 ) -> FlowOperation:
-    """The operation of that id, on one of the flows that ``-s`` and ``-t`` mean.
+    """The operation with this id on one of the flows that ``-s`` and ``-t`` select.
 
     Raises:
-        RefusedError: No journal knows it.
-        MmtoolError: A journal cannot be read, and no other knows it.
+        RefusedError: No journal has the operation.
+        MmtoolError: A journal cannot be read, and no other has the operation.
     """
     known, failures = find_operations(settings, source, target, timeout)
     for one in known:
@@ -72,12 +72,12 @@ def find_operation(
 
 
 def operations_of(flow: FlowSettings, timeout: timedelta) -> list[Recorded]:
-    """The operations on a flow, in the order of its target's journal."""
+    """The operations on one flow, in the order in which its target's journal has their starts."""
     aliases = flow.source.alias, flow.target.alias
     found = in_journal_order(connections.journal(flow, timeout).entries())
     return [one for one in found if (one.names.source, one.names.target) == aliases]
 
 
 def operation_of(flow: FlowSettings, timeout: timedelta, operation_id: str) -> Recorded:
-    """An operation that the journal has, as the journal has it now."""
+    """A recorded operation of a flow, read from the journal again."""
     return next(one for one in operations_of(flow, timeout) if one.operation_id == operation_id)

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 def release_topics(
     flow: FlowSettings, topics: Collection[str], timeout: timedelta, agreed: Callable[[Release], bool]
 ) -> Release | None:
-    """Rehearse, ask, release.
+    """Find the marks of failed-over topics, ask the operator, and remove them.
 
     Args:
-        flow: Whose topics.
-        topics: Which; none: all that have failed over.
+        flow: The flow.
+        topics: The topics to release; empty for all that have failed over.
         timeout: For one request.
-        agreed: Shows what would be released, and tells whether it is to be done.
+        agreed: Shows what would be released, and returns whether the operator confirmed it.
 
     Returns:
-        What was released; None where nothing was to be.
+        What was released; None if it was only rehearsed or declined.
 
     Raises:
         As `rehearse_release` and `release`.

@@ -60,21 +60,23 @@ class Resumption:
         identity: FlowIdentity,
         work: Work,
     ) -> Ended | None:
-        """As `mmtool.failover.service.execution.run`, with the reason that the journal has."""
+        """Check, confirm and execute: `mmtool.failover.service.execution.run`, with the reason from the journal."""
         found = self.found
         execution = Execution(rehearsal, destination, identity, self.timeout, found.reason, found)
         return run(execution, work, self.agreed)
 
 
 def resume(resumption: Resumption) -> Ended | None:
-    """Rehearse the operation anew, ask, execute.
+    """Resume an interrupted operation: rehearse it again, ask the operator, and execute it.
+
+    After the point of no return nothing is rehearsed: the recorded offsets are written.
 
     Returns:
-        The end; None where it was not to be executed.
+        The ended operation; None if it was only rehearsed or declined.
 
     Raises:
         RefusedError: The operation cannot be resumed.
-        UsageError: A folder for an operation that writes no file.
+        UsageError: A folder is given for an operation that writes no file.
     """
     found = resumption.found
     require(found, Event.RESUME)

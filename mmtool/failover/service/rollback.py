@@ -39,19 +39,19 @@ class Undone:
 def undo(
     known: FlowOperation, event: Event, timeout: timedelta, agreed: Callable[[RollbackPlan], bool]
 ) -> Undone | None:
-    """Rehearse, ask, undo.
+    """Rehearse a cancel or rollback, ask the operator, and execute it.
 
     Args:
         known: The operation.
         event: ``CANCEL`` or ``ROLL_BACK``.
         timeout: For one request.
-        agreed: Shows the plan, and tells whether it is to be executed.
+        agreed: Shows the plan, and returns whether the operator confirmed it.
 
     Returns:
-        What was undone; None where it was not to be executed.
+        What was undone; None if it was only rehearsed or declined.
 
     Raises:
-        RefusedError: That cannot happen to the operation where it is.
+        RefusedError: The event is not allowed in the operation's state.
     """
     found, execution = known.found, _execution(known, timeout)
     rehearse = _rehearsal(known, event, timeout, execution)
@@ -74,7 +74,7 @@ def _execution(known: FlowOperation, timeout: timedelta) -> Execution:
 def _rehearsal(
     known: FlowOperation, event: Event, timeout: timedelta, execution: Execution
 ) -> Callable[[], RollbackPlan]:
-    """What plans the undoing by what the clusters say then; it is asked again once the operation has its lock."""
+    """A function that plans the undo from the clusters' current answers; called again under the operation lock."""
     state, found = connections.target_side(known.flow, timeout).state, known.found
     written, identity = execution.destination, execution.identity
 

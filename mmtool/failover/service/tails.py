@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 def folder_again(found: Recorded, folder: Path | None) -> Path:
-    """Where an operation that is taken up again writes the file.
+    """The folder in which a resumed operation writes the file of diverged records; the current one by default.
 
     Raises:
-        UsageError: A folder for an operation that writes none.
+        UsageError: A folder is given for an operation that writes no such file.
     """
     if folder is not None and (found.mode != Mode.FAILBACK or found.head.plan.diverged.kind is not Kind.FILE):
         raise UsageError(
@@ -44,7 +44,7 @@ def folder_again(found: Recorded, folder: Path | None) -> Path:
 
 
 def told(both: BothWays, rehearsal: FailbackRehearsal) -> FailbackRehearsal:
-    """With what has to be done before a replay."""
+    """The rehearsal; for a replay, with a warning if a process runs the flow, as it has to stop first."""
     if rehearsal.plan.diverged.kind is not Kind.REPLAY or not rehearsal.plan.executable:
         return rehearsal
     try:
@@ -58,13 +58,13 @@ def told(both: BothWays, rehearsal: FailbackRehearsal) -> FailbackRehearsal:
 def tools(
     both: BothWays, rehearsal: FailbackRehearsal, timeout: timedelta, since: Recorded | None = None
 ) -> TailTools | None:
-    """What diverged records are written with; None where they go into a file.
+    """Connections to write diverged records into a topic or replay them; None if they go into a file.
 
     Args:
-        both: The flow and its way back.
-        rehearsal: Of the failback.
+        both: The flow and its reverse flow.
+        rehearsal: The failback's rehearsal.
         timeout: For one batch.
-        since: What the journal has of it, when it is taken up again.
+        since: The operation as the journal has it, if it is resumed.
     """
     diverged = rehearsal.plan.diverged
     if diverged.kind is Kind.FILE:
@@ -78,7 +78,7 @@ def tools(
 def giving_up(
     flow: FlowSettings, back: FlowSettings, found: Recorded, timeout: timedelta
 ) -> Callable[[OperationContext], None] | None:
-    """How a replay that may be done in part is ended; None where none was under way."""
+    """A function that ends a replay that may be done in part; None if the operation has no such replay."""
     if found.tail is None or found.head.plan.diverged.kind is not Kind.REPLAY:
         return None
 
@@ -91,7 +91,7 @@ def giving_up(
 
 
 def writer_into(both: BothWays, diverged: Diverged, operation_id: str, timeout: timedelta) -> AppendPort:
-    """Writes under the operation's own producer id, into the cluster that is meant."""
+    """A writer of diverged records under the operation's producer id: to the target for a replay, else the source."""
     from mmtool.kafka.logs.sequence_append import KafkaAppender
 
     settings = both.flow.clusters.settings
@@ -100,7 +100,7 @@ def writer_into(both: BothWays, diverged: Diverged, operation_id: str, timeout: 
 
 
 def passing() -> PassingPort:
-    """The one who moves a flow's position; nothing is asked yet."""
+    """A `PassingPort` that moves a flow's position past replayed records; no request is sent yet."""
     from mmtool.replication.flow_state.skip_replayed import FlowPassing
 
     return FlowPassing(detail)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def planned_work(
     rehearsal: planned_mode.PlannedRehearsal, drain_seconds: float | None, since: OperationStatus = START
 ) -> Work:
-    """Of a planned failover; ``since`` says where the operation is, when it is resumed."""
+    """A function that executes a planned failover; ``since`` is the operation's state if it is resumed."""
 
     def work(context: OperationContext, log: StepLog) -> Ended:
         drain = connections.engine_drain()
@@ -38,7 +38,7 @@ def planned_work(
 
 
 def emergency_work(rehearsal: emergency.EmergencyRehearsal, since: OperationStatus = START) -> Work:
-    """Of an emergency failover."""
+    """A function that executes an emergency failover; ``since`` is the operation's state if it is resumed."""
     return lambda context, log: emergency.execute(rehearsal, context, log, since=since)
 
 
@@ -50,15 +50,15 @@ def failback_work(
     drain_seconds: float | None,
     found: Recorded | None = None,
 ) -> Work:
-    """Of a failback.
+    """A function that executes a failback.
 
     Args:
-        both: The flow and its way back.
-        rehearsal: What was agreed to.
-        folder: For the file of diverged records.
+        both: The flow and its reverse flow.
+        rehearsal: The confirmed rehearsal.
+        folder: The folder of the file with the diverged records.
         timeout: For one request.
-        drain_seconds: For the mirrors to catch up; None waits as long as it takes.
-        found: The operation on record, when it is resumed.
+        drain_seconds: For the mirrors to catch up; None waits without limit.
+        found: The recorded operation, if it is resumed.
     """
 
     def work(context: OperationContext, log: StepLog) -> Ended:
