@@ -77,11 +77,11 @@ class ExportedTail:
 
     @property
     def deleted_meanwhile(self) -> int:
-        """Records that were found, and that the source's retention deleted before they were written."""
+        """Records that were found but not written, because the source's retention deleted them in between."""
         return sum(max(0, partition.found - partition.records) for partition in self.partitions)
 
     def holds(self, tails: FoundTails) -> bool:
-        """Whether it is of all these records; of those that the source has deleted since it is as well."""
+        """Whether the file has every record of these tails; it may have more that the source has deleted since."""
         told = {TopicPartition(one.topic, one.partition): one for one in self.partitions}
         return all(
             (one := told.get(found.place)) is not None
@@ -93,27 +93,28 @@ class ExportedTail:
 
 
 def default_name(operation_id: str) -> str:
-    """What the file is called unless the operator says otherwise."""
+    """Default name of an operation's file."""
     return f"mmtool-diverged-{operation_id}.jsonl"
 
 
 def export_tail(
     source: BatchesPort, tails: FoundTails, path: Path, *, operation_id: str, source_cluster_id: str
 ) -> ExportedTail:
-    """Write the diverged records of all partitions into a file that only its owner can read.
+    """Write the diverged records of all partitions into a new file that only its owner can read.
 
-    A batch is in memory at a time. A file that exists is left alone, since it may be all that is left of its records.
+    Memory holds one batch at a time. An existing file is never overwritten, since it may be the only copy of its
+    records.
 
     Args:
-        source: Where they are.
-        tails: What was found there; partitions that were never mirrored are not in the file.
-        path: Of the file.
-        operation_id: Of the failback, for the first line.
-        source_cluster_id: Likewise.
+        source: The logs of the flow's source.
+        tails: The diverged tails; partitions that were never mirrored are not in the file.
+        path: The file.
+        operation_id: The failback's id, for the first line.
+        source_cluster_id: The source's cluster id, for the first line.
 
     Raises:
         UsageError: The file exists, or cannot be written.
-        UnreachableError, NotAuthorisedError, BatchError: The records cannot be read; there is no file then.
+        UnreachableError, NotAuthorisedError, BatchError: The records cannot be read; no file is left.
     """
     unfinished = path.with_name(f"{path.name}.unfinished")
     if path.exists():
@@ -189,7 +190,7 @@ def _trusted(place: TopicPartition, view: BatchView) -> list[Record]:
 
 
 def own_batches_of(source: BatchesPort, tails: FoundTails, found: FoundTail) -> Iterator[BatchView]:
-    """The batches of a tail, without those that the way back brought; the first may begin before it."""
+    """The batches of a tail without those that the reverse flow mirrored; the first may start before the tail."""
     places = range(found.tail.start, found.tail.end)
     for view in source.batches(found.place, found.topic_id, places, committed=tails.committed):
         header = view.header
@@ -217,7 +218,7 @@ def _row(place: TopicPartition, view: BatchView, record: Record) -> dict[str, An
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-"""Made once: ``json.dumps`` makes one for each record, which takes as long as all the rest [measured]."""
+"""One encoder for all lines: ``json.dumps`` makes one per record, which doubles the time [measured]."""
 
 
 def _line(content: dict[str, Any]) -> bytes:
@@ -240,10 +241,10 @@ def _meant(shown: str | dict[str, str] | None) -> bytes | None:
 
 
 def read_export(path: Path) -> ExportedTail:
-    """What a file holds, every line of it checked.
+    """Read an exported file, and check every line of it.
 
     Raises:
-        UsageError: It cannot be read, or is not what `export_tail` wrote: cut off, changed, or something else.
+        UsageError: The file cannot be read, or is not what `export_tail` wrote: truncated, changed, or another file.
     """
     digests: dict[TopicPartition, Any] = {}
     counts: dict[TopicPartition, int] = {}
@@ -290,10 +291,10 @@ def _check(
 
 
 def exported_records(path: Path) -> Iterator[TailRecord]:
-    """The records of a file, in its order; `read_export` says first whether they can be trusted.
+    """The records of an exported file in its order, without the file's checks: run `read_export` before.
 
     Raises:
-        UsageError: As `read_export`, as far as one line tells.
+        UsageError: The file cannot be read, or a line is damaged.
     """
     for _, content in _lines(path):
         if "offset" in content:

@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import AppendPort, BatchesPort, ClusterPort
 
 _BATCH_BYTES = 1_000_000
-"""Below the default ``max.message.bytes`` of a topic."""
+"""Largest batch that is written, in bytes: below a topic's default ``max.message.bytes``."""
 
 
 def transactional_id(operation_id: str) -> str:
-    """Under which a failback writes: whoever resumes it writes under the same producer id."""
+    """The transactional id of a failback's writer: a resumed failback gets the same producer id by it."""
     return f"mmtool.diverged.{operation_id}"
 
 
 def into_topic(topic: str) -> Callable[[TopicPartition], TopicPartition]:
-    """``--diverged topic NAME``: the partition of that number."""
+    """A function from a source partition to the partition with its number in one topic: ``--diverged topic NAME``."""
     return lambda place: TopicPartition(topic, place.partition)
 
 
 def into_counterpart(flow: FlowNow) -> Callable[[TopicPartition], TopicPartition]:
-    """``--diverged replay``: the partition that the flow mirrored to."""
+    """A function from a source partition to its mirror on the target: ``--diverged replay``."""
     return lambda place: TopicPartition(flow.remote(place.topic), place.partition)
 
 
@@ -59,10 +59,10 @@ class BeforeReplay:
 def before_replay(
     target: ClusterPort, tails: FoundTails, to: Callable[[TopicPartition], TopicPartition]
 ) -> BeforeReplay:
-    """Where the records will go, as it is now.
+    """The current end offsets of the logs that the records will be written to, and the number of records.
 
     Raises:
-        RefusedError: A topic is missing, or has too few partitions.
+        RefusedError: A destination topic is missing, or has too few partitions.
         UnreachableError, NotAuthorisedError: The cluster does not answer.
     """
     places = sorted({to(found.place) for found in tails.to_export})
@@ -90,23 +90,23 @@ def replay_tail(
     max_batch_bytes: int = _BATCH_BYTES,
     still_ours: Callable[[], None] = nobody_else,
 ) -> dict[TopicPartition, int]:
-    """Write the tail, and go on where an earlier process of the same operation was stopped: nothing is there twice.
+    """Write the tail's records, and return how many; a resumed operation continues without duplicates.
 
     Args:
-        source: Where the tail is.
-        target: Writes under the operation's `transactional_id`.
-        tails: What was found.
-        before: As `before_replay` told *before the first try*.
-        to: From a partition of the source to one of the target.
-        max_batch_bytes: What the topic takes.
-        still_ours: Asked before each batch, since whoever is frozen between two of them may wake late; raises.
+        source: The logs with the tail.
+        target: The writer, under the operation's `transactional_id`.
+        tails: The diverged tails.
+        before: The result of `before_replay` *before the first attempt*.
+        to: Returns the destination partition of a source partition.
+        max_batch_bytes: Largest batch, in bytes, that the topic accepts.
+        still_ours: Called before each batch, since a process may be suspended between two of them; raises.
 
     Returns:
-        How many records each partition of the source has given, those of earlier tries among them.
+        The number of records written from each source partition, including those of earlier attempts.
 
     Raises:
-        RefusedError: An earlier try wrote some, and the source has deleted others since.
-        BatchError: A record that cannot be read, or is larger than the topic takes.
+        RefusedError: An earlier attempt wrote some records, and the source has deleted records since.
+        BatchError: A record cannot be read, or is larger than the topic accepts.
         UnreachableError, NotAuthorisedError, MmtoolError: As both ports.
     """
     there = {place: target.appended(place, since) for place, since in before.ends.items()}
@@ -137,9 +137,9 @@ def written_to(
     before: BeforeReplay,
     to: Callable[[TopicPartition], TopicPartition],
 ) -> dict[TopicPartition, tuple[UpstreamOffset, int]]:
-    """How far `replay_tail` came: an offset of each partition, and how many records before it were written.
+    """Progress of `replay_tail` by source partition: an offset, and how many records before it were written.
 
-    Arguments and errors as there. Nobody may be writing any more.
+    Arguments and errors as for `replay_tail`, which must not run any more.
     """
     there = {place: target.appended(place, since) for place, since in before.ends.items()}
     if any(there.values()):
@@ -154,7 +154,10 @@ def _reached(
     place: TopicPartition,
     there: dict[TopicPartition, int],
 ) -> tuple[UpstreamOffset, int]:
-    """Takes what is of this partition away from ``there``."""
+    """Progress in one source partition: an offset, and how many records before it were written.
+
+    Subtracts this partition's records from ``there``, the records found in each destination partition.
+    """
     count = 0
     for view in own_batches_of(source, tails, found):
         records = records_from(view, found.tail.start)
@@ -167,7 +170,7 @@ def _reached(
 
 
 def _check_whole(source: BatchesPort, tails: FoundTails, before: BeforeReplay) -> None:
-    """What is there is told by counting, which needs the same records as the first time."""
+    """Raise if the source has other records than at the first attempt: progress is found by counting them."""
     left = sum(
         records_from(view, found.tail.start)
         for found in tails.to_export
@@ -184,7 +187,7 @@ def _check_whole(source: BatchesPort, tails: FoundTails, before: BeforeReplay) -
 
 
 def _after(view: BatchView, start: UpstreamOffset, count: int) -> UpstreamOffset:
-    """The offset of the record behind ``count`` of those from ``start`` on."""
+    """The offset of the record that follows the first ``count`` records at or after ``start``."""
     if not count:
         return start
     offsets = [record.offset for record in raw_records(view) if record.offset >= start]

@@ -47,20 +47,22 @@ class PassingPort(Protocol):
     """A short ownership of the flow, as `flow seek` takes it, to move its position past replayed records."""
 
     def check(self, flow: FlowNow) -> None:
-        """Nobody runs the flow, so that it can be taken.
+        """Raise if a process runs the flow, as its position can be moved only while none does.
 
         Raises:
-            OwnedElsewhereError: Somebody does.
-            UnreachableError, NotAuthorisedError: The target does not tell.
+            OwnedElsewhereError: A process runs the flow.
+            UnreachableError, NotAuthorisedError: The target does not answer, or does not show the flow's owner.
         """
 
     def pass_over(self, flow: FlowNow, to: Mapping[TopicPartition, UpstreamOffset]) -> None:
-        """Each partition is mirrored from that offset on, if it was not there already; what lies before is a gap.
+        """Move each partition's frontier forward to an offset, as `flow seek`; the skipped offsets become a gap.
+
+        Partitions whose frontier is at or after the offset stay as they are.
 
         Raises:
-            OwnedElsewhereError: Somebody runs the flow.
+            OwnedElsewhereError: A process runs the flow.
             RefusedError: A partition cannot be moved.
-            UnreachableError, NotAuthorisedError: As the clusters answer.
+            UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a part.
         """
 
 
@@ -105,7 +107,7 @@ class DivergedTailWriter:
 
     @property
     def is_half_way(self) -> bool:
-        """Whether records may be away as new ones that the mirror has not passed over."""
+        """Whether records may be replayed that the flow does not skip yet."""
         return self._begun is not None and self._replays
 
     @property
@@ -121,19 +123,19 @@ class DivergedTailWriter:
                 return into_counterpart(self.flow)
 
     def check(self) -> None:
-        """Raises as `PassingPort.check`; nothing is asked where the flow's position stays as it is."""
+        """Raise as `PassingPort.check` for a replay; do nothing otherwise, as the flow's position then stays."""
         if self._replays:
             self.tools.passing.check(self.flow)
 
     def write(self, tails: FoundTails, check: Callable[[FoundTails], None]) -> None:
-        """All of the tail, and first what was begun before.
+        """Write the diverged tails, after completing an interrupted write; record the progress in the journal.
 
         Args:
-            tails: As they are found now.
-            check: Whether they may be written; raises.
+            tails: The diverged tails as found now.
+            check: Raises if the tails may not be written.
 
         Raises:
-            PartlyAppliedError: Some are written, and others not.
+            PartlyAppliedError: Some records may be written, and others not.
             RefusedError, UnreachableError, NotAuthorisedError, MmtoolError: Nothing was written.
         """
         if self._begun is not None:
@@ -151,14 +153,14 @@ class DivergedTailWriter:
         self._write(begun, left)
 
     def whole(self, tails: FoundTails) -> FoundTails:
-        """The tails with what was written of them, wherever the mirror stands by now."""
+        """The tails including what was written of them, wherever the flow's frontier is now."""
         return _each(tails, lambda found: whole(found.tail, self.done.get(found.place, ())))
 
     def give_up(self, tails: FoundTails) -> int:
-        """What was written stays, and what was replayed is passed over; how many records that are.
+        """End an interrupted write: make the flow skip replayed records, and return how many were written.
 
         Raises:
-            RefusedError: Home has deleted records since (``ambiguous``).
+            RefusedError: The flow's source has deleted records since (``ambiguous``).
             MmtoolError: As `PassingPort.pass_over`, and the logs.
         """
         begun = self._begun
@@ -185,7 +187,7 @@ class DivergedTailWriter:
             raise self._half_written(begun, tails, error) from error
 
     def _is_there(self, begun: Begun) -> bool:
-        """All of it: then home is not asked for what it may have deleted since."""
+        """Whether all records are written; then the source is not read, as it may have deleted them since."""
         written = sum(self.tools.writer.appended(place, end) for place, end in begun.ends.items())
         return written == begun.records
 
@@ -199,9 +201,9 @@ class DivergedTailWriter:
         self.done, self._begun = together(self.done, written), None
 
     def _half_written(self, begun: Begun, tails: FoundTails, error: MmtoolError) -> MmtoolError:
-        """What is said of it; what will not go on is left with nothing half way.
+        """The error of an interrupted write, after giving up a write that cannot continue.
 
-        Where a cluster has not answered, what it was sent last may still come: that is for who takes it up.
+        If a cluster did not answer, its last request may still be applied: the write stays open for a resume.
         """
         records = counted(begun.records, "diverged record")
         if isinstance(error, (RefusedError, BatchError, NotAuthorisedError)):
@@ -229,14 +231,14 @@ class DivergedTailWriter:
 
 
 def written_before(found: Iterable[Recorded], plan: FailoverPlan, tails: FoundTails) -> tuple[str, ...]:
-    """Which other operations may have written some of these records into the same topic, as warnings.
+    """Warnings about other operations that may have written some of these records into the same topic.
 
-    What is in a topic at home is tail still, until the mirror has passed it.
+    Records that were written into a topic stay diverged tail until the flow's frontier is after them.
 
     Args:
-        found: Operations on the flow.
-        plan: Of the failback.
-        tails: What it is going to write.
+        found: The operations on the flow.
+        plan: The failback's plan.
+        tails: The tails that the failback would write.
     """
     if not isinstance(plan.diverged, ToTopic):
         return ()
@@ -260,7 +262,7 @@ def _among(tails: FoundTails, one: Recorded) -> int:
 def destination(
     flow: FlowNow, diverged: Diverged
 ) -> tuple[ClusterPort, Callable[[TopicPartition], TopicPartition]]:
-    """The cluster that records go to, and where each partition's go there."""
+    """The cluster that diverged records are written to, and a function from source to destination partition."""
     match diverged:
         case ToTopic(topic):
             return flow.clusters.source, into_topic(topic)
@@ -269,17 +271,18 @@ def destination(
 
 
 def refuse_topic(diverged: Diverged, flow: FlowNow, tails: FoundTails, taken: Collection[str]) -> None:
-    """Whether the topic of ``--diverged topic NAME`` can take the tail; of other choices nothing is asked.
+    """Raise if the topic of ``--diverged topic NAME`` cannot take the tail; do nothing for other destinations.
 
     Args:
-        diverged: What is chosen.
-        flow: Away from home.
-        tails: What diverged, as far as is known.
-        taken: Topics at home that the failback is about.
+        diverged: The chosen destination of the diverged records.
+        flow: The flow whose source has the tail.
+        tails: The diverged tails, as far as they are known.
+        taken: Topics on the source that the failback uses.
 
     Raises:
-        RefusedError: It is missing, too narrow, one of those, or Kafka's or mmtool's own.
-        UnreachableError, NotAuthorisedError: Home does not answer.
+        RefusedError: The topic is missing, has too few partitions, is one of ``taken``, or is internal to Kafka or
+            mmtool.
+        UnreachableError, NotAuthorisedError: The source does not answer.
     """
     if not isinstance(diverged, ToTopic):
         return
@@ -318,10 +321,10 @@ def _each(tails: FoundTails, change: Callable[[FoundTail], DivergedTail]) -> Fou
 
 
 def _only(tails: FoundTails, begun: Begun, alias: str) -> FoundTails:
-    """As they were when it was begun; ``alias`` is home's.
+    """The tails as they were when an interrupted write started; ``alias`` is the source's, for the error.
 
     Raises:
-        RefusedError: A partition is gone.
+        RefusedError: A partition was deleted since.
     """
     found = tuple(
         replace(found, kind=TailKind.DIVERGED, tail=_as_begun(found.tail, begun.parts[found.place]))

@@ -40,11 +40,11 @@ class TailKind(StrEnum):
     """The kind of records behind the frontier. The value is what users and scripts see."""
 
     DIVERGED = "diverged"
-    """The mirror had this partition, and these came to its source later than the mirror came."""
+    """The partition is mirrored, and these records came to the source after the last mirrored one."""
     NEVER_MIRRORED = "never_mirrored"
-    """The mirror never had this partition: nothing of it is on the target, and nobody there went past it."""
+    """The partition was never mirrored: the target has none of its records, so no group has read past them."""
     AT_MOST = "at_most"
-    """MirrorMaker 2 mirrored it, which tells of some records only: those behind the last one that it told of."""
+    """MirrorMaker 2 mirrored the partition: its offset syncs give an upper bound of the records that diverged."""
     CUT = "cut"
     """The source ends before the frontier: it has lost records that the target has."""
 
@@ -83,39 +83,39 @@ class FoundTails:
 
     @property
     def to_export(self) -> tuple[FoundTail, ...]:
-        """Those that have records which diverged, or may have."""
+        """The partitions with records that diverged, or may have."""
         kinds = (TailKind.DIVERGED, TailKind.AT_MOST)
         return tuple(found for found in self.partitions if found.kind in kinds and found.tail.records)
 
     @property
     def diverged_records(self) -> int:
-        """How many records are in them."""
+        """How many records diverged, or may have, in all partitions."""
         return sum(found.tail.records for found in self.to_export)
 
     def without(self, topics: Collection[str]) -> FoundTails:
-        """Those of other topics."""
+        """The tails without the partitions of these topics."""
         left = tuple(found for found in self.partitions if found.place.topic not in topics)
         return replace(self, partitions=left)
 
     def of(self, place: TopicPartition) -> FoundTail | None:
-        """A partition of the source; None where it was not there when this was looked for."""
+        """The tail of one source partition; None if the partition did not exist when the tails were read."""
         return next((found for found in self.partitions if found.place == place), None)
 
 
 def find_tail(flow: FlowNow, *, source: BatchesPort, target: BatchesPort) -> FoundTails:
-    """The diverged tail of each partition of a flow's topics, whose source is back.
+    """Find the diverged tail of each partition of a flow's topics, whose source is back.
 
-    Nothing is fetched of a partition whose frontier is at its end and whose way back stands behind that.
+    A partition's log is not read if its frontier is at its end and the reverse flow's stored runs reach that far.
 
     Args:
-        flow: The flow, away from the cluster that was lost; both clusters answer.
-        source: The logs of that cluster.
-        target: The logs of the one that was failed over to.
+        flow: The flow, whose source is the cluster that was lost; both clusters answer.
+        source: The logs of the flow's source.
+        target: The logs of the flow's target, where the groups run.
 
     Raises:
         UnreachableError, NotAuthorisedError: A cluster does not answer, or does not show a part.
-        RefusedError: Stored state that cannot be read.
-        BatchError: A batch that cannot be read.
+        RefusedError: Stored state cannot be read.
+        BatchError: A batch cannot be read.
     """
     settings = flow.clusters.settings
     committed = settings.reads_committed
@@ -190,9 +190,9 @@ class _Look:
     def _back(
         self, back: PartitionMap | None, start: UpstreamOffset, end: UpstreamOffset
     ) -> tuple[UpstreamOffset, UpstreamOffset]:
-        """From where on the source is looked at, and up to where it was brought something for all that is known before.
+        """The offset from which to read the source's log, and the end of the reverse flow's recorded records in it.
 
-        Below the frontier nothing is looked for but what the way back may have brought and not booked.
+        Below the frontier the log is read only for records that the reverse flow mirrored and has not recorded.
         """
         if back is None:
             return start, start
@@ -202,7 +202,7 @@ class _Look:
         return recorded_to, recorded_to
 
     def _is_final(self, known: PartitionFacts) -> bool:
-        """Whether the target holds nothing of the flow behind what is booked."""
+        """Whether the target has no records of the flow after the recorded ones, so that the tail is exact."""
         if known.map is None or known.target_log is UNKNOWN:
             return False
         booked_to, end = known.map.tail.target_verified_end, known.target_log.log_end
@@ -218,7 +218,7 @@ class _Look:
         return sum(records_from(view, known.map.tail.target_verified_end) for view in strange)
 
     def _behind(self, known: PartitionFacts, booked: PartitionMap, end: int) -> Iterator[BatchView]:
-        """What the target holds behind what is booked; markers are no records."""
+        """Batches of the target after the flow's recorded records, without control batches."""
         booked_to, about = booked.tail.target_verified_end, booked.about
         if booked_to >= end:
             return
@@ -229,7 +229,7 @@ class _Look:
 
     @cached_property
     def _ours(self) -> frozenset[int]:
-        """Under which producer ids the flow has mirrored."""
+        """The producer ids under which the flow has mirrored to the target."""
         return frozenset(
             producer.producer_id
             for producer in self.target.producers().values()
@@ -238,7 +238,7 @@ class _Look:
 
 
 def _part(views: Iterator[BatchView], start: UpstreamOffset, end: UpstreamOffset) -> Collection[TailPart]:
-    """One part, of batches that lie together; none where they hold no record from ``start`` on."""
+    """Adjacent batches as one part of a tail; empty if they have no record at or after ``start``."""
     records, first, behind = 0, end, start
     for view in views:
         if found := records_from(view, start):
@@ -249,7 +249,7 @@ def _part(views: Iterator[BatchView], start: UpstreamOffset, end: UpstreamOffset
 
 
 def records_from(view: BatchView, start: int) -> int:
-    """How many records of a batch are at or after ``start``: told by its header, unless that lies within it."""
+    """How many records of a batch are at or after ``start``; the batch is decoded only if ``start`` is within it."""
     header = view.header
     if header.base_offset >= start or header.next_offset <= start:
         return header.record_count if header.base_offset >= start else 0
