@@ -34,7 +34,7 @@ class DeadLetter(ReadyBatch):
 
     @classmethod
     def of(cls, batch: ReadyBatch) -> DeadLetter:
-        """A batch of one record."""
+        """A dead letter made of a batch of one record."""
         return cls(batch.payload, batch.record_count, batch.segments, batch.upstream_next)
 
 
@@ -53,32 +53,33 @@ class Unsent(deque[ReadyBatch]):
 
     @property
     def awaits_books(self) -> bool:
-        """Whether nothing goes for the sake of A."""
+        """Whether sending waits until the stored offset runs have passed the last dead letter (A)."""
         return self.letters_to > self.stored_to
 
     @property
     def goes(self) -> bool:
-        """Whether the next one may be sent."""
+        """Whether the next batch may be sent now: it is no dead letter, and A does not hold it back."""
         return bool(self) and not isinstance(self[0], DeadLetter) and not self.awaits_books
 
     def drop(self) -> int:
-        """Forgets all of it; how many bytes that were."""
+        """Discard all batches, and return their size in bytes."""
         freed = sum(batch.size for batch in self)
         self.clear()
         return freed
 
     @property
     def letter(self) -> DeadLetter | None:
-        """The next one, if it is one."""
+        """The next batch if it is a dead letter, else None."""
         return self[0] if self and isinstance(self[0], DeadLetter) else None
 
 
 def judge(
     records: memoryview, aborted: Iterable[tuple[int, int]]
 ) -> tuple[list[tuple[BatchView, bool]], BatchError | None]:
-    """The batches of a fetch answer, each with whether it is data; and what is wrong behind them, if anything is.
+    """The batches of a fetch answer, each with whether it is data, and the error that ended reading, if any.
 
-    All of them: two connections may bring the same batches, and what was taken has the marker that ends an abort.
+    Batches that were read before are judged too: two connections may bring the same batches, and a batch that was read
+    before may be the marker that ends an abort.
     """
     admitted = AbortedFilter(aborted)
     judged: list[tuple[BatchView, bool]] = []
@@ -97,17 +98,17 @@ def prepared(
     goal_bytes: int,
     dead_letters: bool,
 ) -> Iterator[ReadyBatch]:
-    """What is sent of these views, in order.
+    """Yield the batches to send for ``views``, in order: joined, unchanged or split.
 
     Args:
-        views: Consecutive.
+        views: Consecutive batches.
         position: Records below are dropped.
-        max_batch_bytes: What the target takes.
-        goal_bytes: What a long link wants: small batches do not fill it. 0 where the way is short.
-        dead_letters: A record that is too large is one, at its place.
+        max_batch_bytes: The largest batch that the target accepts.
+        goal_bytes: The batch size that fills a long link; 0 on a short one, where small batches are not joined for it.
+        dead_letters: Whether a record that is too large becomes a dead letter, in its place.
 
     Raises:
-        BatchError: What comes now cannot go; all before it was given.
+        BatchError: The next record cannot be sent; every batch before it was yielded.
     """
     try:
         batches = _joined(views, position, max_batch_bytes, goal_bytes)
@@ -120,21 +121,27 @@ def prepared(
 
 
 def shrunk(batch: ReadyBatch, max_batch_bytes: int, *, dead_letters: bool) -> list[ReadyBatch]:
-    """The same records for a target whose limit is lower than it said; raises as `split`."""
+    """Split a batch for a target whose limit is lower than it reported; raises as `split`.
+
+    A batch of one record becomes a dead letter if ``dead_letters``.
+    """
     if batch.record_count == 1 and dead_letters:
         return [DeadLetter.of(batch)]
     return split(batch, max_batch_bytes=max_batch_bytes)
 
 
 def why(error: BatchError) -> str:
-    """A sentence for the operator of a flow."""
+    """The reason why a batch cannot be mirrored, and the remedy, in one sentence for the operator."""
     if isinstance(error, OversizeRecordError):
         return f"{error.message}: {error.remedy}, or set mmtool.on.oversize = dead-letter"
     return f"{error.message}: {error.remedy}" if error.remedy else error.message
 
 
 def _joined(views: Sequence[BatchView], position: UpstreamOffset, limit: int, goal: int) -> list[ReadyBatch]:
-    """Where it pays: batches of a few records cost more to send than to join."""
+    """Join batches where that pays.
+
+    A batch of a few records costs more to send than to join with its neighbour.
+    """
     few = sum(view.header.record_count for view in views) <= _FEW_RECORDS * len(views)
     target = max(goal, _COALESCED_BYTES if few else 0) if len(views) > 1 else 0
     return coalesce(views, position=position, max_batch_bytes=limit, target_bytes=target)
@@ -159,7 +166,7 @@ def _taken_apart(
 
 
 def _part(view: BatchView, start: UpstreamOffset, stop: UpstreamOffset, limit: int) -> list[ReadyBatch]:
-    """The records from ``start`` up to ``stop``."""
+    """Batches of the records of ``view`` from ``start`` up to ``stop``."""
     rest = range(stop, view.header.next_offset)
     batches = rebuild([view], position=start, max_batch_bytes=limit, without=rest)
     if batches:

@@ -28,28 +28,30 @@ class TokenBucket:
         self._used_from = now
 
     def balance(self, now: float) -> float:
-        """Bytes that may be taken; negative when more was taken than there was."""
+        """Bytes that may be taken now; negative after more was taken than the bucket held."""
         self._settle(now)
         return self._balance
 
     def take(self, count: int, now: float) -> None:
+        """Take ``count`` bytes, which may be more than the bucket holds (B)."""
         self._settle(now)
         self._balance -= count
 
     def wait_seconds(self, now: float, under_way: int = 0) -> float:
-        """How long until a step's worth is there: fetching byte by byte would be a request per batch.
+        """Seconds until the bucket holds enough for a fetch: a step of `STEP_SECONDS`, and one per pending fetch.
 
-        Nobody knows what fetches that are under way will bring: a step's worth is set aside for each, but not so much
-        that those which bring nothing would hold up the others for long.
+        A step, because fetching byte by byte would be a request per batch. The size of pending answers is unknown, so a
+        step is set aside for each, but only for the first few: fetches that bring nothing must not delay others for
+        long.
         """
         steps = 1 + min(under_way, _SET_ASIDE)
         return max(steps * STEP_SECONDS - self.balance(now) / self._rate, 0.0)
 
     def set_rate(self, rate: float, now: float) -> None:
-        """Another rate from now on.
+        """Change the rate, in bytes per second, from now on.
 
-        Under a lower one a debt shrinks with it: it stands for time, and nobody is to be silent for minutes because
-        of what was in order a moment ago.
+        A lower rate shrinks a debt in proportion: a debt stands for time, and a reader must not pause for minutes
+        because of bytes that the former rate allowed.
         """
         self._settle(now)
         if self._balance < 0:
@@ -58,7 +60,10 @@ class TokenBucket:
         self._rate = rate
 
     def use(self, now: float) -> Use:
-        """What was used since the last call, and whether that was all: what ran over was not needed."""
+        """The rate used since the last call, and whether all of the bucket's rate was used.
+
+        Bytes that overflowed the bucket count as unused.
+        """
         self._settle(now)
         seconds, gained, spilled = now - self._used_from, self._gained, self._spilled
         self._used_from, self._gained, self._spilled = now, 0.0, 0.0

@@ -28,32 +28,32 @@ class Budget:
         self._room.set()
 
     def account(self) -> Account:
-        """For one flow."""
+        """A new account of this budget, for one flow."""
         account = Account(self)
         self._accounts.add(account)
         return account
 
     def free_for(self, used: int) -> int:
-        """How much more a flow may hold that holds ``used`` bytes now."""
+        """Bytes that a flow may add that holds ``used`` bytes now."""
         taken = sum(max(account.used - self._part, 0) for account in self._accounts)
         return max(self._part - used, 0) + max(self._common - taken, 0)
 
     @property
     def is_unused(self) -> bool:
-        """Whether nothing is held by anybody."""
+        """Whether no flow holds any bytes."""
         return all(account.used <= 0 for account in self._accounts)
 
     def freed(self) -> None:
-        """There is more room than before."""
+        """Wake the flows that wait in `more_room`."""
         self._room.set()
 
     async def more_room(self) -> None:
-        """Until somebody frees some."""
+        """Wait until a flow frees bytes."""
         self._room.clear()
         await self._room.wait()
 
     def forget(self, account: Account) -> None:
-        """A flow's pump has ended: what it held is free."""
+        """Remove the account of a flow whose part of the task has ended: the bytes that it held are free."""
         self._accounts.discard(account)
         self.freed()
 
@@ -68,38 +68,38 @@ class Account:
 
     @property
     def limit(self) -> int:
-        """Of the whole budget."""
+        """Bytes of the whole budget, over all flows."""
         return self._budget.limit
 
     @property
     def free(self) -> int:
-        """How much more may be held."""
+        """Bytes that this flow may add now."""
         return self._budget.free_for(self.used)
 
     def becomes_scarce(self) -> bool:
-        """Whether so little is free by now that whoever gets rid of nothing should get no more.
+        """Whether free bytes are scarce now, so that partitions whose bytes are not sent should get no more.
 
-        It stays so until there is half as much again: who fetches is not told another size at each turn.
+        It stays true until half as much again is free, so that the size of fetches does not change with each request.
         """
         self._scarce = self.free < self._budget.scarce * (1.5 if self._scarce else 1)
         return self._scarce
 
     @property
     def plenty(self) -> int:
-        """How much anybody may still get, before room is scarce."""
+        """Bytes that this flow may add before free bytes are scarce."""
         return max(self.free - self._budget.scarce, 0)
 
     def add(self, count: int) -> None:
-        """Accounts for ``count`` bytes more, or fewer where it is negative."""
+        """Add ``count`` bytes to those that the flow holds; a negative count frees bytes."""
         self.used += count
         if count < 0:
             self._budget.freed()
 
     async def wait(self, wanted: int) -> None:
-        """Until ``wanted`` bytes are free, or nothing at all is held by anybody."""
+        """Wait until ``wanted`` bytes are free, or no flow holds any bytes."""
         while self.free < wanted and not self._budget.is_unused:
             await self._budget.more_room()
 
     def close(self) -> None:
-        """Gives back whatever is held."""
+        """Free all bytes that the flow holds, and remove its account."""
         self._budget.forget(self)

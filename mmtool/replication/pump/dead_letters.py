@@ -24,11 +24,11 @@ class LetterPort(Protocol):
     """The producer of dead-letter records."""
 
     def post(self, letter: Letter) -> None:
-        """The letter is on all in-sync replicas; one that was there already is not written again.
+        """Write a dead letter to all in-sync replicas of its topic, unless it is there already.
 
         Raises:
-            UnreachableError, ConnectionLostError: The target does not answer: to be tried again.
-            MmtoolError: It will not take it.
+            UnreachableError, ConnectionLostError: The target does not answer; the caller retries.
+            MmtoolError: The target refuses the record.
         """
 
 
@@ -63,7 +63,7 @@ class DeadLetters:
         self._posted: set[PartitionMirror] = set()
 
     async def run(self) -> None:
-        """Until cancelled; a letter under way is brought to its end, one way or the other."""
+        """Write dead letters until cancelled; a write in progress is completed first."""
         while True:
             for mirror in self._mirrors:
                 if mirror.letter is not None:

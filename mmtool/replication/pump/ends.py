@@ -50,7 +50,11 @@ class TargetEnds:
         self._next = 0.0
 
     async def look(self) -> None:
-        """One look at all that are at rest; what does not answer soon is looked at another time."""
+        """Read the log ends of all partitions with nothing in flight, and hand them to their mirrors.
+
+        Does nothing if the last call was too recent. A partition whose leader does not answer soon is left to a later
+        call.
+        """
         now = time.monotonic()
         if now < self._next:
             return
@@ -77,6 +81,9 @@ class TargetEnds:
                     self._freed(before - mirror.held_bytes)
 
     async def _look_up(self, topics: Iterable[str]) -> None:
-        """Who leads them by now, and whether they are still the same: of what is at rest nobody else would notice."""
+        """Refresh the leaders and topic ids of ``topics``.
+
+        No batch is sent to a partition at rest, so no produce answer would show that its leader or its topic changed.
+        """
         with suppress(ConnectionLostError, TimeoutError):
             await within(_PATIENCE_SECONDS, self._cluster.refresh(topics))

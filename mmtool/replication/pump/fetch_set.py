@@ -50,16 +50,16 @@ class FetchSet:
 
     @property
     def has_full(self) -> bool:
-        """Whether some mirror would be asked for if it had room."""
+        """Whether any mirror is left out of the fetch only because it is full."""
         return bool(self._full)
 
     @property
     def least_wanted(self) -> int:
-        """What the mirrors that have room may bring, in bytes, while it is scarce: no more is kept from others."""
+        """Bytes to reserve for a fetch while room is scarce: one share for each mirror with room."""
         return len(self.session) * self._share
 
     def follow(self, mirrors: Iterable[PartitionMirror]) -> None:
-        """From now on these are read here, and no others."""
+        """Replace the mirrors that are fetched over this connection."""
         now = set(mirrors)
         for mirror in self._mirrors - now:
             self.session.drop(_key(mirror))
@@ -70,7 +70,7 @@ class FetchSet:
             self.touch(mirror)
 
     def was_read(self, mirror: PartitionMirror) -> None:
-        """An answer of it came."""
+        """Note that an answer about ``mirror`` came, and update its entry in the fetch session."""
         self._read_at[mirror] = mirror.frontier
         self.touch(mirror)
 
@@ -79,7 +79,7 @@ class FetchSet:
         return waits or mirror.held_bytes >= self._hold_limit
 
     def touch(self, mirror: PartitionMirror) -> None:
-        """Its position, its room or its state has changed."""
+        """Update or drop the fetch session's entry of ``mirror``: its position, room or state has changed."""
         halted = bool(mirror.then_halt) or mirror.state == State.HALTED
         if mirror not in self._mirrors or halted or self._is_full(mirror):
             self.session.drop(_key(mirror))
@@ -95,16 +95,16 @@ class FetchSet:
         )
 
     def refill(self) -> None:
-        """Mirrors that were full and have room again."""
+        """Fetch mirrors again that were full and have room now."""
         for mirror in [m for m in self._full if m.state == State.HALTED or not self._is_full(m)]:
             self._full.discard(mirror)
             self.touch(mirror)
 
     def allow(self, total: int, *, throttled: bool, scarce: bool = False) -> None:
-        """How much of each partition is asked for, of ``total`` bytes.
+        """Set how many bytes a fetch of ``total`` bytes may bring of each partition.
 
-        A throttled flow fetches little at a time: something of everybody's. Else a partition may fill what few
-        partitions leave it, so that a long link is used by one as well.
+        A throttled flow fetches a little of every partition at a time. Otherwise a partition may also use the bytes
+        that a small number of partitions leaves unused, so that a single partition fills a long link.
         """
         each = total // max(len(self._mirrors), 1)
         least = LEAST_FETCH if throttled else _PARTITION_BYTES

@@ -24,21 +24,25 @@ class Foreign:
 
     @classmethod
     def of(cls, assignment: PartitionAssignment) -> Foreign:
-        """Goes on where earlier rounds were. What its own fence wrote lies below, as does what was read behind that.
+        """The count as earlier rounds left it.
 
-        The books may end before what was counted last: only a record of ours behind it moves them on.
+        Below its start lie the markers of the owner's own fence, and everything that recovery read after them. Stored
+        offset runs may end before the last counted offset: only a later record of the flow moves their end.
         """
         tally = assignment.tally
         counted_to = max(assignment.block.tail.target_verified_end, tally.foreign_end)
         return cls(counted_to, tally.foreign, tally.foreign_end)
 
     def appended(self, base: int, end: int) -> None:
-        """The mirror's next batch is there."""
+        """Count the offsets before the mirror's next batch, which was appended from ``base`` up to ``end``."""
         self.reached(base)
         self._counted_to = max(self._counted_to, end)
 
     def reached(self, end: int) -> bool:
-        """Nothing of ours lies up to there that is not known; whether that is news."""
+        """Count the offsets up to ``end`` that were not counted yet as foreign; whether there were any.
+
+        The caller knows that no unrecorded record of the flow is below ``end``.
+        """
         if end <= self._counted_to:
             return False
         self.count += end - self._counted_to

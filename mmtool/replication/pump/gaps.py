@@ -24,13 +24,13 @@ class Gaps:
 
     @classmethod
     def of(cls, count: int, end: int) -> Gaps:
-        """As an earlier round, or an earlier owner, has told them."""
+        """The gaps that an earlier round or owner reported."""
         return cls(count, end, end)
 
     def met(self, position: int, start: int) -> bool:
-        """The source begins at ``start``, past the next offset to mirror; whether that has been told by now.
+        """Count the gap from ``position`` to the source's log start; whether the control topic holds it by now.
 
-        What an owner counted that died before its books were written is not counted again.
+        Offsets are not counted twice when the owner that counted them died before its offset runs were stored.
         """
         if start > self.end:
             self.count += start - max(position, self.end)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 NOBODY_KNOWS = (Code.DUPLICATE_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID)
-"""The batch is there, or was, and the broker has forgotten where."""
+"""Errors for a batch that is or was on the target, at an offset that the broker has forgotten."""
 
 PERHAPS_APPENDED = (
     Code.REQUEST_TIMED_OUT,
@@ -24,15 +24,14 @@ PERHAPS_APPENDED = (
     Code.NOT_LEADER_OR_FOLLOWER,
     Code.KAFKA_STORAGE_ERROR,
 )
-"""The leader has it, and followers may not: it may stay or go.
+"""Errors for a batch that the leader may have appended and followers may not: it may stay or be truncated.
 
-A leader that has it, and loses its office or its disk while it waits for followers, says the same as one that never
-had it.
-"""
+A leader that appended it, and loses leadership or its disk while it waits for followers, answers the same as one that
+never appended it."""
 
 
 def refusal(sent: InFlightBatch, answer: ProducedPartition, topic: str) -> str:
-    """What is said of a batch that ``topic`` of the target does not take, and what helps where that is known."""
+    """The reason why target topic ``topic`` refused a batch, with the remedy where one is known."""
     if answer.error_code in DENIED:
         return f"WRITE on target topic {topic} {GRANT_IT}"
     where = f"the target refuses the batch at upstream offset {sent.batch.upstream_start}"
@@ -72,5 +71,5 @@ class InFlightBatch:
 
     @property
     def next_sequence(self) -> int:
-        """Of the batch behind this one; it wraps as the broker's does."""
+        """The sequence number of the next batch after this one; it wraps as the broker's does."""
         return (self.sequence + self.batch.record_count) % SEQUENCES

@@ -29,11 +29,11 @@ class LeaderEpochs:
         self._coming: deque[tuple[int, int | Unknown]] = deque()
 
     def coming(self, batches: Iterable[tuple[int, int | Unknown]]) -> None:
-        """What `read_to` may pass: base offset and epoch of each batch; UNKNOWN of what is passed over unread."""
+        """Set the base offset and epoch of each batch that `read_to` may pass; UNKNOWN for skipped offsets."""
         self._coming = deque(batches)
 
     def read_to(self, position: UpstreamOffset) -> None:
-        """Everything below ``position`` was read, perhaps a batch in part."""
+        """Note that everything below ``position`` was read, the last batch perhaps in part."""
         while self._coming and self._coming[0][0] < position:
             first, epoch = self._coming.popleft()
             if self._since[-1][1] != epoch:
@@ -41,11 +41,11 @@ class LeaderEpochs:
 
     @property
     def last(self) -> int | Unknown:
-        """Of what was read last."""
+        """The leader epoch of the batch that was read last."""
         return self._since[-1][1]
 
     def at(self, position: UpstreamOffset) -> int | Unknown:
-        """Of what lies right below ``position``; what lies below that is forgotten."""
+        """The leader epoch of the batch right below ``position``; epochs of lower positions are forgotten."""
         while len(self._since) > 1 and self._since[1][0] <= position:
             self._since.popleft()
         since, epoch = self._since[0]

@@ -101,7 +101,7 @@ class PartitionMirror:
     # --- fetched ------------------------------------------------------------------------------------------
 
     def offer(self, fetched: FetchedPartition, now_ms: int) -> int:
-        """Takes one fetch answer; the number of bytes now held more.
+        """Take one fetch answer; return by how many bytes ``held_bytes`` has grown.
 
         A batch that cannot be mirrored halts the partition, and ``reason`` says why.
         """
@@ -145,7 +145,7 @@ class PartitionMirror:
             )
 
     def _wants(self, header: BatchHeader) -> bool:
-        """Whether a batch has records to move, of an origin that this flow carries."""
+        """Whether a batch has records, and an origin that this flow mirrors."""
         return header.record_count > 0 and header.producer_id not in self._left_out
 
     def _prepared(self, views: Sequence[BatchView]) -> Iterator[ReadyBatch]:
@@ -166,7 +166,10 @@ class PartitionMirror:
             self._pass_over(batch.upstream_next)
 
     def _pass_over(self, position: UpstreamOffset) -> None:
-        """Everything below ``position`` is held or absent: the last held batch carries the frontier along."""
+        """Move the fetch position: everything below ``position`` is held or absent.
+
+        The last held batch carries the frontier with it.
+        """
         self.fetch_position = max(self.fetch_position, position)
         self._epochs.read_to(position)
         if self._unsent:
@@ -183,12 +186,12 @@ class PartitionMirror:
             self.dirty = True
 
     def skip_to(self, position: UpstreamOffset) -> None:
-        """Goes on at ``position``: the source deleted everything below it unread."""
+        """Continue at ``position``: the source deleted the records below before they were read."""
         self._epochs.coming([(position - 1, UNKNOWN)])
         self._pass_over(position)
 
     def note_lag(self, now_ms: int) -> None:
-        """Whether the frontier is behind the source's end, and since when."""
+        """Update the state, and since when the frontier is behind the source's end."""
         if not self._heard:
             return
         behind = self.frontier < self.source_end
@@ -205,7 +208,7 @@ class PartitionMirror:
 
     @property
     def sendable(self) -> bool:
-        """Whether ``next_to_send`` has something to give."""
+        """Whether ``next_to_send`` has a batch to return."""
         fates = [sent.fate for sent in self._in_flight]
         if self.state == State.HALTED or BatchState.MISSING in fates:
             return False
@@ -214,12 +217,18 @@ class PartitionMirror:
 
     @property
     def letter(self) -> DeadLetter | None:
-        """A record that is to go beside the topic now: all before it is booked, and nothing behind it under way."""
+        """The dead letter to write now; None without one, while batches before it are unanswered, and when halted.
+
+        Nothing after a dead letter is in flight.
+        """
         waits = self._in_flight or self._renumbered or self.state == State.HALTED
         return None if waits else self._unsent.letter
 
     def posted(self, letter: DeadLetter) -> None:
-        """It is beside the topic: the frontier passes it, unless it was let go meanwhile. See `Unsent` A."""
+        """Move the frontier past a dead letter that was written, unless the mirror dropped it meanwhile.
+
+        Later batches then wait for stored offset runs, see `Unsent` A.
+        """
         if self.letter is letter:
             self._unsent.popleft()
             self.held_bytes -= letter.size
@@ -230,21 +239,30 @@ class PartitionMirror:
 
     @property
     def read_epoch(self) -> int | Unknown:
-        """The source's leader epoch of what was read right below ``fetch_position``."""
+        """The source's leader epoch of the batch read right below ``fetch_position``."""
         return self._epochs.last
 
     @property
     def untouched(self) -> bool:
-        """Neither read from nor booked yet: what the source deletes now lies before the mirror, and is no loss."""
+        """Whether the partition was neither read nor stored yet.
+
+        Records that the source deletes now are older than the mirror, and no data loss.
+        """
         return not (self._heard or self.assignment.stored)
 
     @property
     def mark(self) -> int | None:
-        """The next number, while nothing of ours is under way: the same mark later means that nothing was since."""
+        """The next sequence number while no batch is in flight; None while one is.
+
+        The same mark at a later time means that no batch was sent in between.
+        """
         return None if self._in_flight else self.sequence
 
     def looked(self, mark: int | None, log_end: DownstreamOffset) -> None:
-        """A target at rest ended there at some moment since ``mark``: every record of ours below is booked."""
+        """Check a log end of the target that was read while no batch was in flight, since ``mark`` was taken.
+
+        Every record of the flow below ``log_end`` is recorded, unless the log ends too early: then the mirror halts.
+        """
         if mark is None or mark != self.mark or self.state == State.HALTED:
             return
         if log_end < self._recorder.target_verified_end:
@@ -258,12 +276,15 @@ class PartitionMirror:
 
     @property
     def settled(self) -> bool:
-        """What the target holds is known: it may have refused batches, or put them off, but none without an answer."""
+        """Whether it is known which batches the target holds: none is without a clear answer.
+
+        The target may have refused batches, or deferred them.
+        """
         unknown = (sent for sent in self._in_flight if sent.fate is BatchState.PENDING or sent.unsure)
         return not self._renumbered and next(unknown, None) is None
 
     def next_to_send(self) -> InFlightBatch:
-        """The next batch, stamped. Only when ``sendable``."""
+        """The next batch to send, with its sequence number stamped; call it only when ``sendable``."""
         again = next((sent for sent in self._in_flight if sent.fate is BatchState.AGAIN), None)
         if again is not None:
             again.fate = BatchState.PENDING
@@ -276,7 +297,11 @@ class PartitionMirror:
         return sent
 
     def lost(self, sent: InFlightBatch) -> None:
-        """No answer came: the batch may or may not be on the target. Raises InDoubtError: by its old number."""
+        """Note that no answer to a batch came: the batch may or may not be on the target.
+
+        Raises:
+            InDoubtError: other records have the batch's sequence number by now.
+        """
         if sent in self._renumbered:
             raise InDoubtError(
                 f"{self.name}: the target did not acknowledge a batch, and other records have its sequence number now"
@@ -287,11 +312,11 @@ class PartitionMirror:
         self._settle()
 
     def answered(self, sent: InFlightBatch, answer: ProducedPartition) -> None:
-        """The target's word on one batch.
+        """Take the target's answer to one batch.
 
         Raises:
             FencedError: another owner claimed the shard.
-            InDoubtError: the batch is there, but nobody says where.
+            InDoubtError: the batch is or may be on the target, at an unknown offset.
         """
         if sent not in self._in_flight:
             self._renumbered.discard(sent)
@@ -321,7 +346,10 @@ class PartitionMirror:
         self._settle()
 
     def _shrink(self, sent: InFlightBatch) -> None:
-        """The target's limit is lower than it said: the batch goes again in pieces, under the same numbers."""
+        """Queue a batch again in smaller pieces, under the same sequence numbers.
+
+        The target's limit is lower than it reported.
+        """
         sent.fate = BatchState.MISSING
         try:
             pieces = shrunk(sent.batch, self.assignment.max_batch_bytes, dead_letters=self._with_letters)
@@ -338,7 +366,10 @@ class PartitionMirror:
         self.sequence = sent.sequence
 
     def _settle(self) -> None:
-        """Books what is acknowledged, in order; once every answer is in, what is missing may go again."""
+        """Record acknowledged batches in order.
+
+        Once every answer is in, batches that are missing on the target may be sent again.
+        """
         while not self.for_good and self._in_flight and self._in_flight[0].fate is BatchState.APPENDED:
             self._book(self._in_flight[0])
         if self.then_halt and not self._unsent and not self._in_flight and self.state != State.HALTED:
@@ -387,11 +418,11 @@ class PartitionMirror:
 
     @property
     def awaits_books(self) -> bool:
-        """Whether what is behind its last letter waits for `stored`."""
+        """Whether batches after the last dead letter wait for `stored`."""
         return self._unsent.awaits_books
 
     def stored(self) -> None:
-        """What `take_blocks` gave last is on the target."""
+        """Note that the blocks of the last `take_blocks` are stored on the target."""
         self._unsent.stored_to = self.open_block.tail.upstream_frontier
 
     @property
@@ -400,23 +431,29 @@ class PartitionMirror:
 
     @property
     def writer(self) -> WriterState:
-        """Producer state after all that was booked."""
+        """The producer state after the last recorded batch."""
         next_sequence = self._in_flight[0].sequence if self._in_flight else self.sequence
         return WriterState(self.shard.producer_id, self.shard.epoch, next_sequence)
 
     def halt(self, reason: str, *, for_good: bool = False) -> None:
-        """Stops this partition, ``for_good`` as far as its owner goes; what it held and never sent is let go."""
+        """Stop mirroring the partition, and drop what was fetched and never sent.
+
+        ``for_good``: the partition stays halted as long as this owner runs.
+        """
         self.drop_unsent()
         self.state, self.reason, self.dirty = State.HALTED, reason, True
         self.for_good |= for_good
 
     def halt_behind(self, reason: str) -> None:
-        """Stops it once all that was read before is on the target: the source may not have that any more."""
+        """Stop mirroring the partition once all batches read before are on the target.
+
+        The source may not hold those records any more.
+        """
         self.then_halt = reason
         self._settle()
 
     def drop_unsent(self) -> int:
-        """Forgets what was fetched and never sent; the number of bytes freed."""
+        """Discard what was fetched and never sent, and return the bytes freed."""
         freed = self._unsent.drop()
         self.held_bytes -= freed
         return freed

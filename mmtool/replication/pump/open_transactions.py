@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 LONG_MS = 60_000
-"""A transaction is worth a word then: Kafka's producers end theirs within a minute (transaction.timeout.ms)."""
+"""Age in milliseconds from which an open transaction is reported.
+
+Kafka's producers end theirs within a minute (transaction.timeout.ms)."""
 
 _FIRST_LOOK_MS = 5_000
 _LOOK_AGAIN_MS = 10_000
@@ -46,7 +48,7 @@ class OpenTransactionWatch:
         self._held: dict[PartitionMirror, _Held] = {}
 
     def saw(self, mirror: PartitionMirror, fetched: FetchedPartition, now_ms: int) -> None:
-        """An answer of the source about ``mirror``."""
+        """Note the last stable offset in a fetch answer about ``mirror``."""
         held, at = self._held.get(mirror), fetched.last_stable_offset
         if held is not None and held.at != at:
             self._let_go(mirror, held)
@@ -60,13 +62,13 @@ class OpenTransactionWatch:
             note(mirror, "")
 
     async def run(self) -> None:
-        """Looks until cancelled."""
+        """Call `look` every half second until cancelled."""
         while True:
             await self.look(int(time.time() * 1000))
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def look(self, now_ms: int) -> None:
-        """Asks about those that have been held for a while."""
+        """Find the open transactions of partitions whose last stable offset has not moved for a while."""
         for mirror, held in list(self._held.items()):
             if now_ms >= held.next_look_ms and not held.said and mirror.state != State.HALTED:
                 held.next_look_ms = now_ms + _LOOK_AGAIN_MS
@@ -80,7 +82,7 @@ class OpenTransactionWatch:
             note(mirror, _sentence(mirror.assignment.place, held.at, holder))
 
     async def _holder(self, mirror: PartitionMirror, at: int) -> ProducerState | None:
-        """Who has a transaction open from there; None where the leader does not tell."""
+        """The producer whose open transaction starts at offset ``at``; None if the leader names none."""
         producers = await active_producers(self._cluster, mirror.assignment.place, purpose="metadata")
         if producers is UNKNOWN:
             return None
@@ -88,7 +90,7 @@ class OpenTransactionWatch:
 
 
 def note(mirror: PartitionMirror, reason: str) -> None:
-    """What is to be known of a partition that goes on; empty takes it back."""
+    """Set the reason shown for a partition that is still mirrored; an empty reason withdraws it."""
     mirror.reason, mirror.dirty = reason, True
 
 

@@ -43,7 +43,7 @@ class Pace:
         return self._bucket is not None
 
     def heard(self, shares: SharesRecord) -> None:
-        """The owner has divided the throttle anew."""
+        """Apply this task's share of a throttle that the owner has divided again."""
         if str(self._task) in shares.shares:
             self._set(shares.shares[str(self._task)])
 
@@ -57,7 +57,10 @@ class Pace:
         self._changed.set()
 
     async def ready(self) -> None:
-        """Until something may be fetched. Connections take turns, so that large batches do not come in heaps."""
+        """Wait until the throttle allows a fetch.
+
+        Connections wait one after the other, so that their large batches do not arrive at the same time.
+        """
         if self._bucket is None:
             return
         async with self._turn:
@@ -69,21 +72,21 @@ class Pace:
         return 0.0 if self._bucket is None else self._bucket.wait_seconds(time.monotonic(), self.under_way)
 
     def at_most(self, count: int) -> int:
-        """``count`` bytes, or fewer where the throttle leaves less beside the fetches that are under way.
+        """``count`` bytes to fetch, or fewer where the throttle leaves less beside the pending fetches.
 
-        At least one: a broker answers with a whole batch all the same (KIP-74), which is then paid for by waiting.
+        At least one: a broker answers with a whole batch all the same (KIP-74), and the next fetch waits the longer.
         """
         if self._bucket is None:
             return count
         return max(min(count, int(self._bucket.balance(time.monotonic()) / (1 + self.under_way))), 1)
 
     def took(self, count: int) -> None:
-        """So many bytes of batches are on their way."""
+        """Charge ``count`` bytes of fetched batches to the throttle."""
         if self._bucket is not None and count > 0:
             self._bucket.take(count, time.monotonic())
 
     def use(self) -> UseRecord | None:
-        """What was made of the share since the last call, for the owner; None where there is none."""
+        """How much of the share was used since the last call, for the owner; None without a throttle."""
         if self._bucket is None:
             return None
         use = self._bucket.use(time.monotonic())

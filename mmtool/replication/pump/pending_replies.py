@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 W = TypeVar("W")
 
 SILENT_SECONDS = 10.0
-"""Who owes an answer for that long is worth a word."""
+"""How long a broker may owe an answer before it is reported as silent."""
 
 
 class PendingReplies(Generic[W]):
@@ -20,28 +20,31 @@ class PendingReplies(Generic[W]):
         self._since: dict[W, float] = {}
 
     def asked(self, whom: W, now: float) -> None:
-        """A question is under way; one that is asked again, for nobody answered, is not the first."""
+        """Note that a request to ``whom`` was sent.
+
+        The time of an earlier request that is still unanswered stays.
+        """
         self._since.setdefault(whom, now)
 
     def answered(self, whom: W, now: float, *, owes_more: bool = False) -> None:
-        """One was answered; ``owes_more`` tells of others that are still under way."""
+        """Note that ``whom`` answered; ``owes_more`` if other requests to it are still pending."""
         self._since.pop(whom, None)
         if owes_more:
             self._since[whom] = now
 
     def let_go(self, whom: W) -> None:
-        """Nobody wants an answer any more."""
+        """Forget the pending request to ``whom``: its answer is not needed any more."""
         self._since.pop(whom, None)
 
     @property
     def whom(self) -> Iterable[W]:
-        """Who owes one."""
+        """The brokers or connections with a pending request."""
         return self._since.keys()
 
     def silent(self, now: float) -> list[W]:
-        """Who has owed one for so long that it is worth a word."""
+        """The brokers or connections that have owed an answer for more than `SILENT_SECONDS`."""
         return [one for one, since in self._since.items() if now - since > SILENT_SECONDS]
 
     def seconds(self, whom: Iterable[W], now: float) -> float:
-        """The longest that any of them has owed one; 0 where none does."""
+        """The longest that any of ``whom`` has owed an answer, in seconds; 0 if none does."""
         return now - min((self._since[one] for one in whom if one in self._since), default=now)

@@ -61,12 +61,12 @@ class RoundEnd:
         return self._reached.is_set() or time.monotonic() >= self._deadline
 
     def tell(self, told: str = "") -> None:
-        """It ends now."""
+        """End the round now; the first non-empty ``told`` is kept as the command that ended it."""
         self.told = self.told or told
         self._reached.set()
 
     async def wait(self, seconds: float | None = None) -> None:
-        """Until it is reached, or so many seconds have passed."""
+        """Wait until the round ends, or for ``seconds`` if that is sooner."""
         left = max(self._deadline - time.monotonic(), 0.0)
         await came_within(left if seconds is None else min(seconds, left), self._reached.wait())
 
@@ -143,9 +143,10 @@ class FlowPump:
             self.failure.set_exception(error)
 
     def _waiting(self) -> dict[PartitionMirror, str]:
-        """The brokers that keep partitions waiting, without saying that a quota makes them.
+        """The partitions that wait for a broker's answer, unless a quota is the cause; each with its broker.
 
-        While this process itself stood still (SIGSTOP, a host that sleeps) nobody could answer it.
+        Empty just after this process itself was suspended (SIGSTOP, a host that sleeps): no broker could answer it
+        then.
         """
         if time.monotonic() - self._woke_at < SILENT_SECONDS:
             return {}
@@ -157,11 +158,11 @@ class FlowPump:
         }
 
     async def run(self, end: RoundEnd) -> list[ReportRow]:
-        """Mirrors until the round ends; one row per partition.
+        """Mirror until the round ends; return one row per partition.
 
         Raises:
             FencedError: another owner has the flow.
-            InDoubtError: resume from the target's log.
+            InDoubtError: only the target's log shows what it holds: recover from it.
             MmtoolError, ConnectionLostError: a cluster cannot be used.
         """
         try:
@@ -175,7 +176,7 @@ class FlowPump:
             self._budget.close()
 
     async def _open(self) -> None:
-        """Connects, and stores the first block of every new partition before its first record is sent."""
+        """Connect, and store the first block of every new partition before its first record is sent."""
         await asyncio.gather(self.source.start(), self.target.start())
         own = {self.flow.identity.runs_topic, self.flow.identity.control_topic}
         await self.target.refresh({m.assignment.target_topic for m in self.mirrors} | own | self.syncs.topics)
@@ -184,7 +185,10 @@ class FlowPump:
         await self.runs.flush()
 
     async def _measure_the_way(self, topics: Collection[str]) -> None:
-        """Looks again where the way seems long: a busy moment is no distance."""
+        """Measure the round trip to the target, several times while it seems long.
+
+        A broker that is busy for a moment also answers late.
+        """
         for _ in range(_LOOKS_AT_THE_WAY):
             began = time.monotonic()
             await self.target.refresh(topics)
@@ -193,9 +197,9 @@ class FlowPump:
                 return
 
     async def keep_books(self) -> None:
-        """Stores runs and positions each second, and at once for a letter's sake.
+        """Store offset runs and positions each second, and at once for a dead letter, until cancelled.
 
-        Until cancelled, which cuts no write off in the middle.
+        Cancelling interrupts no write.
         """
         while True:
             before = time.monotonic()
@@ -239,10 +243,10 @@ class FlowPump:
             await self._ended(tasks)
 
     async def _ended(self, tasks: Collection[asyncio.Task[None]]) -> None:
-        """Until what must not be cut off has ended as well.
+        """Wait for cancelled tasks, some of which complete a write first.
 
         Raises:
-            InDoubtError: it was cut off in the end.
+            InDoubtError: a write took too long and was interrupted.
         """
         _, late = await asyncio.wait(tasks, timeout=self._patience)
         for task in late:
@@ -255,10 +259,10 @@ class FlowPump:
         end.tell((await until_told(self.target, self.flow, self.pace.heard)).value)
 
     async def _close(self) -> None:
-        """Waits for every answer that is still due, then stores the last runs and positions.
+        """Wait for every pending answer, then store the last offset runs and positions.
 
         Raises:
-            InDoubtError: when an answer did not come: only the target's log can tell what it holds.
+            InDoubtError: an answer did not come; only the target's log shows what it holds.
         """
         for mirror in self.mirrors:
             self._budget.add(-mirror.drop_unsent())
@@ -287,7 +291,7 @@ def _emitter(flow: FlowAssignment, partition: PartitionAssignment) -> SyncEmitte
 
 
 async def _never(work: Coroutine[Any, Any, None]) -> None:
-    """For work that ends a round only by failing."""
+    """Await work of a round that may end only by failing."""
     await work
     raise AssertionError("a task of the worker ended early")
 

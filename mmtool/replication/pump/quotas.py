@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 _LONG_MS = 500
-"""A wait that is worth a word. Brokers ask for less where somebody is hardly above a quota."""
+"""The shortest throttle time that counts: brokers ask for less when a client is hardly above its quota."""
 
 _REMEMBERED_SECONDS = 10.0
 
@@ -20,17 +20,17 @@ class Quotas:
         self._until: dict[str, float] = {}
 
     def note(self, alias: str, throttle_ms: int) -> None:
-        """A broker of that cluster asked to wait for so long, before it answers anything else."""
+        """Note that a broker of cluster ``alias`` throttles this client for ``throttle_ms``."""
         if throttle_ms >= _LONG_MS:
             self._until[alias] = time.monotonic() + throttle_ms / 1000 + _REMEMBERED_SECONDS
 
     @property
     def aliases(self) -> list[str]:
-        """The clusters whose quotas hold the flow back now."""
+        """The clusters whose quotas throttle the flow now, sorted."""
         now = time.monotonic()
         return sorted(alias for alias, until in self._until.items() if until > now)
 
     @property
     def of(self) -> str:
-        """`aliases` in words; empty when there are none."""
+        """`aliases` as one phrase; empty when there are none."""
         return " and ".join(self.aliases)

@@ -41,7 +41,7 @@ _PAUSE_SECONDS = 0.1
 _CONNECTIONS = 2
 
 Connection = tuple[int, int]
-"""A broker, and which of the connections to it."""
+"""A broker's id, and the number of a connection to it."""
 
 
 class SourceReader:
@@ -93,27 +93,27 @@ class SourceReader:
         self._unled: list[PartitionMirror] = []
 
     def has_room(self) -> None:
-        """Some mirror got rid of bytes: it may want more."""
+        """Wake connections that wait for room: a mirror has freed bytes."""
         self._room.set()
 
     def heard_ms(self, now_ms: int, now: float) -> int:
-        """Until when the source's ends are known: now, unless a broker has not answered for long.
+        """Until when the source's log ends are known: now, or earlier if a broker has not answered for long.
 
         Args:
-            now_ms: The time, in which it is told.
-            now: The same by the monotonic clock, which nobody sets: how long a broker has been silent is its word.
+            now_ms: The current time since the epoch, in which the result is given.
+            now: The current time of the monotonic clock in seconds, by which a broker's silence is measured.
         """
         seconds = self._unanswered.seconds(self._unanswered.whom, now)
         return now_ms - int(seconds * 1000) if seconds > _LONG_SECONDS else now_ms
 
     def kept_waiting(self) -> dict[PartitionMirror, int]:
-        """Partitions whose leader on the source has owed an answer for long, and which broker that is."""
+        """Partitions whose leader on the source has owed an answer for long, each with that broker's id."""
         silent = {node for node, _ in self._unanswered.silent(time.monotonic())}
         led = ((mirror, self._leader(mirror)) for mirror in self._mirrors if silent)
         return {mirror: node for mirror, node in led if node in silent}
 
     async def run(self) -> None:
-        """Reads until cancelled."""
+        """Read until cancelled."""
         tasks = [asyncio.create_task(self._held.run())] if self._read_committed else []
         polled = set[Connection]()
         try:
@@ -131,10 +131,10 @@ class SourceReader:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _look_up(self) -> None:
-        """Refreshes leaders when an answer said that they moved.
+        """Refresh leaders after an answer said that they moved, and those of partitions without a leader.
 
-        Of partitions that nobody leads no answer says that somebody does: they are asked about until then, alone. Many
-        thousand others cost an answer of half a megabyte each time, for as long as one broker stays away.
+        No answer says when a partition without a leader gets one, so its topic is looked up until then, alone: with
+        many thousand others each lookup would cost half a megabyte, for as long as one broker is down.
         """
         looked = self._mirrors if self._stale else self._unled
         if not looked:
@@ -159,7 +159,10 @@ class SourceReader:
             self._spread()
 
     def _spread(self) -> None:
-        """Gives each connection its mirrors: two to a broker, so that one asks while the other is being answered."""
+        """Assign mirrors to connections.
+
+        There are two to a broker, so that one sends a request while the other is being answered.
+        """
         by_connection: dict[Connection, list[PartitionMirror]] = {c: [] for c in self._followed}
         of_node: dict[int, int] = defaultdict(int)
         for mirror in self._mirrors:
@@ -180,7 +183,10 @@ class SourceReader:
             self._fetched(mirror)
 
     def _halt_behind(self, mirror: PartitionMirror, reason: str) -> None:
-        """What was read before is nowhere else any more: it goes first."""
+        """Halt a mirror once its batches read before are on the target.
+
+        The source may not hold those records any more.
+        """
         if mirror.state != State.HALTED and not mirror.then_halt:
             mirror.halt_behind(reason)
             self._fetched(mirror)
@@ -236,7 +242,10 @@ class SourceReader:
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _learn(self, origins: Origins, answer: FetchAnswer) -> None:
-        """Where their batches come from; partitions of which nobody can tell it wait until somebody can."""
+        """Look up the origins of the batches in an answer.
+
+        A partition is halted while the origin of one of its batches cannot be read.
+        """
         of_each = {(p.topic_id or p.topic, p.partition): producer_ids(p.records) for p in answer.partitions}
         try:
             await origins.learn(set().union(*of_each.values()))
@@ -291,7 +300,11 @@ class SourceReader:
             self._stale = True  # leadership, deletion or recreation: metadata tells which
 
     async def _out_of_range(self, mirror: PartitionMirror) -> bool:
-        """The range was deleted unread, or the log was cut; False while that is not sure, or not told."""
+        """Handle a fetch position outside the source's log: records were deleted unread, or the log was cut.
+
+        False means try again: the bounds are not certain, batches read before are not on the target, or the gap is not
+        on the control topic yet.
+        """
         try:
             start, end = await self._bounds(mirror)
         except ConnectionLostError:

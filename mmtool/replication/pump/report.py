@@ -48,13 +48,13 @@ class ReportRow(NamedTuple):
 
     @property
     def tally(self) -> Tally:
-        """What is counted from round to round."""
+        """The partition's counters, which are carried from round to round."""
         counted = Tally(*(getattr(self, name) for name in Tally._fields))
         return counted._replace(latency=tuple(counted.latency))  # Spark Connect gives a list
 
 
 def tally_of(mirror: PartitionMirror) -> Tally:
-    """What it has counted so far."""
+    """The counters of ``mirror`` so far."""
     foreign = mirror.foreign
     others = (foreign.count, foreign.end) if foreign is not None else (0, 0)
     gaps = (mirror.gaps.count, mirror.gaps.end)
@@ -64,7 +64,7 @@ def tally_of(mirror: PartitionMirror) -> Tally:
 def rows_of(
     flow: str, mirrors: Iterable[PartitionMirror], runs_sequences: dict[int, int], told: str
 ) -> list[ReportRow]:
-    """The rows of one flow's partitions."""
+    """The report rows of one flow, one per partition."""
     from mmtool.translation.block_codec import encode_block
 
     return [
@@ -91,12 +91,15 @@ def rows_of(
 
 
 FENCED = "fenced"
-"""``told`` of a flow whose shards have another owner."""
+"""``told`` in the row of a flow whose shards another owner has claimed."""
 AWAY = "away"
-"""``told`` of a flow that a task had to leave in doubt, because a cluster of it did not answer."""
+"""``told`` in the row of a flow that a task left in doubt, because one of its clusters did not answer."""
 
 
 def nothing_known(flow: FlowAssignment, told: str) -> list[ReportRow]:
-    """What is told of a flow of which nothing that the task knows counts any more."""
+    """One row for a flow whose partitions the task cannot report on any more.
+
+    ``told`` is the cause: `FENCED` or `AWAY`.
+    """
     nothing = ("", "", -1, "", "", False, -1, -1, 0, 0, b"")
     return [ReportRow(flow.identity.flow, -1, *nothing, *NOTHING_YET, told, executor_name())]

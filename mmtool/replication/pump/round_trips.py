@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
 _WINDOW_SECONDS = 30.0
 _BYTES_PER_SECOND = 128e6
-"""A link wider than this is used in part; on a narrower one batches only get larger than they need be."""
+"""The bandwidth to fill: a wider link is used in part, on a narrower one batches are larger than needed."""
 
 _NEAR_SECONDS = 0.010
-"""A busy broker next door takes as long; batches of 16 KB fill a gigabit over it."""
+"""Shorter round trips need no joined batches.
+
+A busy broker nearby takes as long, and batches of 16 KB fill a gigabit link over it."""
 
 _UNDER_WAY = 5
 _LARGEST = 1 << 20
@@ -38,7 +40,7 @@ class RoundTrips:
         self.goal_bytes = 0
 
     def note(self, seconds: float, partitions: AbstractSet[object], now: float) -> None:
-        """A produce request for these partitions was answered after so long."""
+        """Note that a request about ``partitions`` was answered after ``seconds``, and update ``goal_bytes``."""
         if now >= self._window_ends:
             self._window_ends = now + _WINDOW_SECONDS
             self._before, self._shortest = self._shortest, None

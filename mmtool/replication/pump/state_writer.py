@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 
 _REPEAT_POSITIONS_SECONDS = 10.0
 _PATIENCE_SECONDS = 45.0
-"""Longer than one request waits: a leader that hangs has a successor by then, and where a quota has silenced a
-connection for minutes the next one is heard."""
+"""How long a write is retried, which is longer than one request waits.
+
+A leader that hangs has a successor by then, and where a quota has silenced a connection for minutes, a new connection
+gets answers."""
 
 
 class OffsetRunWriter:
@@ -62,12 +64,12 @@ class OffsetRunWriter:
         self._cut_off = False
 
     async def flush(self) -> None:
-        """Stores every block that changed since the last flush.
+        """Store every block that changed since the last flush.
 
         Raises:
             FencedError: another owner claimed a shard.
-            InDoubtError: an earlier flush did not come to its end.
-            UnreachableError: the target did not take them for a minute.
+            InDoubtError: an earlier flush did not complete.
+            UnreachableError: the target did not take them in time.
         """
         if self._cut_off:
             raise InDoubtError("writing offset runs: an earlier write did not complete")
@@ -106,11 +108,13 @@ async def store_blocks(
     *,
     struck_out: Iterable[BlockKey] = (),
 ) -> ShardAssignment:
-    """Stores blocks of one shard under its claim, and strikes others out; the shard with its next number.
+    """Store blocks of one shard under its claim; return the shard with its next sequence number.
+
+    The blocks of the keys in ``struck_out`` get tombstones.
 
     Raises:
         FencedError: another owner claimed the shard.
-        UnreachableError: the target did not take them for a minute.
+        UnreachableError: the target did not take them in time.
     """
     records: list[tuple[bytes, bytes | None]] = [(encode_key(key), None) for key in struck_out]
     records += [(encode_key(block.key), encode_block(block)) for block in blocks]
@@ -125,7 +129,7 @@ async def store_owned(
     *,
     struck_out: Iterable[BlockKey] = (),
 ) -> None:
-    """As `store_blocks`, for a shard of the owner's: its next number is in ``standing`` then."""
+    """Call `store_blocks` for a shard of the owner, and keep its next sequence number in ``standing``."""
     standing.shards[shard] = await store_blocks(
         flow.target, flow.identity, standing.shards[shard], blocks, struck_out=struck_out
     )
@@ -137,7 +141,10 @@ async def store_records(
     shard: ShardAssignment,
     records: Iterable[tuple[bytes, bytes | None]],
 ) -> ShardAssignment:
-    """The same for bare records of the shard's partition of the runs topic, readable or not."""
+    """Store records of one shard as `store_blocks` does, given as keys and values.
+
+    They need not be readable as blocks.
+    """
     batches = own_batches(records, int(time.time() * 1000))
     return await _append_runs(cluster, identity, shard, batches)
 
@@ -177,11 +184,11 @@ class PositionWriter:
         self._repeat_at = 0.0
 
     async def flush(self, heard_ms: int, waiting: Mapping[PartitionMirror, str]) -> None:
-        """Writes the positions that changed; now and then all of them, to show that the flow is alive.
+        """Write the positions that changed, and every few seconds all of them, to show that the flow is alive.
 
         Args:
-            heard_ms: Until when the source has told its ends: no position is truer than that.
-            waiting: The brokers that keep partitions waiting.
+            heard_ms: Until when the source's log ends are known: the positions are observed then.
+            waiting: The partitions that wait for a broker, and that broker.
         """
         now = time.monotonic()
         everything = now >= self._repeat_at

@@ -43,16 +43,16 @@ class SyncBook:
 
     @property
     def topics(self) -> set[str]:
-        """What ``WireCluster.refresh`` must know of before the first flush."""
+        """Topics whose metadata ``WireCluster.refresh`` has to read before the first flush."""
         return {self._topic} if self._mirrors else set()
 
     def flush(self) -> None:
-        """Begins to write what is due, unless the last writing still waits for its answer."""
+        """Start to write the syncs that are due, unless the last write still waits for its answer."""
         if (self._writing is None or self._writing.done()) and (records := self._due()):
             self._writing = asyncio.create_task(self._write(records))
 
     async def close(self) -> None:
-        """Writes what is left, where the cluster answers soon."""
+        """Write the remaining syncs; give up when the cluster does not answer within seconds."""
         for _ in range(2):  # what is under way, then what became due meanwhile
             self.flush()
             if self._writing is not None:

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 def source_cut(
     diverging: Diverging, frontier: UpstreamOffset, read_to: UpstreamOffset, place: TopicPartition
 ) -> str:
-    """Of a source's log that does not hold any more what was read from it (KIP-595).
+    """The message about a source log that no longer holds records that were read from it (KIP-595).
 
     Args:
-        diverging: The broker's word. One whose end is behind ``read_to`` does not tell where it begins.
-        frontier: Up to there the source is mirrored.
-        read_to: Up to there it was read.
-        place: On the source.
+        diverging: The broker's answer. An end at or after ``read_to`` does not say where the logs diverge.
+        frontier: The offset up to which the source is mirrored.
+        read_to: The offset up to which it was read.
+        place: The source partition.
     """
     end = diverging.end
     if end >= read_to:
@@ -33,13 +33,16 @@ def source_cut(
 
 
 def log_ended(place: TopicPartition, frontier: UpstreamOffset, read_to: UpstreamOffset, end: int) -> str:
-    """Of a source's log that is shorter than what was read of it; arguments as of `source_cut`."""
+    """The message about a source log that ends before ``read_to``; arguments as of `source_cut`."""
     cut = f"the source's log ends at offset {end}, but was read up to {read_to}: it was truncated"
     return f"{cut}; {_gone(place, frontier, end)}"
 
 
 def _gone(place: TopicPartition, frontier: UpstreamOffset, end: int) -> str:
-    """What that means for the mirror. A seek to an end behind the frontier would skip what is still to be mirrored."""
+    """The consequence for the mirror, as part of a message.
+
+    A seek to an end after the frontier would skip records that are still to be mirrored.
+    """
     if end >= frontier:
         return (
             "no mirrored record is gone from the source, and `mmtool replicate` continues by itself from offset"
@@ -60,12 +63,12 @@ def _mirror_from(place: TopicPartition, offset: int | str) -> str:
 def target_cut(
     about: MirroredPartition, log_end: DownstreamOffset, target_verified_end: DownstreamOffset
 ) -> str:
-    """Of a target's log that is shorter than its books.
+    """The message about a target log that ends before the end of its offset runs.
 
     Args:
-        about: Whose.
-        log_end: Where the log ends by now.
-        target_verified_end: Where it ended when it was last heard of.
+        about: The mirrored partition.
+        log_end: The end of the target's log now.
+        target_verified_end: The end of the target's log when it was verified last.
     """
     return (
         f"the target's log was cut at {log_end}, as by an unclean leader election:"

@@ -70,7 +70,10 @@ class TargetWriter:
         self._appended = 0
 
     def kept_waiting(self) -> dict[PartitionMirror, int]:
-        """Partitions with batches under way whose leader has owed an answer for long, and which broker that is."""
+        """Partitions whose leader on the target has owed an answer for long, each with that broker's id.
+
+        Only partitions with batches in flight.
+        """
         silent = self._unanswered.silent(time.monotonic())
         led = ((mirror, self._leader(mirror)) for mirror in self._mirrors if silent and mirror.mark is None)
         return {mirror: node for mirror, node in led if node in silent}
@@ -79,7 +82,7 @@ class TargetWriter:
         return self._cluster.leader(mirror.assignment.target_topic, mirror.assignment.partition)
 
     def wake(self, mirror: PartitionMirror) -> None:
-        """``mirror`` may have something to send."""
+        """Queue ``mirror`` for its leader, if it has a batch to send now."""
         if mirror.queued or self._closed or mirror in self._waiting or not self._goes(mirror):
             return
         leader = self._leader(mirror)
@@ -91,7 +94,10 @@ class TargetWriter:
         self._pump(leader)
 
     def _goes(self, mirror: PartitionMirror) -> bool:
-        """Whether something of it is to be sent now; at the end what was put off is not, for it is not there."""
+        """Whether a batch of ``mirror`` is to be sent now.
+
+        While draining, a batch that the target deferred is not sent again: it is known not to be there.
+        """
         return mirror.sendable and not (self._draining and mirror.mark is None and mirror.settled)
 
     def _pump(self, node: int) -> None:
@@ -106,7 +112,7 @@ class TargetWriter:
             task.add_done_callback(self._tasks.discard)
 
     def _load(self, node: int, queue: deque[PartitionMirror]) -> list[tuple[PartitionMirror, InFlightBatch]]:
-        """One batch of each waiting mirror, up to the request's size; those with more go to the back."""
+        """One batch of each waiting mirror, up to a request's size; mirrors with more are queued last."""
         load: list[tuple[PartitionMirror, InFlightBatch]] = []
         size = 0
         for _ in range(len(queue)):
@@ -191,7 +197,7 @@ class TargetWriter:
                 self._later(mirror, look_up=answer.error_code in RETRY_AFTER_METADATA)
 
     def _later(self, mirror: PartitionMirror, *, look_up: bool = True) -> None:
-        """Tries ``mirror`` again after a pause, with fresh leaders when they may have moved."""
+        """Try ``mirror`` again after a pause, with refreshed leaders if ``look_up``."""
         self._waiting.add(mirror)
         self._stale |= look_up
         if self._refresh is None or self._refresh.done():
@@ -207,7 +213,7 @@ class TargetWriter:
             self.wake(mirror)
 
     async def _look_up(self) -> None:
-        """Fresh leaders; a topic that is gone, or another one under its old name, halts its partitions."""
+        """Refresh leaders; a target topic that was deleted or recreated halts its partitions."""
         waiting = list(self._waiting)  # who joins them meanwhile was not asked about
         try:
             found = await self._cluster.refresh(m.assignment.target_topic for m in waiting)
@@ -226,9 +232,9 @@ class TargetWriter:
                 self._freed(before - mirror.held_bytes)
 
     async def drain(self, seconds: float) -> bool:
-        """Waits until no batch is without an answer; False when for ``seconds`` none was acknowledged.
+        """Wait until every batch sent has an answer; False if for ``seconds`` no batch was acknowledged.
 
-        What the target puts off, as one that is short of replicas does for long, is not sent any more.
+        Batches that the target defers, for instance while it lacks in-sync replicas, are not sent again.
         """
         loop = asyncio.get_running_loop()
         self._draining = True
