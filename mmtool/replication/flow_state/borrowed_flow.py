@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def owner_now(flow: FlowNow) -> FlowMember | None:
-    """Who runs the flow; None when nobody does.
+    """The process that runs the flow now; None without an owner.
 
     Raises:
         UnreachableError, NotAuthorisedError: as `holder_now`.
@@ -37,10 +37,10 @@ def _stop_first(message: str) -> OwnedElsewhereError:
 
 
 async def joined(joining: Awaitable[None]) -> None:
-    """Waits until the flow is ours.
+    """Wait until this process owns the flow.
 
     Raises:
-        OwnedElsewhereError: somebody runs it; says what comes first.
+        OwnedElsewhereError: another process runs it; the error names the next step.
     """
     try:
         await joining
@@ -50,16 +50,16 @@ async def joined(joining: Awaitable[None]) -> None:
 
 @asynccontextmanager
 async def borrowed(name: str, close: Callable[[], Awaitable[None]], again: str) -> AsyncIterator[None]:
-    """The time in which a command joins a flow and works on it; ``close`` lets it go, whatever happens.
+    """Wrap the work of a command that joins a flow: translate its errors, and always release the flow.
 
     Args:
-        name: The flow's.
-        close: Leaves the flow and its clusters.
-        again: What the operator does when the work was cut off.
+        name: The flow's name.
+        close: Releases the flow and closes its connections.
+        again: What the operator does when the work was interrupted.
 
     Raises:
         OwnedElsewhereError: another process took the flow meanwhile.
-        UnreachableError: a cluster did not answer, or not clearly.
+        UnreachableError: a cluster did not answer, or its answer left a write in doubt.
     """
     try:
         yield

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Bounds = tuple[int, int]
 
 _UNNAMED = WriterState(0, 0, 0)
-"""Until the shard's claim is known, which is before anything is stored."""
+"""The producer state until the shard's claim is known, which is before anything is stored."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class Derived:
     kept: str = ""
 
     def row(self, source: str, target: str) -> FlowRow:
-        """For the aliases of the flow's clusters."""
+        """The partition's row in the output of `flow rebuild`, with the aliases of the flow's clusters."""
         tail = self.recorder.tail if self.recorder is not None else None
         action = Action.REFUSE if self.refusal else Action.KEEP if tail is None else Action.REBUILD
         return FlowRow(
@@ -80,15 +80,15 @@ async def derive_partition(
     origins: Origins | None,
     told: KnownOffsets,
 ) -> Derived:
-    """What both logs tell of one partition.
+    """Derive one partition's offset runs by comparing the records of both logs.
 
     Args:
         flow: Its connections.
-        about: Which partition.
-        before: The frontier that is stored.
+        about: The partition.
+        before: The stored frontier; None where it cannot be read.
         ours: Producer ids under which this flow has mirrored.
-        origins: What the flow leaves out of the source by its origin; None where nothing is.
-        told: Where its pump has said last that the mirror stood.
+        origins: Decides which records of the source the flow leaves out by their origin; None where it leaves out none.
+        told: The last position of the mirror on the control topic.
 
     Raises:
         ConnectionLostError: a log could not be read.
@@ -124,7 +124,10 @@ async def derive_partition(
 
 
 def _nothing_there(about: MirroredPartition, before: int | None) -> str:
-    """No runs can be told from that, and none need be: with a log that was cut whole, all is mirrored again."""
+    """The reason for keeping the stored state where the target partition has no record of the flow.
+
+    No runs can be derived then, and none are needed: where a whole log was truncated, everything is mirrored again.
+    """
     way_on = f"; to mirror the topic again: `mmtool flow seek --topic {about.source_topic} --to earliest --execute`"
     return f"the target partition has no record of this flow{way_on if before else ''}"
 
@@ -139,10 +142,12 @@ async def _read(
     origins: Origins | None = None,
     read_committed: bool = False,
 ) -> RecordPrints:
-    """The records of a log within its bounds: of some producers, or those that are not left out by their origin.
+    """Fingerprints of a log's records within ``bounds``, without the records that are not the flow's.
+
+    Those are records of other producers than ``ours``, or of an origin that ``origins`` leaves out.
 
     Raises:
-        ConnectionLostError: it could not be read, or not understood.
+        ConnectionLostError: the log could not be read, or not decoded.
     """
     log = RecordPrints()
     views: AsyncIterator[BatchView] = read_range(
@@ -161,12 +166,12 @@ async def _read(
 
 
 def _recorder(about: MirroredPartition, runs: RunMap, behind_gaps: Collection[int]) -> MapRecorder:
-    """The map, ready to be stored.
+    """A recorder that holds ``runs``, ready to be stored.
 
     Args:
-        about: Of which partition.
-        runs: At least one.
-        behind_gaps: Upstream starts of runs that have records before them which are not on the target.
+        about: The partition.
+        runs: At least one run.
+        behind_gaps: Upstream starts of runs that follow source records that are not on the target.
     """
     start = MirrorStart(runs.first.upstream_start, runs.first.downstream_start)
     recorder = MapRecorder.begin(about, start, max_runs=OPEN_RUNS)

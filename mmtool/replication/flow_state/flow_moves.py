@@ -78,10 +78,12 @@ class Rehearsal:
 
     @property
     def rows(self) -> list[FlowRow]:
+        """One row per partition, ordered by topic and partition."""
         return _rows(self.flow, self.moves)
 
     @property
     def sentences(self) -> list[str]:
+        """What the moves do, in sentences for the operator who confirms them."""
         late = [move for move in self.moves.values() if self.is_to_a_time and move.is_to_the_end]
         said = (
             [
@@ -94,12 +96,12 @@ class Rehearsal:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether executing the moves would change anything."""
         return changes(self.moves.values())
 
     @property
     def refusal(self) -> MmtoolError | None:
-        """Why it cannot be executed now."""
+        """The error that prevents executing the moves now; None if nothing does."""
         if no := refusal_of(self.moves.values()):
             return no
         if self.owner is not None and self.is_needed:
@@ -108,7 +110,7 @@ class Rehearsal:
 
 
 def refusal_of(moves: Collection[Move]) -> RefusedError | None:
-    """One error for all that cannot be moved."""
+    """One error for all partitions that cannot be moved; None if each can."""
     found = refused(moves)
     if not found:
         return None
@@ -134,14 +136,14 @@ def _rows(flow: FlowNow, moves: Moves) -> list[FlowRow]:
 
 
 def rehearse_seek(flow: FlowNow, to: Start | int | Mapping[TopicPartition, UpstreamOffset]) -> Rehearsal:
-    """The mirrors of the flow's topics go on at ``to``.
+    """Work out the moves of `flow seek`, which make each mirror continue at ``to``, without executing them.
 
     Args:
-        flow: With the topics that are meant.
-        to: For all partitions, or an offset for each that is meant.
+        flow: The flow, narrowed to the selected topics.
+        to: One start for all partitions, or an offset for each selected one.
 
     Raises:
-        RefusedError: stored state that cannot be read.
+        RefusedError: stored state cannot be read.
         UnreachableError, NotAuthorisedError: as the clusters answer.
     """
     topics = {place.topic for place in to} if isinstance(to, Mapping) else None
@@ -157,12 +159,13 @@ def rehearse_seek(flow: FlowNow, to: Start | int | Mapping[TopicPartition, Upstr
 
 
 def rehearse_forget(flow: FlowNow, topics: Collection[str]) -> Rehearsal:
-    """All that is stored of ``topics`` is dropped, and all of the flow when none is named.
+    """Work out the moves of `flow forget`, which delete the stored state of ``topics``, without executing them.
 
-    Topics that the source or the filter has no more are known by what is stored of them.
+    Without ``topics`` all stored state of the flow. Topics that the source or the filter no longer has are found by
+    their stored state.
 
     Raises:
-        RefusedError: stored state that cannot be read.
+        RefusedError: stored state cannot be read.
         UnreachableError, NotAuthorisedError: as the clusters answer.
     """
     of_these = topics or None
@@ -184,7 +187,7 @@ def rehearse_forget(flow: FlowNow, topics: Collection[str]) -> Rehearsal:
 
 
 def _facts(flow: FlowNow, topics: Collection[str] | None) -> dict[Place, PartitionFacts]:
-    """The flow's present partitions; the logs of ``topics`` must be told, and None means all."""
+    """The flow's existing partitions; the log bounds of ``topics`` are required, of all topics where it is None."""
     facts = partition_facts(flow, Direction.FORWARD, topics=topics, complete=True)
     return {(flow.topics[at.topic].topic_id, at.partition): of for at, of in facts.items()}
 
@@ -192,7 +195,7 @@ def _facts(flow: FlowNow, topics: Collection[str] | None) -> dict[Place, Partiti
 def _on_record(
     flow: FlowNow, positions: Mapping[tuple[str, int], PositionRecord], topics: Collection[str] | None
 ) -> dict[Place, PartitionFacts]:
-    """The flow's present partitions, and those of the past that something is stored of."""
+    """The flow's existing partitions, and former ones that still have stored state."""
     facts = _facts(flow, topics)
     for place, known in flow.clusters.state.maps(flow.identity).items():
         about = known.about
@@ -231,7 +234,7 @@ def _positions(
 async def ask_starts(
     flow: FlowNow, places: Collection[TopicPartition], start: RelativeStart
 ) -> dict[TopicPartition, int]:
-    """As `starts_at`, for a caller without connections."""
+    """Find start offsets as `starts_at` does, over connections that are opened for this call."""
     context = await connect(flow.clusters.settings)
     try:
         return await starts_at(context, places, start)
@@ -243,16 +246,16 @@ async def ask_starts(
 
 
 def execute(rehearsal: Rehearsal, say: Callable[[str], None], *, is_held: bool = False) -> list[FlowRow]:
-    """Takes the flow, does what was rehearsed, and lets it go; the rows as they stand then.
+    """Own the flow, execute the rehearsed moves and release the flow; return the rows of the executed moves.
 
     Args:
-        rehearsal: What.
+        rehearsal: The moves.
         say: Called with sentences for the operator.
-        is_held: All of the flow's topics may have failed over: who asks mirrors nothing of them.
+        is_held: All of the flow's topics may have failed over: the caller mirrors none of them.
 
     Raises:
-        OwnedElsewhereError: somebody runs the flow.
-        RefusedError: the flow has moved since the rehearsal, so that something else would happen.
+        OwnedElsewhereError: another process runs the flow.
+        RefusedError: the flow has changed since the rehearsal, so that the moves would differ.
         UnreachableError, NotAuthorisedError: as the clusters answer.
     """
     return run_loop(_execute(rehearsal, say, is_held=is_held))
@@ -277,7 +280,7 @@ async def _execute(rehearsal: Rehearsal, say: Callable[[str], None], *, is_held:
 
 
 def _refuse_other(asked: Moves, found: Moves, run: FlowRun) -> None:
-    """What was agreed to is what is done."""
+    """Raise RefusedError if a move differs from the confirmed one, or skips records of a halted partition."""
     for place, move in found.items():
         before = asked.get(place)
         if before is None or before.action is not move.action:
@@ -367,7 +370,7 @@ class _Mover:
         return shard_of(*place, self._run.shard_count)
 
     async def _tell_watchers(self, moved: Moves) -> None:
-        """Where the moved partitions stand now; what is forgotten stands nowhere."""
+        """Write the moved partitions' positions to the control topic, and tombstones for forgotten ones."""
         run = self._run
         run.halted.clear()
         run.halted.update(run.standing.halted)

@@ -44,7 +44,7 @@ class PausedTopics:
 
 
 def pause(flow: FlowNow, reason: str) -> PausedTopics:
-    """Holds the topics of ``flow``: those that it was narrowed to, else all of it, those of the future included.
+    """Pause the flow's selected topics; without a selection the whole flow, including topics created later.
 
     Raises:
         RefusedError: the flow never ran.
@@ -64,10 +64,10 @@ def pause(flow: FlowNow, reason: str) -> PausedTopics:
 
 
 def resume(flow: FlowNow) -> PausedTopics:
-    """Lets the topics of ``flow`` go on; all that is paused when it was not narrowed.
+    """Resume the flow's selected topics; without a selection everything that is paused.
 
     Raises:
-        RefusedError: the flow never ran, or the whole of it is paused and only some topics are meant.
+        RefusedError: the flow never ran, or the whole flow is paused and only some topics are selected.
         UnreachableError, NotAuthorisedError: as the target answers.
     """
     control = read_control_of_run(flow.clusters.settings.target, flow.identity, "pause or resume")

@@ -81,6 +81,7 @@ class Rebuilt:
 
     @property
     def rows(self) -> list[FlowRow]:
+        """One row per partition that was compared, ordered by topic and partition."""
         names = self.flow.identity.source_alias, self.flow.identity.target_alias
         ordered = sorted(
             self.parts.values(), key=lambda part: (part.about.source_topic, part.about.partition)
@@ -89,16 +90,17 @@ class Rebuilt:
 
     @property
     def told(self) -> dict[Place, Derived]:
-        """What is to be stored."""
+        """The partitions whose derived map is to be stored."""
         return {place: part for place, part in self.parts.items() if part.recorder is not None}
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether executing the rebuild would change anything."""
         return bool(self.anew or self.strays or self.told)
 
     @property
     def sentences(self) -> list[str]:
+        """What the rebuild does, in sentences for the operator who confirms it."""
         said = []
         if self.told:
             records = sum(part.mapped for part in self.told.values())
@@ -120,7 +122,7 @@ class Rebuilt:
 
     @property
     def refusal(self) -> MmtoolError | None:
-        """Why it cannot be executed now."""
+        """The error that prevents storing the derived maps now; None if nothing does."""
         refused = [part for part in self.parts.values() if part.refusal]
         if refused:
             about = refused[0].about
@@ -137,7 +139,7 @@ class Rebuilt:
 
 
 def rehearse_rebuild(flow: FlowNow, topics: Collection[str]) -> Rebuilt:
-    """Walks both logs of what is missing or broken, or of ``topics``; changes nothing.
+    """Derive the maps that are missing or broken, or those of ``topics``, from both logs; store nothing.
 
     Holds 24 bytes per surviving record of one partition at a time.
 
@@ -152,21 +154,21 @@ def rehearse_rebuild(flow: FlowNow, topics: Collection[str]) -> Rebuilt:
 
 
 def execute_rebuild(rebuilt: Rebuilt, say: Callable[[str], None]) -> list[FlowRow]:
-    """Takes the flow, derives the maps again behind the fence, stores them, and lets it go.
+    """Own the flow, fence it, derive the maps again, store them and release the flow; return the rows.
 
     Raises:
-        OwnedElsewhereError: somebody runs the flow.
-        RefusedError: behind the fence the logs tell no map any more; nothing was stored.
+        OwnedElsewhereError: another process runs the flow.
+        RefusedError: after fencing, no map can be derived from the logs any more; nothing was stored.
         UnreachableError, NotAuthorisedError: as the clusters answer.
     """
     return run_loop(_execute(rebuilt, say))
 
 
 def _control(flow: FlowNow) -> ControlView:
-    """Without a flow on record where it is lost: then there are offset runs.
+    """The flow's state on the control topic, without a flow record if that topic is lost and offset runs are not.
 
     Raises:
-        RefusedError: the flow never ran, or it cannot be read.
+        RefusedError: the flow never ran, or the control topic cannot be read.
     """
     target, identity = flow.clusters.settings.target, flow.identity
     control = read_control(target, identity)
@@ -209,7 +211,7 @@ async def _derive(
 def _partitions(
     flow: FlowNow, past: Mapping[tuple[str, int], PositionRecord]
 ) -> dict[Place, MirroredPartition]:
-    """The flow's present partitions, and those of ``past``, of topics that its file may not match any more."""
+    """The flow's existing partitions, and those of ``past``, whose topics its file may no longer match."""
     identity = flow.identity
     names = {(TopicId(topic_id), n): (p.topic, p.target_topic) for (topic_id, n), p in past.items()}
     for topic in flow.topics.values():
@@ -279,7 +281,10 @@ async def _rebuild(context: FlowContext, rebuilt: Rebuilt) -> list[FlowRow]:
 
 
 def _shards(flow: FlowNow) -> int:
-    """How many the flow has, by whose producers are registered: an owner claims them all."""
+    """The flow's number of shards when its control topic is lost, from the producers that it registered.
+
+    An owner claims all shards.
+    """
     producers = read_producers(flow.clusters.settings.target).values()
     ours = [one.shard for one in producers if one.flow == flow.identity.flow]
     return max(ours) + 1 if ours else flow.clusters.settings.shards
@@ -294,7 +299,10 @@ def _pause() -> PauseRecord:
 def _writable(
     flow: FlowNow, control: ControlView, doubt: Collection[int], count: int
 ) -> dict[int, set[TopicPartition]]:
-    """Where the last owner of a doubtful shard may still append: the books that would say it cannot be read."""
+    """For each doubtful shard the target partitions to which its last owner may still append.
+
+    The offset runs that would name them cannot be read.
+    """
     places: dict[int, set[TopicPartition]] = {shard: set() for shard in doubt}
     past = {} if flow.narrowed else {place: p for place, p in control.positions.items() if was_mirrored(p)}
     for place, about in _partitions(flow, past).items():

@@ -31,10 +31,10 @@ class RecordPrints:
     keeps_time: bool = True
 
     def take(self, view: BatchView, position: int = 0) -> None:
-        """A batch's records from ``position`` on.
+        """Add a batch's records from offset ``position`` on.
 
         Raises:
-            BatchError: It cannot be read.
+            BatchError: The batch cannot be read.
         """
         records = read_columns(view)
         if view.header.base_offset < position:
@@ -45,7 +45,7 @@ class RecordPrints:
         self.keeps_time &= not view.header.is_log_append_time
 
     def logged(self, *, timed: bool) -> Logged:
-        """With fingerprints of 64 bits, the times among them or not."""
+        """The records with fingerprints of 64 bits, which include the timestamps if ``timed``."""
         prints = np.array(self.bodies, dtype=np.int64)
         if timed:
             prints ^= np.array(self.times, dtype=np.int64) * _SPREAD

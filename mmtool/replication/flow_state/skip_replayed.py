@@ -56,7 +56,10 @@ class FlowPassing:
 
 
 def _left(flow: FlowNow, to: Mapping[TopicPartition, UpstreamOffset]) -> dict[TopicPartition, UpstreamOffset]:
-    """What was not passed yet, as the books say now: nothing is ever mirrored a second time."""
+    """The offsets that the flow has not passed yet, by its stored state now.
+
+    No record is mirrored a second time.
+    """
     topics = {place.topic for place in to}
     partitions = partition_facts(flow, Direction.FORWARD, topics=topics, complete=True)
     known = {facts.source: facts.map for facts in partitions.values()}
