@@ -91,12 +91,12 @@ class ControlFollower:
 
     @property
     def offset(self) -> int:
-        """How far the control topic was followed: no word that is still to be written lies before it."""
+        """The offset up to which the control topic was read: records yet to be written are not before it."""
         assert self._feed is not None
         return self._feed.offset
 
     async def start(self, control: ControlView) -> None:
-        """Follows from where ``control`` was read to."""
+        """Follow the control topic from the offset up to which ``control`` was read."""
         self.stop()
         self.holds, self.moved = control.holds, control.moved
         before = {(TopicId(at[0]), at[1]): position for at, position in control.positions.items()}
@@ -127,7 +127,10 @@ class ControlFollower:
                     self._note(place, document)
 
     async def _next(self, feed: ControlFeed) -> list[Document]:
-        """What came; whatever is the matter is said once, and asked again: a failover's marks come this way."""
+        """The documents since the last call; a failure is reported once, and reading is retried.
+
+        Pauses and a failover's marks arrive on this topic.
+        """
         try:
             documents, trouble = await feed.next(), ""
         except Exception as error:  # noqa: BLE001  who stops following hears of no pause and no mark any more
@@ -145,7 +148,7 @@ class ControlFollower:
         self.news += news(words)
 
     def _note(self, place: Place, position: PositionRecord) -> None:
-        """What halts a partition, or keeps it back, is said once, however many rounds tell it, until it moves."""
+        """Report what halts or delays a partition once, however many rounds repeat it, until it moves."""
         self._note_worker(position)
         halted = position.state == State.HALTED
         if halted:
@@ -166,7 +169,10 @@ class ControlFollower:
             self.news.append(_notice(position, said, event, reason=position.reason))
 
     def _note_resumed(self, place: Place, position: PositionRecord) -> None:
-        """Once it has moved: each round tries what is halted again."""
+        """Report that a halted partition is copied again, once its position has moved.
+
+        Each round tries what is halted again, which alone is no progress.
+        """
         if position.state == State.HALTED:
             self._stopped_at[place] = position.upstream_position
         elif position.upstream_position > self._stopped_at.get(place, position.upstream_position):
@@ -174,7 +180,7 @@ class ControlFollower:
             self.news.append(_notice(position, f"{_name(position)} is copied again", Event.PARTITION_RESUMED))
 
     def _note_worker(self, position: PositionRecord) -> None:
-        """A worker is heard of once in each round."""
+        """Report each worker once per round, when its first position arrives."""
         if position.executor and position.round > self._rounds.get(position.executor, 0):
             self._rounds[position.executor] = position.round
             fields = {"executor": position.executor, "round": position.round}
@@ -190,7 +196,10 @@ class ControlFollower:
                 self.news.append(_notice(position, said, one.event, count=count))
 
     def _note_quota(self, place: Place, position: PositionRecord) -> None:
-        """Of the flow as a whole: a quota holds back many partitions at once."""
+        """Report once that a quota throttles the flow, and once that none does any more.
+
+        A quota throttles many partitions at once.
+        """
         before = bool(self._slowed)
         if position.slowed_by:
             self._slowed.add(place)
@@ -203,7 +212,10 @@ class ControlFollower:
             self.news.append(Notice(said, event, **fields))
 
     def _note_silence(self, place: Place, position: PositionRecord) -> None:
-        """Of a broker as a whole, which leads many partitions."""
+        """Report once that a broker does not answer, and once that no partition waits for it any more.
+
+        A broker leads many partitions.
+        """
         broker, executor = position.waits_for, position.executor
         for other in [name for name, places in self._waiting.items() if name != broker and place in places]:
             self._waiting[other].discard(place)
@@ -223,7 +235,7 @@ def _name(position: PositionRecord) -> str:
 
 
 def _notice(position: PositionRecord, said: str, event: Event, **fields: object) -> Notice:
-    """What a worker has told of a partition."""
+    """A notice about a partition, with the fields of its position."""
     return Notice(
         said,
         event,
@@ -237,7 +249,10 @@ def _notice(position: PositionRecord, said: str, event: Event, **fields: object)
 
 
 def booked_position(partition: PartitionAssignment, owner: str) -> PositionRecord:
-    """Where a partition stands by its books, as long as no pump has written it."""
+    """A partition's position by its assignment, until a worker writes one.
+
+    Unlike `position_by_books` it has the counters of earlier rounds, and the reason of a halt.
+    """
     position = position_by_books(partition.block, owner)
     state = position.state if partition.stored else State.STARTING
     counted = partition.tally._asdict()
@@ -251,14 +266,20 @@ def booked_position(partition: PartitionAssignment, owner: str) -> PositionRecor
 
 
 def waiting(position: PositionRecord, reason: str) -> PositionRecord:
-    """A position as it is while its task has no slot; as it was written where there is no reason to wait."""
+    """``position`` in state waiting, for a partition whose task has no slot.
+
+    Unchanged if ``reason`` is empty, or its state is one of `STILL`.
+    """
     if not reason or position.state in STILL:
         return position
     return replace(position, state=State.WAITING, reason=reason)
 
 
 def position_by_books(block: Block, owner: str = "") -> PositionRecord:
-    """Where a partition stands by its books alone, as long as no pump has written it."""
+    """A partition's position by its stored block alone, until a worker writes one.
+
+    Its counters are 0; see `booked_position`.
+    """
     about, tail = block.about, block.tail
     end, start = (
         seen.offset if seen is not UNKNOWN else 0 for seen in (tail.source_end, tail.source_log_start)
@@ -283,12 +304,13 @@ def position_by_books(block: Block, owner: str = "") -> PositionRecord:
 
 
 def tally_of_all(folded: Tally, position: PositionRecord | None, owner: str) -> Tally:
-    """What is counted so far: by rounds that were told to their end, and by the last word of one that was not.
+    """A partition's counters, from rounds that reported at their end and the last position of one that did not.
 
     Args:
-        folded: Of this owner's rounds.
-        position: By whichever owner. What it tells of letters and of others only grows; of records, an owner's own.
-        owner: Who asks.
+        folded: The counters of this owner's reported rounds.
+        position: The last position, by any owner. Its counts of dead letters, foreign offsets and gaps are over all
+            owners, and only grow; its records and bytes are those of its own owner.
+        owner: The owner that the counters are for.
     """
     if position is None:
         return folded

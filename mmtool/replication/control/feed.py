@@ -32,11 +32,11 @@ class ControlFeed:
 
     @property
     def offset(self) -> int:
-        """Of the next record: what is written from now on is at or behind it."""
+        """The offset of the next record to read: records yet to be written are at or after it."""
         return self._offset
 
     async def next(self) -> list[Document]:
-        """What came since the last call; perhaps nothing, after a second."""
+        """The documents written since the last call; empty if none is written within a second."""
         try:
             return await self._fetch()
         except ConnectionLostError:

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 async def until_told(
     cluster: WireCluster, flow: FlowAssignment, throttled: Callable[[SharesRecord], None]
 ) -> Command:
-    """The owner's word that ends this round: STOP or REPLAN.
+    """Wait for the owner's control record that ends this round, and return its command: STOP or REPLAN.
 
-    Words of another owner, or about an earlier round, are not for us. How fast the flow may be is told on the way.
+    Records of another owner or about an earlier round are ignored. Meanwhile ``throttled`` gets each new division of
+    the throttle.
     """
     feed = ControlFeed(cluster, flow.identity.control_topic, flow.control_topic_id, flow.control_offset)
     ours = (flow.owner, flow.round)
