@@ -19,7 +19,10 @@ _ZIPPED = ("pyspark", "py4j-")
 
 
 def zips_last(path: Sequence[str]) -> list[str]:
-    """``path`` with Spark's zips behind all else: Python compiles what it imports from a zip anew at every start."""
+    """``path`` with Spark's zips at the end.
+
+    Python compiles modules that it imports from a zip again at every start.
+    """
 
     def is_zip(entry: str) -> bool:
         name = PurePath(entry).name
@@ -29,7 +32,10 @@ def zips_last(path: Sequence[str]) -> list[str]:
 
 
 def load() -> None:
-    """What a worker imports before its first record; numpy's algebra, of which nothing is used, without threads."""
+    """Import the modules that a worker needs before its first record.
+
+    The linear algebra of numpy, which is not used, is kept from starting threads.
+    """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import pyspark.worker  # noqa: F401  what a forked worker runs
 

@@ -25,7 +25,7 @@ _DUMP_SECONDS = 300
 
 
 def make_archive() -> Path:
-    """Makes the archive where it is missing, and says where it is.
+    """Create the archive if it is missing, and return its path.
 
     Raises:
         UsageError: Java is missing or too old.
@@ -45,7 +45,7 @@ def make_archive() -> Path:
 
 
 def _record(options: tuple[str, ...]) -> None:
-    """Starts Spark as a flow does, and ends it; the JVM writes what it has loaded on its way out."""
+    """Start Spark as a flow does, and end it; on exit the JVM writes the classes that it has loaded."""
     from pyspark import SparkContext
 
     from mmtool.replication.spark.rounds import java_options, local_master, open_rounds

@@ -72,7 +72,7 @@ class PartitionAssignment:
 
     @property
     def place(self) -> TopicPartition:
-        """On the source."""
+        """The partition on the source."""
         return TopicPartition(self.topic, self.partition)
 
 

@@ -9,6 +9,6 @@ from mmtool.runtime.paths import cache_root
 
 
 def spark_classes() -> ClassArchive:
-    """The archive for this Java and this Spark; it may be missing."""
+    """The class archive for this Java and this Spark; its file may be missing."""
     spark = distribution("pyspark")
     return ClassArchive(cache_root() / "spark", (spark.version, spark.locate_file("pyspark")))

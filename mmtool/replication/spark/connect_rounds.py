@@ -46,10 +46,10 @@ class ConnectRounds:
 
     @classmethod
     def open(cls, master: str, conf: Mapping[str, str]) -> Self:
-        """Connects to ``sc://host:port``.
+        """Connect to the Spark Connect server at ``master``, a URL ``sc://host:port``.
 
         Raises:
-            UsageError: What Spark Connect needs beside plain pyspark is not installed.
+            UsageError: A package that Spark Connect needs beside pyspark is not installed.
         """
         missing = [name for name in ("grpc", "pandas", "pyarrow") if find_spec(name) is None]
         if missing:

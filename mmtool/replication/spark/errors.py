@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _CALLED = "An error occurred while calling "
-"""Py4J's first line, which names what Python called; what happened comes in the next."""
+"""The start of Py4J's first line, which names what Python called; the cause is in the next line."""
 
 
 def reason_of(error: Exception) -> str:
-    """The last line of a Python traceback inside Spark's message, or the first line of anything else."""
+    """The last error line of a Python traceback inside Spark's message, or else the message's first line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith(_CALLED):
         lines = [_without_class(lines[1]), *lines[2:]]
@@ -31,12 +31,13 @@ class HungError(GivenUpError):
 
 
 def ended_by(error: Exception, *, stopped: bool, log: Path) -> MmtoolError:
-    """What ends `replicate` where a round failed and is not resumed.
+    """The error with which `replicate` ends after a round that failed and is not retried.
 
     Args:
-        error: What became of the round.
-        stopped: Whether somebody had asked to stop: then what is not there is no reason to look into Spark's log.
-        log: Spark's own.
+        error: The round's error.
+        stopped: Whether a stop was requested. Then a cancelled round or an unreachable cluster is no reason to read
+            Spark's log.
+        log: The path of Spark's log.
     """
     if stopped and isinstance(error, (GivenUpError, UnreachableError)):
         return UnreachableError(
@@ -50,14 +51,14 @@ def ended_by(error: Exception, *, stopped: bool, log: Path) -> MmtoolError:
 
 
 def _without_class(line: str) -> str:
-    """Of ``: org.apache.spark.SparkException: what happened`` what happened."""
+    """The message of a line ``: org.apache.spark.SparkException: message``."""
     named = line.removeprefix(": ")
     exception, colon, said = named.partition(": ")
     return said if colon and " " not in exception else named
 
 
 def spark_is_gone(error: Exception) -> bool:
-    """Whether nothing can be run in it any more: dead, or as good as that."""
+    """Whether Spark can run no more jobs, because its JVM is dead or hangs."""
     if isinstance(error, HungError):
         return True
     names = {type(e).__name__ for e in (error, error.__cause__, error.__context__) if e is not None}

@@ -11,16 +11,19 @@ _OF_LOG_URL = re.compile(r"[?&]executorId=([^&]+)")
 
 
 def executor_name() -> str:
-    """The host and Spark's id of the executor, ``host/3``, or else the Python worker's process id, ``host:4711``.
+    """The name of this worker: ``host/3`` with Spark's executor id, or else ``host:4711`` with its process id.
 
-    Kubernetes tells the id to the executor's pod, and a standalone worker in the address of its log.
+    Kubernetes gives the executor's pod its id, and a standalone worker has it in the URL of its log.
     """
     return _name(os.getpid())
 
 
 @cache
 def _name(pid: int) -> str:
-    """By the process: workers are forked from one that may have asked before."""
+    """The executor's name, cached per process.
+
+    Workers are forked from a process that may have called this before.
+    """
     found = _OF_LOG_URL.search(os.environ.get("SPARK_LOG_URL_STDERR", ""))
     executor = os.environ.get("SPARK_EXECUTOR_ID") or (found[1] if found else "")
     host = socket.gethostname()
@@ -28,7 +31,7 @@ def _name(pid: int) -> str:
 
 
 def attempt_number() -> int:
-    """Which attempt of its task this Python worker runs, from 0."""
+    """The attempt number of the Spark task that this Python worker runs, from 0."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _KEPT_SECONDS = 7 * 86_400.0
-"""So long the log of a run that did not end cleanly is kept."""
+"""How long the log of a run that did not end cleanly is kept."""
 
 
 def spark_log() -> Path:
-    """Where the JVM and the Python workers of this process write their messages."""
+    """The path of the file to which the JVM and the Python workers of this process write their messages."""
     return _folder() / f"{os.getpid()}.log"
 
 
@@ -28,7 +28,10 @@ def _folder() -> Path:
 
 
 def log_sink() -> BinaryIO:
-    """The log, open for appending; the null device where the folder takes no file: mirroring does not need one."""
+    """Spark's log, open for appending; the null device if the file cannot be opened.
+
+    Mirroring does not need the log.
+    """
     with suppress(OSError):
         _folder().mkdir(parents=True, exist_ok=True, mode=0o700)
         return spark_log().open("ab")
@@ -36,7 +39,7 @@ def log_sink() -> BinaryIO:
 
 
 def drop_spark_log() -> None:
-    """Deletes the log of this process, and what libraries log from now on."""
+    """Delete the log of this process, and discard what libraries log from now on."""
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, _SparkLogHandler)]:
         root.removeHandler(handler)
@@ -47,7 +50,7 @@ def drop_spark_log() -> None:
 
 
 def drop_old_logs() -> None:
-    """Deletes logs of runs that ended without being clean, a week after their last line."""
+    """Delete logs of runs that did not end cleanly, a week after their last line."""
     with suppress(OSError):
         _drop(_folder().glob("*.log"), time.time() - _KEPT_SECONDS)
 
@@ -67,14 +70,14 @@ class _SparkLogHandler(logging.FileHandler):
             super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  logging calls it so
-        """Says nothing: `logging` itself would print a traceback."""
+        """Ignore the error: `logging` itself would print a traceback."""
 
 
 def keep_talk_aside() -> None:
-    """What libraries log goes to `spark_log` unless the program has a place for it.
+    """Send what libraries log to `spark_log`, unless the program has a log handler of its own.
 
-    py4j tells of a JVM that was lost in the middle of a call with a traceback, by the root logger; the engine tells of
-    it as well, in one line.
+    When a JVM is lost in the middle of a call, py4j logs a traceback to the root logger; the engine reports it in one
+    line.
     """
     root = logging.getLogger()
     if all(isinstance(handler, logging.NullHandler) for handler in root.handlers):

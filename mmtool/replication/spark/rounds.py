@@ -52,15 +52,15 @@ _SETTINGS = {
 
 
 def local_master(tasks: int) -> str:
-    """Spark's local mode with ``tasks`` slots, and with retries, which plain ``local[N]`` does not have."""
+    """Spark's master URL for local mode with ``tasks`` slots and with retries, which ``local[N]`` lacks."""
     return f"local[{tasks},{_ATTEMPTS}]"
 
 
 def open_rounds(master: str, conf: Mapping[str, str]) -> Rounds:
-    """Starts Spark, or joins the context that this process has.
+    """Start Spark, or connect to its server (``sc://``), or join the context that this process has.
 
     Raises:
-        UsageError: ``spark.speculation``: two attempts of one task would fence each other for ever.
+        UsageError: ``spark.speculation`` is on: two attempts of one task would fence each other without end.
     """
     if conf.get("spark.speculation", "false").lower() == "true":
         raise UsageError(
@@ -80,32 +80,35 @@ class Rounds(Protocol):
 
     @property
     def tells_slots(self) -> bool:
-        """Whether Spark says how many slots it has, and how many tasks wait for one."""
+        """Whether Spark reports how many slots it has, and how many tasks wait for one."""
 
     def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
-        """One round: one job, one stage, one task per assignment, one action.
+        """Run one round: one job, one stage, one task per assignment, one action.
 
         Raises:
-            Exception: whatever Spark says when a task failed for the last time.
+            Exception: any error of Spark, when a task failed for the last time.
         """
 
     def each(self, items: Sequence[T], work: Callable[[T], R]) -> list[R]:
-        """One job: ``work`` on each item, each in a task of its own; raises as `run`. What is returned is pickled."""
+        """Run ``work`` on each item, each in a task of its own, as one job; raises as `run`.
+
+        Results are pickled.
+        """
 
     def cancel(self) -> None:
-        """Kills the running round; its pumps flush nothing."""
+        """Kill the running round; its workers store nothing more."""
 
     def slots(self) -> SparkSlots | None:
-        """What Spark says now of its slots and of the running round; None while it says nothing."""
+        """Spark's slots and the tasks that wait for one; None while Spark does not answer."""
 
     def asked_slots(self) -> int | None:
-        """How many slots were asked for; None where that is as many as there are."""
+        """How many slots Spark was asked for; None where that is as many as there are."""
 
     def probe(self) -> None:
-        """Runs one small task, which loads the pump; returns once there was a slot for it."""
+        """Run one small task, which imports the copier; returns once there was a slot for it."""
 
     def stop(self) -> None:
-        """Ends Spark."""
+        """Stop Spark."""
 
 
 class ContextRounds:
@@ -148,7 +151,7 @@ class ContextRounds:
 
 
 def java_options() -> str:
-    """For a JVM that starts fast and keeps its talk, and that of Spark, to itself."""
+    """JVM options for a fast start, with the messages of the JVM and of Spark on stderr only."""
     log4j = files("mmtool.replication") / "log4j2.properties"
     quiet = "-Xlog:disable -Xlog:all=warning:stderr"
     return f'"-Dlog4j2.configurationFile={log4j}" -XX:TieredStopAtLevel=1 {quiet}'
@@ -159,10 +162,11 @@ def _archived() -> str:
 
 
 def _context(settings: Mapping[str, str]) -> Any:
-    """Starts the JVM with its talk in a file: it warns of its own modules on every start.
+    """Start the JVM with its messages in a file, and return a Spark context; or return the process's context.
 
-    In a process group of its own: what a terminal or timeout(1) sends to ours is for the driver, which finishes what
-    is in flight before it ends the JVM. A JVM whose driver died reads the end of its stdin.
+    The JVM warns of its own modules on every start. It gets a process group of its own: signals that a terminal or
+    timeout(1) sends to ours are for the driver, which completes the batches in flight before it ends the JVM. A JVM
+    whose driver died reads the end of its stdin.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.accumulators import AccumulatorTCPServer
@@ -189,10 +193,10 @@ def _context(settings: Mapping[str, str]) -> Any:
 
 
 async def spark_up(starting: asyncio.Future[Rounds], stop: asyncio.Event) -> None:
-    """Waits for Spark.
+    """Wait until Spark has started.
 
     Raises:
-        MmtoolError: it did not start, or was killed while it did.
+        MmtoolError: Spark did not start, or was killed while it did.
         StopAskedError: the stop came first.
     """
     try:
@@ -207,7 +211,7 @@ async def spark_up(starting: asyncio.Future[Rounds], stop: asyncio.Event) -> Non
 
 
 async def end_spark(starting: asyncio.Future[Rounds] | None, *, clean: bool) -> None:
-    """Ends Spark, up or still coming up; its log is kept unless all went well."""
+    """Stop Spark, whether it has started or is still starting; its log is kept unless ``clean``."""
     if starting is None:
         return
     if starting.cancel():
@@ -224,9 +228,10 @@ async def end_spark(starting: asyncio.Future[Rounds] | None, *, clean: bool) -> 
 
 
 def _kill_jvm() -> None:
-    """Ends one that is still coming up, and would see only then that nobody waits for it, or one that hangs.
+    """Kill a JVM that is still starting, or one that hangs.
 
-    It leads a process group of its own, and is the only child of ours that does.
+    One that is starting would notice only afterwards that its driver no longer waits. The JVM leads a process group of
+    its own, and is the only child of this process that does.
     """
     for listed in Path("/proc/self/task").glob("*/children"):  # Linux; elsewhere it is left to itself
         with suppress(OSError):  # that thread, or its child, is gone
@@ -236,7 +241,10 @@ def _kill_jvm() -> None:
 
 
 def _mirroring(tasks: tuple[TaskAssignment, ...]) -> Callable[[Iterable[int]], Iterator[ReportRow]]:
-    """The closure that carries the assignments, secrets included: never in Spark's conf, never in rows."""
+    """The function that Spark runs on task numbers; its closure carries the assignments, secrets included.
+
+    They are never in Spark's conf, and never in rows.
+    """
 
     def mirror(indexes: Iterable[int]) -> Iterator[ReportRow]:
         for index in indexes:

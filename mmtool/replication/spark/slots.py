@@ -40,11 +40,11 @@ class SlotsQuestion:
         threading.Thread(target=self._follow, name="spark slots", daemon=True).start()
 
     def follow(self, group: str) -> None:
-        """From now on it is about the job of this group."""
+        """Poll for the job of ``group`` from now on."""
         self._group = group
 
     def answer(self) -> SparkSlots | None:
-        """The newest one; None while Spark does not answer."""
+        """The slots as polled last; None while Spark does not answer."""
         if self._answer is None:
             return None
         at, group, slots = self._answer
@@ -53,7 +53,7 @@ class SlotsQuestion:
         return slots if group == self._group else SparkSlots(slots.held, None)
 
     def stop(self) -> None:
-        """Asks no more."""
+        """Stop polling."""
         self._ended.set()
 
     def _follow(self) -> None:

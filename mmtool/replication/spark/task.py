@@ -44,10 +44,10 @@ class OrphanedError(MmtoolError):
 
 
 def run_task(task: TaskAssignment, attempt: int) -> list[ReportRow]:
-    """Mirrors until the round ends.
+    """Mirror a task's flows until the round ends; return the report rows.
 
-    A later attempt finds its shards in doubt: the first one died with batches in flight. Being fenced is no
-    failure to try again after, it is reported: the flow has another owner.
+    A later attempt treats its shards as in doubt: the first one died with batches in flight. A flow that was fenced is
+    reported and not retried: it has another owner.
 
     Raises:
         MmtoolError, ConnectionLostError: no flow of the task can be mirrored; Spark tries again, then the driver
@@ -72,7 +72,10 @@ class Flows:
         self._away: set[str] = set()
 
     async def run(self, *, in_doubt: bool) -> list[ReportRow]:
-        """The rows of all flows, when the round has ended."""
+        """Mirror all flows until the round has ended; return the report rows of all.
+
+        ``in_doubt``: their shards are recovered first.
+        """
         flows = asyncio.gather(*(self._mirror(flow, in_doubt=in_doubt) for flow in self._task.flows))
         parent = asyncio.ensure_future(_watch_parent())
         both: set[asyncio.Future[Any]] = {flows, parent}
@@ -114,7 +117,10 @@ class Flows:
 
 
 async def _watch_parent() -> None:
-    """A worker whose daemon was killed would write on, unseen, until the next owner fences it."""
+    """Raise OrphanedError once this worker's parent process has ended.
+
+    A worker whose daemon was killed would otherwise write, unseen, until the next owner fences it.
+    """
     parent = os.getppid()
     while os.getppid() == parent:  # noqa: ASYNC110  the kernel tells nobody that a parent died
         await asyncio.sleep(_LOOK_SECONDS)
@@ -122,12 +128,14 @@ async def _watch_parent() -> None:
 
 
 async def _take_again(flow: FlowAssignment) -> FlowAssignment:
-    """Claims this task's shards anew, unless the flow has another owner or a later round: neither must be fenced.
+    """Claim and recover this task's shards again, unless the flow has another owner or a later round.
 
-    A worker that was frozen, or cut off, may come back when its tasks have long been given to others.
+    Neither must be fenced. A worker that was suspended or disconnected may continue long after its tasks were given to
+    others.
 
     Raises:
-        FencedError: it has.
+        FencedError: the flow has another owner or a later round.
+        UnreachableError: a partition can be recovered only later.
     """
     control = await in_thread(read_control, flow.settings.target, flow.identity)
     if control.owner is None or control.owner.owner != flow.owner:
@@ -158,7 +166,7 @@ def _standing_now(
     positions: Mapping[tuple[str, int], PositionRecord],
     owner: str,
 ) -> PartitionAssignment:
-    """Where it goes on, with all that was counted: what a gap passed over is booked, and met by nobody again."""
+    """The partition's assignment after recovery, with all counters, so that no skipped gap is counted again."""
     place = (partition.topic_id, partition.partition)
     block = standing.blocks.get(place)
     return replace(
