@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 KEY_VERSION: Final = 1
 BLOCK_VERSION: Final = 2  # 1, of before the first release, did not know the target topic's id
 _TOGETHER_BYTES: Final = 40_000
-"""Of values that are decoded together: so many runs that the work on them stays in the processor's cache [measured]."""
+"""Bytes of values that are decoded together: few enough to stay in the processor's cache [measured]."""
 _HEADER = struct.Struct(">BI")
 _KEY, _VALUE = "offset-runs key", "offset-runs block"
 
@@ -55,7 +55,7 @@ _T = TypeVar("_T")
 
 
 def encode_key(key: BlockKey) -> bytes:
-    """The record key: the same block always has the same bytes, as compaction needs."""
+    """The bytes of a record key: always the same for the same block, as compaction needs."""
     body = bytearray()
     _put_text(body, key.topic_id)
     put_varint(body, key.partition)
@@ -64,7 +64,7 @@ def encode_key(key: BlockKey) -> bytes:
 
 
 def decode_key(data: bytes) -> BlockKey:
-    """The key of a record.
+    """The block key in the bytes of a record key.
 
     Raises:
         UnreadableStateError: Unknown version, wrong checksum, cut off, or longer than a key.
@@ -76,7 +76,7 @@ def decode_key(data: bytes) -> BlockKey:
 
 
 def encode_block(block: Block) -> bytes:
-    """The record value.
+    """The bytes of the record value for ``block``.
 
     Raises:
         UnreadableStateError: The block contradicts itself; it is not written.
@@ -96,7 +96,7 @@ def encode_block(block: Block) -> bytes:
 
 
 def decode_block(data: bytes) -> Block:
-    """The block in a record value.
+    """The block in the bytes of a record value.
 
     Raises:
         UnreadableStateError: Unknown version, wrong checksum, cut off, or parts that contradict each other.
@@ -106,10 +106,10 @@ def decode_block(data: bytes) -> Block:
 
 
 def decode_blocks(values: Sequence[bytes]) -> list[Block]:
-    """The blocks in some record values, in their order: of many at once each costs half.
+    """The blocks in several record values, in their order, at half the cost of decoding each alone.
 
     Raises:
-        UnreadableStateError: As `decode_block`, of any of them.
+        UnreadableStateError: As `decode_block`, for any of them.
     """
     return [block for few in _handfuls(values) for block in _decoded_together(few)]
 
@@ -237,7 +237,7 @@ def _gaps(starts: Offsets, counts: Offsets) -> Offsets:
 
 
 def _decode_runs(parts: Sequence[bytes], counts: Sequence[int]) -> list[RunMap]:
-    """The runs of several blocks. The first of each stands where its gaps say, whatever the block before holds."""
+    """The runs of several blocks; the gaps of each block count from offset 0, not from the block before."""
     gaps = decode_columns(parts, [3 * count for count in counts]).reshape(-1, 3)
     number = np.ascontiguousarray(gaps[:, 2])
     firsts = np.cumsum([0, *counts])[:-1]
@@ -251,14 +251,14 @@ def _decode_runs(parts: Sequence[bytes], counts: Sequence[int]) -> list[RunMap]:
 
 
 def _obey(gaps: Offsets, firsts: Offsets) -> bool:
-    """Whether A and D hold in every block; B and C hold of any gaps, which have no sign."""
+    """Whether invariants A and D hold in every block; B and C hold for any gaps, which are unsigned."""
     moves = (gaps[:, 0] | gaps[:, 1]) > 0
     moves[firsts] = True
     return bool(moves.all() and (gaps[:, 2] > 0).all())
 
 
 def _starts(gaps: Offsets, counts: Offsets, firsts: Offsets, lengths: Sequence[int]) -> Offsets:
-    """Where each run starts: behind all gaps up to it, and all runs before it, of its own block."""
+    """The start of each run: after the gaps up to it and the runs before it, within its own block."""
     starts: Offsets = np.cumsum(gaps + counts) - counts
     if len(lengths) > 1:
         before = np.concatenate([[0], starts + counts])[firsts]
@@ -275,7 +275,7 @@ class _Reader:
         self._at = 0
 
     def whole(self, read: Callable[[], _T]) -> _T:
-        """What ``read`` makes of the body, which it must use up."""
+        """The result of ``read``, which has to consume the whole body."""
         try:
             value = read()
         except (IndexError, ValueError, InvariantError) as broken:

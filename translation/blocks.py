@@ -56,7 +56,7 @@ class FirstBlock(Enum):
 
 
 FIRST_BLOCK: Final = FirstBlock.FIRST_BLOCK
-"""There is no block before this one: the chain begins where the mirror began."""
+"""``previous`` of the first block of a chain, which begins where the mirror began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class NothingMirrored:
 
 
 DownstreamEnd: TypeAlias = MirroredTo | NothingMirrored
-"""Where the mirror stands on the target; ``position`` is where a caught-up group goes on."""
+"""The end of the mirror on the target; a group that has read everything continues at ``position``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,16 +132,16 @@ class MirroredPartition:
 
     @property
     def upstream(self) -> TopicPartition:
-        """On the source."""
+        """The partition on the source."""
         return TopicPartition(self.source_topic, self.partition)
 
     @property
     def downstream(self) -> TopicPartition:
-        """On the target."""
+        """The partition on the target."""
         return TopicPartition(self.target_topic, self.partition)
 
     def key(self, block_start: UpstreamOffset) -> BlockKey:
-        """The key of this partition's block that begins there."""
+        """The key of this partition's block that begins at ``block_start``."""
         return BlockKey(self.topic_id, self.partition, block_start)
 
 
@@ -171,7 +171,7 @@ class Tail:
 
     @property
     def target_verified_end(self) -> DownstreamOffset:
-        """Below it every mirrored record is recorded: records mirrored since are at or after it."""
+        """The target offset below which every mirrored record is recorded; later records are at or after it."""
         end = self.downstream_end.position
         return end if self.checked_to is UNKNOWN else max(end, self.checked_to)
 
@@ -236,5 +236,5 @@ class Block:
 
 
 def describe(key: BlockKey) -> str:
-    """How a block is named in errors."""
+    """The name of a block in error messages."""
     return f"offset-runs block {key.topic_id}-{key.partition}@{key.block_start}"

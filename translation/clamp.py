@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def clamp_ahead(partition: PartitionMap, commit: UpstreamOffset, *, target: TargetLog) -> Bounded | Refused:
-    """For ``beyond_mirror``, when the source is lost: the end of the mirror.
+    """The end of the mirror, for a commit that is ``beyond_mirror`` when the source is lost.
 
     The group has read records that never arrived, or that arrived in the last second and are not in the map
     yet; only the latter are read again, so there are at most as many as the target holds past the map's end,
@@ -35,12 +35,14 @@ def clamp_ahead(partition: PartitionMap, commit: UpstreamOffset, *, target: Targ
 def clamp_skipping(
     partition: PartitionMap, commit: UpstreamOffset, *, target: TargetLog
 ) -> Skipping | Refused:
-    """For ``target_log_start_passed`` and ``not_mirrored`` with ``--allow-skip``: the first record there is.
+    """The first available record at or after a commit that is refused, for ``--allow-skip``.
+
+    For ``target_log_start_passed`` and ``not_mirrored``.
 
     Returns:
-        `Skipping`, a downstream offset, with the number of records that are passed over (an upper bound where
-        they are counted by offsets, because nothing is known of them); `Refused` (beyond_mirror) when the
-        commit is past the frontier, or the target's log ends before the answer.
+        `Skipping`, a downstream offset, with the number of records that are skipped (an upper bound where only their
+        offsets are known); `Refused` (beyond_mirror) when the commit is past the frontier, or the target's log ends
+        before the answer.
     """
     if commit > partition.upstream_frontier:
         return Refused(Reason.BEYOND_MIRROR)
@@ -62,21 +64,21 @@ def clamp_checkpoint(
     *,
     target: TargetLog,
 ) -> Bounded | Skipping:
-    """For a group whose place on the target only its checkpoint tells: there, or at the first record there is.
+    """Where a group continues on the target, if only its checkpoint gives an offset there.
 
-    What the target has deleted behind the checkpoint is skipped, but for mirrored records below the commit: the group
-    has read those. The rest was mirrored and unread, or was born on the target; the map does not tell which of the
-    latter the group has read on the source, so each of their offsets counts.
+    Records that the target has deleted after the checkpoint are skipped, except mirrored records below the commit: the
+    group has read those. The others were mirrored and unread, or written on the target; the map does not say which of
+    the latter the group has read on the source, so each of their offsets counts.
 
     Args:
         partition: The partition's map; None when the flow has stored nothing for it.
         commit: Next offset to read on the source, as the checkpoint has it.
-        checkpoint: Where that led on the target when the checkpoint was written.
-        target: The target log's bounds, asked for *after* the map was read.
+        checkpoint: The checkpoint's offset on the target.
+        target: The target log's bounds, read *after* the map was read.
 
     Returns:
-        A downstream offset: `Skipping` with an upper bound of the records that are passed over, or `Bounded` where
-        there are none.
+        The checkpoint's offset, or that of the first available record: `Skipping` with an upper bound of the records
+        that are skipped, or `Bounded` where there are none.
     """
     offset = min(max(checkpoint, target.log_start), target.log_end)
     skipped = max(0, target.log_start - checkpoint)
@@ -95,7 +97,7 @@ def _read(
 
 
 def _passed_over(partition: PartitionMap, commit: UpstreamOffset) -> int:
-    """How many offsets from the commit on were never mirrored, by choice, although the source held them."""
+    """How many offsets from the commit on were skipped by choice, although the source held their records."""
     gap = partition.gap_at(commit)
     if gap is None or deleted_below(gap.end, partition, UNKNOWN):
         return 0

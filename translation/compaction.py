@@ -48,20 +48,20 @@ class Remains:
     present: Offsets
 
     def unlike(self, start: int, stop: int) -> int:
-        """How many of the records lie there."""
+        """How many of ``records`` are at offsets from ``start`` up to ``stop``."""
         return len(_within(self.records.offsets, start, stop))
 
     def gone(self, start: int, stop: int) -> int:
-        """How many offsets there hold nothing."""
+        """How many offsets from ``start`` up to ``stop`` hold no record of any producer."""
         return stop - start - len(_within(self.present, start, stop))
 
     def candidates(self, start: int, stop: int) -> Offsets:
-        """Offsets there that hold one of the records, or may have held one."""
+        """Offsets from ``start`` up to ``stop`` that hold one of ``records``, or may have held one."""
         others = np.setdiff1d(_within(self.present, start, stop), self.records.offsets, assume_unique=True)
         return np.setdiff1d(np.arange(start, stop, dtype=np.int64), others, assume_unique=True)
 
     def next_record(self, offset: int) -> int:
-        """Where the first record at or behind ``offset`` lies; the end without any."""
+        """The offset of the first of ``records`` at or after ``offset``; ``end`` without any."""
         index = int(np.searchsorted(self.records.offsets, offset))
         return int(self.records.offsets[index]) if index < len(self.records.offsets) else self.end
 
@@ -90,12 +90,12 @@ class _NoRemainsError(Exception):
 
 
 def match_remains(source: Remains, target: Remains, appended: Appended) -> FoundTail | None:
-    """The runs behind the stored ones, and their frontier; None where E or F does not hold.
+    """The runs after the stored ones, and their frontier; None where E or F does not hold.
 
     Args:
-        source: From the stored frontier on.
-        target: From the end of the stored runs on.
-        appended: What the target's batches tell.
+        source: What remains on the source from the stored frontier on.
+        target: What remains on the target from the end of the stored runs on.
+        appended: The records that were appended, by the target's batches.
     """
     try:
         runs = derive(source.records, target.records)
@@ -125,7 +125,7 @@ class _Match:
         return FoundTail(_runs_of(pairs + behind), UpstreamOffset(frontier))
 
     def _between(self, up: tuple[int, int], down: tuple[int, int], numbers: range) -> list[tuple[int, int]]:
-        """What lies between two records that belong together: their offsets, where numbers tell them."""
+        """Offset pairs of the unmatched records between two matched ones, where their numbers give both."""
         passed = self.source.unlike(*up)
         if self.target.unlike(*down) > self.source.gone(*up) or passed > self.target.gone(*down):
             raise _NoRemainsError
@@ -135,7 +135,7 @@ class _Match:
         return found or []
 
     def _behind(self, up: int, down: int, number: int) -> tuple[list[tuple[int, int]], int]:
-        """What lies behind the last records that belong together, and the frontier."""
+        """Offset pairs of the unmatched records after the last matched one, and the frontier."""
         numbers = range(number, len(self.appended.places))
         if self.target.unlike(down, self.target.end) > self.source.gone(up, self.source.end):
             raise _NoRemainsError
@@ -155,7 +155,10 @@ class _Match:
         return any(numbers.start <= doubt <= numbers.stop for doubt in self.appended.doubts)
 
     def _by_number(self, origins: Offsets, numbers: range) -> list[tuple[int, int]] | None:
-        """The one by one, where there are as many; the place of some is not known."""
+        """Pairs of each source offset and its record's target offset, in order; None unless there are equally many.
+
+        Records whose target offset is unknown are left out.
+        """
         if len(origins) != len(numbers):
             return None
         places = [self.appended.places[number] for number in numbers]

@@ -22,7 +22,7 @@ Strimzi puts the flow in front, ``A->B.MirrorSourceConnector``; in other Connect
 
 
 _PLACE = {"cluster", "partition", "topic"}
-"""By these names a record is one of the connector that copies records (`MirrorUtils.wrapPartition`)."""
+"""The fields in the keys of the connector that copies records (`MirrorUtils.wrapPartition`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ def decode_position(
     *,
     cluster: str | None = None,
 ) -> SourcePosition | MalformedRecord | None:
-    """A record of Connect's offsets topic; None for one of another connector, or of another flow.
+    """MM2's progress in a record of Connect's offsets topic; None if it is of another connector or another flow.
 
     Args:
-        key: Its connector and place.
-        value: Its position.
-        source_alias: Of the flow.
-        target_alias: By which a connector's name tells it from a flow of the same source.
-        cluster: The alias inside the key, where an override names the source's topics otherwise.
+        key: The record's key: connector and partition.
+        value: The record's value: the last replicated offset.
+        source_alias: The flow's source.
+        target_alias: The flow's target, by which a connector's name differs from that of another flow of the source.
+        cluster: The alias inside the key, where an override names the source's topics by another one.
     """
     try:
         name, place = json.loads(key or b"null")
@@ -78,7 +78,7 @@ def decode_position(
 
 
 def _copies_to(connector: str, source_alias: str, target_alias: str) -> bool:
-    """Whether a connector's name says nothing else than that it copies between these two."""
+    """Whether a connector's name fits a flow: it names no flow, or begins with this one."""
     return "->" not in connector or connector.startswith(f"{source_alias}->{target_alias}.")
 
 

@@ -61,18 +61,18 @@ class AmbiguousError(Exception):
 
 
 def derive(source: Logged, target: Logged, told: KnownOffsets = NOTHING_TOLD) -> RunMap:
-    """The runs of the mirror's newest beginning, as far as both logs still hold its records.
+    """The offset runs since the mirror last started again, as far as both logs still hold its records.
 
     Args:
         source: All surviving records of the source partition.
         target: The surviving records of this flow on the target partition, and no others.
-        told: How far the mirror has said that it was.
+        told: The last position that the mirror reported.
 
     Returns:
-        Runs that obey A to D; none where no record can be told.
+        Runs that obey A to D; none where no record can be matched.
 
     Raises:
-        AmbiguousError: the newest records of the target cannot be placed.
+        AmbiguousError: the newest records of the target match in more than one place.
     """
     pairs = _ascending(source, target, told)
     builder = RunBuilder()
@@ -82,7 +82,7 @@ def derive(source: Logged, target: Logged, told: KnownOffsets = NOTHING_TOLD) ->
 
 
 def gaps_between(source: Logged, runs: RunMap) -> list[UpstreamOffset]:
-    """The runs, by their upstream starts, that have surviving records of the source right before them."""
+    """The upstream starts of the runs that follow surviving source records which no run maps."""
     return [
         after.upstream_start
         for before, after in pairwise(runs)
@@ -91,7 +91,10 @@ def gaps_between(source: Logged, runs: RunMap) -> list[UpstreamOffset]:
 
 
 def next_record(source: Logged, position: UpstreamOffset, end: UpstreamOffset) -> UpstreamOffset:
-    """The source's next surviving record at or after ``position``; without any, ``end``, up to which it was read."""
+    """The offset of the source's next surviving record at or after ``position``.
+
+    Without one, ``end``, up to which the source was read, or ``position`` if that is higher.
+    """
     index = int(np.searchsorted(source.offsets, position))
     return UpstreamOffset(int(source.offsets[index])) if index < len(source.offsets) else max(position, end)
 
@@ -131,7 +134,11 @@ def _ascending(source: Logged, target: Logged, told: KnownOffsets) -> list[tuple
 def _to_the_end(
     source: Logged, target: Logged, pairs: list[tuple[int, int]], origins: Offsets, ends: Offsets
 ) -> list[tuple[int, int]]:
-    """Records with likes behind the last one that was placed: each is the next one of the source, or nobody knows."""
+    """Match the records after the last match: each with the next source record.
+
+    Raises:
+        AmbiguousError: a record that has equals on the source does not equal the next one.
+    """
     at, to = pairs[-1] if pairs else (-1, -1)
     for behind in range(to + 1, len(target.prints)):
         if origins[behind] == _NOWHERE:
@@ -144,7 +151,7 @@ def _to_the_end(
 
 
 def _origins(source: Offsets, target: Offsets) -> Offsets:
-    """For each print of the target the index of its only like on the source, `_NOWHERE` or `_MANY`."""
+    """For each fingerprint of the target the index of its only equal on the source, `_NOWHERE` or `_MANY`."""
     order = np.argsort(source, kind="stable")
     ordered = source[order]
     low = np.searchsorted(ordered, target, side="left")

@@ -81,11 +81,11 @@ class DivergedTail:
         return sum(part.records for part in self.parts)
 
     def records_below(self, offset: int) -> int:
-        """How many of them lie in parts that end at or before ``offset``."""
+        """How many diverged records are in parts that end at or before ``offset``."""
         return sum(part.records for part in self.parts if part.stop <= offset)
 
     def before_part(self, offset: int) -> int:
-        """``offset``, or the start of the part in which it lies: no part is passed over by half."""
+        """``offset``, or the start of the part in which it lies, so that no part is passed in half."""
         return next((part.start for part in self.parts if part.start < offset < part.stop), offset)
 
 
@@ -116,18 +116,20 @@ def go_home(
     away: TargetLog,
     home: SourceLog,
 ) -> HomewardAnswer:
-    """For a topic that has another name away, so that nothing but this flow writes there.
+    """Where a group continues on the source, for a mirror with another name than its topic, by offset runs.
+
+    Only this flow writes to such a mirror.
 
     Args:
-        flow: The map of the flow that went away from home.
-        tail: What was found at home; records of home's own behind its end are ahead of everybody.
-        commit: Next offset to read away.
-        away: The bounds of the log away.
-        home: The bounds of the log at home, asked for last.
+        flow: The map of the flow from source to target.
+        tail: The diverged tail on the source; the source's own records after its end are ahead of every group.
+        commit: Next offset to read on the target.
+        away: The target log's bounds.
+        home: The source log's bounds, read last.
 
     Returns:
         `Homeward`, exact wherever the tail is final; `Refused` as `translate_back` refuses, and beyond_source_end when
-        home's log ends before the tail did.
+        the source's log ends before the tail did.
     """
     if flow is None:
         return Refused(Reason.NEVER_RAN)
@@ -150,21 +152,22 @@ def go_home_by_syncs(
     away: TargetLog,
     home: SourceLog,
 ) -> HomewardAnswer:
-    """As `go_home`, for a flow that MirrorMaker 2 ran, by its offset syncs.
+    """Where a group continues on the source, as `go_home` for a flow that MirrorMaker 2 ran, by its offset syncs.
 
-    How far it copied is known but for what it copied behind its last sync: the tail that begins there holds at the most
-    so many records too many. Who has read all that is away passes it, and has read those in any case.
+    It is known how far MM2 copied, except for what it copied after its last sync: the tail that begins there has at
+    most that many records too many. A group that has read the whole target log passes them, and has read them in any
+    case.
 
     Args:
-        known: What MM2 has told.
-        tail: What home holds behind the last record that was told of.
-        commit: Next offset to read away.
-        away: The bounds of the log away, asked for after the commit.
-        home: The bounds of the log at home, asked for last.
+        known: The partition's syncs.
+        tail: The source's records after the last synced one.
+        commit: Next offset to read on the target.
+        away: The target log's bounds, read after the commit.
+        home: The source log's bounds, read last.
 
     Returns:
-        `Homeward`; `Refused` as `translate_back_by_syncs` refuses, and beyond_source_end when home's log ends before
-        the tail did.
+        `Homeward`; `Refused` as `translate_back_by_syncs` refuses, and beyond_source_end when the source's log ends
+        before the tail did.
     """
     answer = translate_back_by_syncs(known, commit, target=away, source=home)
     if isinstance(answer, Refused):
@@ -186,24 +189,25 @@ def go_home_in_pair(
     away: TargetLog,
     home: SourceLog,
 ) -> HomewardAnswer:
-    """For a topic that has one name on both sides, where records of both are among each other.
+    """Where a group continues on the source, as `go_home` for a topic that has one name on both clusters.
 
-    The answer is the first record at home that the group has not read away, the tail's aside. Records of home's own
-    behind the tail's end may lie before it: look again when home was written to since.
+    Records of both clusters are interleaved there. The answer is the first record on the source, outside of the tail,
+    that the group has not read on the target. The source's own records after the tail's end may be before it: translate
+    again when the source was written to since.
 
     Args:
-        flow: The map of the flow that went away from home; None where it never had the partition.
-        back: The map of the way back, read after it came as far as ``commit``.
-        tail: What was found at home.
-        commit: Next offset to read away.
-        away: The bounds of the log away.
-        home: The bounds of the log at home, asked for after the maps were read.
+        flow: The map of the flow from source to target; None where it never had the partition.
+        back: The map of the reverse flow, read after it had mirrored as far as ``commit``.
+        tail: The diverged tail on the source.
+        commit: Next offset to read on the target.
+        away: The target log's bounds.
+        home: The source log's bounds, read after the maps.
 
     Returns:
-        `Homeward`; `Refused` as `translate` refuses over the way back (beyond_mirror: it has not brought home yet what
-        the group has read), never_ran where home has records and the flow never had any of them, not_mirrored where
-        the flow's map began too late to tell of what is unread, and target_log_start_passed when the first unread
-        record is deleted at home.
+        `Homeward`; `Refused` as `translate` refuses for the reverse flow (beyond_mirror: it has not yet mirrored what
+        the group has read), never_ran where the source has records and the flow never had any of them, not_mirrored
+        where the flow's map began too late to include what is unread, and target_log_start_passed when the first unread
+        record is deleted on the source.
     """
     if back is None:
         return Refused(Reason.NEVER_RAN)
@@ -226,7 +230,10 @@ def go_home_in_pair(
 
 
 def _first_born_away(back: PartitionMap, tail: DivergedTail, commit: UpstreamOffset, home: SourceLog) -> int:
-    """The first unread record that was born away; where all are read, the least place for the next one to come to."""
+    """The source offset of the first unread record that was written on the target.
+
+    If all are read, the lowest offset at which the next one can be mirrored.
+    """
     record = back.runs.find_forward(commit)
     if record is not None:
         return record
@@ -238,7 +245,11 @@ def _first_born_away(back: PartitionMap, tail: DivergedTail, commit: UpstreamOff
 def _first_from_home(
     flow: PartitionMap, back: PartitionMap, tail: DivergedTail, commit: DownstreamOffset, home: SourceLog
 ) -> int | Refused:
-    """The first unread record that the flow brought away; home's end where the group has read them all."""
+    """The source offset of the first unread record that the flow mirrored.
+
+    If all are read, the end of the source's log where the tail is final, else the flow's frontier. Refused where the
+    record is deleted, or the flow's map began too late.
+    """
     if began_too_late(flow, back, commit, home.log_start):
         return Refused(Reason.NOT_MIRRORED)
     record = flow.runs.find_reverse(commit)

@@ -97,34 +97,34 @@ class Stretch:
 
     @property
     def most(self) -> int:
-        """How many records of the source are enough to be read: the target's part cannot hold copies of more."""
+        """How many source records are enough to be read: the target's range cannot hold copies of more."""
         return len(self.downstream) + 1 if self.from_sync else len(self.upstream)
 
     @property
     def longest(self) -> int:
-        """How many records of one side there can be, at most."""
+        """The largest number of records that either side can hold."""
         return len(self.downstream) if self.from_sync else max(len(self.upstream), len(self.downstream))
 
     @property
     def everything(self) -> Bounded:
-        """The answer of a group that would read all of it."""
+        """The answer for a group that would read the whole stretch again."""
         return Bounded(self.downstream.start, len(self.downstream) + self.repeated)
 
 
 def stretch_of(
     known: SyncMap, commit: UpstreamOffset, told: Bounded, *, source_end: int, target_end: int
 ) -> Stretch | None:
-    """Where to look for a commit's place.
+    """The ranges of both logs to read for a commit that is not below the first sync.
 
     Args:
-        known: The syncs.
+        known: The partition's syncs.
         commit: Next offset to read on the source.
-        told: What the syncs alone answer.
-        source_end: The source log's end, asked after the target's.
+        told: The answer by the syncs alone.
+        source_end: The source log's end, read after the target's.
         target_end: The target log's end.
 
     Returns:
-        None where the answer rests on no sync (but on a checkpoint): nothing says where to begin.
+        None where the answer rests on a checkpoint and on no sync: then nothing says where the ranges begin.
     """
     here, following = known.around(told.offset)
     if here is None or here.upstream > commit or not (here.settled or commit >= here.reach):
@@ -145,7 +145,7 @@ def stretch_of(
 def stretch_before(
     known: SyncMap, commit: UpstreamOffset, *, source_start: int, target_start: int
 ) -> Stretch | None:
-    """Where to look for the place of a commit that is below the first sync: from where both logs begin.
+    """The ranges of both logs to read for a commit below the first sync: from their starts to that sync.
 
     Returns:
         None where no sync is left, or the commit is not below the first one.
@@ -186,10 +186,11 @@ class Sides:
     target: list[Seen]
 
     def place(self, commit: UpstreamOffset, told: Bounded | None) -> Placed:
-        """Where a group with this commit goes on: at or after where the syncs told (None: nothing).
+        """Translate ``commit`` by the records, to an offset at or after ``told``.
 
-        ``ambiguous`` when the sync's own records are not the same: it is about other logs than those that are there;
-        and where the syncs told nothing, and nothing proves that the first unread record, or one before it, was copied.
+        ``told`` is the answer by the syncs alone; None where they have none. The result is ``ambiguous`` when the
+        sync's own records differ: the sync is of other logs than the present ones; and where ``told`` is None and
+        nothing proves that the first unread record, or one before it, was copied.
         """
         if self._contradict():
             return Placed(Refused(Reason.AMBIGUOUS), NO_PROOF)
@@ -224,13 +225,13 @@ class Sides:
         return self._placed(told, passed, unsure + self.stretch.repeated + missing, following)
 
     def _may_be_read(self, label: _Label | None, unread: int) -> bool:
-        """Whether a record behind the answer may be one below the commit that a restart copied again."""
+        """Whether a record after the answer may be one below the commit that a restart copied again."""
         if self.stretch.repeats:  # it may come from before the stretch: its content alone does not tell
             return True
         return not self.stretch.from_sync if label is None else label.least < unread
 
     def _proves(self, passed: _Label | None, following: _Label | None, unread: int) -> bool:
-        """Whether the mirror is known to hold what comes next for the group, as it does behind a sync."""
+        """Whether the target is known to hold the group's next record, as it does after a sync."""
         if self.stretch.from_sync or passed is not None:
             return True
         return following is not None and following.least == following.most == unread
@@ -253,7 +254,7 @@ class Sides:
         return max(0, not_looked_at) + unread - (0 if passed is None else passed.least + 1)
 
     def _labels(self) -> Iterator[tuple[Seen, _Label | None]]:
-        """None for a record that is gone from the source, or of somebody else."""
+        """Each record of the target with its label; None if it is gone from the source, or of another producer."""
         floor = ceiling = 0
         expected = self.stretch.downstream.start
         if not self._has_sync:

@@ -84,7 +84,7 @@ class MalformedRecord:
 
 
 def decode_offset_sync(key: bytes | None, value: bytes | None) -> OffsetSync | MalformedRecord:
-    """A record of ``mm2-offset-syncs.<alias>.internal``."""
+    """Decode a record of ``mm2-offset-syncs.<alias>.internal``."""
 
     def read(key: _Buffer, value: _Buffer) -> OffsetSync:
         return OffsetSync(
@@ -95,7 +95,7 @@ def decode_offset_sync(key: bytes | None, value: bytes | None) -> OffsetSync | M
 
 
 def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint | MalformedRecord:
-    """A record of ``<source>.checkpoints.internal``."""
+    """Decode a record of ``<source>.checkpoints.internal``."""
 
     def read(key: _Buffer, value: _Buffer) -> Checkpoint:
         value.version()
@@ -107,7 +107,7 @@ def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint | Ma
 
 
 def decode_heartbeat(key: bytes | None, value: bytes | None) -> Heartbeat | MalformedRecord:
-    """A record of ``heartbeats``."""
+    """Decode a record of ``heartbeats``."""
 
     def read(key: _Buffer, value: _Buffer) -> Heartbeat:
         value.version()

@@ -14,11 +14,11 @@ HEARTBEATS_TOPIC = "heartbeats"
 
 
 DEAD_LETTER_SUFFIX = ".mmtool-dlq"
-"""Behind the name of the topic that would not take what is in it; such a topic is never mirrored."""
+"""The suffix that makes a target topic's name that of its dead-letter topic, which is never mirrored."""
 
 
 def topic_part(alias: str) -> str:
-    """An alias as topic names hold it: they have no slash."""
+    """``alias`` with dashes for slashes, which topic names cannot contain."""
     return alias.replace("/", "-")
 
 
@@ -47,28 +47,28 @@ class ReplicationPolicy(Protocol):
     """Names in both directions. ``None`` as a source or upstream name means that the topic is no mirror."""
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
-        """What the source's ``topic`` is called on the target."""
+        """The name on the target of the source's ``topic``."""
 
     def topic_source(self, topic: str) -> str | None:
-        """The alias a topic was mirrored from, or None for a local one."""
+        """The alias of the cluster from which a topic was mirrored; None for a local one."""
 
     def upstream_topic(self, topic: str) -> str | None:
-        """What the topic is called one hop upstream, or None for a local one."""
+        """The name of a topic one hop upstream; None for a local one."""
 
     def source_topic(self, source_alias: str, remote: str) -> str | None:
-        """What a topic of the target is called on the source; None where no topic of the source has that name."""
+        """The source's name of a topic of the target; None where no source topic is mirrored under that name."""
 
     def original_topic(self, topic: str) -> str:
-        """What the topic was called where it was born."""
+        """The name of a topic on the cluster from which it was first mirrored."""
 
     def offset_syncs_topic(self, other_alias: str) -> str:
-        """MM2's offset-syncs topic; ``other_alias`` is the cluster that it does *not* live on."""
+        """The name of MM2's offset-syncs topic; ``other_alias`` is the cluster that does *not* hold it."""
 
     def checkpoints_topic(self, source_alias: str) -> str:
-        """MM2's checkpoints topic on the target of flows from ``source_alias``."""
+        """The name of MM2's checkpoints topic on the target of flows from ``source_alias``."""
 
     def heartbeats_topic(self) -> str:
-        """MM2's heartbeats topic; no separator ever changes it."""
+        """The name of MM2's heartbeats topic; no separator ever changes it."""
 
     def is_internal_topic(self, topic: str) -> bool:
         """Whether a topic belongs to Kafka or MM2 and is never mirrored."""
@@ -77,10 +77,10 @@ class ReplicationPolicy(Protocol):
         """Whether a topic is the checkpoints topic of some flow."""
 
     def is_heartbeats_topic(self, topic: str) -> bool:
-        """Whether a topic is ``heartbeats``, here or any number of hops upstream."""
+        """Whether a topic is ``heartbeats``, of this cluster or mirrored over any number of hops."""
 
     def is_cycle(self, target_alias: str, topic: str) -> bool:
-        """Whether mirroring ``topic`` to ``target_alias`` would bring records back to where they were."""
+        """Whether mirroring ``topic`` to ``target_alias`` would return records to a cluster that had them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,10 @@ class DefaultPolicy:
         return parts[0] if len(parts) > 1 else None
 
     def _is_from(self, alias: str, topic: str) -> bool:
-        """Whether a topic begins with a whole alias; under a blank separator any name may, so that tells nothing."""
+        """Whether a topic's name begins with ``alias`` and the separator, with more after them.
+
+        Never with a blank alias or a blank separator, with which any name would.
+        """
         prefix = alias + self.separator
         remote = bool(alias) and bool(self.separator) and topic.startswith(prefix)
         return remote and bool(_java_split(topic[len(prefix) :], self.separator))
@@ -243,7 +246,7 @@ class RenamePolicy:
 
     @property
     def names_source(self) -> bool:
-        """Whether a renamed topic tells by its name where it came from."""
+        """Whether a renamed topic's name contains the alias of its source."""
         return "${source}" in self.before + self.after
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
@@ -258,7 +261,10 @@ class RenamePolicy:
         return next((alias for alias in self._aliases() if self._is_from(alias, topic)), None)
 
     def _aliases(self) -> list[str]:
-        """Where a topic may have come from by its name: the longest alias first, the flow's source before others."""
+        """The aliases from which a topic may come by its name, the longest first.
+
+        Of equal ones the flow's source comes first.
+        """
         aliases = {self.source_alias: None, self.target_alias: None}
         if self.names_source:
             aliases |= dict.fromkeys(self.base.known)
@@ -324,7 +330,7 @@ def _original(policy: ReplicationPolicy, topic: str) -> str:
 
 
 def _is_cycle(policy: ReplicationPolicy, target_alias: str, topic: str) -> bool:
-    """MM2's walk: any hop through the target, anywhere in the name, is a cycle."""
+    """Whether a topic has come through ``target_alias`` at any hop that its name shows, as MM2 decides it."""
     source = policy.topic_source(topic)
     while source is not None:
         if source == target_alias:

@@ -32,19 +32,21 @@ def translate_in_pair(
     target: TargetLog,
     source: SourceLog | Unknown,
 ) -> Answer:
-    """Where a group that committed ``commit`` here goes on there.
+    """Where a group continues on the other cluster, for a topic to which producers of both clusters write.
+
+    Unlike `translate` it also finds the group's first unread record that was written on the other cluster.
 
     Args:
-        there: The map of the flow that goes there from here.
-        back: The map of the flow that comes from there; its upstream is there.
-        commit: Next offset to read here.
-        target: The bounds of the log there, asked for *after* the maps were read.
-        source: The bounds of the log here.
+        there: The map of the flow from the commit's cluster to the other one.
+        back: The map of the reverse flow.
+        commit: Next offset to read on the commit's cluster.
+        target: The bounds of the other cluster's log, read *after* the maps.
+        source: The bounds of the log on the commit's cluster.
 
     Returns:
         `Exact` where nothing is read again, else `Bounded`; `Refused` as `translate` refuses,
-        target_log_start_passed when the first unread record that was born there is deleted, and not_mirrored where
-        the map of the way from there began too late to tell of what the group has not read here.
+        target_log_start_passed when the first unread record that was written on the other cluster is deleted there, and
+        not_mirrored where the reverse flow's map began too late to include what the group has not read.
     """
     answer = translate(there, commit, target=target, source=source)
     if isinstance(answer, Refused) or there is None:
@@ -63,15 +65,15 @@ def translate_in_pair(
 
 
 def began_too_late(flow: PartitionMap, other: PartitionMap, commit: DownstreamOffset, log_start: int) -> bool:
-    """Whether a flow may have brought what its map does not tell of, and a group with that commit has not read it.
+    """Whether a flow may have mirrored records that its map does not include and a group at ``commit`` has not read.
 
-    It began anew, and has left earlier copies behind; what the other flow's map knows to be its own is none of them.
+    The flow then started again, after earlier copies; records that the other flow's map knows are none of these.
 
     Args:
-        flow: The map; its downstream is where the commit is.
-        other: The map of the other direction.
+        flow: The map; its downstream is the commit's cluster.
+        other: The map of the reverse flow.
         commit: Next offset to read.
-        log_start: Of the log that the flow comes from.
+        log_start: The log start on the flow's source.
     """
     start = flow.mirror_start
     if commit >= start.downstream or log_start >= start.upstream:
@@ -82,7 +84,10 @@ def began_too_late(flow: PartitionMap, other: PartitionMap, commit: DownstreamOf
 
 
 def _first_of_ours(there: PartitionMap, commit: UpstreamOffset, target: TargetLog) -> DownstreamOffset:
-    """The first record of this side that is unread: behind what is booked where all of that is read."""
+    """The first unread record of the commit's cluster, as an offset on the other cluster.
+
+    If all recorded ones are read, the offset after them.
+    """
     record = there.runs.find_forward(commit)
     return max(there.tail.target_verified_end, target.log_start) if record is None else record
 
@@ -90,7 +95,7 @@ def _first_of_ours(there: PartitionMap, commit: UpstreamOffset, target: TargetLo
 def _first_of_theirs(
     back: PartitionMap, commit: DownstreamOffset, target: TargetLog
 ) -> DownstreamOffset | Refused:
-    """The first record of the other side that is unread here, or has not come here yet."""
+    """The first record of the other cluster that is unread, or not mirrored to the commit's cluster yet."""
     record = back.runs.find_reverse(commit)
     if record is None:
         return DownstreamOffset(max(back.upstream_frontier, target.log_start))
@@ -102,7 +107,7 @@ def _first_of_theirs(
 def read_again(
     there: PartitionMap, back: PartitionMap, commit: UpstreamOffset, first: DownstreamOffset
 ) -> int:
-    """How many records below the commit here, of those that are in the maps, are at or after ``first`` there."""
+    """How many recorded records below ``commit`` are at or after ``first`` on the other cluster."""
     ours = there.runs.records_below(commit) - there.runs.records_below_downstream(first)
     here = DownstreamOffset(commit)
     theirs = back.runs.records_below_downstream(here) - back.runs.records_below(UpstreamOffset(first))
@@ -110,7 +115,7 @@ def read_again(
 
 
 def unbooked(there: PartitionMap, back: PartitionMap, commit: UpstreamOffset) -> int:
-    """Records of the other side that may have come here below the commit since its map was stored."""
+    """How many unrecorded records of the other cluster may have been mirrored below ``commit``, at most."""
     booked = UpstreamOffset(back.tail.target_verified_end)
     born_here = there.runs.records_below(commit) - there.runs.records_below(booked)
     return max(0, commit - booked - max(0, born_here))

@@ -56,7 +56,7 @@ class PartitionMap:
         return self.tail.upstream_frontier
 
     def gap_at(self, offset: UpstreamOffset) -> Gap | None:
-        """The gap in which a commit of ``offset`` would go on; None where none is."""
+        """The gap that contains ``offset``; None where none does."""
         for gap in self.gaps:
             if gap.start <= offset < gap.end:
                 return gap
@@ -65,7 +65,7 @@ class PartitionMap:
     def gap_around(self, offset: DownstreamOffset) -> Gap | None:
         """The gap between the mirrored records on either side of an offset of the target; None inside a run.
 
-        A map that both logs have told again leaves some out: the target may hold copies of the gap's records there.
+        A map derived from both logs leaves records out: the target may hold copies of the gap's records there.
         """
         record = self.runs.find_reverse(offset)
         if record is None or self.runs.find_forward(record) == offset:
@@ -76,7 +76,7 @@ class PartitionMap:
 
     @classmethod
     def empty(cls, about: MirroredPartition, start: MirrorStart, tail: Tail) -> PartitionMap:
-        """A mirror that has begun and shipped nothing yet."""
+        """The map of a mirror that has begun and has no record yet."""
         return cls(about, start, start.upstream, start.upstream, RunMap.from_runs(()), tail)
 
 

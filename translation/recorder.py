@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 OPEN_RUNS = 1024
-"""Runs of a block while it is mirrored to: an open one is rewritten whole each second that it changes."""
+"""Runs of a block during mirroring: an open block is rewritten whole in each second in which it changes."""
 
 
 class MapRecorder:
@@ -64,7 +64,7 @@ class MapRecorder:
     )
 
     def __init__(self, block: Block, *, changed: bool, max_runs: int) -> None:
-        """Go on with ``block``; use `begin` or `resume`."""
+        """Continue ``block``; use `begin` or `resume`."""
         self.about = block.about
         self.mirror_start = block.mirror_start
         self._block_start = block.block_start
@@ -84,7 +84,7 @@ class MapRecorder:
 
     @classmethod
     def begin(cls, about: MirroredPartition, start: MirrorStart, *, max_runs: int = MAX_RUNS) -> MapRecorder:
-        """For a partition that this flow has never mirrored; `take` has a block to store at once."""
+        """A recorder for a partition that this flow has never mirrored; `take` has a block to store at once."""
         tail = Tail(start.upstream, NothingMirrored(start.downstream), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
         empty = RunBuilder().snapshot()
         block = Block(about, start.upstream, start, FIRST_BLOCK, empty, tail, sealed=False)
@@ -92,7 +92,7 @@ class MapRecorder:
 
     @classmethod
     def resume(cls, block: Block, *, max_runs: int = MAX_RUNS) -> MapRecorder:
-        """To go on after the newest stored block of the partition; a full one is followed by the next."""
+        """A recorder that continues the partition's newest stored block; a full one is followed by the next."""
         return cls(block, changed=False, max_runs=max_runs)
 
     def appended(
@@ -103,7 +103,7 @@ class MapRecorder:
         *,
         writer: WriterState,
     ) -> None:
-        """A produce answer: ``count`` records of the source, from ``upstream_start`` on without a hole.
+        """Record a produce answer: ``count`` records of the source, from ``upstream_start`` on without a hole.
 
         Args:
             upstream_start: Offset of the first record on the source.
@@ -131,20 +131,21 @@ class MapRecorder:
         self._changed = True
 
     def passed(self, upstream_frontier: UpstreamOffset, leader_epoch: int | Unknown = UNKNOWN) -> None:
-        """Everything below was appended and answered, or is known to be absent. Never goes backwards.
+        """Move the frontier: everything below was appended and answered, or is known to be absent. It never moves back.
 
         Args:
             upstream_frontier: Next offset to fetch.
-            leader_epoch: The source's, of what was read right below; only that tells later whether it is still there.
+            leader_epoch: The source's leader epoch of the batch right below; only this shows later whether the source
+                still holds that batch.
         """
         if upstream_frontier >= self._frontier:
             self._changed |= (upstream_frontier, leader_epoch) != (self._frontier, self._leader_epoch)
             self._frontier, self._leader_epoch = upstream_frontier, leader_epoch
 
     def skip_to(self, position: UpstreamOffset) -> None:
-        """An operator's choice: what lies between the last mirrored record and ``position`` is never mirrored.
+        """Record a gap up to ``position``: by an operator's choice its records are never mirrored.
 
-        A gap that begins where nothing was mirrored since the last one swallows it.
+        It begins after the last mirrored record, and includes an earlier gap if no record was mirrored since.
         """
         if position > self._frontier:
             mapped = self._builder.upstream_end if len(self._builder) else self._block_start
@@ -153,30 +154,33 @@ class MapRecorder:
             self.passed(position)
 
     def checked(self, log_end: DownstreamOffset) -> None:
-        """The target's log was read up to ``log_end``, behind a fence: what is ours there has been told."""
+        """Note that every record of the flow below ``log_end`` of the target's log is recorded.
+
+        The log was read up to there after fencing, or while no batch was in flight.
+        """
         if log_end > self._target_verified_end:
             self._target_verified_end = log_end
             self._changed = True
 
     def claimed(self, writer: WriterState) -> None:
-        """The next batch will be written with this producer state."""
+        """Set the producer state with which the next batch will be written."""
         self._changed = self._changed or writer != self._writer
         self._writer = writer
 
     def saw_source(self, end: SeenOffset, log_start: SeenOffset) -> None:
-        """The source's bounds as a fetch answer told them; only a moved bound counts as a change."""
+        """Note the source's log bounds from a fetch answer; only a moved bound counts as a change."""
         moved = _moved(self._source_end, end) or _moved(self._source_log_start, log_start)
         self._changed = self._changed or moved
         self._source_end, self._source_log_start = end, log_start
 
     @property
     def target_verified_end(self) -> DownstreamOffset:
-        """Where the target's log ended when it was last heard of."""
+        """The target offset below which every mirrored record is recorded, as of `tail`."""
         return self._target_verified_end
 
     @property
     def tail(self) -> Tail:
-        """Where the mirror stands now."""
+        """The mirror's position now."""
         return Tail(
             upstream_frontier=self._frontier,
             downstream_end=self._end(),

@@ -24,7 +24,7 @@ class Sides(NamedTuple):
 
 FORWARD = Sides("the source", "the target")
 BACK = Sides("the target", "the source", is_reverse=True)
-"""Where no alias is known."""
+"""Names for messages without aliases, for a translation from target to source; `FORWARD` is the other one."""
 
 
 class Reason(StrEnum):
@@ -47,11 +47,11 @@ class Reason(StrEnum):
 
     @property
     def sentence(self) -> str:
-        """What is the matter, and what helps, in one line, of a translation from source to target."""
+        """The cause and the remedy, in one line, for a translation from source to target."""
         return self.said_of(FORWARD)
 
     def said_of(self, sides: Sides) -> str:
-        """The same, naming the clusters that are meant."""
+        """The cause and the remedy as of `sentence`, for a translation between the clusters of ``sides``."""
         other = _BACK if sides.is_reverse else _EMERGENCY if sides.is_emergency else _SENTENCES
         template = other.get(self, _SENTENCES[self])
         return template.format(read=sides.read, written=sides.written)
@@ -91,7 +91,7 @@ _EMERGENCY = {
     Reason.UNKNOWN_GROUP: "{written} has no checkpoint of the group, so the group cannot move in an emergency: `mmtool"
     " failover emergency -c FILE --all-groups` lists the groups that can",
 }
-"""Where nothing but the target is asked."""
+"""Sentences that differ when only the target is read."""
 
 _BACK = {
     Reason.NEVER_RAN: "the flow from {written} to {read} has never mirrored this partition: run `mmtool replicate`"
@@ -109,4 +109,4 @@ _BACK = {
     Reason.AMBIGUOUS: "no offset on {written} is proven for the commit on {read}: set an offset on {written} with"
     " `kafka-consumer-groups --reset-offsets --execute`",
 }
-"""Where the way back means something else."""
+"""Sentences that differ for a translation from target to source."""

@@ -45,7 +45,7 @@ class SyncEmitter:
         self._delayed: OffsetSync | None = None
 
     def acked(self, upstream_start: UpstreamOffset, downstream_start: DownstreamOffset, count: int) -> None:
-        """``count`` records, contiguous on both sides, were acknowledged by the target."""
+        """Note that the target acknowledged ``count`` records, contiguous on both sides."""
         last = downstream_start + count - 1
         synced = self._last_due(upstream_start, downstream_start, last)
         shift = upstream_start - downstream_start
@@ -72,7 +72,7 @@ class SyncEmitter:
         return OffsetSync(self._topic_partition, UpstreamOffset(upstream), DownstreamOffset(downstream))
 
     def on_tick(self) -> None:
-        """MM2's commit(), once per offset flush: the newest delayed sync becomes due."""
+        """Make the newest delayed sync due, as MM2's commit() does once per offset flush."""
         if self._delayed is not None:
             self._pending, self._delayed = self._delayed, None
 

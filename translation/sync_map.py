@@ -79,17 +79,17 @@ class _Stairs:
         return cls([at for at, _ in ordered], to, list(accumulate(to, max)))
 
     def up_to(self, position: int) -> int | None:
-        """None before the first of them."""
+        """The furthest value of all positions up to ``position``; None before the first of them."""
         step = bisect_right(self.at, position)
         return self.furthest[step - 1] if step else None
 
     def last(self, position: int) -> int | None:
-        """What belongs to the last of them that is not behind ``position``, however far others are."""
+        """The value of the last position up to ``position``, however far others are; None before the first."""
         step = bisect_right(self.at, position)
         return self.to[step - 1] if step else None
 
     def first_at(self, furthest: int) -> int:
-        """Where the furthest was reached first."""
+        """The first position that reached the value ``furthest``."""
         return self.at[bisect_left(self.furthest, furthest)]
 
 
@@ -111,13 +111,16 @@ class _Copy(NamedTuple):
     since: int
 
     def positions(self) -> Iterator[tuple[int, int]]:
-        """The record, and the one after it; from a repetition that is not complete, what was never copied before."""
+        """The offsets on both sides to commit for the record, and for the one after it.
+
+        While a repetition is not complete, its target offsets count for source offsets that were never copied before.
+        """
         for more in (0, 1):
             upstream = self.upstream + more
             yield upstream if self.settled else max(upstream, self.reach), self.downstream + more
 
     def told_below(self, commit: int) -> int:
-        """How many records below a commit a repetition may hold from this record on."""
+        """How many records below ``commit`` an incomplete repetition may hold from this record on."""
         return 0 if self.settled else max(0, commit - self.upstream)
 
 
@@ -156,12 +159,12 @@ class SyncMap:
         exactly_once: bool = False,
         from_start: bool = False,
     ) -> SyncMap | None:
-        """The map; None when nothing is known.
+        """The map of a partition's syncs and checkpoints; None when nothing is known.
 
         Args:
             syncs: In the order of their topic.
             checkpoints: Of any group, in any order.
-            exactly_once: MM2 runs with ``exactly.once.source.support``: a restart copies nothing twice, and what lies
+            exactly_once: MM2 runs with ``exactly.once.source.support``: a restart copies nothing twice, and offsets
                 between the copies of a stretch are transaction markers.
             from_start: The syncs are all that MM2 ever sent of the partition, and it began at the source's beginning.
         """
@@ -192,12 +195,12 @@ class SyncMap:
         return Knowledge.OFFSET_SYNCS if self.copies else Knowledge.CHECKPOINTS
 
     def next_copy(self, downstream: int) -> _Copy | None:
-        """The first one at or after a position of the target's log."""
+        """The first synced record at or after a position of the target's log; None without one."""
         step = bisect_left(self.copies, downstream, key=_place)
         return self.copies[step] if step < len(self.copies) else None
 
     def around(self, downstream: int) -> tuple[_Copy | None, _Copy | None]:
-        """The last copy at or before a position of the target's log, and the one after that."""
+        """The last synced record at or before a position of the target's log, and the one after that."""
         step = bisect_right(self.copies, downstream, key=_place)
         return (
             self.copies[step - 1] if step else None,
@@ -205,7 +208,7 @@ class SyncMap:
         )
 
     def repeated_below(self, commit: int, downstream: int) -> int:
-        """How many records below a commit may be copied again from a position of the target's log on."""
+        """How many records below ``commit`` may be copied again at or after ``downstream``, at most."""
         return sum(
             self.hidden_below(commit, copy, downstream) + copy.told_below(commit)
             for copy in self.begun
@@ -213,13 +216,13 @@ class SyncMap:
         )
 
     def begun_from(self, downstream: int) -> int:
-        """How many restarts may have copied something again at or after a position of the target's log."""
+        """How many restarts may have copied records again at or after ``downstream``."""
         return sum(copy.downstream >= downstream for copy in self.begun)
 
     def hidden_below(self, commit: int, copy: _Copy, downstream: int) -> int:
-        """The same of what a restart copied again before the first record that was synced of it, if any was.
+        """How many records below ``commit`` a restart may have copied again before the first of them that was synced.
 
-        There is that much room; those at or after the commit that were copied as well are in it.
+        At most as many as fit before ``copy`` from ``downstream`` on, less the synced records from the commit up to it.
         """
         if not copy.begins:
             return 0
@@ -228,7 +231,7 @@ class SyncMap:
         return max(0, room - max(0, others))
 
     def reach_at(self, downstream: int) -> int:
-        """How far upstream records may have been copied below a position of the target's log (an exclusive end)."""
+        """The exclusive end of the source offsets that may have been copied below ``downstream``."""
         before = bisect_right(self.copies, downstream, key=_place)
         return self.copies[before - 1].reach if before else 0
 
@@ -236,8 +239,9 @@ class SyncMap:
 _place = attrgetter("downstream")
 
 _LATEST_MS: Final = 600_000
-"""How long after the sync before it an overtaken one may have been sent: moments, in truth. A target that is made anew
-by MM2 is so at its next look for topics, each 10 minutes."""
+"""How long after the sync before it an overtaken one may have been sent; in practice it is moments.
+
+MM2 recreates a deleted target topic at its next refresh of topics, every 10 minutes."""
 
 
 @dataclass(slots=True)
@@ -258,7 +262,7 @@ class _Log:
     highest: int = -1
 
     def cut(self, at: int, downstream: int) -> None:
-        """Leave out the syncs from a number on: they overtook the one of this target offset."""
+        """Leave out the syncs from index ``at`` on: they overtook the sync of target offset ``downstream``."""
         before = [self.overtakers.pop(place) for place in list(self.overtakers) if place >= downstream]
         self.overtakers[downstream] = [*self.syncs[at:], *chain.from_iterable(before)]
         del self.syncs[at:]
@@ -269,7 +273,10 @@ class _Log:
 
 
 def _copies(log: _Log, *, exactly_once: bool, from_start: bool) -> list[_Copy]:
-    """Without exactly-once each slot between two syncs holds a record, though maybe one that was copied again later."""
+    """The synced records of the target's current log.
+
+    Without exactly-once each offset between two syncs holds a record, which may have been copied again later.
+    """
     syncs = log.syncs
     repeats = from_start and not exactly_once
     ends, since = [_end_below(syncs[0]) if repeats and syncs else 0], [s.downstream + 1 for s in syncs]
@@ -285,18 +292,18 @@ def _copies(log: _Log, *, exactly_once: bool, from_start: bool) -> list[_Copy]:
 
 
 def _end_below(first: OffsetPair) -> int:
-    """How far MM2 may have copied below the first sync that it ever sent; 0 where each record has room once.
+    """How far MM2 may have copied before the first sync that it ever sent; 0 where each record has room once.
 
-    With more copies there than the source has offsets, MM2 copied some again before it told of any. It began at the
-    synced record at the latest, where retention had deleted all records before that one.
+    With more copies before it on the target than the source has offsets, MM2 copied some again before it sent a sync.
+    It began at the synced record at the latest, where retention had deleted all records before that one.
     """
     return first.upstream + first.downstream if first.downstream > first.upstream else 0
 
 
 def _adds(checkpoint: OffsetPair, syncs: Sequence[OffsetPair]) -> bool:
-    """Whether a checkpoint can tell more than the syncs: the one that MM2 made it of is gone from the log's beginning.
+    """Whether a checkpoint can say more than the syncs: the sync from which MM2 made it is gone from its topic.
 
-    Others are the sync's own answer again, or are about a log that was deleted, which MM2's store does not notice.
+    Other checkpoints repeat a sync's answer, or are of a log that was deleted, which MM2's store does not notice.
     """
     if not syncs:
         return True
@@ -321,7 +328,7 @@ class _Turn(NamedTuple):
     highest: int
 
     def was_overtaken(self, *, exactly_once: bool) -> bool:
-        """Whether it is of the same log as its neighbours (law O); else the target's log was made anew."""
+        """Whether the sync is of the same target log as its neighbours (law O), and not of a recreated one."""
         if self.below is None:
             return False
         in_order = _is_before(self.below, self.sync) and (
@@ -341,7 +348,7 @@ def _is_before(one: OffsetPair, other: OffsetPair) -> bool:
 
 
 def _has_records_for(one: OffsetPair, other: OffsetPair) -> bool:
-    """Whether the target's offsets between two syncs can all be of records between them: each copied once."""
+    """Whether each target offset between two syncs can hold a record between them, each copied once."""
     return other.downstream - one.downstream <= other.upstream - one.upstream
 
 
@@ -369,17 +376,17 @@ def translate_by_syncs(
     target: TargetLog,
     source: SourceLog | Unknown = UNKNOWN,
 ) -> Answer:
-    """Where a group that committed ``commit`` on the source goes on on the target, as far as MM2's topics tell.
+    """Where a group that committed ``commit`` on the source continues on the target, by MM2's syncs and checkpoints.
 
     Args:
-        known: The partition; None when MM2's topics do not tell of it.
+        known: The partition's syncs and checkpoints; None when MM2's topics have none.
         commit: Next offset to read on the source.
-        target: The target log's bounds, asked for *after* MM2's topics were read.
+        target: The target log's bounds, read *after* MM2's topics were read.
         source: The source log's bounds, when the source answers.
 
     Returns:
         A downstream offset, `Exact` where no record can be read again, else `Bounded`; or `Refused`: never_ran;
-        beyond_source_end; partition_missing when the log is shorter than it is told; target_log_start_passed;
+        beyond_source_end; partition_missing when the log is shorter than MM2's topics say; target_log_start_passed;
         not_mirrored below the first record that was mirrored; ambiguous below the first sync that is left, unless
         that is the first one that MM2 ever sent and the target holds all that was mirrored.
     """
@@ -401,7 +408,7 @@ def translate_by_syncs(
 def _before_the_first(
     known: SyncMap, commit: UpstreamOffset, target: TargetLog, source: SourceLog | Unknown
 ) -> Answer:
-    """No sync tells of the commit: it is below the first one, or what that repeats is not complete."""
+    """The answer for a commit below the first sync, or inside a repetition that is not complete."""
     first = known.first
     if known.from_start and target.log_start == 0 < known.copies[0].downstream < target.log_end:
         synced = known.copies[0].downstream
@@ -419,7 +426,7 @@ def _before_the_first(
 def _read_again(
     known: SyncMap, commit: UpstreamOffset, answer: int, target: TargetLog, source: SourceLog | Unknown
 ) -> int:
-    """How many records below the commit are at or after the answer, at most: the least of what is known."""
+    """How many records below the commit are at or after the answer, at most: the lowest known bound."""
     below, following = known.back.last(answer), known.next_copy(answer)
     once = commit - below if below is not None and below <= commit else commit
     repeated = known.repeated_below(commit, answer)
@@ -440,7 +447,7 @@ def translate_back_by_syncs(
     target: TargetLog,
     source: SourceLog | Unknown = UNKNOWN,
 ) -> Answer:
-    """Where a group that committed ``commit`` on the target goes on on the source (``--reverse``).
+    """Where a group that committed ``commit`` on the target continues on the source, by MM2's syncs.
 
     Returns:
         An upstream offset, or `Refused`: never_ran; beyond_source_end when the commit is past the target's end or the

@@ -36,12 +36,12 @@ def translate(
     target: TargetLog,
     source: SourceLog | Unknown = UNKNOWN,
 ) -> Answer:
-    """Where a group that committed ``commit`` on the source goes on on the target.
+    """Where a group that committed ``commit`` on the source continues on the target, by offset runs.
 
     Args:
         partition: The partition's map; None when the flow has stored nothing for it.
         commit: Next offset to read on the source.
-        target: The target log's bounds, asked for *after* the map was read.
+        target: The target log's bounds, read *after* the map was read.
         source: The source log's bounds, when the source answers.
 
     Returns:
@@ -79,14 +79,14 @@ def _refusal(
 def _nothing_before(partition: PartitionMap, target: TargetLog, source: SourceLog | Unknown) -> bool:
     """Whether neither log holds a record below the mirror's start, so that starting there skips none.
 
-    What the target holds there may be copies that somebody else made (MirrorMaker 2, before it was taken over from).
+    Records of the target below it may be copies by another process (MirrorMaker 2, before a takeover).
     """
     below_is_gone = target.log_start >= partition.mirror_start.downstream
     return below_is_gone and deleted_below(partition.mirror_start.upstream, partition, source)
 
 
 def deleted_below(offset: int, partition: PartitionMap, source: SourceLog | Unknown) -> bool:
-    """Whether the source has nothing to read below ``offset``."""
+    """Whether the source's log starts at or after ``offset``, now or when it was last seen."""
     seen = partition.tail.source_log_start
     starts = [0 if seen is UNKNOWN else seen.offset, 0 if source is UNKNOWN else source.log_start]
     return max(starts) >= offset
@@ -114,17 +114,17 @@ def translate_back(
     target: TargetLog,
     source: SourceLog | Unknown = UNKNOWN,
 ) -> Answer:
-    """Where a group that committed ``commit`` on the target goes on on the source (``--reverse``).
+    """Where a group that committed ``commit`` on the target continues on the source, by offset runs.
 
-    Past the last mirrored record the answer is the frontier: exact as far as the target's log was looked at
-    behind a fence, and found to hold nothing of this flow there. Further on, what lies between is not of this
-    flow (born on the target, markers) or was mirrored and not yet stored: bounded by their number.
+    After the last mirrored record the answer is the frontier: exact as far as the target's log was read after fencing
+    and held no record of this flow. Later offsets are not of this flow (records written on the target, markers), or
+    were mirrored and not yet stored: bounded by their number.
 
     Returns:
         `Exact` or `Bounded`, an upstream offset, or `Refused`: never_ran; beyond_source_end when the commit
         is past the target's end or the answer past the source's; target_log_start_passed when the records at
         the position are deleted, on either side; not_mirrored below the mirror's start, where the target may hold
-        copies, made by somebody else, of records that the source holds.
+        copies, by another process, of records that the source holds.
     """
     if partition is None:
         return Refused(Reason.NEVER_RAN)
@@ -164,7 +164,10 @@ def _at_frontier(partition: PartitionMap, commit: DownstreamOffset, source: Sour
 
 
 def _back_at_gap(gap: Gap, source: SourceLog | Unknown) -> Answer:
-    """What of it the group has read is not known: all of it is read again, if need be, and none of it skipped."""
+    """The start of the gap: which of its records the group has read is not known.
+
+    All of them may be read again, and none is skipped.
+    """
     answer = _back_at_record(gap.start, source)
     return Bounded(gap.start, gap.end - gap.start) if isinstance(answer, Exact) else answer
 
@@ -236,7 +239,7 @@ def _hits(
     target: TargetLog,
     source: SourceLog | Unknown,
 ) -> Iterator[tuple[Reason, Flags]]:
-    """Which elements each reason refuses, in the order in which `translate` asks."""
+    """The elements that each reason refuses, in the order in which `translate` checks."""
     if source is not UNKNOWN:
         yield Reason.BEYOND_SOURCE_END, commits > source.log_end
     yield Reason.BEYOND_MIRROR, commits > partition.upstream_frontier

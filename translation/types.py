@@ -11,7 +11,7 @@ DownstreamOffset = NewType("DownstreamOffset", int)
 """An offset in the target cluster's log."""
 
 ClusterId = NewType("ClusterId", str)
-"""What a cluster answers as its own id (not the alias of the properties file)."""
+"""A cluster's id, as the cluster itself reports it (not the alias of the properties file)."""
 
 TopicId = NewType("TopicId", str)
 """A topic's UUID, in Kafka's url-safe base64 form without padding (KIP-516)."""

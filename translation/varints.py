@@ -28,7 +28,10 @@ def put_varint(out: bytearray, value: int) -> None:
 
 
 def take_varint(data: bytes, at: int) -> tuple[int, int]:
-    """(value, position after it). Raises IndexError at the end of ``data``, ValueError when over-long."""
+    """The varint at index ``at``, and the index after it.
+
+    Raises IndexError at the end of ``data``, ValueError when over-long.
+    """
     value = shift = 0
     while True:
         byte = data[at]
@@ -42,7 +45,7 @@ def take_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def encode_column(values: Offsets) -> bytes:
-    """All values, one after the other."""
+    """The varints of all values, one after the other."""
     if len(values) < _COLUMN_PAYS:
         return _encode_each(values.tolist())
     lengths = np.ones(len(values), dtype=np.int64)
@@ -57,7 +60,7 @@ def encode_column(values: Offsets) -> bytes:
 
 
 def _septets_after_the_first(values: Offsets) -> Iterator[tuple[Offsets, Offsets]]:
-    """Which values go on, and what is left of them, place by place: soon there are few."""
+    """For each further septet the indexes of the values that have it, and their remaining bits."""
     going = np.flatnonzero(values > 0x7F)
     rest = values[going] >> 7
     while len(going):
@@ -67,7 +70,7 @@ def _septets_after_the_first(values: Offsets) -> Iterator[tuple[Offsets, Offsets
 
 
 def _octets(values: Offsets) -> Offsets:
-    """The lowest septet of each, marked where the value goes on."""
+    """The lowest septet of each value, with its high bit set where more septets follow."""
     return (values & 0x7F) | ((values > 0x7F) << 7)
 
 
@@ -79,7 +82,7 @@ def _encode_each(values: Iterable[int]) -> bytes:
 
 
 def decode_column(data: bytes, count: int) -> Offsets:
-    """Exactly ``count`` varints that fill ``data`` exactly.
+    """The ``count`` values of a column of varints that fills ``data`` exactly.
 
     Raises:
         UnreadableStateError: Too few, too many, cut off, or over-long.
@@ -88,10 +91,10 @@ def decode_column(data: bytes, count: int) -> Offsets:
 
 
 def decode_columns(parts: Sequence[bytes], counts: Sequence[int]) -> Offsets:
-    """The values of several columns, one behind the other: each part holds its own count, and fills its bytes.
+    """The values of several columns of varints, one after the other; each part holds exactly its own count.
 
     Raises:
-        UnreadableStateError: A part does not; which one is not told.
+        UnreadableStateError: A part does not; the error does not name it.
     """
     octets = np.frombuffer(b"".join(parts), dtype=np.uint8)
     ends = np.flatnonzero(octets < 0x80)
@@ -104,7 +107,10 @@ def decode_columns(parts: Sequence[bytes], counts: Sequence[int]) -> Offsets:
 
 
 def _gathered(octets: np.typing.NDArray[np.uint8], ends: Offsets) -> Offsets:
-    """The first septet of each value, then the next one of those that go on, and so forth: soon there are few."""
+    """The values whose varints end at the indexes ``ends``.
+
+    It adds the first septet of each value, then the next one of those that have one, and so forth: soon these are few.
+    """
     starts = np.concatenate([[0], ends[:-1] + 1])
     longest = int((ends - starts).max()) + 1
     if longest > _LONGEST:
