@@ -15,38 +15,38 @@ if TYPE_CHECKING:
 _NO_FILE = re.compile(r"[^\w.-]", re.ASCII)
 _FILE_PART_LENGTH = 100
 GRANT_IT = "is denied: grant it to mmtool's principal; `mmtool replicate` then tries again by itself"
-"""How the reason ends of whatever needs a right."""
+"""The end of each reason that reports a missing ACL permission."""
 
 
 def counted(number: int, thing: str) -> str:
-    """How many there are of a thing that takes an s when there are several: ``1 partition``, ``1,200 partitions``."""
+    """A number with its noun, which takes an s in the plural: ``1 partition``, ``1,200 partitions``."""
     return f"1 {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 def tally(things: Iterable[str]) -> str:
-    """How many there are of which: ``2 never_ran, 1 no_commit``; empty for none."""
+    """The count of each distinct thing: ``2 never_ran, 1 no_commit``; empty for none."""
     return ", ".join(f"{number} {thing}" for thing, number in sorted(Counter(things).items()))
 
 
 def few(things: Sequence[object], most: int = 5) -> str:
-    """The first ones by name, and how many more there are: ``a, b and 3 more``; empty for none."""
+    """The first ``most`` names, and the number of the others: ``a, b and 3 more``; empty for none."""
     named = ", ".join(map(str, things[:most]))
     more = len(things) - most
     return f"{named} and {more} more" if more > 0 else named
 
 
 def joined(*sentences: str) -> str:
-    """Those that say something, one after the other."""
+    """Join the sentences that are not empty with semicolons."""
     return "; ".join(filter(None, sentences))
 
 
 def file_part(name: str) -> str:
-    """The name of an alias, a group or a topic as a part of a file's name: no folder, and not too long."""
+    """The name of an alias, group or topic as a part of a file name: no path separator, at most 100 characters."""
     return _NO_FILE.sub("-", name)[:_FILE_PART_LENGTH]
 
 
 def moment(ms: int) -> str:
-    """A time as ISO-8601 in UTC, to the second."""
+    """A time in ms since 1970 as ISO-8601 in UTC, to the second."""
     return datetime.fromtimestamp(ms // 1000, UTC).isoformat().replace("+00:00", "Z")
 
 

@@ -42,10 +42,10 @@ CONTROL_DOCUMENTS: tuple[type[Document], ...] = (
 
 
 def decode_control(key: bytes, value: bytes) -> Document | None:
-    """The document of one control record; None for a key that is not ours or a later mmtool's: it is left alone.
+    """Decode a control record; None for a key of another program or of a later mmtool.
 
     Raises:
-        UnreadableDocumentError: the value is damaged, or of another version.
+        UnreadableDocumentError: The value is damaged, or of another version.
     """
     name = key.decode(errors="replace")
     for kind in CONTROL_DOCUMENTS:

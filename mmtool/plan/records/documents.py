@@ -45,16 +45,16 @@ class Command(StrEnum):
 
 
 def encode(document: dict[str, Any]) -> bytes:
-    """Canonical JSON with version and checksum."""
+    """Encode a document as canonical JSON with its version and checksum."""
     body = {**document, "v": VERSION}
     return _canonical({**body, "crc": crc32(_canonical(body))})
 
 
 def decode(value: bytes) -> dict[str, Any]:
-    """The object behind ``value``, checked.
+    """Decode a stored value, and check its version and checksum.
 
     Raises:
-        UnreadableDocumentError: when it is damaged or of a version that we do not know.
+        UnreadableDocumentError: The value is damaged, or of another version.
     """
     try:
         body = json.loads(value)
@@ -74,10 +74,10 @@ def decode(value: bytes) -> dict[str, Any]:
 
 
 def _crc_as_it_lies(value: bytes) -> int:
-    """Of what is stored, but for the sum itself: large documents need not be written out to be checked.
+    """CRC-32 of the stored bytes without the checksum field: a large document need not be encoded again.
 
-    No string has the bytes that are looked for, as its quotes are escaped, and what follows the document's own sum is
-    flat where it is large. Where it is not, this is no sum of anything, and the document is written out.
+    No string contains the searched bytes, as quotes in it are escaped. Where an object after the checksum has a ``crc``
+    field of its own, the result matches nothing, and `decode` encodes the document to check it.
     """
     before, _, behind = value.rpartition(b'"crc":')
     return crc32(before + behind.partition(b",")[2])
@@ -95,7 +95,7 @@ class Document:
 
     @property
     def key(self) -> bytes:
-        """The record's key: its kind, and what tells it from others of its kind."""
+        """The record's key: `PREFIX`, and an id where a topic holds several documents of the type."""
         raise AssertionError("every document says its own key")
 
     def encode(self) -> bytes:
@@ -103,10 +103,10 @@ class Document:
 
     @classmethod
     def decode(cls, value: bytes) -> Self:
-        """What an older mmtool did not write yet has a default; what a newer one writes more is left alone.
+        """Decode a document; missing fields take their defaults, and unknown fields are ignored.
 
         Raises:
-            UnreadableDocumentError: it is damaged, or something is missing.
+            UnreadableDocumentError: The value is damaged, or a field without a default is missing.
         """
         body = decode(value)
         known = fields(cls)  # type: ignore[arg-type]  # a dataclass
@@ -292,22 +292,22 @@ class PositionRecord(Document):
 
     @property
     def notes(self) -> str:
-        """What is to be known of it whatever its state is; empty where there is nothing."""
+        """Notes to show in every state: gaps, dead letters, foreign records; empty without any."""
         return joined(self.gaps_said, self.letters_said, self.foreign_said)
 
     @property
     def quota_said(self) -> str:
-        """Whose quota makes its pump wait, while it runs; empty where none does."""
+        """The clusters whose quotas throttle the partition's worker, as a sentence; empty without throttling."""
         return f"throttled by a quota of {self.slowed_by}" if self.slowed_by else ""
 
     @property
     def silence_said(self) -> str:
-        """Which broker keeps it waiting; empty where none does."""
+        """The broker whose answer the partition waits for, as a sentence; empty without one."""
         return f"waits for {self.waits_for}, which does not answer" if self.waits_for else ""
 
     @property
     def gaps_said(self) -> str:
-        """What the source deleted too early, where the mirror went on all the same; empty where it did not."""
+        """The number of offsets that the source deleted unmirrored, as a sentence; empty without any."""
         if not self.gaps:
             return ""
         were = f"{counted(self.gaps, 'offset')} before they were mirrored, the last one {self.gaps_end - 1}"
@@ -315,7 +315,7 @@ class PositionRecord(Document):
 
     @property
     def foreign_said(self) -> str:
-        """Where somebody else wrote into the mirror; empty where nobody did."""
+        """The number of foreign records in the mirror, as a sentence; empty without any."""
         if not self.foreign:
             return ""
         offsets = f"{counted(self.foreign, 'offset')}, the last one {self.foreign_end - 1}"
@@ -323,7 +323,7 @@ class PositionRecord(Document):
 
     @property
     def letters_said(self) -> str:
-        """Where records are that the target takes in no batch; empty where there are none."""
+        """The number of dead letters and their topic, as a sentence; empty without any."""
         if not self.dead_letters:
             return ""
         are = "is" if self.dead_letters == 1 else "are"
@@ -332,7 +332,7 @@ class PositionRecord(Document):
 
     @property
     def lag_records(self) -> int:
-        """Offsets between position and end: an upper bound of the records to come."""
+        """Offsets from the next one to fetch to the source's end: an upper bound of the lag in records."""
         return max(self.source_end - self.upstream_position, 0)
 
 
@@ -377,7 +377,7 @@ class CommitRatesRecord(Document):
         return f"rate/{self.group}".encode()
 
     def rate(self, topic: str, partition: int) -> float | None:
-        """Offsets per second; None where none was measured."""
+        """The group's commit rate in a partition, in offsets per second; None where none was measured."""
         rate = self.rates.get(topic, {}).get(str(partition))
         return None if rate is None else rate / 1000
 
@@ -431,5 +431,8 @@ class ProducerRecord(Document):
         return f"producer/{self.producer_id}".encode()
 
     def is_left_out(self, target_id: str, *, local_only: bool) -> bool:
-        """Whether a flow to a cluster leaves its records out: they came from there, or only local ones are mirrored."""
+        """Whether a flow to cluster ``target_id`` skips this producer's records.
+
+        It does where they came from that cluster, and always with ``local_only``: they are mirrored records.
+        """
         return local_only or self.source_cluster_id == target_id

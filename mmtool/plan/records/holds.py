@@ -52,14 +52,14 @@ class Holds:
     failed_over: Mapping[str, FailedOverRecord] = field(default_factory=dict)
 
     def with_word(self, word: PauseRecord | FailedOverRecord) -> Holds:
-        """The same after one more word."""
+        """The holds after one more stored pause, resume, mark or release."""
         if isinstance(word, PauseRecord):
             return replace(self, pauses=self.pauses.with_word(word))
         others = {topic: mark for topic, mark in self.failed_over.items() if topic != word.topic}
         return replace(self, failed_over={**others, word.topic: word} if word.failed_over else others)
 
     def of(self, topic_id: str, topic: str) -> Hold | None:
-        """What holds a topic; None when nothing does."""
+        """The hold on a topic; None without one. A failed-over mark takes precedence over a pause."""
         mark = self.failed_over.get(topic)
         if mark is not None:
             return Hold(State.FAILED_OVER, topic, mark.sentence, FAILED_OVER_REMEDY)
@@ -69,10 +69,10 @@ class Holds:
         return None
 
     def shown(self, position: PositionRecord) -> PositionRecord:
-        """A position as an operator should see it: what holds it says more than what the last pump wrote.
+        """A position with the state and reason of the hold on its topic; unchanged without a hold.
 
-        A halt is to be mended before a pause can end, so it stays; of what has failed over nothing is to be mended
-        here.
+        A halted partition stays halted under a pause, because the halt must be cleared before the pause can end. Under
+        a failed-over mark it does not: nothing has to be repaired for this flow.
         """
         hold = self.of(position.topic_id, position.topic)
         if hold is None or (hold.state is State.PAUSED and position.state == State.HALTED):
@@ -81,7 +81,7 @@ class Holds:
 
 
 def news(words: Iterable[PauseRecord | FailedOverRecord]) -> list[str]:
-    """Words as whoever runs the flow passes them on: one sentence for all topics of an operation."""
+    """The owner's notices of stored pauses and marks: one for each pause, one for all marks of an operation."""
     said: list[str] = []
     marks: dict[FailedOverRecord, list[str]] = {}
     for word in words:

@@ -34,12 +34,12 @@ class FlowIdentity:
 
     @property
     def flow(self) -> str:
-        """``<flow>`` in the contract's ids."""
+        """The flow's id in transactional ids and group names: both cluster ids, source first."""
         return f"{self.source_id}-{self.target_id}"
 
     @property
     def name(self) -> str:
-        """The flow as an operator writes it."""
+        """The flow as an operator writes it: ``west->east``."""
         return f"{self.source_alias}->{self.target_alias}"
 
     @property
@@ -68,7 +68,7 @@ class FlowIdentity:
 
 
 def owner_client(host: str, pid: int) -> str:
-    """How the client id ends by which a member of the ownership group says where it runs."""
+    """The end of an ownership-group member's client id, which names its host and process."""
     return f"-owner-{host}-pid-{pid}"
 
 
@@ -87,5 +87,5 @@ def shard_of(topic_id: TopicId, partition: int, shards: int) -> int:
 
 
 def runs_partition_of(shard: int) -> int:
-    """Where a shard's offset runs are kept: one shard writes to one partition, under its own producer id."""
+    """The partition of the offset-run topic that a shard writes, under its own producer id."""
     return shard % RUNS_PARTITIONS

@@ -38,19 +38,19 @@ class Kind(StrEnum):
     """The kinds of entries."""
 
     BEGAN = "began"
-    """The operation's own facts: who, why, which flow, which groups, which steps."""
+    """The operation's own facts: its operator, reason, flow, groups and steps."""
     STEP = "step"
     """A step's new state."""
     FENCE = "fence"
-    """What keeps producers off the source: about to be raised, or lowered."""
+    """The fence of the source's topics: about to be raised, or lowered."""
     TAIL = "tail"
     """Diverged records: about to be written somewhere, or written."""
     GROUP = "group"
-    """Where a group is going to be, and what stood there."""
+    """The offsets to commit for a group on the destination, and the commits that they replace."""
     OUTCOME = "outcome"
-    """What became of a group's commits."""
+    """The result of a group's commits."""
     ENDED = "ended"
-    """How it stands after all of that, and what it came to."""
+    """The operation's final state and its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Entry(Document):
 
 
 def group_body(plan: GroupPlan, risks: Mapping[tuple[str, TopicPartition], Risk]) -> dict[str, Any]:
-    """A group's plan as JSON values: enough to write it, to show it and to take it back without asking anybody."""
+    """A group's plan and risks as JSON values: enough to commit, show and undo the plan from the journal alone."""
     return {
         "group": plan.group,
         "direction": plan.direction.value,
@@ -101,10 +101,10 @@ def group_body(plan: GroupPlan, risks: Mapping[tuple[str, TopicPartition], Risk]
 
 
 def group_of(body: Mapping[str, Any]) -> tuple[GroupPlan, Risks]:
-    """The same back.
+    """A group's plan and risks from the JSON values of `group_body`.
 
     Raises:
-        KeyError, ValueError, TypeError: It is none.
+        KeyError, ValueError, TypeError: The values are not those of a group's plan.
     """
     name = body["group"]
     verdicts = tuple(_verdict(name, row) for row in body["verdicts"])
@@ -120,7 +120,7 @@ def group_of(body: Mapping[str, Any]) -> tuple[GroupPlan, Risks]:
 
 
 def _verdict_row(verdict: Verdict) -> dict[str, Any]:
-    """What is empty is left out: a thousand groups are twenty thousand of these."""
+    """A verdict as JSON values, without empty fields: a thousand groups have twenty thousand verdicts."""
     row = {
         "source": verdict.source and list(verdict.source),
         "target": verdict.target and list(verdict.target),

@@ -42,7 +42,7 @@ class FailedOverRecord(Document):
 
     @property
     def sentence(self) -> str:
-        """By whom, since when, by which operation."""
+        """The mark's operator, time and operation, as a sentence."""
         return f"failed over by {self.by} since {moment(self.since_ms)} (operation {self.operation_id})"
 
 
@@ -71,12 +71,12 @@ class MovedGroupRecord(Document):
 
     @property
     def sentence(self) -> str:
-        """By whom, when, by which operation."""
+        """The move's operator, time and operation, as a sentence."""
         return f"moved by {self.by} at {moment(self.since_ms)} (operation {self.operation_id})"
 
 
 def note_move(moved: dict[str, MovedGroupRecord], word: MovedGroupRecord) -> None:
-    """Takes one more word into the marks in force: the last one about each group counts."""
+    """Apply a stored record to the marks in force: the last record of each group counts."""
     if word.moved:
         moved[word.group] = word
     else:
@@ -104,7 +104,7 @@ class LookRecord(Document):
         return b"looked"
 
     def asked_ms(self, group: str) -> int | Unknown:
-        """When the group's commits were last read; UNKNOWN where they never were."""
+        """When the source last reported the group's commits, in ms of the owner's clock; UNKNOWN where it never did."""
         last = self.untold.get(group, self.looked_ms)
         return UNKNOWN if last is None else last
 

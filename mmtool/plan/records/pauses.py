@@ -23,52 +23,52 @@ class Pauses:
     marks: Mapping[str, PauseRecord] = field(default_factory=dict)
 
     def with_word(self, word: PauseRecord) -> Pauses:
-        """The same after one more word of an operator."""
+        """The pauses after one more pause or resume of an operator."""
         others = {key: mark for key, mark in self.marks.items() if key != word.topic_id}
         return Pauses({**others, word.topic_id: word} if word.paused else others)
 
     def of(self, topic_id: str) -> PauseRecord | None:
-        """What keeps a topic from being mirrored; None when nothing does."""
+        """The pause of a topic: of the whole flow, or else of the topic itself; None without one."""
         return self.marks.get(WHOLE_FLOW) or self.marks.get(topic_id)
 
 
 def sentence_of(mark: PauseRecord) -> str:
-    """Who paused it, since when, and why."""
+    """A pause's operator, time and reason, as a sentence."""
     said = f"paused by {mark.by} since {moment(mark.since_ms)}"
     return f"{said}: {mark.reason}" if mark.reason else said
 
 
 def news_of(word: PauseRecord) -> str:
-    """A word as whoever runs the flow passes it on."""
+    """A pause or resume as a sentence of the owner's notices."""
     if word.paused:
         return f"{name_of(word)} is {sentence_of(word)}; {remedy_of(word)}"
     return f"{name_of(word)} is resumed by {word.by}"
 
 
 def remedy_of(mark: PauseRecord) -> str:
-    """The command that ends a pause."""
+    """The command that ends a pause, as a sentence."""
     if mark.topic_id == WHOLE_FLOW:
         return "`mmtool flow resume` resumes every paused topic of the flow"
     return f"`mmtool flow resume --topic {mark.topic}` resumes it"
 
 
 def name_of(mark: PauseRecord) -> str:
-    """What is paused."""
+    """The paused topic's name, or ``the whole flow``."""
     return "the whole flow" if mark.topic_id == WHOLE_FLOW else mark.topic
 
 
 def pause_words(
     topics: Mapping[str, str], pauses: Pauses, *, whole: bool, by: str, at_ms: int, reason: str
 ) -> list[PauseRecord]:
-    """What has to be stored for these topics to be paused; nothing is said twice.
+    """The records to store to pause these topics; none for topics that are paused already.
 
     Args:
         topics: Topic ids by name.
-        pauses: What is paused already; its own words stay.
-        whole: The whole flow is meant, topics of the future included.
-        by: Who says so.
-        at_ms: When.
-        reason: Why.
+        pauses: The pauses in force; they stay as they are.
+        whole: Pause the whole flow instead, topics of the future included.
+        by: The operator, as ``user@host``.
+        at_ms: The time, in ms since 1970.
+        reason: The operator's reason; perhaps empty.
     """
     wanted = {WHOLE_FLOW: ""} if whole else {topic_id: name for name, topic_id in topics.items()}
     return [
@@ -81,10 +81,10 @@ def pause_words(
 def resume_words(
     topic_ids: Collection[str], pauses: Pauses, *, whole: bool, by: str, at_ms: int
 ) -> list[PauseRecord]:
-    """What has to be stored for these topics to go on; for the whole flow, every pause is lifted.
+    """The records to store to resume these topics; with ``whole``, they end every pause of the flow.
 
     Raises:
-        ValueError: the whole flow is paused, and only some topics are to go on; the message is for the operator.
+        ValueError: The whole flow is paused, and only some topics should resume; the message is for the operator.
     """
     if not whole and WHOLE_FLOW in pauses.marks:
         raise ValueError(f"the whole flow is {sentence_of(pauses.marks[WHOLE_FLOW])}")
