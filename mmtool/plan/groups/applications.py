@@ -29,8 +29,8 @@ def internal_topics(
     ``app-two-counts-changelog`` belongs to group ``app-two`` where there is one, and not to ``app``.
 
     Args:
-        groups: Whom it is about.
-        topics: Of the cluster where they run.
+        groups: The groups to look up.
+        topics: The topics of the cluster where they run.
         known_groups: Every group of that cluster.
     """
     longest_first = sorted({*groups, *known_groups}, key=len, reverse=True)
@@ -80,25 +80,25 @@ class AppState:
 
     @property
     def moved(self) -> tuple[str, ...]:
-        """Topics that go along, in alphabetical order."""
+        """The state topics that move with the groups, in alphabetical order."""
         return tuple(sorted({topic.name for topic in self.topics if not topic.lost}))
 
     @property
     def names(self) -> frozenset[str]:
-        """Of all of them."""
+        """The names of all state topics."""
         return frozenset(topic.name for topic in self.topics)
 
     def lost(self, group: str) -> tuple[StateTopic, ...]:
-        """Topics of a group that do not."""
+        """The state topics of a group that do not move with it."""
         return tuple(topic for topic in self.topics if topic.group == group and topic.lost)
 
     def why_lost(self, group: str) -> str:
-        """Topics of a group that do not go along, each with its reason."""
+        """The state topics of a group that do not move, each with its reason; at most three by name."""
         return few([f"{topic.name} ({topic.lost})" for topic in self.lost(group)], _NAMED)
 
     @property
     def losing(self) -> tuple[str, ...]:
-        """Groups whose state does not go along, or not all of it."""
+        """The groups whose state does not move with them, or not all of it."""
         return tuple(sorted({topic.group for topic in self.topics if topic.lost}))
 
 
@@ -106,7 +106,7 @@ NO_STATE = AppState()
 
 
 def state_warnings(state: AppState, cluster: str) -> Iterator[str]:
-    """What ``--without-state`` means for each application."""
+    """Yield a warning for each application that ``--without-state`` moves without all of its state."""
     for group in state.losing if state.without else ():
         yield (
             f"group {group} starts on {cluster} without its state: {state.why_lost(group)}; reset the application on"
@@ -115,12 +115,12 @@ def state_warnings(state: AppState, cluster: str) -> Iterator[str]:
 
 
 def with_lost_state(plan: GroupPlan, state: AppState, group: str | None = None) -> GroupPlan:
-    """A group's plan with a row for each partition of its state that does not go along.
+    """A group's plan with a refusal for each partition of its state that does not move.
 
     Args:
-        plan: Of the group.
-        state: Of all applications.
-        group: Whose state it is, if not that of the plan's own name.
+        plan: The group's plan.
+        state: The state topics of all applications.
+        group: The application's group, where its name differs from the plan's (a drill's copy).
     """
     known = {verdict.source if _reads_source(plan) else verdict.target for verdict in plan.verdicts}
     rows = [

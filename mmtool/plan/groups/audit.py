@@ -78,12 +78,15 @@ class CommitAges:
     retention_seconds: float
 
     def age(self, group: str, place: TopicPartition | None) -> float | None:
-        """Seconds since the last commit."""
+        """Seconds since the group's last commit in a partition; None where unknown."""
         at_ms = None if place is None else self.times.get(group, {}).get(place)
         return None if at_ms is None else max(0, self.now_ms - at_ms) / 1000
 
     def expires(self, group: str, place: TopicPartition | None) -> float | None:
-        """Seconds until it is forgotten, at the earliest: of one that had members, since they left."""
+        """Seconds until the target expires the commit, at the earliest; None where unknown.
+
+        The retention of a group that had members begins when they leave, which may be later.
+        """
         age = self.age(group, place)
         return None if age is None else max(0.0, self.retention_seconds - age)
 
@@ -96,14 +99,14 @@ def audit_group(
     excluded: str = "",
     unmirrored: Callable[[str], str],
 ) -> list[AuditRow]:
-    """The rows of one group.
+    """The audit rows of one group while both clusters answer: one for each verdict of its plan.
 
     Args:
-        plan: Where its commits lead, forward, with no rewind allowed.
+        plan: Its commits translated from source to target, with no rewind allowed.
         there: Its state on the target.
-        ages: Of its commits there.
-        excluded: Why it is no group of the flow's; empty when it is one.
-        unmirrored: Why a topic is not mirrored.
+        ages: The ages of its commits on the target.
+        excluded: Why the flow does not select the group; empty when it does.
+        unmirrored: Returns why a topic is not mirrored.
     """
     rows = []
     for verdict in plan.verdicts:
@@ -161,7 +164,7 @@ def _judged(
 
 
 def _compared(expected: int, slack: int, before: Commit | None, where: str) -> tuple[AuditState, str]:
-    """Of what is committed on the target and what should be, known to within ``slack`` records."""
+    """The state of the target's commit, and a sentence: compared with the expected offset and ``slack`` records."""
     if before is None:
         return AuditState.BEHIND, f"nothing is committed on {where}"
     more = before.offset - expected
@@ -181,15 +184,15 @@ def audit_by_checkpoints(
     now_ms: int,
     target: str,
 ) -> list[AuditRow]:
-    """The rows of one group while the source does not answer: against the last checkpoint of each partition.
+    """The audit rows of one group while the source does not answer, by the last checkpoint of each partition.
 
     Args:
-        group: Whose.
+        group: The group's name.
         held: Its checkpoints, by partition of the source.
-        committed: What it has committed on the target.
-        remote: What a source topic is called there.
-        now_ms: For their age.
-        target: What sentences call the target.
+        committed: Its commits on the target.
+        remote: Returns a source topic's name on the target.
+        now_ms: The time, for the checkpoints' ages.
+        target: The target's name in sentences.
     """
     rows = []
     for place, checkpoint in sorted(held.items()):
@@ -204,7 +207,7 @@ def audit_by_checkpoints(
 
 
 def audit_without_target(group: str, commits: Mapping[TopicPartition, Commit], target: str) -> list[AuditRow]:
-    """The rows of one group while the target does not answer: what it has committed on the source."""
+    """The audit rows of one group while the target does not answer: its commits on the source."""
     return [
         AuditRow(group, *place, AuditState.STALE, f"{target} does not answer", commit.offset)
         for place, commit in sorted(commits.items())

@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 
 def checkpoint_of(group: str, commit: Commit, facts: PartitionFacts) -> Checkpoint | Refused:
-    """Where a group goes on on the target.
+    """Translate a group's commit in one partition to its checkpoint.
 
     Args:
-        group: Its name.
-        commit: Its position on the source.
-        facts: The partition's, asked for after the commit.
+        group: The group's name.
+        commit: Its commit on the source.
+        facts: The partition's facts, read after the commit.
 
     Returns:
-        The checkpoint, or why there is none: a reason of `translate`, ``beyond_mirror`` only when not even the
-        mirror's end is there.
+        The checkpoint, or the reason of `translate` why there is none; ``beyond_mirror`` only where the mirror's end
+        cannot be used instead.
     """
     if facts.target_log is UNKNOWN:
         return Refused(Reason.PARTITION_MISSING)
@@ -52,16 +52,16 @@ def checkpoint_of(group: str, commit: Commit, facts: PartitionFacts) -> Checkpoi
 
 
 def _ahead(facts: PartitionFacts, known: PartitionMap, commit: UpstreamOffset, target: TargetLog) -> Answer:
-    """A group that has read more than was mirrored: as if it had read up to there."""
+    """Translate a commit past the mirror's frontier as if the group had read up to the frontier."""
     if facts.back is None:
         return clamp_ahead(known, commit, target=target)
     return answer_forward(facts, known.upstream_frontier, target)
 
 
 def is_settled(checkpoint: Checkpoint, facts: PartitionFacts) -> bool:
-    """Whether the same commit will lead to the same place later: the mirror has passed it.
+    """Whether a checkpoint's commit will translate to the same offset later: the mirror has passed it.
 
-    Where records are born on both sides it is never said: what comes from there may let the group go on further.
+    Always False with producers on both clusters: more records from the target may move the offset forward.
     """
     if facts.back is not None:
         return False
@@ -69,10 +69,10 @@ def is_settled(checkpoint: Checkpoint, facts: PartitionFacts) -> bool:
 
 
 def is_news(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
-    """Whether it is to be written: MM2's own rule (``MirrorCheckpointTask.checkpointIsMoreRecent``).
+    """Whether a checkpoint must be written, by MM2's rule (``MirrorCheckpointTask.checkpointIsMoreRecent``).
 
     Args:
-        checkpoint: What holds now.
+        checkpoint: The current checkpoint.
         last: The last one written for this group and partition; None before the first.
     """
     return last is None or checkpoint.upstream < last.upstream or checkpoint.downstream > last.downstream
@@ -81,13 +81,13 @@ def is_news(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
 def plan_group_sync(
     group: GroupFacts, wanted: Mapping[TopicPartition, Commit], *, renew: bool
 ) -> dict[TopicPartition, Commit]:
-    """What is to be committed for a group on the target: KIP-545's rule, partition by partition.
+    """The commits that offset sync must write for a group on the target: KIP-545's rule, partition by partition.
 
     Args:
-        group: Its commits and its standing on the target, in `before` and `there`.
-        wanted: Where its checkpoints lead, by partition of the target.
-        renew: Commit what stands there already once more, whatever metadata it has: Kafka forgets commits that nobody
-            repeats.
+        group: Its commits and its state on the target, in `before` and `there`.
+        wanted: The commits of its checkpoints, by partition of the target.
+        renew: Commit offsets that the target already has once more, whatever their metadata: Kafka expires commits that
+            are not repeated.
     """
     if not group.there.idle:
         return {}

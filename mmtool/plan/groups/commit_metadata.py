@@ -22,23 +22,23 @@ _COMPRESSED = frozenset(
     b"\xeeaJsp"
 )  # as ByteArrayCompressed, BitSet..., RunLength..., BitSetV2..., RunLengthV2...
 _BIT_SETS = {ord("l"): 2, ord("o"): 4}
-"""Bytes of the number of bits, which stands before them."""
+"""Width in bytes of the bit count that precedes the bits, by encoding."""
 _RUN_LENGTHS = {ord("n"): 2, ord("e"): 4}
-"""Bytes of each run of records that are processed or not, in turn."""
+"""Width in bytes of each run length, by encoding; runs of unprocessed and of processed records alternate."""
 _MOST_RECORDS = 100_000_000
-"""More than an application holds between two commits; random text counts further."""
+"""More records than an application holds between two commits; the run lengths in random text add up to more."""
 _NAMED = 3
 _TIMED = 9
-"""Bytes of a version and a time."""
+"""Length in bytes of a version and a time."""
 
 
 def position_map_warnings(groups: Iterable[GroupFacts], read_at: str, written_at: str) -> Iterator[str]:
-    """One sentence for each group whose commit metadata looks like a position map.
+    """Yield a warning for each group whose commit metadata looks like a map of processed records.
 
     Args:
-        groups: With the commits that are going to be moved.
-        read_at: The cluster of those commits.
-        written_at: The cluster to which they are moved.
+        groups: The groups, with the commits to move.
+        read_at: The cluster that the commits are read from.
+        written_at: The cluster that they are written to.
     """
     for group in groups:
         places = sorted(at for at, commit in group.commits.items() if is_position_map(commit.metadata))
@@ -85,7 +85,7 @@ def _is_bit_set(body: bytes, width: int) -> bool:
 
 
 def _is_run_lengths(body: bytes, width: int) -> bool:
-    """The first run is not processed, or the commit would be further on; so there are two at least."""
+    """Whether ``body`` is a list of run lengths: at least two, as the first run is of unprocessed records."""
     if len(body) % width or len(body) < 2 * width:
         return False
     runs = [int.from_bytes(body[at : at + width], signed=True) for at in range(0, len(body), width)]

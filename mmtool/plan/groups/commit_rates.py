@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from mmtool.translation.known import Unknown
 
 WINDOW_MS: Final = 60_000
-"""A rate is measured over the last one to two of these."""
+"""A commit rate is measured over the last one to two windows of this length."""
 
 SHORTEST_MS: Final = 3_000
-"""Over less than that nothing is measured: many consumers commit every five seconds, as Kafka's default is."""
+"""No commit rate is measured over a shorter time: many consumers commit every five seconds, Kafka's default."""
 
 _CHANGE: Final = 1.25
 
@@ -47,7 +47,7 @@ class CommitPace:
 
     @property
     def rate(self) -> float | Unknown:
-        """Offsets per second; UNKNOWN after too short a time."""
+        """The commit rate in offsets per second; UNKNOWN while it is measured for less than `SHORTEST_MS`."""
         elapsed_ms = self.last.at_ms - self.since.at_ms
         if elapsed_ms < SHORTEST_MS:
             return UNKNOWN
@@ -55,7 +55,7 @@ class CommitPace:
 
 
 def observe(pace: CommitPace | None, now: Sample) -> CommitPace:
-    """The pace with one more look; measured anew for a group that was set back, or by a clock that was."""
+    """The pace with one more sample; measurement restarts where the offset or the clock went back."""
     if pace is None or now.offset < pace.last.offset or now.at_ms < pace.last.at_ms:
         return CommitPace(now, now, now)
     if now.at_ms - pace.middle.at_ms >= WINDOW_MS:
@@ -64,7 +64,7 @@ def observe(pace: CommitPace | None, now: Sample) -> CommitPace:
 
 
 def is_changed(written: float | None, rate: float) -> bool:
-    """Whether a rate differs clearly from the one that was written; None: none was."""
+    """Whether a rate differs from the stored one by a factor above 1.25; ``written`` is None where none is stored."""
     if written is None or written == 0 or rate == 0:
         return written != rate
     return not 1 / _CHANGE <= rate / written <= _CHANGE
@@ -73,12 +73,12 @@ def is_changed(written: float | None, rate: float) -> bool:
 def expected_reread(
     rate: float | Unknown, age_seconds: float | Unknown, most: int | Unknown
 ) -> int | Unknown:
-    """How many records a group is expected to read again: what it committed after it was last seen.
+    """How many records a group is expected to read again: those that it committed after its last known offset.
 
     Args:
-        rate: At which it committed.
-        age_seconds: How long ago its position was last known to be its newest.
-        most: How many it can read again.
+        rate: Its commit rate, in offsets per second.
+        age_seconds: The age of its last known offset.
+        most: How many it can read again at most.
 
     Returns:
         UNKNOWN where the rate is not known, and something can be read again.

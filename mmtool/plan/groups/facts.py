@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 OWN_GROUP_PREFIX = "mmtool."
-"""mmtool's own groups (ownership of flows) start with it; no selector ever matches them."""
+"""The prefix of mmtool's own groups (ownership of flows); no selector ever matches them."""
 
 _NOBODY = frozenset({"Empty", "Dead"})
 _NAMED = 3
@@ -69,12 +69,12 @@ class GroupStanding:
 
     @property
     def idle(self) -> bool:
-        """Whether its offsets may be written: a consumer group without members. An unknown state counts as busy."""
+        """Whether the group's offsets may be written: a consumer group without members, in state Empty or Dead."""
         return self.state in _NOBODY and not self.members and not self.kind
 
     @property
     def sentence(self) -> str:
-        """Who is in it, by name: ``Stable: app-1 on 10.0.0.7, app-2 on 10.0.0.8 and 3 more``."""
+        """The group's state and members: ``Stable: app-1 on 10.0.0.7, app-2 on 10.0.0.8 and 3 more``."""
         if self.kind:
             return f"a {self.kind} group, which has no consumer offsets"
         who = few(self.members, _NAMED)
@@ -83,7 +83,7 @@ class GroupStanding:
 
 
 ABSENT = GroupStanding("Dead")
-"""What Kafka answers for a group that does not exist."""
+"""Kafka's answer for a group that does not exist."""
 
 
 def occupied(group: str, cluster: str, standing: GroupStanding) -> str:
@@ -136,7 +136,7 @@ class GroupSelection:
 
     @property
     def patterns(self) -> tuple[Callable[[str], bool], ...]:
-        """What means groups by how they are called."""
+        """The predicates that select groups by name: those of ``--groups`` and ``--unit``."""
         unit = None if self.unit is None else self.unit.groups
         return tuple(pattern for pattern in (self.matching, unit) if pattern is not None)
 
@@ -171,7 +171,7 @@ _NO_CONSUMERS = {
 
 
 def told_of_others(selected: SelectedGroups) -> tuple[str, ...]:
-    """What is said of groups that are no consumer groups."""
+    """Sentences about the selected share and streams groups, which mmtool leaves out; one for each kind."""
     others = selected.others
     return tuple(
         f"left out: {few([name for name in sorted(others) if others[name] == kind])} {sentence}"
@@ -186,13 +186,13 @@ def select_groups(
     passes: Callable[[str], bool],
     others: Mapping[str, str] = _NONE,
 ) -> SelectedGroups:
-    """The groups that are meant, of those that the cluster lists.
+    """Apply a selection to the groups that a cluster lists.
 
     Args:
-        selection: What was asked for.
+        selection: The groups that the command line selects.
         listed: The cluster's consumer groups.
-        passes: Whether ``groups`` and ``groups.exclude`` let one pass.
-        others: Its groups of other kinds, as in `SelectedGroups`.
+        passes: Whether ``groups`` and ``groups.exclude`` accept a group.
+        others: The cluster's groups of other kinds, as in `SelectedGroups`.
     """
     theirs = {group for group in listed if not group.startswith(OWN_GROUP_PREFIX)}
     everything = selection.everything or not selection.given

@@ -35,17 +35,17 @@ def plan_import(
     problems: Mapping[TopicPartition, str] = MappingProxyType({}),
     hidden: str = "",
 ) -> GroupPlan:
-    """What becomes of one group's lines.
+    """Plan the commits of one group from an offsets file: one verdict for each line.
 
     Args:
-        group: Whose.
-        wanted: Where it is to go on, by partition of the target.
-        before: What it has committed there now.
-        logs: The target's logs; a partition that is not there is missing.
-        standing: Its state there.
-        allow_rewind: Move it back as well.
-        problems: Why a partition's log could not be asked.
-        hidden: Why the cluster tells nothing of the group; empty where it does.
+        group: The group's name.
+        wanted: Its offsets in the file, by partition of the target.
+        before: Its current commits on the target.
+        logs: The target's logs; a partition without one is refused as missing.
+        standing: The group's state on the target.
+        allow_rewind: Also move the group back.
+        problems: Why a partition's log did not answer.
+        hidden: Why the cluster does not describe the group; empty where it does.
     """
     verdicts = [
         _verdict(

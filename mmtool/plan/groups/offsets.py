@@ -95,25 +95,25 @@ class PartitionFacts:
 
     @property
     def hops(self) -> tuple[PartitionFacts, ...]:
-        """Of a chain all of them, from the source on."""
+        """The partition on each hop of a chain, from the source on; without a chain, only this one."""
         return (self,) if self.then is None else (self, *self.then.hops)
 
     @property
     def problems(self) -> str:
-        """Why logs could not be asked, of a chain those of all its flows."""
+        """Why logs did not answer, on all hops of a chain; empty where all answered."""
         return joined(*(hop.problem for hop in self.hops))
 
     @property
     def end(self) -> TopicPartition:
-        """The target, of a chain the last one's."""
+        """The partition on the target; of a chain, on its last target."""
         return self.target if self.then is None else self.then.end
 
     def place(self, direction: Direction) -> TopicPartition:
-        """Where commits are read."""
+        """The partition that commits are read from in a direction."""
         return self.source if direction is Direction.FORWARD else self.end
 
     def other(self, direction: Direction) -> TopicPartition:
-        """Where they are written."""
+        """The partition that commits are written to in a direction."""
         return self.end if direction is Direction.FORWARD else self.source
 
 
@@ -159,7 +159,7 @@ class GroupPlan:
     sides: Sides | None = field(default=None, compare=False)
 
     def why(self, verdict: Verdict) -> str:
-        """Why a verdict is a refusal, for people; empty where it is none."""
+        """The reason of a refused verdict, as a sentence; empty without a refusal."""
         if verdict.refusal is None:
             return ""
         anonymous = FORWARD if self.direction is Direction.FORWARD else BACK
@@ -174,11 +174,11 @@ class GroupPlan:
         return tuple(verdict for verdict in self.verdicts if verdict.blocks)
 
     def to_write(self) -> dict[TopicPartition, Commit]:
-        """What would be committed on the other cluster; nothing when the group is blocked."""
+        """The commits to write on the other cluster, by partition; empty when the group is blocked."""
         return {} if self.blocked else dict(self._writable())
 
     def before(self) -> dict[TopicPartition, Commit]:
-        """What is committed there now, of the partitions that would be written."""
+        """The current commits of the partitions in `to_write`, without those that have none."""
         places = self.to_write().keys()
         return {
             place: verdict.before
@@ -187,7 +187,7 @@ class GroupPlan:
         }
 
     def written_to(self, verdict: Verdict) -> TopicPartition | None:
-        """The partition that a verdict is written to."""
+        """The partition that a verdict's commit is written to; None where it has no name there."""
         return verdict.target if self.direction is Direction.FORWARD else verdict.source
 
     def _writable(self) -> Iterator[tuple[TopicPartition, Commit]]:
@@ -201,7 +201,7 @@ class GroupPlan:
 def unknown_group(
     group: str, direction: Direction, detail: str = "", *, sides: Sides | None = None
 ) -> GroupPlan:
-    """The plan for a name that no group has, or for a group that a cluster tells nothing of, as ``detail`` says."""
+    """A blocked plan for an unknown group, or for one that a cluster does not describe (``detail`` says why)."""
     nothing = Verdict(
         group,
         None,
@@ -217,12 +217,12 @@ def unknown_group(
 def plan_group(
     group: GroupFacts, partitions: Mapping[TopicPartition, PartitionFacts], rules: Rules
 ) -> GroupPlan:
-    """What becomes of every commit of a group.
+    """Translate every commit of a group to the other cluster: one verdict for each partition.
 
     Args:
         group: The group on both clusters.
-        partitions: Every partition of the flow's (selected) topics, by the place where commits are read.
-        rules: The direction, and what is allowed.
+        partitions: Every partition of the flow's (selected) topics, by the partition that commits are read from.
+        rules: The direction, and what the operator allows.
     """
     if group.problem:
         return unknown_group(group.group, rules.direction, group.problem, sides=rules.sides)
@@ -249,7 +249,7 @@ def _outside(group: GroupFacts, place: TopicPartition, rules: Rules) -> Verdict:
 def _uncommitted(
     group: GroupFacts, topics: set[str], partitions: Mapping[TopicPartition, PartitionFacts]
 ) -> Iterator[Verdict]:
-    """Where a consumer of the group would start at its own ``auto.offset.reset``, on either side."""
+    """Yield a verdict for each uncommitted partition of ``topics``; there, consumers use ``auto.offset.reset``."""
     for place, facts in partitions.items():
         if place.topic in topics and place not in group.commits:
             yield Verdict(group.group, facts.source, facts.end, refusal=Reason.NO_COMMIT)
@@ -289,7 +289,7 @@ def _inside(
 
 
 def _detail(facts: PartitionFacts, commit: Commit, refusal: Reason | None, rules: Rules) -> str:
-    """What is known of a refusal besides its reason."""
+    """The sentence of a refusal for which the reason's own sentence is not enough; else empty."""
     if refusal is Reason.PARTITION_MISSING:
         return facts.problems
     log, (read, written, is_reverse, _) = facts.target_log, rules.sides
@@ -311,15 +311,19 @@ def _gone(direction: Direction) -> Reason:
 def answer_of(
     facts: PartitionFacts, commit: Commit, rules: Rules
 ) -> tuple[Answer | Skipping, Knowledge | None]:
-    """By the flow's own offset runs where it has them, and by MM2's topics where those do not reach back."""
+    """Translate a commit by the flow's offset runs, or by MM2's topics for offsets before them.
+
+    A chain is translated hop by hop. A refusal is returned as the answer. The knowledge is None where the translation
+    was refused without any.
+    """
     return _over_hop(facts, commit, rules) if facts.then is None else _through(facts, commit, rules)
 
 
 def _through(facts: PartitionFacts, commit: Commit, rules: Rules) -> tuple[Answer, Knowledge | None]:
-    """Over a chain hop by hop: exact where every hop is, and told by what tells least.
+    """Translate a commit over a chain hop by hop: exact where every hop is exact.
 
-    Bounds add up: what would be read again on the cluster between is read again behind it, as often as that hop may
-    have copied it.
+    The knowledge is that of the last hop without offset runs. Bounds add up: records that are read again on a cluster
+    between are read again after it, as often as the next hop may have copied them.
     """
     forward = rules.direction is Direction.FORWARD
     hops, rules = facts.hops if forward else facts.hops[::-1], replace(rules, allow_skip=False)
@@ -358,7 +362,7 @@ def _over_hop(
 
 
 def _is_before(known: PartitionMap, commit: Commit, direction: Direction) -> bool:
-    """Whether a commit is of the time before the flow mirrored: nothing but MM2 can tell of it."""
+    """Whether a commit is before the first offset that the flow mirrored: only MM2's topics can translate it."""
     start = known.mirror_start
     return commit.offset < (start.upstream if direction is Direction.FORWARD else start.downstream)
 
@@ -389,7 +393,7 @@ def _by_runs(
 
 
 def answer_forward(facts: PartitionFacts, commit: UpstreamOffset, target: TargetLog) -> Answer:
-    """Where a commit on the source leads, whoever writes on which side."""
+    """Translate a commit on the source by offset runs alone, with producers on one cluster or on both."""
     if facts.back is None:
         return translate(facts.map, commit, target=target, source=facts.source_log)
     if facts.has_others:
@@ -398,7 +402,7 @@ def answer_forward(facts: PartitionFacts, commit: UpstreamOffset, target: Target
 
 
 _SKIPPABLE = frozenset({Reason.TARGET_LOG_START_PASSED, Reason.NOT_MIRRORED})
-"""Refused because records before the answer are not there to be read: the operator may say to skip them."""
+"""Reasons that ``--allow-skip`` overrides: the group would skip records that the target does not have."""
 
 
 def _answer_back(facts: PartitionFacts, commit: Commit, target: TargetLog) -> Answer:
@@ -420,7 +424,7 @@ def _answer_back(facts: PartitionFacts, commit: Commit, target: TargetLog) -> An
 
 
 def guard(there: GroupStanding, offset: int, before: Commit | None, *, allow_rewind: bool) -> Reason | None:
-    """Why a known answer must not be written: somebody is at work there, or has been further already."""
+    """Why a translated offset must not be written: the group is active there, or would move back; else None."""
     if not there.idle:
         return Reason.ACTIVE_ON_TARGET
     if before is not None and before.offset > offset and not allow_rewind:
@@ -429,5 +433,5 @@ def guard(there: GroupStanding, offset: int, before: Commit | None, *, allow_rew
 
 
 def ever_ran(partitions: Iterable[PartitionFacts]) -> bool:
-    """Whether anything of a flow was mirrored, by whomever."""
+    """Whether mmtool or MM2 has mirrored any of a flow's partitions."""
     return any(facts.map is not None or facts.synced is not None for facts in partitions)

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _HEADINGS = (["topic", "partition", "offset"], ["group", "topic", "partition", "offset"])
-"""Kafka's own tool writes none; spreadsheets and people do."""
+"""Heading lines that are skipped: Kafka's own tool writes none; spreadsheets and people do."""
 _LONGEST_BARE = 24
 _LOWEST_BARE = "-"
 _LAST_PARTITION = 2**31 - 1
-"""Kafka's own; a number beyond it is an offset in the wrong column."""
+"""Kafka's highest partition number; a larger number is an offset in the wrong column."""
 
 
 class ResetLine(NamedTuple):
@@ -30,10 +30,10 @@ class ResetLine(NamedTuple):
 
 
 def parse_reset_csv(lines: Iterable[str]) -> dict[TopicPartition, UpstreamOffset]:
-    """Topic, partition and offset of each line, as Kafka writes them for one group.
+    """Parse a reset file of one group, without a group column: the offset of each partition.
 
     Raises:
-        ValueError: a line has other columns, a number is none, or a partition has two offsets; names the line.
+        ValueError: A line has other columns, a number is invalid, or a partition has two offsets; names the line.
     """
     found: dict[TopicPartition, UpstreamOffset] = {}
     for number, (group, place, offset) in _rows(lines):
@@ -47,10 +47,10 @@ def parse_reset_csv(lines: Iterable[str]) -> dict[TopicPartition, UpstreamOffset
 
 
 def parse_groups_csv(lines: Iterable[str]) -> dict[str | None, dict[TopicPartition, int]]:
-    """Each group's offsets; under None those of lines that name no group.
+    """Parse a reset file with or without a group column: each group's offsets, or all of them under None.
 
     Raises:
-        ValueError: as `parse_reset_csv`; or some lines name a group and others do not.
+        ValueError: A line is invalid, as in `parse_reset_csv`; or some lines name a group and others do not.
     """
     found: dict[str | None, dict[TopicPartition, int]] = {}
     for number, (group, place, offset) in _rows(lines):
@@ -65,7 +65,7 @@ def parse_groups_csv(lines: Iterable[str]) -> dict[str | None, dict[TopicPartiti
 
 
 def _rows(lines: Iterable[str]) -> Iterator[tuple[int, ResetLine]]:
-    """Empty lines and a heading are passed over."""
+    """Yield the number and content of each line; empty lines and a heading are skipped."""
     empty = True
     for number, row in _fields(lines):
         if number == 1 and row in _HEADINGS:
@@ -102,7 +102,7 @@ def _is_number(text: str) -> bool:
 
 
 def write_reset_csv(lines: Iterable[ResetLine]) -> str:
-    """The same file, byte for byte as Kafka's tool exports it."""
+    """A reset file's text, byte for byte as Kafka's tool exports it."""
     return "".join(
         ",".join(map(_field, (*(() if group is None else (group,)), *place, offset))) + "\n"
         for group, place, offset in lines
@@ -110,7 +110,7 @@ def write_reset_csv(lines: Iterable[ResetLine]) -> str:
 
 
 def _field(value: object) -> str:
-    """Quoted where Jackson, which writes Kafka's file, quotes: long texts, and any character up to a comma."""
+    """A CSV field, quoted where Jackson (the writer of Kafka's file) quotes: long texts, characters up to a comma."""
     text = str(value)
     if isinstance(value, int) or (len(text) <= _LONGEST_BARE and all(c >= _LOWEST_BARE for c in text)):
         return text

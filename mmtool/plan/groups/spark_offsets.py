@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 EARLIEST: Final = -2
-"""What Spark writes for a partition's beginning."""
+"""Spark's number for a partition's beginning."""
 _IN_ORDER, _BY_SOURCE = "v1", "v2"
 
 
 def starting_offsets(places: Mapping[TopicPartition, int]) -> str:
-    """The option ``startingOffsets``: one JSON object, a topic's partitions in order."""
+    """The value of Spark's option ``startingOffsets``: one JSON object, topics and partitions in order."""
     topics: dict[str, dict[str, int]] = {}
     for place, offset in sorted(places.items()):
         topics.setdefault(place.topic, {})[str(place.partition)] = offset
@@ -24,14 +24,14 @@ def starting_offsets(places: Mapping[TopicPartition, int]) -> str:
 
 
 def parse_offset_log(lines: Iterable[str]) -> dict[TopicPartition, int]:
-    """A file of a checkpoint's ``offsets`` folder: a version, the batch's metadata, then a line for each source.
+    """Parse a file of a Spark checkpoint's ``offsets`` folder: the offset of each partition of its Kafka sources.
 
-    Version 2 (Spark 4.1 and later) has the source's id and a colon before its offsets. A source without offsets has a
-    hyphen in their place; sources other than Kafka's are left out. Where several read a partition, the one that is
-    furthest behind counts.
+    The file has a version, the batch's metadata, then a line for each source. Version 2 (Spark 4.1 and later) has the
+    source's id and a colon before its offsets. A source without offsets has a hyphen in their place; sources other than
+    Kafka's are left out. Where several sources read a partition, the lowest offset counts.
 
     Raises:
-        ValueError: Another version, a line that is none of its version, or no Kafka source.
+        ValueError: The file has another version, a line that its version does not allow, or no Kafka source.
     """
     version, *rest = [line.rstrip("\n") for line in lines] or [""]
     if version not in {_IN_ORDER, _BY_SOURCE}:
@@ -59,7 +59,7 @@ def _offsets_in(line: str, version: str) -> str:
 
 
 def _of_source(line: str) -> dict[TopicPartition, int]:
-    """Kafka's source writes topic to partition to offset; nothing else looks like that."""
+    """The Kafka offsets of one source's line (topic to partition to offset); empty for other sources."""
     try:
         topics = json.loads(line)
         return {

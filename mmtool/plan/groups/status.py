@@ -128,7 +128,7 @@ class _Judged(NamedTuple):
 
 
 def group_rows(known: GroupKnowledge) -> list[GroupRow]:
-    """Every row, by group, topic and partition; ages of records are added by `with_ages`."""
+    """The rows of a flow's groups, ordered by group, topic and partition; `with_ages` adds the ages of records."""
     alone = {plan.group: plan for plan in known.emergency.groups}
     if known.groups is None:
         rows = [
@@ -199,7 +199,7 @@ def _target_committed(views: _Views, group: GroupFacts | None) -> int | None:
 
 
 def _judged(known: GroupKnowledge, views: _Views) -> _Judged:
-    """By both clusters first: what a drain does not cure keeps an emergency from it as well."""
+    """Whether a partition is ready: a refusal that no drain cures counts first, as it blocks an emergency too."""
     living, verdict, alone, alone_verdict = views
     if (
         living is not None
@@ -218,7 +218,7 @@ def _judged(known: GroupKnowledge, views: _Views) -> _Judged:
 
 
 def _refused(plan: GroupPlan, verdict: Verdict) -> _Judged:
-    """A partition that the group never committed in is left so, on either cluster; the group moves without it."""
+    """The result for a refused partition; one that the group never committed in is ready, as it may stay so."""
     assert verdict.refusal is not None
     said = f"{verdict.refusal}: {plan.why(verdict)}"
     if verdict.refusal is Reason.NO_COMMIT:
@@ -233,7 +233,7 @@ def _not_ready(reason: Reason, sentence: str) -> _Judged:
 
 
 def _without_checkpoint(known: GroupKnowledge, alone: GroupPlan | None) -> _Judged:
-    """A planned failover would take it; an emergency knows nothing of it."""
+    """Not ready for lack of a checkpoint: a planned failover would accept the partition, an emergency would not."""
     names_group = alone is not None and any(verdict.source is not None for verdict in alone.verdicts)
     reason = Reason.SOURCE_UNREACHABLE if names_group else Reason.UNKNOWN_GROUP
     what = "no checkpoint of this partition" if names_group else "no checkpoint of the group"
@@ -243,7 +243,7 @@ def _without_checkpoint(known: GroupKnowledge, alone: GroupPlan | None) -> _Judg
 
 
 def _with_move(known: GroupKnowledge, group: str, judged: _Judged) -> _Judged:
-    """The reason with the failover that made the target the group's place."""
+    """The result with the failover that moved the group to the target added to its reason."""
     mark = known.moved.get(group)
     return judged if mark is None else judged._replace(reason=joined(judged.reason, mark.sentence))
 
@@ -300,7 +300,7 @@ class GroupSummary:
 
 
 def summaries(rows: Iterable[GroupRow]) -> list[GroupSummary]:
-    """One flow's groups, in the order of their rows."""
+    """Summarize the rows of one flow: one row for each group, in the order of the rows."""
     return [_summary(name, list(of_group)) for name, of_group in groupby(rows, key=lambda row: row.group)]
 
 

@@ -30,11 +30,11 @@ class SyncState(StrEnum):
 
     SYNCED = "synced"
     AHEAD = "ahead"
-    """Further on than the source's commits lead; it is never moved back."""
+    """Its commit on the target is after the translated one; sync never moves it back."""
     BEHIND = "behind"
-    """Some of its partitions could not be told, or not be written."""
+    """Some of its partitions could not be translated, or not be written."""
     ACTIVE_ON_TARGET = "active_on_target"
-    """Somebody is in it there, or a failover has made the target its place."""
+    """It has members on the target, or a failover has moved it there."""
     NO_COMMIT = "no_commit"
     """It has committed nothing in the flow's topics."""
     UNKNOWN_GROUP = "unknown_group"
@@ -53,9 +53,9 @@ class TranslatedCommits(NamedTuple):
 
 
 def lead(group: GroupFacts, partitions: Mapping[TopicPartition, PartitionFacts]) -> TranslatedCommits:
-    """Each commit of the flow's topics by itself: one partition that cannot be told keeps no other one back.
+    """Translate each commit in the flow's topics by itself: a refused partition does not hold back the others.
 
-    A group that has read more than was mirrored stands at the mirror's end.
+    A commit past the mirror's frontier is translated to the mirror's end.
     """
     led = TranslatedCommits({}, {}, [])
     for place, commit in group.commits.items():
@@ -103,10 +103,10 @@ class SyncRow:
 
 
 def percentile(counts: Mapping[float, int], share: float) -> float | None:
-    """The smallest value that at least ``share`` of all do not exceed; None of none.
+    """The smallest value that at least ``share`` of all values do not exceed; None without values.
 
     Args:
-        counts: How many there are of each.
+        counts: The number of occurrences of each value.
         share: From 0 to 1.
     """
     wanted = max(1, ceil(share * sum(counts.values())))

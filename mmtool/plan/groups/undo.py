@@ -42,7 +42,7 @@ class Undo:
 
     @classmethod
     def of(cls, cluster_id: ClusterId, plans: Iterable[GroupPlan]) -> Undo:
-        """What these plans are about to replace."""
+        """The commits that these plans are about to replace, without those that stay equal."""
         replaced = [
             Replaced(plan.group, place, before.get(place), written)
             for plan in plans
@@ -52,7 +52,7 @@ class Undo:
         return cls(cluster_id, tuple(one for one in replaced if one.before != one.written))
 
     def encode(self) -> bytes:
-        """A file's bytes: versioned, checksummed."""
+        """Encode as the bytes of an undo file, with version and checksum."""
         rows = [
             [
                 one.group,
@@ -66,10 +66,10 @@ class Undo:
 
     @classmethod
     def decode(cls, value: bytes) -> Undo:
-        """Of a file's bytes.
+        """Decode the bytes of an undo file.
 
         Raises:
-            UnreadableDocumentError: Damaged, or something else.
+            UnreadableDocumentError: The bytes are damaged, or not an undo file's.
         """
         body = decode(value)
         if body.get("kind") != _KIND:
@@ -111,7 +111,7 @@ class UndoGroup:
 
     @property
     def places(self) -> list[TopicPartition]:
-        """All of them, in order."""
+        """The partitions to restore, to delete or refused, in order."""
         return sorted({*self.restore, *self.delete, *self.refused})
 
 
@@ -120,12 +120,12 @@ def plan_undo(
     now: Mapping[str, Mapping[TopicPartition, Commit]],
     standing: Mapping[str, GroupStanding],
 ) -> list[UndoGroup]:
-    """What can be put back, group by group; what is back already is left out.
+    """Plan which replaced commits can be restored, group by group; commits that are restored already are left out.
 
     Args:
-        undo: What was replaced.
-        now: Each group's commits.
-        standing: Each group's state.
+        undo: The replaced commits.
+        now: Each group's current commits.
+        standing: Each group's current state.
     """
     groups: dict[str, list[Replaced]] = {}
     for one in undo.replaced:

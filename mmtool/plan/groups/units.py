@@ -32,13 +32,13 @@ class ChosenUnit:
 def dependencies(
     unit: ChosenUnit, read_by: Mapping[str, Collection[str]], moving: Collection[str], names: Names
 ) -> Iterator[str]:
-    """Who reads over the unit's border, in sentences.
+    """Yield a sentence for each group that moves and reads topics outside the unit, or stays and reads topics in it.
 
     Args:
-        unit: Which.
-        read_by: The flow's topics that every group reads, as the source calls them.
-        moving: The groups that are going to move.
-        names: Of the clusters.
+        unit: The unit.
+        read_by: The flow's topics that each group reads, by their names on the source.
+        moving: The groups that move.
+        names: The clusters' names.
     """
     if not unit.has_topics:
         return
