@@ -32,18 +32,18 @@ def plan_acls(
     mirrors: Callable[[str], bool],
     remote_topic: Callable[[str], str],
 ) -> list[TopicAcl]:
-    """The rules to add on the target.
+    """The ACL rules to add on the target for mirrored topics.
 
-    ALLOW WRITE is not carried over, and ALLOW ALL becomes ALLOW READ: only the mirror writes there. What denies is
-    carried over as it is, save what looks like a fence (`mmtool.plan.failover.acl_fence`): carried over, it
-    would keep producers off the cluster that they are moved to, and nobody would lower it there. A rule about every
-    topic (``*``) means nothing under a renamed name, and is left out there.
+    ALLOW WRITE is not copied, and ALLOW ALL becomes ALLOW READ: only the mirror writes there. DENY rules are copied as
+    they are, except those that look like a fence (`mmtool.plan.failover.acl_fence`): a copied fence would keep
+    producers off the cluster that they are moved to, and no operation would lower it there. A rule about every topic
+    (``*``) has no meaning where topics are renamed, and is left out there.
 
     Args:
         source: The source's rules.
-        target: The target's: what is there is not added again.
+        target: The target's rules, which are not added again.
         mirrors: Whether a topic of the source is mirrored.
-        remote_topic: What it is called on the target.
+        remote_topic: Returns a source topic's name on the target.
     """
     wanted = [
         acl._replace(
@@ -60,5 +60,5 @@ def plan_acls(
 
 
 def _is_like_a_fence(acl: TopicAcl) -> bool:
-    """By its shape: brokers do not keep who made a rule, and it may be another flow's fence."""
+    """Whether a rule has the form of a fence's: brokers do not store a rule's creator, so any flow may own it."""
     return (acl.permission, acl.operation, acl.host) == ("DENY", "WRITE", "*") and acl.topic != ANY_TOPIC

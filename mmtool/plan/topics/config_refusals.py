@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 ABOUT_CONFIGS = frozenset({"INVALID_CONFIG", "POLICY_VIOLATION", "INVALID_REQUEST", "UNKNOWN"})
-"""The errors behind which a config may stand that the broker or its policy class does not take."""
+"""The error codes that a config can cause which the broker or its policy class refuses."""
 
 _NAMED = (
     re.compile(r"for configuration (?P<name>[\w.\-]+):"),
@@ -58,7 +58,7 @@ class ConfigAdjustment:
 
 
 def named_config(text: str, names: Collection[str]) -> str | None:
-    """The config that a broker's text names as the wrong one, in the words that Kafka uses; else None."""
+    """The config that a broker's message names as wrong, by Kafka's own phrases; None without one."""
     for pattern in _NAMED:
         for found in pattern.finditer(text):
             if found["name"] in names:
@@ -67,10 +67,10 @@ def named_config(text: str, names: Collection[str]) -> str | None:
 
 
 def nearest_value(wanted: str, text: str) -> str | None:
-    """The value next to the wanted one that a broker takes, as far as its text tells; None: it takes none.
+    """The value nearest to the wanted one that a broker's message allows; None where it allows none.
 
-    A number is raised to the lowest or lowered to the highest that is allowed; -1 is Kafka's "no limit", which the
-    lowest limit would turn into its contrary. Of a list the refused member goes.
+    A number is raised to the lowest or lowered to the highest that is allowed; -1 is Kafka's "no limit", and is not
+    raised, because the lowest limit would mean the opposite. The refused member of a list is removed.
     """
     if wanted == _NO_LIMIT:
         return None
@@ -91,12 +91,12 @@ def _is_number(text: str) -> bool:
 
 
 def adjustment_sentences(adjustments: Iterable[ConfigAdjustment], source: str, target: str) -> list[str]:
-    """One sentence for each config and pair of values, with the topics that share it.
+    """One notice for each config and pair of values, with the topics that share it.
 
     Args:
-        adjustments: Of any topics.
+        adjustments: The adjusted configs of any topics.
         source: The source's alias.
-        target: The target's.
+        target: The target's alias.
     """
     topics: dict[ConfigAdjustment, list[str]] = {}
     for one in sorted(adjustments, key=lambda one: (one.name, one.topic)):

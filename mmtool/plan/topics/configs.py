@@ -44,7 +44,7 @@ class ConfigEntry:
 
 
 def cleanup_policies(entries: Mapping[str, ConfigEntry]) -> frozenset[str]:
-    """The words of ``cleanup.policy``: compact, delete; empty where the broker does not tell it."""
+    """The values of ``cleanup.policy`` (compact, delete); empty where the broker does not show it."""
     entry = entries.get("cleanup.policy")
     return frozenset(word.strip() for word in (entry.value or "" if entry else "").split(",") if word.strip())
 
@@ -91,12 +91,12 @@ class ConfigRules:
 def plan_topic_configs(
     source: Mapping[str, ConfigEntry], target: Mapping[str, ConfigEntry], rules: ConfigRules
 ) -> list[ConfigStep]:
-    """The steps that make the target's topic like the source's, in the order of the names.
+    """The steps that make the target topic's configs like the source topic's, in the order of the names.
 
     Args:
         source: The source topic's properties.
-        target: Its counterpart's; none for a topic that is to be created.
-        rules: The flow's.
+        target: The target topic's properties; empty for a topic that is to be created.
+        rules: The flow's rules.
     """
     steps: list[ConfigStep] = []
     for name, entry in sorted(source.items()):

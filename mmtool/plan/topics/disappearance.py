@@ -30,7 +30,7 @@ class StoredPartition(NamedTuple):
 
     @property
     def place(self) -> TopicPartition:
-        """On the source."""
+        """The partition on the source."""
         if self.block is not None:
             return self.block.about.upstream
         assert self.position is not None
@@ -38,26 +38,26 @@ class StoredPartition(NamedTuple):
 
     @property
     def frontier(self) -> int:
-        """How far it was mirrored."""
+        """The next source offset to fetch: the later one of the block and the position."""
         booked = 0 if self.block is None else self.block.tail.upstream_frontier
         return max(booked, 0 if self.position is None else self.position.upstream_position)
 
     @property
     def missing(self) -> int:
-        """Offsets that were seen on the source and not mirrored."""
+        """The number of offsets that were seen on the source and not mirrored."""
         seen = UNKNOWN if self.block is None else self.block.tail.source_end
         ends = [0 if seen is UNKNOWN else seen.offset, self.position.source_end if self.position else 0]
         return max(*ends, self.frontier) - self.frontier
 
     @property
     def heard_ms(self) -> int:
-        """When the source was seen last."""
+        """When the source's end was last seen, in ms since 1970; 0 if it never was."""
         seen = UNKNOWN if self.block is None else self.block.tail.source_end
         return max(0 if seen is UNKNOWN else seen.at_ms, self.position.observed_ms if self.position else 0)
 
     @property
     def target(self) -> tuple[str, int]:
-        """The target topic, and where the next record would go at the earliest."""
+        """The target topic, and the lowest target offset that the next mirrored record can get."""
         if self.block is not None:
             return self.block.about.target_topic, self.block.tail.downstream_end.position
         assert self.position is not None
@@ -65,7 +65,7 @@ class StoredPartition(NamedTuple):
 
 
 def last_of_each(stored: Iterable[StoredPartition]) -> dict[TopicPartition, StoredPartition]:
-    """By partition of the source; of several topics that had one name the one that was seen last."""
+    """The stored state by partition of the source; of several topics that had one name, the one last seen."""
     found: dict[TopicPartition, StoredPartition] = {}
     for one in stored:
         if one.place not in found or found[one.place].heard_ms < one.heard_ms:
@@ -74,7 +74,7 @@ def last_of_each(stored: Iterable[StoredPartition]) -> dict[TopicPartition, Stor
 
 
 def vanished_rows(facts: FlowFacts) -> list[PartitionRow]:
-    """A row for each partition of a topic that the source does not list any more, by topic and number."""
+    """The status row of each partition whose topic the source no longer lists, by topic and number."""
     places = {
         *(place for place, block in facts.blocks.items() if block.about.source_topic in facts.unlisted),
         *((TopicId(p.topic_id), p.partition) for p in facts.positions.values() if p.topic in facts.unlisted),

@@ -19,14 +19,14 @@ BEGIN_AGAIN = (
     "set mmtool.on.topic.recreated = restart, and stop and start `mmtool replicate`, to mirror it again from the"
     " start"
 )
-"""What helps when a target topic was deleted."""
+"""The remedy for a deleted target topic."""
 
 _LONGEST_NAME = 249
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def name_problem(name: str) -> str:
-    """Why no Kafka cluster takes a topic of this name; empty where it does (Kafka's own rule, class Topic)."""
+    """Why no Kafka cluster accepts this topic name; empty for a valid name (Kafka's own rule, class Topic)."""
     if len(name) > _LONGEST_NAME:
         return f"its name of {len(name)} characters is longer than Kafka's limit of {_LONGEST_NAME}"
     if not _LEGAL_NAME.fullmatch(name) or name in {".", ".."}:
@@ -37,12 +37,12 @@ def name_problem(name: str) -> str:
 def not_the_same(
     name: str, topic_id: TopicId, mirrored: Collection[TopicId], *, begins_again: bool = False
 ) -> str:
-    """Why what is called so on the source now is not mirrored; empty where it may be.
+    """Why a source topic is not mirrored because another one was mirrored under its name; empty where it may be.
 
     Args:
-        name: Of the topic.
-        topic_id: What it is known by now.
-        mirrored: What all those were known by that were mirrored under that name.
+        name: The topic's name.
+        topic_id: Its current id; its name where the cluster has no topic ids.
+        mirrored: The ids of all topics that were mirrored under that name.
         begins_again: ``mmtool.on.topic.recreated = restart``.
     """
     if not mirrored or topic_id in mirrored:
@@ -57,7 +57,7 @@ def not_the_same(
 
 
 def source_made_again(name: str) -> str:
-    """That another topic is there under the name of one that was mirrored, and what helps."""
+    """The sentence that a mirrored source topic was deleted and created again, with the remedy."""
     return (
         f"source topic {name} was deleted and created again: `mmtool.on.topic.recreated = restart` mirrors"
         " the new topic after the old topic's records"
@@ -65,11 +65,11 @@ def source_made_again(name: str) -> str:
 
 
 def source_deleted(name: str, missing: int) -> str:
-    """That the source has a mirrored topic no more, what is known to be missing of it, and what clears it away.
+    """The sentence that a mirrored source topic was deleted, with its unmirrored offsets and the remedy.
 
     Args:
-        name: Of the topic.
-        missing: Offsets below the source's end, as it was seen last, that were not mirrored.
+        name: The topic's name.
+        missing: The number of unmirrored offsets below the last seen end of the source.
     """
     said = "; all its known records are on the target"
     if missing:
@@ -79,32 +79,35 @@ def source_deleted(name: str, missing: int) -> str:
 
 
 def source_denied(name: str) -> str:
-    """That a mirrored topic of the source may not be looked at any more, and what helps."""
+    """The sentence that DESCRIBE on a mirrored source topic is denied, with the remedy."""
     return f"DESCRIBE on source topic {name} {GRANT_IT}"
 
 
 def configs_hidden(names: Sequence[str], alias: str) -> str:
-    """That topics do not show how they are configured, and what may help: one made a moment ago does so later."""
+    """The sentence that topics do not show their configuration, with the permission to check.
+
+    A topic that was created a moment ago may show it later.
+    """
     show, them = ("does not show its", "it") if len(names) == 1 else ("do not show their", "each of them")
     return f"{few(names)} {show} configuration: check that mmtool has DESCRIBE_CONFIGS on {them} on {alias}"
 
 
 def target_denied(name: str) -> str:
-    """That a topic of the target may not be looked at, so that nobody knows whether it is there, and what helps."""
+    """The sentence that DESCRIBE on a target topic is denied, with the remedy: whether it exists is unknown."""
     return f"DESCRIBE on target topic {name} {GRANT_IT}"
 
 
 def too_few_replicas(
     names: Sequence[str], replicas: int, in_sync: int, alias: str, key: str = "replication.factor"
 ) -> str:
-    """That new topics have fewer replicas than they ask to be in sync.
+    """The sentence that new topics have fewer replicas than ``min.insync.replicas``, with the remedy.
 
     Args:
-        names: Of the topics.
-        replicas: Of each of their partitions.
+        names: The topics' names.
+        replicas: The number of replicas of each of their partitions.
         in_sync: Their ``min.insync.replicas``, set on the topic or by its brokers.
-        alias: Of the cluster.
-        key: That sets how many replicas a new topic has.
+        alias: The cluster's alias.
+        key: The property that sets the replication factor of new topics.
     """
     have = f"topic {names[0]} on {alias} has" if len(names) == 1 else f"topics {few(names)} on {alias} have"
     return (
@@ -115,12 +118,12 @@ def too_few_replicas(
 
 
 def what_helps(reason: str, source_topic: str, partitions: int) -> str:
-    """What an operator can do about a topic that the target does not make, or does not give its partitions.
+    """The remedy for a topic that the target refuses to create, or refuses to give more partitions.
 
     Args:
-        reason: The broker's, ``CODE: text``.
-        source_topic: Its name on the source.
-        partitions: How many it needs.
+        reason: The broker's error, ``CODE: text``.
+        source_topic: The topic's name on the source.
+        partitions: The number of partitions that it needs.
     """
     code = reason.partition(":")[0]
     if code == "TOPIC_EXCEPTION":
@@ -172,7 +175,7 @@ TopicStep = CreateTopic | GrowTopic
 
 
 def meeting(names: Iterable[str], remote_topic: Callable[[str], str], alias: str) -> dict[str, str]:
-    """Topics of one flow that would have one name on the target, each with why it is not mirrored."""
+    """Topics of one flow that would share a name on the target, each with the reason why it is not mirrored."""
     by_remote: dict[str, list[str]] = {}
     for name in names:
         by_remote.setdefault(remote_topic(name), []).append(name)
@@ -194,7 +197,7 @@ def taken_names(
         names: Topics of the source.
         remote_topic: The flow's naming policy.
         taken: Topics of the target, and the name of the flow that mirrors into each.
-        alias: Of the target.
+        alias: The target's alias.
     """
     return {
         name: f"{name} would be called {remote} on {alias}, where {taken[remote]} mirrors another topic: add one of"

@@ -20,7 +20,7 @@ class Retention(NamedTuple):
 
 
 def deleted_unmirrored(position: int, log_start: int) -> str:
-    """That the source's log begins behind the mirror's position, and which offsets that makes."""
+    """The sentence that the source deleted the offsets from the mirror's position to its log start."""
     return f"the source deleted offsets {position} to {log_start - 1} before they were mirrored"
 
 
@@ -39,15 +39,16 @@ class Deadline(NamedTuple):
 
 
 def deadline(oldest_ms: int, now_ms: int, keeps: Retention, first_ms: int | None) -> Deadline | None:
-    """The earliest one; None where the source keeps everything, or has deleted nothing by size yet.
+    """The earliest deadline of the first unmirrored record; None where no limit applies to it yet.
 
-    A log that has reached its size keeps a record for as long as it has kept the one that it is to delete next.
+    No limit applies where the source keeps everything, or keeps by size only and has deleted nothing yet. A log that
+    has reached its size limit keeps a record for as long as it has kept the one that it deletes next.
 
     Args:
-        oldest_ms: When the first record that is not mirrored was written.
+        oldest_ms: The timestamp of the first unmirrored record.
         now_ms: The time.
-        keeps: What the source keeps of the topic.
-        first_ms: When the first record of a log that was deleted from was written; None where nothing was deleted.
+        keeps: The source's retention of the topic.
+        first_ms: The timestamp of the log's first record, where records before it were deleted; None where none were.
     """
     spans = {"retention.ms": keeps.ms}
     if keeps.bytes is not None and first_ms is not None:
@@ -60,7 +61,7 @@ def deadline(oldest_ms: int, now_ms: int, keeps: Retention, first_ms: int | None
 
 
 def passing(oldest_ms: int, now_ms: int, keeps: Retention, first_ms: int | None) -> str:
-    """That retention is about to pass the mirror, once half of a record's time is over; empty before.
+    """The warning that retention may delete unmirrored records, once half of a record's time is over; else empty.
 
     The arguments are those of `deadline`.
     """
@@ -71,14 +72,14 @@ def passing(oldest_ms: int, now_ms: int, keeps: Retention, first_ms: int | None)
 
 
 def due_words(due: Deadline, now_ms: int) -> str:
-    """When that is, as a sentence begins."""
+    """The time of a deadline as the beginning of a sentence: ``at any moment``, ``from TIME on, in 2 hours,``."""
     if due.at_ms <= now_ms:
         return "at any moment"
     return f"from {moment(due.at_ms)} on, {_in(due.at_ms - now_ms)},"
 
 
 def _in(ms: int) -> str:
-    """Roughly, and never more than is left."""
+    """A duration in words, rounded down: ``in 2 hours``."""
     seconds = ms // 1000
     for name, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= 2 * size:

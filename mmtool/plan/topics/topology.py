@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 Route = tuple[str, ...]
-"""Aliases of clusters in order, from the one where a record is born."""
+"""Aliases of clusters in order, from the one where a record was first written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +28,15 @@ class Edge:
     origins: Literal["all", "local"] = "all"
 
     def carries(self, route: Route) -> bool:
-        """Whether it takes on a record that came to its source along ``route``, which ends there."""
+        """Whether the flow mirrors a record that came along ``route``, which ends at the flow's source."""
         born_here = len(route) == 1
         return born_here or (self.origins == "all" and route[-2] != self.target)
 
 
 def repetition(edges: Iterable[Edge]) -> tuple[Route, Route] | None:
-    """The first two routes on which a record would come to the same cluster, or None when there are none.
+    """The first two routes on which a record would reach the same cluster; None without any.
 
-    The first of the two may be the record's home alone: it comes back there.
+    The first route may be one cluster alone: the record would return to the cluster where it was first written.
     """
     leaving: dict[str, list[Edge]] = {}
     for edge in sorted(edges, key=lambda e: (e.source, e.target)):
