@@ -31,7 +31,7 @@ NO_ACTIVITY = Activity()
 
 
 def activity_of(facts: FlowFacts, row: PartitionRow) -> Activity:
-    """Of one row of a flow."""
+    """The rates of one row of a flow, and the age of its state."""
     topic = None if row.topic is None else facts.topics.get(row.topic)
     if topic is None or row.partition is None:
         return NO_ACTIVITY
@@ -74,7 +74,10 @@ def _held_since_ms(facts: FlowFacts, row: PartitionRow, topic: TopicFacts) -> in
 
 
 def _silent_since_ms(facts: FlowFacts, topic: TopicFacts, partition: int) -> int | None:
-    """Since the last word of its pump; of one that speaks, and has no Spark slot, nobody tells."""
+    """When a worker last reported the partition, in ms since 1970; None while one reports it, or where unknown.
+
+    Without a holder of the flow, when the last owner's workers last reported anything.
+    """
     if facts.live(topic.topic_id, partition) is not None:
         return None
     if facts.holder is None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 BOUNDS_MS = (50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 120_000, 300_000)
-"""A bucket holds what took so long or less, and longer than the bound before; one more holds the rest."""
+"""The buckets' upper bounds, inclusive; one more bucket counts longer latencies."""
 
 
 class Latency(NamedTuple):
@@ -26,7 +26,7 @@ class Latency(NamedTuple):
 
     @property
     def records(self) -> int:
-        """How many were counted."""
+        """The number of counted records."""
         return sum(self.counts)
 
 
@@ -43,7 +43,7 @@ class LatencyCounter:
         self._total_ms = before.total_ms
 
     def note(self, records: int, latency_ms: int) -> None:
-        """Records were acknowledged so long after the timestamp of the newest one; by clocks that differ, 0."""
+        """Count records acknowledged ``latency_ms`` after the newest one's timestamp; negative latencies count as 0."""
         waited = max(latency_ms, 0)
         if not self._counts:
             self._counts = [0] * (len(BOUNDS_MS) + 1)
@@ -52,19 +52,19 @@ class LatencyCounter:
 
     @property
     def latency(self) -> Latency:
-        """What is counted so far."""
+        """The counts so far."""
         return Latency(tuple(self._counts), self._total_ms)
 
 
 def summed(latencies: Iterable[Latency]) -> Latency:
-    """Of several partitions together."""
+    """The histogram of several partitions together."""
     found = list(latencies)
     counts = zip_longest(*(one.counts for one in found), fillvalue=0)
     return Latency(tuple(map(sum, counts)), sum(one.total_ms for one in found))
 
 
 def cumulative(counts: Sequence[int]) -> list[tuple[str, int]]:
-    """Prometheus' buckets: the upper bound in seconds, and how many records took that long or less."""
+    """Prometheus' cumulative buckets: the upper bound in seconds, and the number of records up to it."""
     bounds = [*(repr(bound / 1000) for bound in BOUNDS_MS), "+Inf"]
     sums, found = 0, []
     for bound, count in zip(bounds, counts, strict=True):

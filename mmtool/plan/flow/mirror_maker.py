@@ -30,11 +30,11 @@ class MirrorMakerProgress:
     syncs: Mapping[TopicPartition, OffsetSync] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        """Whether MM2 has told of any partition."""
+        """Whether MM2's position in any partition is known."""
         return bool(self.positions)
 
     def of(self, places: Collection[TopicPartition]) -> MirrorMakerProgress:
-        """The same as far as these partitions go."""
+        """The progress in these partitions alone."""
         return replace(
             self,
             positions={at: offset for at, offset in self.positions.items() if at in places},
@@ -50,7 +50,10 @@ class MirrorMakerProgress:
         workers: int,
         has_left: bool,
     ) -> MirrorMakerProgress:
-        """By Connect's stored positions, which are of the last record and up to a minute old, and the offset syncs."""
+        """The progress by Connect's stored positions and MM2's offset syncs, before `with_mirrors` refines it.
+
+        A stored position is that of the last copied record, and up to a minute old.
+        """
         known = {
             place: next_to_copy(syncs.get(place), stored.get(place), None) for place in {**stored, **syncs}
         }
@@ -58,10 +61,10 @@ class MirrorMakerProgress:
         return cls(positions, workers, has_left, syncs)
 
     def with_mirrors(self, ends: Mapping[TopicPartition, int], *, exactly_once: bool) -> MirrorMakerProgress:
-        """The same with what the mirrors have grown by since their last sync.
+        """The progress with positions advanced by the mirrors' growth since their last offset sync.
 
         Args:
-            ends: Where each mirror ends on the target, by the partition on the source.
+            ends: The end of each mirror on the target, by partition of the source.
             exactly_once: MM2 runs with ``exactly.once.source.support``.
         """
         grown = {
@@ -72,11 +75,11 @@ class MirrorMakerProgress:
         return replace(self, positions={**self.positions, **further})
 
     def at_end(self, ends: Mapping[TopicPartition, int]) -> MirrorMakerProgress:
-        """The same with partitions moved to their ends: what lies between is no record."""
+        """The progress with partitions advanced to ``ends``: there is no record left to copy before them."""
         return replace(self, positions={**self.positions, **ends})
 
     def behind(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """How many offsets MM2 is behind these ends, of partitions that it has told of."""
+        """MM2's lag to these ends in offsets, by partition with a known position."""
         return {at: max(0, ends[at] - position) for at, position in self.positions.items() if at in ends}
 
 
@@ -87,16 +90,16 @@ def next_to_copy(
     *,
     exactly_once: bool = False,
 ) -> int | None:
-    """The offset of the next source record that MM2 copies; None where nothing tells.
+    """The offset of the next source record that MM2 copies; None where it is unknown.
 
-    Behind its newest sync MM2 has copied without a gap, as it sends a sync for each record that follows one
-    (`PartitionState.update`): what the mirror has grown by since then is what was copied. With exactly-once transaction
-    markers lie between, and the stored positions are as new as the records.
+    After its newest sync MM2 has copied without a gap, as it sends a sync for each record that follows a gap
+    (`PartitionState.update`): it has copied as many records as the mirror has grown by. With exactly-once, transaction
+    markers lie between them, and the stored positions are as new as the records.
 
     Args:
-        sync: The newest of the partition.
-        last: The last record that was copied, by MM2's stored position: up to a minute old.
-        target_end: Where the mirror ends; None where it could not be asked.
+        sync: The partition's newest offset sync.
+        last: The last copied record, by MM2's stored position: up to a minute old.
+        target_end: The mirror's end; None where it could not be read.
         exactly_once: MM2 runs with ``exactly.once.source.support``.
     """
     known = [] if last is None else [last + 1]

@@ -87,12 +87,12 @@ class Move:
 
     @property
     def is_to_the_end(self) -> bool:
-        """Whether no record of the source is left at or behind ``after``."""
+        """Whether the source has no record at or after ``after``."""
         log = self.facts.source_log
         return self.after is not None and log is not UNKNOWN and self.after >= log.log_end
 
     def row(self, source: str, target: str) -> FlowRow:
-        """For the aliases of the flow's clusters."""
+        """The move as a row, with the aliases of the flow's clusters."""
         return FlowRow(
             source=source,
             target=target,
@@ -110,14 +110,15 @@ class Move:
 
 
 def plan_seek(facts: PartitionFacts, to: UpstreamOffset | Unknown) -> Move:
-    """The mirror of a partition goes on at ``to``, or where the source's log begins if that is later.
+    """Plan that the mirror of a partition continues at ``to``, or at the source's log start if that is later.
 
-    Forward, a gap is recorded in the offset runs. Backward, one ascending map cannot hold records twice, so the runs
-    are struck out and the mirror begins anew; likewise where the target's log is shorter than its books.
+    A move forward is recorded as a gap in the offset runs. A move backward deletes the offset runs, because one
+    ascending map cannot hold records twice, and the mirror starts again; so it does where the target's log ends
+    before the end that was stored as verified.
 
     Args:
         facts: The partition on both sides.
-        to: The offset of the source; UNKNOWN where the source could not tell one.
+        to: The offset of the source; UNKNOWN where the source has none.
     """
     log, known = facts.source_log, facts.map
     before = None if known is None else known.upstream_frontier
@@ -138,7 +139,7 @@ def plan_seek(facts: PartitionFacts, to: UpstreamOffset | Unknown) -> Move:
 def _from(
     known: PartitionMap, facts: PartitionFacts, position: UpstreamOffset, log_start: int, clamped: str
 ) -> Move:
-    """From where a mirror stands to ``position``."""
+    """The move of a mirrored partition from its frontier to ``position``."""
     before, target, end = known.upstream_frontier, facts.target_log, known.tail.downstream_end.position
     if target is UNKNOWN:
         return Move(facts, Action.REFUSE, before, before, reason=Reason.PARTITION_MISSING)
@@ -152,12 +153,12 @@ def _from(
 
 
 def plan_forget(facts: PartitionFacts, begins: UpstreamOffset | Unknown, *, shown: bool) -> Move:
-    """All that is stored of a partition is dropped.
+    """Plan the deletion of a partition's stored state.
 
     Args:
         facts: The partition.
-        begins: Where the next start would begin (``mmtool.start``); UNKNOWN where the source has it no more.
-        shown: Whether a position is stored for whoever watches.
+        begins: The offset of the next start (``mmtool.start``); UNKNOWN where the source no longer has the partition.
+        shown: Whether a position is stored for `status`.
     """
     known = facts.map
     if known is None:
@@ -181,12 +182,12 @@ def refused(moves: Collection[Move]) -> dict[Reason, list[Move]]:
 
 
 def changes(moves: Collection[Move]) -> bool:
-    """Whether executing them would change anything."""
+    """Whether executing the moves would change anything."""
     return any(move.action not in (Action.KEEP, Action.REFUSE) for move in moves)
 
 
 def sentences(moves: Collection[Move], target: str) -> list[str]:
-    """What the moves come to, for the person who has to agree."""
+    """The effects of the moves, for the operator who confirms them: one sentence for each action."""
     said = []
     for action, speak in _SPEECH.items():
         of = [move for move in moves if move.action is action]

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from mmtool.plan.records.documents import PositionRecord
 
 HELD = frozenset({State.PAUSED, State.FAILED_OVER})
-"""What is not mirrored because somebody said so: no pump looks how its source grows."""
+"""The states of partitions that a pause or a failover keeps from being mirrored; no worker reads their end."""
 
 STILL = HELD | {State.HALTED}
-"""What a partition stays until somebody does something about it: the last word holds, however old it is."""
+"""The states that last until an operator acts: the worker's last position is valid, however old it is."""
 
 
 class PartitionRow(NamedTuple):
@@ -48,7 +48,7 @@ class PartitionRow(NamedTuple):
 
     @classmethod
     def of(cls, source: str, target: str, position: PositionRecord, now_ms: int) -> PartitionRow:
-        """A partition as its pump last wrote it; of one that stands still no pump looks how its source grows."""
+        """The row of a partition by its worker's last position; without a lag in the states of `STILL`."""
         followed = position.state not in STILL
         return cls(
             source=source,
@@ -68,7 +68,7 @@ class PartitionRow(NamedTuple):
 
 
 def lag_seconds(position: PositionRecord, now_ms: int) -> float | None:
-    """For how long the partition has been behind its source's end; 0 when it is not."""
+    """For how many seconds the partition has been behind its source's end; 0 when it is not, None where unknown."""
     if not position.lag_records:
         return 0.0
     if not position.behind_since_ms:

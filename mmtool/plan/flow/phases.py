@@ -58,21 +58,21 @@ MEANING = {
     FlowPhase.RECLAIMING: "owned; claiming its shards again",
     FlowPhase.CLOSED: "stopped",
 }
-"""What is said of a flow in that phase."""
+"""The sentence of each phase, for operators."""
 
 LEASED = frozenset({FlowPhase.OWNED, FlowPhase.RUNNING, FlowPhase.RECLAIMING})
-"""This process holds the ownership lease."""
+"""The phases in which this process holds the ownership lease."""
 
 CLAIMED = frozenset({FlowPhase.RUNNING, FlowPhase.LOST, FlowPhase.GIVEN_UP})
-"""This process has claimed the shards, and knows what the target holds: rounds are planned for the flow.
+"""The phases in which this process has claimed the shards, and nothing on the target is in doubt: it plans rounds.
 
 A lost lease alone does not end them: another owner fences before it writes, so each record is mirrored once or refused.
 """
 
 IN_DOUBT = frozenset({FlowPhase.REACQUIRING, FlowPhase.RECLAIMING})
-"""This process had claimed the shards, and does not know whether its last batches were appended.
+"""The phases in which this process had claimed the shards, and does not know whether its last batches were appended.
 
-It fences every shard before it mirrors on.
+It fences every shard before it continues to mirror.
 """
 
 _LEASE_LOST = (
@@ -133,7 +133,7 @@ class IllegalFlowEventError(Exception):
 
 
 def advance(phase: FlowPhase, event: FlowEvent) -> FlowTransition:
-    """What an event leads to.
+    """The transition of an event in a phase.
 
     Raises:
         IllegalFlowEventError: The table has no such row.

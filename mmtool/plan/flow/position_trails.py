@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from mmtool.plan.records.documents import State
 
 WINDOW_MS: Final = 10_000
-"""A rate is measured over the last one to two of these; pumps repeat where they stand in each."""
+"""A mirroring rate is measured over the last one to two windows of this length; workers report in each."""
 
 SHORTEST_MS: Final = 3_000
-"""Over less than that nothing is measured."""
+"""No mirroring rate is measured over a shorter time."""
 
 _OWNER: Final = b'"owner":"'
 _STATE: Final = b'"state":"'
-"""No string of a stored document has these bytes, as quotes in it are escaped."""
+"""No string of a stored document contains these bytes, as quotes in it are escaped."""
 
 
 class _Word(NamedTuple):
@@ -48,7 +48,7 @@ class _Trail:
 
 
 def _said(value: bytes, name: bytes) -> bytes:
-    """A string of a stored document, without decoding it."""
+    """A string field of a stored document, read without decoding the document."""
     begin = value.rfind(name) + len(name)
     return value[begin : value.find(b'"', begin)]
 
@@ -70,7 +70,7 @@ class PositionTrails:
     _trails: dict[bytes, _Trail] = field(default_factory=dict)
 
     def note(self, key: bytes, value: bytes | None, at_ms: int) -> None:
-        """Take one record of the control topic in; of other kinds than positions there is no trail."""
+        """Add one record of the control topic to its partition's trail; records other than positions are ignored."""
         if not key.startswith(PositionRecord.PREFIX.encode()):
             return
         if value is None:
@@ -83,7 +83,7 @@ class PositionTrails:
             trail.note(word)
 
     def rates(self, last: PositionRecord) -> Rates | None:
-        """How fast a partition was mirrored before ``last``; None without an earlier word of the same owner."""
+        """A partition's mirroring rates before ``last``; None without an earlier position of the same owner."""
         trail = self._trails.get(last.key)
         for word in () if trail is None else (trail.since, trail.middle):
             before = _decoded(word.value)
@@ -98,14 +98,14 @@ class PositionTrails:
         return None
 
     def state_since_ms(self, topic_id: str, partition: int, state: State) -> int | None:
-        """Since when the last owner's pumps write this state at least, in ms since 1970; None where they do not."""
+        """Since when, at least, the owner's workers report this state, in ms since 1970; None where they do not."""
         trail = self._trails.get(position_key(topic_id, partition))
         first = None if trail is None else _decoded(trail.state_at.value)
         return first.observed_ms if first is not None and first.state == state else None
 
 
 def _decoded(value: bytes) -> PositionRecord | None:
-    """An old word that cannot be read says nothing; of the last one whoever reads the state is told."""
+    """An earlier position; None where it is unreadable (readers of the state report an unreadable last one)."""
     try:
         return PositionRecord.decode(value)
     except UnreadableDocumentError:

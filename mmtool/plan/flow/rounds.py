@@ -23,7 +23,7 @@ class ShardLoad:
 
 
 def pack(loads: Iterable[ShardLoad], tasks: int) -> list[list[ShardLoad]]:
-    """Spreads whole shards over at most ``tasks`` tasks, the heaviest first onto the lightest task.
+    """Spread whole shards over at most ``tasks`` tasks, the heaviest first onto the lightest task.
 
     A. Every shard is in exactly one task; no task is empty.
     B. No task is heavier than the lightest one by more than its own lightest shard.

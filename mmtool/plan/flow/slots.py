@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LOST_SECONDS = 3.0
-"""So long Spark may take to replace an executor before its tasks go elsewhere."""
+"""How long Spark may take to replace an executor before its tasks are packed onto other slots."""
 SETTLE_SECONDS = 3.0
-"""So long the number of slots stays the same before more tasks are planned: executors come one after the other."""
+"""How long a slot must be free before more tasks are planned: executors come one after the other."""
 
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]")
 
@@ -60,12 +60,12 @@ class SlotDecision:
 
 
 def decide_slots(facts: SlotFacts) -> SlotDecision:
-    """Whether the running round goes on as it is.
+    """Decide whether the running round continues, and how many tasks the next one may have.
 
-    A. The next round has at least one task, and no more than are wanted, unless the round goes on.
+    A. The next round has at least one task, and no more than are wanted, unless the round continues.
     B. PACK means fewer tasks than planned, and only where a task is served: another one then takes its partitions.
     C. SPREAD means more tasks than planned, never more than Spark has slots, and only while every task is served.
-    D. A round whose tasks are all served goes on while no slot is free; so what was packed is not packed again.
+    D. A round whose tasks are all served continues while no slot is free; so packed tasks are not packed again.
     """
     if facts.served < facts.planned:
         return _when_short(facts)
@@ -87,7 +87,7 @@ def _when_short(facts: SlotFacts) -> SlotDecision:
 
 
 def _patience(facts: SlotFacts) -> float:
-    """The silence by which a task is known to have no slot, where Spark does not say so, was patience enough."""
+    """Seconds to wait for a missing slot; 0 where only a task's silence shows it, as that took long enough."""
     return LOST_SECONDS if facts.held is not None and facts.held < facts.planned else 0.0
 
 
@@ -96,11 +96,11 @@ def _keep(facts: SlotFacts) -> SlotDecision:
 
 
 def asked_slots(master: str, conf: Mapping[str, str]) -> int | None:
-    """The slots that Spark was asked for; None where that is as many as there are.
+    """The number of slots that Spark is configured to ask for; None where the configuration does not limit it.
 
     Args:
         master: ``spark.master``.
-        conf: Spark's properties as they are in effect.
+        conf: Spark's properties that are in effect.
     """
     task_cpus = _number(conf, "spark.task.cpus") or 1
     if found := _LOCAL_CLUSTER.fullmatch(master):
@@ -117,7 +117,7 @@ def asked_slots(master: str, conf: Mapping[str, str]) -> int | None:
 
 
 def _executors(master: str, conf: Mapping[str, str]) -> int | None:
-    """How many executors were asked for; YARN and Kubernetes start two where nothing is said."""
+    """The configured number of executors; two by default on YARN and Kubernetes, None where it is not limited."""
     if conf.get("spark.dynamicAllocation.enabled", "").lower() == "true":
         return _number(conf, "spark.dynamicAllocation.maxExecutors")
     return _number(conf, "spark.executor.instances") or (None if master.startswith("spark:") else 2)
@@ -129,7 +129,7 @@ def _number(conf: Mapping[str, str], name: str) -> int | None:
 
 
 def slots_sentence(held: int, wanted: int) -> str:
-    """How many of the wanted tasks have a slot."""
+    """The number of wanted tasks that have a slot, as a sentence."""
     return f"Spark has {held} of {wanted} slots"
 
 

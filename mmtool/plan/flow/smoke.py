@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CANARY_GROUP = f"{OWN_GROUP_PREFIX}canary"
-"""Commits in the canary topic on the source; no selector and no sync matches it."""
+"""The group that commits in the canary topic on the source; no selector and no sync matches it."""
 
 
 class Step(StrEnum):
@@ -31,10 +31,10 @@ class Step(StrEnum):
 
 FIRST_STEPS = (Step.CLUSTERS, Step.OWNER)
 CANARY_STEPS = (Step.TOPIC, Step.PRODUCE, Step.MIRRORED, Step.COMMIT, Step.TRANSLATED, Step.READ)
-"""With a canary of our own."""
+"""The steps of a test that writes a canary record to the source."""
 
 NEWEST_STEPS = (Step.NEWEST, Step.MIRRORED, Step.TRANSLATED, Step.READ)
-"""With the newest record of a mirrored topic, where nothing is written to the source."""
+"""The steps of a test with the newest record of a mirrored topic: it writes nothing to the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class StepResult:
     tried: bool = True
 
     def row(self) -> dict[str, object]:
-        """The contract's row."""
+        """The result as the contract's row of ``mmtool smoke``."""
         return {
             "step": self.step.value,
             "result": "passed" if self.passed else "failed",
@@ -64,7 +64,7 @@ class StepResult:
 
 
 def not_tried(steps: Sequence[Step], failed: Step) -> list[StepResult]:
-    """The results of the steps behind one that failed."""
+    """The results of the steps after a failed one: none was tried."""
     return [
         StepResult(step, False, 0.0, f"not tried, because step {failed} failed", tried=False)
         for step in steps

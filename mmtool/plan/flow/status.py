@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicId
 
 SILENT_MS = 20_000
-"""Pumps repeat where they stand every ten seconds."""
+"""The age from which a position is not live any more: workers repeat theirs every ten seconds."""
 
 _NEEDS_SLOT = frozenset({State.NEVER_RAN, State.STARTING, State.RUNNING, State.CAUGHT_UP, State.WAITING})
 
@@ -126,17 +126,17 @@ class FlowFacts:
 
     @cached_property
     def holder(self) -> FlowMember | None:
-        """Who runs the flow.
+        """The member that runs the flow; None without one.
 
-        While members come and go the group's coordinator names no holder: then it is the member that calls itself
-        the owner, which keeps the flow through a rebalance.
+        During a rebalance the group's coordinator names no holder: then it is the member that the owner record names,
+        because the owner keeps the flow through a rebalance.
         """
         held = next((member for member in self.members if member.holds), None)
         return held or next((member for member in self.members if self._is_owner(member)), None)
 
     @cached_property
     def announced(self) -> bool:
-        """Whether the holder is the owner on record; a new one takes over before it writes itself down."""
+        """Whether the owner record names the holder; a new holder gets the lease before it writes the record."""
         return self.holder is not None and self._is_owner(self.holder)
 
     def _is_owner(self, member: FlowMember) -> bool:
@@ -145,27 +145,27 @@ class FlowFacts:
 
     @property
     def on_record(self) -> frozenset[str]:
-        """Topics of the source that something is stored of, as far as the books were read."""
+        """The source's topics with stored state, as far as the offset runs were read."""
         booked = {block.about.source_topic for block in self.blocks.values()}
         return frozenset(booked | {position.topic for position in self.positions.values()})
 
     @property
     def standbys(self) -> int:
-        """How many wait to take over."""
+        """The number of members that wait for the ownership lease."""
         return sum(member is not self.holder for member in self.members)
 
     @cached_property
     def heard_ms(self) -> int | None:
-        """When the last owner's pumps spoke last; None when they never did."""
+        """When the last owner's workers last reported, in ms since 1970; None when they never did."""
         said = [p.observed_ms for p in self.positions.values() if self.is_of_owner(p)]
         return max(said, default=0) or None
 
     def is_of_owner(self, position: PositionRecord | None) -> bool:
-        """Whether the last owner's pumps wrote it."""
+        """Whether the last owner's workers wrote a position."""
         return position is not None and self.owner is not None and position.owner == self.owner.owner
 
     def live(self, topic_id: TopicId, partition: int) -> PositionRecord | None:
-        """A partition's position, when it is the fresh word of the pumps that run now, of a mirror that is there."""
+        """A partition's position, if the owner's workers wrote it lately and the target topic exists; else None."""
         position = self.positions.get((topic_id, partition))
         if position is None or not self.announced or not self.is_of_owner(position):
             return None
@@ -174,20 +174,20 @@ class FlowFacts:
         return position if self.now_ms - position.observed_ms < SILENT_MS else None
 
     def is_by_mirror_maker(self, topic: TopicFacts, partition: int) -> bool:
-        """Whether a partition is MM2's: mmtool has stored nothing of it, and MM2 runs the flow, or has told of it."""
+        """Whether MM2 mirrors a partition: only MM2 has stored state of it, or mmtool has never run the flow."""
         place = (topic.topic_id, partition)
         if not self.mirror_maker or place in self.blocks or self.live(*place) is not None:
             return False
         return not self.ran or TopicPartition(topic.name, partition) in self.mirror_maker.positions
 
     def slot_reason(self, topic_id: TopicId, partition: int) -> str:
-        """Why the running owner's Spark does not copy a partition now; empty where it has a slot."""
+        """Why a partition has no Spark slot in the owner's round; empty where it has one."""
         if self.slots is None or not self.shards or not self.announced:
             return ""
         return self.slots.reason(shard_of(topic_id, partition, self.shards))
 
     def other_than(self, topic: TopicFacts) -> str:
-        """Why a topic is refused of whose name only another one was mirrored, as far as blocks were read (KIP-516)."""
+        """Why a topic is not mirrored because another topic had its name (KIP-516), by the blocks read; else empty."""
         mirrored = self._ids_by_name.get(topic.name, ())
         return not_the_same(topic.name, topic.topic_id, mirrored, begins_again=self.begins_again)
 
@@ -223,23 +223,23 @@ class PartitionStatus:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the source has a record at ``upstream_position`` or later, as offsets tell."""
+        """Whether the source's end is after ``upstream_position``; False where either is unknown."""
         return bool(self.row.lag_records) and self.row.upstream_position is not None
 
     def with_age(
         self, oldest_ms: int | None, now_ms: int, keeps: Retention, first_ms: int | None = None
     ) -> PartitionRow:
-        """The row, with what the first record that is not mirrored tells.
+        """The row with its lag in seconds and a retention warning, by the timestamp of the first unmirrored record.
 
         Args:
-            oldest_ms: That record's timestamp; None when it was not looked at.
+            oldest_ms: That record's timestamp; None when it was not read.
             now_ms: The time.
-            keeps: What the source keeps of the topic.
-            first_ms: The timestamp of the first record of the source's log, where something was deleted before it;
-                None where nothing was, or it was not looked at.
+            keeps: The source's retention of the topic.
+            first_ms: The timestamp of the first record of the source's log, where records before it were deleted; None
+                where none were, or it was not read.
 
         A record cannot have been waiting since before the mirror was last at the source's end, whatever its timestamp
-        says; where it was not looked at, the pump's own word has to do.
+        says; where no record was read, the time that the worker reported counts.
         """
         if not self.row.lag_records:
             return self.row
@@ -252,7 +252,7 @@ class PartitionStatus:
 
 
 def flow_row(facts: FlowFacts) -> PartitionRow | None:
-    """The one row of a flow that has no state yet; None when it has, or when another's flow has failed over."""
+    """The single row of a flow that never ran; None when it ran, has failed-over topics, or is MM2's."""
     if facts.ran or facts.holds.failed_over or facts.mirror_maker:
         return None
     if facts.blocks:
@@ -264,7 +264,7 @@ def flow_row(facts: FlowFacts) -> PartitionRow | None:
 
 
 def has_silent(facts: FlowFacts) -> bool:
-    """Whether the books have to be asked about any partition: of a deleted topic nobody speaks any more."""
+    """Whether offset runs must be read: for partitions without a live position, or unlisted topics with a lag."""
     behind = {at.topic for at in facts.positions.values() if at.source_end > at.upstream_position}
     return bool(behind & facts.unlisted) or any(
         facts.live(topic.topic_id, partition) is None
@@ -274,7 +274,7 @@ def has_silent(facts: FlowFacts) -> bool:
 
 
 def has_unmirrored(facts: FlowFacts) -> bool:
-    """Whether mmtool has stored nothing of a partition, though the flow's state is there as far as it ever was."""
+    """Whether mmtool stores no offset runs of some partition, and the flow's control topic is not lost."""
     if not facts.ran:
         return not facts.blocks
     return any(
@@ -285,7 +285,7 @@ def has_unmirrored(facts: FlowFacts) -> bool:
 
 
 def standings(facts: FlowFacts) -> list[PartitionStatus]:
-    """Every partition of the flow's topics, by topic and number."""
+    """The status of every partition of the flow's topics, by topic and number."""
     return [
         _with_problem(facts, _with_slot(facts, _standing(facts, topic, partition)))
         for _, topic in sorted(facts.topics.items())
@@ -294,7 +294,7 @@ def standings(facts: FlowFacts) -> list[PartitionStatus]:
 
 
 def _with_slot(facts: FlowFacts, standing: PartitionStatus) -> PartitionStatus:
-    """A partition whose task has no Spark slot waits, whatever its pump wrote last."""
+    """The status with state ``waiting`` where the task has no Spark slot, whatever its worker last reported."""
     reason = facts.slot_reason(standing.topic_id, standing.place.partition)
     if not reason or standing.row.state not in _NEEDS_SLOT:
         return standing
@@ -302,7 +302,7 @@ def _with_slot(facts: FlowFacts, standing: PartitionStatus) -> PartitionStatus:
 
 
 def _with_problem(facts: FlowFacts, standing: PartitionStatus) -> PartitionStatus:
-    """Without a lag where the source does not tell its end, and with why not."""
+    """The status without a lag, and with the reason, where the source's end could not be read."""
     problem = facts.problems.get(standing.place, "")
     if not problem or standing.row.state in HELD:
         return standing
@@ -326,9 +326,9 @@ def _standing(facts: FlowFacts, topic: TopicFacts, partition: int) -> PartitionS
 
 
 def _told_of_loss(facts: FlowFacts, standing: PartitionStatus) -> PartitionStatus:
-    """With what retention has taken before the mirror came: no pump may be there to halt for it.
+    """The status with the offsets that retention deleted unmirrored, as perhaps no worker runs to halt for them.
 
-    What has failed over stands where it was left, and the source's log goes on without it.
+    A failed-over partition stays as it is: its mirror ended, and the source's log continues without it.
     """
     row, start = standing.row, facts.starts.get(standing.place, 0)
     is_left = row.state is State.FAILED_OVER
@@ -343,7 +343,7 @@ def _told_of_loss(facts: FlowFacts, standing: PartitionStatus) -> PartitionStatu
 
 
 def _by_mirror_maker(facts: FlowFacts, topic: TopicFacts, partition: int) -> PartitionStatus:
-    """A partition that MM2 mirrors: nothing is there to be copied of one that is empty."""
+    """The status of a partition that MM2 mirrors; an empty partition is caught up without a stored position."""
     place = TopicPartition(topic.name, partition)
     end, progress = facts.ends.get(place), facts.mirror_maker
     position = progress.positions.get(place)
@@ -389,7 +389,7 @@ def _live(facts: FlowFacts, position: PositionRecord, end: int | None, topic_id:
 
 
 def _settled(position: PositionRecord | None) -> int | None:
-    """When the mirror was at the source's end, by the word of a pump that was there, whoever owned the flow."""
+    """When a worker of any owner last saw the mirror at the source's end, in ms since 1970; None if none did."""
     if position is None:
         return None
     is_there = position.state == State.CAUGHT_UP and not position.behind_since_ms
@@ -397,7 +397,7 @@ def _settled(position: PositionRecord | None) -> int | None:
 
 
 def _booked(facts: FlowFacts, block: Block, end: int | None) -> PartitionStatus:
-    """A partition of whose mirror only the books tell, and perhaps the last word of a pump."""
+    """The status of a partition without a live position, by its offset runs and its last position, if any."""
     about, tail = block.about, block.tail
     word = facts.positions.get((about.topic_id, about.partition))
     mine = word if word is not None and facts.is_of_owner(word) else None
@@ -423,7 +423,7 @@ def _booked(facts: FlowFacts, block: Block, end: int | None) -> PartitionStatus:
 
 
 def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tuple[State, str]:
-    """Why a partition that was mirrored is not known to move."""
+    """The state of a mirrored partition without a live position, and its reason."""
     hold, gone = facts.holds.of(block.about.topic_id, block.about.source_topic), _gone(facts, block)
     if gone and (hold is None or hold.state is State.PAUSED):
         return State.HALTED, gone
@@ -439,7 +439,7 @@ def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tup
 
 
 def _gone(facts: FlowFacts, block: Block) -> str:
-    """What became of the target topic that holds the mirror (KIP-516), or why its owner leaves it out; or empty."""
+    """Why the mirror cannot continue: its topic was deleted or recreated (KIP-516) or is refused; else empty."""
     there = facts.target_ids.get(block.about.target_topic)
     refused = facts.refused.get(block.about.source_topic, "")
     # its owner knows what was denied from what was deleted, which look alike from here
@@ -450,7 +450,7 @@ def _gone(facts: FlowFacts, block: Block) -> str:
 
 
 def _unheard(facts: FlowFacts, topic: TopicFacts, partition: int) -> PartitionStatus:
-    """A partition of which nothing is stored; how much of it there is to mirror depends on ``mmtool.start``."""
+    """The status of a partition without offset runs; its lag is unknown, as it depends on ``mmtool.start``."""
     state, reason = State.NEVER_RAN, NOT_YET if facts.holder else NOT_YET_NOBODY
     hold = facts.holds.of(topic.topic_id, topic.name)
     if hold is not None:
@@ -467,7 +467,7 @@ def _unheard(facts: FlowFacts, topic: TopicFacts, partition: int) -> PartitionSt
 
 
 def _has_lost_runs(facts: FlowFacts, topic: TopicFacts, partition: int) -> bool:
-    """Whether a pump has told of it: it had stored a first block before, and ``flow forget`` strikes out both."""
+    """Whether offset runs are lost: a worker stores a block before a position, and ``flow forget`` deletes both."""
     word = facts.positions.get((topic.topic_id, partition))
     if word is None or word.state is State.STARTING or word.target_topic not in facts.target_ids:
         return False
@@ -475,7 +475,7 @@ def _has_lost_runs(facts: FlowFacts, topic: TopicFacts, partition: int) -> bool:
 
 
 def nobody(facts: FlowFacts) -> str:
-    """That nobody runs the flow, and who did."""
+    """The sentence that no process runs the flow, with its last owner."""
     if facts.owner is None or facts.heard_ms is None:
         return NOBODY
     was = f"{facts.owner.host}, pid {facts.owner.pid}"
@@ -483,7 +483,7 @@ def nobody(facts: FlowFacts) -> str:
 
 
 def client_words(member: FlowMember) -> str:
-    """A member as people look for it: host and process, which its client id holds."""
+    """A member's host and process, from its client id: ``vm, pid 7491``."""
     _, found, process = member.client_id.partition("-owner-")
     host, pid, number = process.rpartition("-pid-")
     return f"{host}, pid {number}" if found and pid else str(member)

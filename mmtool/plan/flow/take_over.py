@@ -34,12 +34,12 @@ class Traces:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing of MM2's: it never mirrored the partition, or the target's topic is a new one."""
+        """Whether there are no traces: MM2 never mirrored the partition, or the target's topic is a new one."""
         return (self.last is UNKNOWN and self.sync is UNKNOWN) or self.target.log_end == 0
 
     @property
     def contradiction(self) -> str:
-        """Why they cannot be about the logs that are there now; empty when they can."""
+        """Why the traces cannot be about the current logs, as a sentence; empty when they can."""
         known = [offset for offset in (self.last, self.sync_upstream) if offset is not UNKNOWN]
         if any(offset >= self.source.log_end for offset in known):
             return (
@@ -55,7 +55,7 @@ class Traces:
 
     @property
     def sync_upstream(self) -> UpstreamOffset | Unknown:
-        """The record that the last sync is about."""
+        """The source offset of the last offset sync; UNKNOWN without a sync."""
         return UNKNOWN if self.sync is UNKNOWN else self.sync.upstream
 
 
@@ -73,12 +73,12 @@ class Cut:
 
 
 def cut_of(traces: Traces, proven: UpstreamOffset | Unknown) -> Cut:
-    """Where to go on.
+    """The offsets at which mmtool continues a partition of MM2.
 
     Args:
-        traces: Neither empty nor contradictory.
-        proven: Behind the source record that is the last one on the target, found by comparing both; UNKNOWN where
-            they could not be compared, or differ.
+        traces: MM2's traces, neither empty nor contradictory.
+        proven: The offset after the source record that is the last one on the target, found by comparing both; UNKNOWN
+            where they could not be compared, or differ.
     """
     end = traces.target.log_end
     if proven is not UNKNOWN:

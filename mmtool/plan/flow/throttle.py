@@ -15,7 +15,7 @@ _JUMP = 0.1
 _ANOTHER_RATE = 0.001
 _ANOTHER_SHARE = 0.05
 _LEAST = 0.03
-"""Of the rate, over all tasks together: who has nothing to do gets that much, and shows by using it that it has."""
+"""The part of the rate, over all tasks, that idle tasks keep: a task that uses its part shows that it has work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +32,21 @@ class Use:
 
 
 def first_shares(rate: float, weights: Mapping[int, float]) -> dict[int, float]:
-    """Shares in bytes per second, by task, as long as no task has said what it uses: by what each has to carry."""
+    """The shares in bytes per second, by task, before any task has reported its use: by the tasks' weights."""
     least = sum(weights.values()) * _LEAST / len(weights) or 1.0
     total = sum(weights.values()) + least * len(weights)
     return {task: rate * (weight + least) / total for task, weight in weights.items()}
 
 
 def divide(rate: float, uses: Mapping[int, Use | None]) -> dict[int, float]:
-    """Shares in bytes per second, by task.
+    """The shares in bytes per second, by task, from the use that each task reported.
 
-    A task that leaves some of its share keeps what it uses, and a little more. One that uses all it gets may have four
-    times as much, or a tenth of the rate, and so on the next time: a moment's burst of a quiet task is no reason to
-    halve the share of one that is far behind. Who has said nothing yet may have any share.
+    A task that uses a part of its share keeps that part, and a little more. One that uses all of it may have four times
+    as much, or a tenth of the rate, and so on the next time: a short burst of a quiet task is no reason to halve the
+    share of one with a large lag. A task without a report may have any share.
 
-    A. The shares add up to ``rate``, and each is more than nothing.
-    B. Where what the tasks have to carry stays the same, the flow soon moves at least nine tenths of ``rate``, or of
-       all that there is to move.
+    A. The shares add up to ``rate``, and each is above 0.
+    B. While the tasks' load stays the same, the flow soon moves at least nine tenths of ``rate``, or of that load.
     """
     least = rate * _LEAST / len(uses)
     wanted = {task: _wanted(use, rate, least) for task, use in uses.items()}
@@ -67,7 +66,7 @@ def _wanted(use: Use | None, rate: float, least: float) -> float:
 
 
 def is_news(told: Mapping[int, float | None], shares: Mapping[int, float | None]) -> bool:
-    """Whether shares differ enough from those that were told to be told anew; None is without limit."""
+    """Whether shares differ enough from the announced ones to be announced again; None is without limit."""
     if None in told.values() or None in shares.values():
         return set(told.values()) != set(shares.values())
     before, now = ({task: share or 0.0 for task, share in of.items()} for of in (told, shares))
