@@ -25,7 +25,7 @@ EVERYBODY = "User:*"
 ANY_HOST = "*"
 
 _WRITES = frozenset({"WRITE", "ALL"})
-"""What gives, or takes, the right to write a topic. IDEMPOTENT_WRITE is a right on the cluster, and writes nothing."""
+"""The operations of rules that allow or deny writing a topic; IDEMPOTENT_WRITE is a right on the cluster alone."""
 _INSTEAD = "stop the producers and use --fence watch, or let mmtool.hook.fence stop them and use --fence hook"
 _ELSE = f"or {_INSTEAD}"
 
@@ -51,7 +51,7 @@ class Binding(NamedTuple):
         return f"{self.permission} {self.operation} on {self.name} for {self.principal}"
 
     def matches(self, topic: str) -> bool:
-        """Whether it speaks of a topic."""
+        """Whether the rule applies to a topic."""
         if self.pattern == PREFIXED:
             return topic.startswith(self.name)
         return self.name in {topic, EVERY_TOPIC}
@@ -62,7 +62,7 @@ class Binding(NamedTuple):
 
     @property
     def takes_write(self) -> bool:
-        """From wherever the principal connects; what denies some hosts leaves the others."""
+        """Whether the rule denies writing from every host; a rule for one host leaves the others."""
         return self.permission == "DENY" and self.operation in _WRITES and self.host == ANY_HOST
 
 
@@ -183,7 +183,7 @@ class FencePlan:
 
     @property
     def sentence(self) -> str:
-        """What is done, as a step says it."""
+        """The DENY rules in words, as a part of the fence step's sentence."""
         principals = sorted({deny.principal for deny in self.denies})
         if not principals:
             return f"deny no principal: no ACL lets a principal other than mmtool's write {few(self.topics)}"
@@ -191,7 +191,7 @@ class FencePlan:
 
 
 def fence_plan(facts: FenceFacts, cluster: str) -> FencePlan:
-    """The fence for topics as their cluster stands; ``cluster`` is its alias, for sentences."""
+    """Plan the ACL fence of topics from their cluster's facts; ``cluster`` is its alias, for sentences."""
     topics = tuple(sorted(set(facts.topics)))
     if facts.bindings is UNKNOWN:
         guard = _no_authorizer(cluster)
@@ -209,7 +209,7 @@ def fence_plan(facts: FenceFacts, cluster: str) -> FencePlan:
 def _check(
     there: frozenset[Binding], denies: tuple[Binding, ...], topics: tuple[str, ...], spared: Collection[str]
 ) -> None:
-    """Invariants B and C, against the rules as they are and as they would be."""
+    """Check invariants B and C with the existing rules, and with those that the fence adds."""
     if not there.isdisjoint(denies):
         raise AssertionError(f"B: {sorted(there.intersection(denies))}")
     missed = {who for who, _ in unfenced(there.union(denies), topics)} - set(spared)
@@ -218,7 +218,7 @@ def _check(
 
 
 def unfenced(bindings: Collection[Binding], topics: Iterable[str]) -> frozenset[tuple[str, str]]:
-    """Who may write which of the topics by a rule, and is not denied it: (principal, topic)."""
+    """The pairs (principal, topic) that a rule allows to write and no rule denies."""
     found = set()
     for topic in topics:
         about = [binding for binding in bindings if binding.matches(topic)]

@@ -39,7 +39,7 @@ class Boundary(NamedTuple):
 def boundaries(
     plans: Iterable[GroupPlan], partitions: Mapping[TopicPartition, PartitionFacts], most: int
 ) -> list[Boundary]:
-    """Of every offset that offset runs have told exactly, each once; of more than ``most`` evenly chosen ones."""
+    """The boundary of each exact offset by offset runs, once each; of more than ``most``, evenly chosen ones."""
     wanted = {
         (verdict.source, verdict.commit.offset)
         for plan in plans

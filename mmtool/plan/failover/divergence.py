@@ -32,7 +32,7 @@ class ToTopic:
 
     @property
     def words(self) -> str:
-        """As on the command line."""
+        """The value of ``--diverged`` on the command line: ``topic NAME``."""
         return f"{Kind.TOPIC} {self.topic}"
 
 
@@ -49,10 +49,10 @@ TO_FILE = ToFile()
 
 
 def diverged_of(words: str) -> Diverged:
-    """The same back.
+    """Parse a value of ``--diverged``, as in `words`.
 
     Raises:
-        ValueError: They are none of the words.
+        ValueError: The text is no value of ``--diverged``.
     """
     kind, _, topic = words.partition(" ")
     match Kind(kind), topic:

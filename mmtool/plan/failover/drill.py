@@ -24,12 +24,12 @@ _MARK = ".drill-"
 
 
 def shadow_of(group: str, operation_id: str) -> str:
-    """What a group's shadow is called in a drill."""
+    """The name of a group's shadow in a drill."""
     return f"{OWN_GROUP_PREFIX}{group}{_MARK}{operation_id}"
 
 
 def shadowed(shadow: str) -> str:
-    """Whose shadow it is."""
+    """The name of the group that a shadow is a copy of."""
     return shadow.removeprefix(OWN_GROUP_PREFIX).rpartition(_MARK)[0]
 
 
@@ -40,7 +40,7 @@ def plan_drill(
     groups: Iterable[GroupFacts] = (),
     state: AppState = NO_STATE,
 ) -> FailoverPlan:
-    """The plan for shadows of ``groups``, with translations as far as the mirror goes."""
+    """Plan a drill with the shadows of ``groups``; ``plans`` are translated as far as the mirror reaches."""
     found = tuple(with_lost_state(plan, state, shadowed(plan.group)) for plan in plans)
     guards = (
         *name_guards(groups, names.target),

@@ -29,13 +29,13 @@ class Limits:
 
 
 def missed(row: Mapping[str, Any], limits: Limits) -> str:
-    """Which limits were missed, with both figures and the worst groups; empty when all are met.
+    """The sentence that a drill missed a limit, with both figures and the worst groups; empty when it met all.
 
     A figure that is not known misses its limit.
 
     Args:
         row: The operation's row, as ``failover drill -o json`` has it.
-        limits: What was asked for.
+        limits: The requested limits.
     """
     again, by_group = _reread(row)
     rto = row["rto_seconds"]
@@ -64,7 +64,7 @@ def _limit(limit: float | None, unit: str = "") -> str:
 
 
 def _reread(row: Mapping[str, Any]) -> tuple[int | None, dict[str, int | None]]:
-    """In all, and by group; None where it is not known."""
+    """The records read again, in total and by group; None where unknown."""
     by_group = {shadowed(group["group"]): _of_group(group["partitions"]) for group in row["groups"]}
     if row["reread_records"] is None or None in by_group.values():
         return None, by_group
@@ -72,13 +72,13 @@ def _reread(row: Mapping[str, Any]) -> tuple[int | None, dict[str, int | None]]:
 
 
 def _of_group(partitions: Sequence[Mapping[str, Any]]) -> int | None:
-    """Partitions with a reason are left without a commit: nothing is read again there."""
+    """The records that one group reads again; none in partitions with a reason, which get no commit."""
     moved = [one["reread_max"] for one in partitions if not one["reason"]]
     return None if None in moved else sum(moved)
 
 
 def _worst(by_group: Mapping[str, int | None]) -> str:
-    """The groups that read the most again; those of which it is not known first."""
+    """The groups that read the most records again, as text; groups with an unknown number first."""
     costly = [(name, number) for name, number in by_group.items() if number != 0]
     costly.sort(key=lambda one: (one[1] is not None, -(one[1] or 0), one[0]))
     named = [f"{name} {'not known' if number is None else f'{number:,}'}" for name, number in costly]

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 def markdown(row: Mapping[str, Any], at: str) -> str:
-    """The page.
+    """A drill's report as a Markdown page.
 
     Args:
         row: The operation's row, as ``failover drill -o json`` has it.
-        at: When it was written, ISO-8601.
+        at: The time of the report, ISO-8601.
     """
     return "\n".join(_lines(row, at)) + "\n"
 
@@ -43,7 +43,7 @@ def _lines(row: Mapping[str, Any], at: str) -> Iterator[str]:
 
 
 def drill_figures(row: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, str]]:
-    """What a drill has measured: the row's key, a name, the value (None where it is not known), and the unit."""
+    """Yield a drill's measurements: the row's key, a name, the value (None where unknown), and the unit."""
     for key, name, unit in _FIGURES:
         yield key, name, row[key], unit
 

@@ -81,7 +81,7 @@ def plan_emergency(
     unknowns: Unknowns = Unknowns.LEAVE,
     state: AppState = NO_STATE,
 ) -> FailoverPlan:
-    """The plan for groups as the target knows them."""
+    """Plan an emergency failover from the facts that the target alone stores."""
     plans = [_group(group, facts, unknowns) for group in facts.groups]
     plans += [unknown_group(name, _RULES.direction) for name in facts.unknown]
     plans = [with_lost_state(plan, state) for plan in plans]
@@ -132,7 +132,7 @@ def _group(group: GroupFacts, facts: EmergencyFacts, unknowns: Unknowns) -> Grou
 
 
 def _settled(group: GroupFacts, verdict: Verdict, facts: EmergencyFacts, unknowns: Unknowns) -> Verdict:
-    """What the rules of a living source leave open."""
+    """The verdict after the rules of an emergency: ``--unknown``, and checkpoints where offset runs do not suffice."""
     known = None if verdict.source is None else facts.partitions.get(verdict.source)
     if known is None or verdict.source is None:
         return verdict
@@ -149,7 +149,10 @@ def _settled(group: GroupFacts, verdict: Verdict, facts: EmergencyFacts, unknown
 
 
 def _without_word(group: GroupFacts, verdict: Verdict, known: PartitionFacts, unknowns: Unknowns) -> Verdict:
-    """A commit that stands on the target already is better than a rule; a rule needs the target's log."""
+    """The verdict where the group's offset is unknown: a commit on the target stays, else ``unknowns`` decides.
+
+    The start positions of ``unknowns`` need the target's log.
+    """
     before, log = group.before.get(known.other(_RULES.direction)), known.target_log
     if unknowns is Unknowns.LEAVE or before is not None:
         return replace(verdict, refusal=Reason.SOURCE_UNREACHABLE, before=before)
@@ -199,7 +202,7 @@ def _risk(verdict: Verdict, facts: EmergencyFacts) -> Risk:
 
 
 def _lost(place: TopicPartition, known: PartitionFacts, facts: EmergencyFacts) -> int | Unknown:
-    """Counted in offsets: some of them may be markers, or compacted away."""
+    """A partition's loss in offsets (some may be markers, or compacted away); UNKNOWN without a last seen end."""
     end = facts.source_ends.get(place)
     if end is None or known.map is None:
         return UNKNOWN
@@ -207,13 +210,13 @@ def _lost(place: TopicPartition, known: PartitionFacts, facts: EmergencyFacts) -
 
 
 def records_lost(facts: EmergencyFacts) -> dict[TopicPartition, int]:
-    """Of each partition, as far as that is known; whoever reads it."""
+    """The known loss of each partition in offsets, whichever groups read it."""
     lost = {place: _lost(place, known, facts) for place, known in facts.partitions.items()}
     return {place: number for place, number in lost.items() if number is not UNKNOWN}
 
 
 def costs_of(plan: FailoverPlan) -> Costs:
-    """What a plan costs, of the groups that it moves."""
+    """The costs of a plan over all groups that it moves."""
     lost: dict[TopicPartition, int | Unknown] = {}
     for (_, place), risk in plan.risks.items():
         before = lost.get(place, 0)
@@ -231,14 +234,14 @@ def costs_of(plan: FailoverPlan) -> Costs:
 
 
 def total_expected(risks: Iterable[Risk]) -> int | Unknown:
-    """Records that are expected to be read again, over all; UNKNOWN where some partition's number is."""
+    """The total number of records expected to be read again; UNKNOWN where a partition's number is unknown."""
     expected = [risk.expected for risk in risks if risk.reread is not UNKNOWN]
     known = [number for number in expected if number is not UNKNOWN]
     return sum(known) if len(known) == len(expected) else UNKNOWN
 
 
 def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknown = UNKNOWN) -> Iterable[str]:
-    """What an operator must know before agreeing, in sentences; ``silent_seconds`` as `EmergencyFacts` has it."""
+    """Yield the plan's costs as sentences, for the operator who confirms; ``silent_seconds`` as in `EmergencyFacts`."""
     costs = costs_of(plan)
     left = [v.source for of in plan.groups for v in of.verdicts if v.refusal is Reason.SOURCE_UNREACHABLE]
     if left:

@@ -57,7 +57,7 @@ class EmergencyFacts:
 
     @property
     def silent_seconds(self) -> float | Unknown:
-        """For how long nobody on the target has heard from the source."""
+        """Seconds since the source last answered, as stored on the target; UNKNOWN where nothing is stored."""
         if self.source_heard_ms is UNKNOWN:
             return UNKNOWN
         return max(0, self.now_ms - self.source_heard_ms) / 1000

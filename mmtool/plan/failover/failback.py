@@ -61,7 +61,7 @@ class Homecoming:
 
     @property
     def diverged_records(self) -> int:
-        """How many records groups pass over; one that several of them pass is counted once."""
+        """The number of diverged records that groups pass over; one that several groups pass is counted once."""
         return sum(self.passed.values())
 
 
@@ -72,14 +72,14 @@ def plan_failback(
     diverged: Diverged = TO_FILE,
     standing: Container[str] = (),
 ) -> Homecoming:
-    """Where groups go on at home.
+    """Plan a failback: the offsets at which groups continue on the flow's source.
 
     Args:
-        operation_id: Its name.
-        names: Of the flow's clusters.
-        facts: What both clusters say.
-        diverged: What becomes of the diverged tail.
-        standing: Topics at home whose tail is as it will be, because nothing more of them is mirrored.
+        operation_id: The operation's id.
+        names: The names of the flow's clusters.
+        facts: The facts of both clusters.
+        diverged: Where the diverged tail is written.
+        standing: Topics on the source whose tail no longer changes, because nothing more of them is mirrored.
     """
     passed: dict[TopicPartition, int] = {}
     ahead: dict[TopicPartition, int] = {}
@@ -120,7 +120,7 @@ def plan_failback(
 
 
 def _with_diverged(state: AppState, facts: HomeFacts, names: Names, standing: Container[str]) -> AppState:
-    """The state of the target cannot replace that of the source where records of the source's never left it."""
+    """The state with topics marked as lost that have a diverged tail: the target's state cannot replace theirs."""
 
     def judged(topic: StateTopic) -> StateTopic:
         records = sum(tail.records for place, tail in facts.tails.items() if place.topic == topic.name)
@@ -194,7 +194,7 @@ def _knowledge(mirrored: PartitionFacts | None) -> Knowledge:
 
 
 def _brought_home(born: PartitionFacts, commit: Commit) -> Answer:
-    """A topic that was made away: the way back alone tells of it."""
+    """Translate a commit in a topic that was created on the target: by the reverse flow alone."""
     answer, _ = answer_of(born, commit, _FORWARD)
     assert isinstance(answer, (Exact, Bounded, Refused))
     return answer

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 KNOWN_AFTER_DRAIN = "known after drain"
-"""The reason of a partition whose offset cannot be told before the mirror has caught up."""
+"""The reason of a partition whose offset is unknown until the mirror has caught up."""
 
 _SAID_OF_GROUPS = frozenset({Reason.ACTIVE_ON_TARGET, Reason.STATE_NOT_MIRRORED})
-"""Said once for a group, by a guard that names its members or its topics."""
+"""The reasons that a guard states once for a group, with its members or its topics."""
 
 _CURED_BY_DRAIN = frozenset({Reason.NEVER_RAN, Reason.BEYOND_MIRROR, Reason.PARTITION_MISSING})
 
@@ -87,7 +87,7 @@ class FailoverPlan:
 
     @property
     def moves_producers(self) -> bool:
-        """Whether producers belong to the destination afterwards, and write to topics of its own there."""
+        """Whether producers move to the destination as well: in an emergency, or in a planned failover with a fence."""
         return self.mode is Mode.EMERGENCY or (self.mode is Mode.PLANNED and self.fence.asked_for)
 
 
@@ -99,7 +99,7 @@ def plan_planned(
     fence: Fence = NO_FENCE,
     state: AppState = NO_STATE,
 ) -> FailoverPlan:
-    """The plan for groups as they stand, with translations as far as the mirror goes."""
+    """Plan a planned failover of groups; ``plans`` are translated as far as the mirror reaches."""
     facts, found = tuple(groups), tuple(with_lost_state(plan, state) for plan in plans)
     guards = (
         *active_guards(facts, names),
@@ -122,9 +122,10 @@ def plan_planned(
 
 
 def active_guards(groups: Iterable[GroupFacts], names: Names) -> tuple[Guard, ...]:
-    """Groups with members: on the source their commits still move, on the target they would be pulled about.
+    """One guard for each group with members, on the source or on the target.
 
-    Asked of the groups and not of the verdicts, so that a mirror which is behind hides nobody.
+    On the source, its commits still change; on the target, its consumers would be moved. The groups are checked and not
+    the verdicts, so that a lag of the mirror hides no group.
     """
     facts = tuple(groups)
     there = [group for group in facts if not group.there.idle]
@@ -139,7 +140,7 @@ def active_guards(groups: Iterable[GroupFacts], names: Names) -> tuple[Guard, ..
 
 
 def state_guards(state: AppState, cluster: str) -> tuple[Guard, ...]:
-    """Applications that would start on ``cluster`` without their state, unless the operator has allowed that."""
+    """One guard for each application that would start on ``cluster`` without its state, unless that is allowed."""
     return tuple(
         Guard(
             Reason.STATE_NOT_MIRRORED,
@@ -152,7 +153,7 @@ def state_guards(state: AppState, cluster: str) -> tuple[Guard, ...]:
 
 
 def name_guards(groups: Iterable[GroupFacts], cluster: str) -> tuple[Guard, ...]:
-    """Groups whose name belongs to a share or streams group where their offsets would be written."""
+    """One guard for each group whose name belongs to a share or streams group on ``cluster``, the destination."""
     return tuple(
         _active(Reason.ACTIVE_ON_TARGET, group.group, cluster, group.there)
         for group in groups
@@ -170,7 +171,7 @@ def _active(code: str, group: str, cluster: str, standing: GroupStanding) -> Gua
 
 
 def blocking_guards(plans: Iterable[GroupPlan], *, after_drain: bool) -> tuple[Guard, ...]:
-    """Verdicts that keep a group from being written; before the drain, only those that no drain cures."""
+    """One guard for each verdict that blocks its group; before the drain, only those that no drain cures."""
     return tuple(
         Guard(verdict.refusal, f"group {plan.group}{_place(verdict)}: {plan.why(verdict)}")
         for plan in plans
@@ -182,7 +183,7 @@ def blocking_guards(plans: Iterable[GroupPlan], *, after_drain: bool) -> tuple[G
 
 
 def drain_cures(verdict: Verdict) -> bool:
-    """Whether the offset is refused now only because the mirror is behind; a drain elects no leader."""
+    """Whether an offset is refused only because of the mirror's lag, and not because a cluster did not answer."""
     return verdict.blocks and verdict.refusal in _CURED_BY_DRAIN and not verdict.is_unasked
 
 
@@ -194,7 +195,7 @@ def _place(verdict: Verdict) -> str:
 def moved_meanwhile(
     before: Iterable[GroupFacts], now: Iterable[GroupFacts], cluster: str
 ) -> tuple[Guard, ...]:
-    """Groups that committed on ``cluster`` between two looks without members: an application uses assign()."""
+    """One guard for each group without members that committed between two reads: a client uses ``assign()``."""
     earlier = {group.group: group.commits for group in before}
     return tuple(
         Guard(
@@ -209,14 +210,14 @@ def moved_meanwhile(
 def drain_goal(
     groups: Iterable[GroupFacts], logs: Mapping[TopicPartition, SourceLog]
 ) -> dict[TopicPartition, UpstreamOffset]:
-    """How far each partition of the groups' topics must be mirrored: past every commit, and to the end.
+    """The source offset up to which each partition must be mirrored: past every commit, and to the log's end.
 
-    That all of it is on the target is what makes the loss zero, and not merely the re-reading. A partition
-    that is empty and that nobody committed for needs no mirror.
+    Mirroring to the end makes the loss zero, and not only the number of records that are read again. An empty partition
+    without commits needs no mirror.
 
     Args:
-        groups: Read when they stood still.
-        logs: Of every partition of their topics, read later; the end is the last stable offset under
+        groups: The groups, read when their commits no longer changed.
+        logs: The logs of every partition of their topics, read later; the end is the last stable offset under
             read_committed.
     """
     commits: dict[TopicPartition, int] = {}

@@ -23,13 +23,13 @@ class FenceKind(StrEnum):
     """How producers are kept off the source (the contract's words)."""
 
     NONE = "none"
-    """Nobody: producers may stay while groups move."""
+    """No fence: producers may stay while groups move."""
     ACL = "acl"
-    """A DENY of WRITE for each principal that a rule lets write."""
+    """A DENY of WRITE for each principal that a rule allows to write."""
     HOOK = "hook"
-    """An executable of the operator's."""
+    """The operator's executable in ``mmtool.hook.fence``."""
     WATCH = "watch"
-    """The operator, who has stopped the producers."""
+    """No action: the operator has stopped the producers, and mmtool checks it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Fence:
         return self.rules.denies
 
     def sentences(self, source: str, groups: str, flow: str) -> tuple[str, str, str]:
-        """What its three steps do: raise it, wait for transactions, watch the ends."""
+        """The sentences of the fence's three steps: raise it, wait for transactions, watch the ends."""
         topics, seconds = few(self.topics) or "no topic", f"{self.watch_seconds:g} s"
         why = f"the topics of {flow} in which {groups} commits"
         raising = {
@@ -77,17 +77,17 @@ NO_FENCE = Fence()
 
 
 def topics_to_fence(groups: Iterable[GroupFacts], mirrored: Iterable[str]) -> tuple[str, ...]:
-    """The flow's topics that some groups have commits for."""
+    """The flow's topics for which at least one of the groups has a commit."""
     consumed = {place.topic for group in groups for place in group.commits}
     return tuple(sorted(consumed.intersection(mirrored)))
 
 
 def fence_body(fence: Fence, *, stands: bool) -> dict[str, Any]:
-    """A fence as JSON values: enough to raise it again, and to lower it, without asking anybody.
+    """A fence as JSON values: enough to raise it again, and to lower it, from the journal alone.
 
     Args:
-        fence: Which.
-        stands: Whether it may be there from now on, or is not there any more.
+        fence: The fence.
+        stands: True where the fence may be up from now on, False where it is down.
     """
     return {
         "kind": fence.kind,
@@ -102,10 +102,10 @@ def fence_body(fence: Fence, *, stands: bool) -> dict[str, Any]:
 
 
 def fence_of(body: Mapping[str, Any]) -> Fence:
-    """The same back.
+    """A fence from the JSON values of `fence_body`.
 
     Raises:
-        KeyError, ValueError, TypeError: It is none.
+        KeyError, ValueError, TypeError: The values are not those of a fence.
     """
     topics = tuple(body["topics"])
     denies = tuple(Binding(*row) for row in body["denies"])
@@ -120,7 +120,7 @@ def fence_of(body: Mapping[str, Any]) -> Fence:
 
 
 def lowering_commands(denies: Iterable[Binding], bootstrap: str) -> list[str]:
-    """Kafka's own commands that remove exactly these denies: one for all topics that the same principals are denied."""
+    """The ``kafka-acls.sh`` commands that remove exactly these rules; principals with the same topics share one."""
     topics_of: dict[str, list[str]] = {}
     for deny in sorted(denies):
         topics_of.setdefault(deny.principal, []).append(deny.name)

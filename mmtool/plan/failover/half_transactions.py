@@ -57,7 +57,7 @@ class Share(NamedTuple):
     committed: bool | None
 
     def arrived(self, frontier: int) -> Arrived:
-        """How much of it lies below the source offset that the mirror fetches next."""
+        """How much of the share is before ``frontier``, the source offset that the mirror fetches next."""
         if self.last < frontier:
             return Arrived.ALL
         return Arrived.NONE if self.first >= frontier else Arrived.PART
@@ -78,7 +78,7 @@ class HalfTransaction:
     certain: bool
 
     def document(self) -> dict[str, object]:
-        """For JSON."""
+        """The transaction as JSON values."""
         return {
             "producer_id": self.producer_id,
             "producer_epoch": self.epoch,
@@ -110,10 +110,10 @@ def _offsets(share: Share) -> str:
 def half_transactions(
     shares: Iterable[Share], frontiers: Mapping[TopicPartition, int]
 ) -> list[HalfTransaction]:
-    """Transactions of which some records are on the target and some are not.
+    """The transactions of which some records are on the target and some are not.
 
     Args:
-        shares: Of partitions that are mirrored; each transaction whole, or it looks smaller than it is.
+        shares: The transactions' records in mirrored partitions; a transaction with missing shares looks smaller.
         frontiers: The source offset that the mirror fetches next, by partition.
     """
     by_producer: dict[tuple[int, int], list[Share]] = defaultdict(list)
@@ -135,7 +135,7 @@ def _is_half(how: set[Arrived]) -> bool:
 
 
 def _transactions(shares: list[Share]) -> Iterator[list[Share]]:
-    """A: one producer's transactions follow each other in time."""
+    """Split one producer's shares into its transactions, which follow each other in time (A)."""
     together: list[Share] = []
     end_ms = 0
     for share in sorted(shares, key=lambda share: (share.first_ms, share.end_ms)):
@@ -168,10 +168,10 @@ class TransactionsOnTarget:
 def transactions_on_target(
     facts: EmergencyFacts, selected: Collection[str] | None = None
 ) -> TransactionsOnTarget:
-    """What the stored offset runs tell of transactions.
+    """Where transactions may be incomplete on the target, by the stored offset runs alone.
 
     Args:
-        facts: All that the target knows of the flow.
+        facts: The facts of the flow that the target stores.
         selected: Topics of the source; None for all.
     """
     known = facts.partitions.items()
@@ -189,13 +189,13 @@ def transactions_on_target(
 
 
 def _has_gaps(known: PartitionMap) -> bool:
-    """Source offsets below the frontier have no record on the target, beside those that an operator skipped."""
+    """Whether offsets before the frontier have no record on the target, besides those that an operator skipped."""
     chosen = sum(gap.end - gap.start for gap in known.gaps)
     return known.upstream_frontier - known.known_from - known.runs.records > chosen
 
 
 def told_by_target(known: TransactionsOnTarget, names: Names) -> str:
-    """All that the target alone tells, as a sentence."""
+    """The sentence about incomplete transactions, as far as the target alone knows them."""
     command = f"list them with `mmtool verify -c FILE -s {names.source} -t {names.target} --transactions`"
     later = f"when {names.source} answers, {command}"
     if not known.has_runs:

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 SESSION_SECONDS = 10.0
 NEWCOMER_WAITS_SECONDS = 15.0
-"""For somebody who lives."""
+"""The least wait while a process holds the lease: long enough to tell a live holder from a dead one."""
 LOOK_SECONDS = 1.0
-"""Between two looks at who holds the lease."""
+"""The time between two checks of the lease's holder."""
 NOBODY_WAITS_SECONDS = 60.0
-"""For members that died: the group counts them until their sessions end, and may give the lease to several in turn."""
+"""The wait without a holder: the group counts dead members until their sessions end, and may elect several of them."""
 _OUTLIVED_SECONDS = SESSION_SECONDS + 2.0
 
 
@@ -36,13 +36,13 @@ class LeaseWait:
     _since: float = 0.0
 
     def saw(self, holder: FlowMember | None, now: float) -> None:
-        """That one has the lease now. While members come and go nobody does for a moment, and nobody has lost it."""
+        """Note the lease's current holder; None, as during a rebalance, does not restart the last holder's time."""
         self.holder = holder
         if holder is not None and holder.client_id != self._lasting:
             self._lasting, self._since = holder.client_id, now
 
     def ends(self, holder: FlowMember | None, now: float) -> bool:
-        """Whether it makes no sense to wait on, given who has the lease now: somebody else, or nobody still."""
+        """Whether to stop waiting: a live process has the lease, or the group has elected no holder for too long."""
         self.saw(holder, now)
         waited = now - self.began
         if holder is None:
@@ -51,7 +51,7 @@ class LeaseWait:
 
 
 def waits(holder: FlowMember | None) -> str:
-    """For how long, in words."""
+    """The longest wait for the lease, in words."""
     if holder is None:
         return f"{NOBODY_WAITS_SECONDS:g} s at the most, until the sessions of processes that died have ended"
     return f"{NEWCOMER_WAITS_SECONDS:g} s at the most"

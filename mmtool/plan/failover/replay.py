@@ -26,12 +26,12 @@ _INSTEAD = "use `--diverged topic NAME`, or `--diverged file`"
 
 
 def replay_guards(names: Names, facts: HomeFacts, topics: Container[str]) -> tuple[Guard, ...]:
-    """Why the tail must not be written away as new records; nothing where it can be.
+    """The guards against writing the diverged tail to the target as new records; empty where nothing forbids it.
 
     Args:
-        names: Of the clusters.
-        facts: With what diverged.
-        topics: At home, whose tail is as it will be: nothing more of them is mirrored.
+        names: The names of the flow's clusters.
+        facts: The facts of the failback, with the diverged tails.
+        topics: Topics on the source whose tail no longer changes, because nothing more of them is mirrored.
     """
     if not facts.one_name:
         sentence = (
@@ -47,7 +47,7 @@ def replay_guards(names: Names, facts: HomeFacts, topics: Container[str]) -> tup
 
 
 def _tails(facts: HomeFacts) -> Iterator[tuple[PartitionFacts, DivergedTail]]:
-    """Partitions that have diverged; what was never mirrored has not."""
+    """Yield each mirrored partition with a diverged tail."""
     for known in facts.mirrored.values():
         tail = facts.tails.get(known.source)
         if tail is not None and tail.records and (known.map is not None or known.synced is not None):
@@ -82,7 +82,7 @@ def _on_the_way(names: Names, facts: HomeFacts, known: PartitionFacts, tail: Div
 
 
 def _behind(names: Names, facts: HomeFacts, known: PartitionFacts) -> Iterator[Guard]:
-    """Groups that will read the old records at home, and would read the new ones as well."""
+    """Yield a guard for each group that would read the old diverged records on the source and the new ones too."""
     for group in facts.groups:
         commit = group.commits.get(known.target)
         if commit is None or known.map is None:
@@ -101,7 +101,7 @@ def _behind(names: Names, facts: HomeFacts, known: PartitionFacts) -> Iterator[G
 
 
 def with_read_before(plan: GroupPlan, facts: HomeFacts) -> GroupPlan:
-    """The plan with what the group reads again: diverged records that it had read at home before that was lost."""
+    """The plan with the diverged records that the group had read on the source, and reads again as new records."""
     return replace(plan, verdicts=tuple(_read_before(verdict, facts) for verdict in plan.verdicts))
 
 

@@ -32,9 +32,9 @@ class Risk:
 
     @property
     def loses(self) -> bool:
-        """Whether records may be lost, as far as anybody can tell."""
+        """Whether records may be lost: the loss is unknown or above 0."""
         return self.lost is UNKNOWN or self.lost > 0
 
 
 NO_RISK = Risk(0, 0, 0.0, 0)
-"""Of a planned move: the living source was asked, and all it holds is on the target."""
+"""The risk of a planned failover: the source answers, and all its records are on the target."""

@@ -36,7 +36,7 @@ class StateLag:
         return self.behind is UNKNOWN or self.behind > 0
 
     def sentence(self, names: Names) -> str:
-        """For an operator who has to agree."""
+        """The comparison as a sentence, for the operator who confirms."""
         name, group = self.topic.name, self.topic.group
         if self.behind is UNKNOWN:
             return (
@@ -68,12 +68,12 @@ class StateLag:
 def state_lags(
     state: AppState, facts: EmergencyFacts, seen_ms: Mapping[TopicPartition, int]
 ) -> Iterator[StateLag]:
-    """Of each topic that goes along.
+    """Yield the comparison of each state topic that moves.
 
     Args:
-        state: Of the applications.
-        facts: What the target knows.
-        seen_ms: When the source's end of a partition was seen last, in ms since 1970.
+        state: The state topics of the applications.
+        facts: The facts that the target stores.
+        seen_ms: When the source's end of a partition was last seen, in ms since 1970.
     """
     for topic in state.topics:
         if topic.lost:

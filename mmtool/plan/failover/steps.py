@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 MOST_PROVEN = 1_000
-"""Exact offsets whose neighbouring records are compared before they are written: four small reads each."""
+"""The most exact offsets whose neighbouring records are compared before the write: four small reads each."""
 
 
 class Mode(StrEnum):
@@ -54,7 +54,7 @@ class StepName(StrEnum):
 
 
 POINT_OF_NO_RETURN = StepName.WRITE
-"""Before it a failure leaves both clusters as they were; from it on the operation is finished forward."""
+"""Before this step a failure leaves both clusters as they were; from this step on the operation rolls forward."""
 
 _ENDING = (
     StepName.VALIDATE,
@@ -100,11 +100,11 @@ ORDER: dict[Mode, tuple[StepName, ...]] = {
 }
 
 _FENCING = (StepName.FENCE, StepName.TRANSACTIONS, StepName.ENDS)
-"""Between the check of the groups and the drain, where producers move as well."""
+"""The steps of a fence, between the check of the groups and the drain."""
 
 
 def order_of(mode: Mode, fence: FenceKind = FenceKind.NONE) -> tuple[StepName, ...]:
-    """A mode's steps, with those of a fence where one is asked for."""
+    """The names of a mode's steps in order, with those of a fence where one is requested."""
     order = ORDER[mode]
     if fence is FenceKind.NONE:
         return order
@@ -114,7 +114,7 @@ def order_of(mode: Mode, fence: FenceKind = FenceKind.NONE) -> tuple[StepName, .
 
 _REAL = [name.value for mode, order in ORDER.items() if mode is not Mode.DRILL for name in order]
 HOOKABLE = tuple(dict.fromkeys([*_REAL, *(name.value for name in _FENCING)]))
-"""What ``mmtool.hook.STEP`` may name: every step but a drill's own."""
+"""The steps that ``mmtool.hook.STEP`` may name: every step but a drill's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +136,16 @@ def steps_of(
     *,
     released: tuple[str, ...] = (),
 ) -> tuple[Step, ...]:
-    """The steps, with the numbers that are known when they are planned.
+    """The steps of a failover and their sentences, with the numbers that are known when it is planned.
 
     Args:
-        mode: How groups move.
-        names: Of the clusters.
-        plans: Of the groups.
-        held: For a failback, the source's topics that are held meanwhile.
-        fence: What keeps producers off the source.
-        diverged: For a failback, what becomes of the diverged tail.
-        state: Changelogs and repartition topics of Kafka Streams applications that go along.
+        mode: The failover's mode.
+        names: The names of the flow's clusters.
+        plans: The groups' plans.
+        held: For a failback, the source's topics that are not mirrored meanwhile.
+        fence: How producers are kept off the source.
+        diverged: For a failback, where the diverged tail is written.
+        state: Changelogs and repartition topics of Kafka Streams applications that move.
         released: For a failback, those of ``held`` that the flow mirrors again.
     """
     if mode is Mode.FAILBACK:
@@ -168,7 +168,7 @@ def _fencing(names: Names, plans: tuple[GroupPlan, ...], fence: Fence) -> dict[S
 def _going_home(
     names: Names, plans: tuple[GroupPlan, ...], held: tuple[str, ...], state: tuple[str, ...]
 ) -> dict[StepName, str]:
-    """Source and target are those of the flow: groups come back from its target to its source."""
+    """The sentences of a failback's steps; ``names`` are the flow's: groups move from its target to its source."""
     home, away = names.source, names.target
     groups = few([plan.group for plan in plans]) or "no group"
     are = "is" if len(plans) == 1 else "are"
@@ -201,7 +201,7 @@ def _going_home(
 
 
 def _salvaging(names: Names, held: tuple[str, ...], diverged: Diverged) -> dict[StepName, str]:
-    """The steps that deal with the tail itself."""
+    """The sentence of the step that writes the diverged tail."""
     match diverged:
         case ToFile():
             export = "write the diverged records to a file, before any other write"
@@ -216,7 +216,7 @@ def _salvaging(names: Names, held: tuple[str, ...], diverged: Diverged) -> dict[
 
 
 def _releasing(names: Names, held: tuple[str, ...], released: tuple[str, ...], diverged: Diverged) -> str:
-    """What the mirror does once groups are back."""
+    """The sentence of the step that lets the flow mirror topics again after the groups have moved."""
     if held and not released:
         them = "it" if len(held) == 1 else "them"
         return f"leave {few(held)} failed over: other groups still read {them} on {names.target}"
@@ -268,7 +268,7 @@ def _going_away(
 
 
 def _drilling(names: Names, plans: tuple[GroupPlan, ...], state: tuple[str, ...]) -> dict[StepName, str]:
-    """A planned move of shadows: what is said of it is what is different."""
+    """The sentences of a drill's steps: those of a planned failover, except for the steps that differ."""
     shadows = few([plan.group for plan in plans]) or "no group"
     return {
         **_going_away(Mode.PLANNED, names, plans, state),
@@ -284,6 +284,6 @@ def _drilling(names: Names, plans: tuple[GroupPlan, ...], state: tuple[str, ...]
 
 
 def topics_of(plans: Iterable[GroupPlan]) -> list[str]:
-    """The flow's topics among them, as the source calls them: those have a name on both sides."""
+    """The flow's topics in plans, by their names on the source: partitions with a name on both clusters."""
     verdicts = [verdict for plan in plans for verdict in plan.verdicts]
     return sorted({v.source.topic for v in verdicts if v.source is not None and v.target is not None})

@@ -33,17 +33,17 @@ class Begun:
 
     @property
     def records(self) -> int:
-        """How many."""
+        """The number of records to write."""
         return sum(part.records for parts in self.parts.values() for part in parts)
 
     def goals(self) -> dict[TopicPartition, UpstreamOffset]:
-        """Behind the last record of each partition."""
+        """The offset after the last record to write, by partition of the source."""
         return {place: parts[-1].stop for place, parts in self.parts.items()}
 
     def first(
         self, written: Mapping[TopicPartition, tuple[UpstreamOffset, int]]
     ) -> dict[TopicPartition, Parts]:
-        """What of it was written: of each partition the records before an offset, and how many they are."""
+        """The written parts, by partition: ``written`` gives the offset after them and their number of records."""
         found = {place: _before(self.parts[place], *told) for place, told in written.items()}
         return {place: parts for place, parts in found.items() if parts}
 
@@ -56,7 +56,7 @@ def _before(parts: Parts, stop: UpstreamOffset, records: int) -> Parts:
 
 
 def left_of(tail: DivergedTail, written: Parts) -> DivergedTail:
-    """The tail without what was written of it."""
+    """The tail without its written parts."""
     if not written:
         return tail
     stop = written[-1].stop
@@ -76,7 +76,7 @@ def _behind(part: TailPart, written: Parts) -> TailPart | None:
 
 
 def whole(tail: DivergedTail, written: Parts) -> DivergedTail:
-    """The tail with what was written of it: by now the mirror may have passed that."""
+    """The tail with its written parts, which the mirror may have passed by now."""
     if not written:
         return tail
     left = left_of(tail, written)
@@ -86,7 +86,7 @@ def whole(tail: DivergedTail, written: Parts) -> DivergedTail:
 
 
 def begun_body(begun: Begun) -> dict[str, Any]:
-    """As JSON values."""
+    """The parts to write as JSON values, for the journal's entry before the first record."""
     return {
         "stands": True,
         "ends": [[*place, end] for place, end in sorted(begun.ends.items())],
@@ -95,7 +95,7 @@ def begun_body(begun: Begun) -> dict[str, Any]:
 
 
 def written_body(written: Mapping[TopicPartition, Parts]) -> dict[str, Any]:
-    """As JSON values: nothing is under way any more, and these were written."""
+    """The written parts as JSON values, for the journal's entry after the write: no write is in progress."""
     return {"stands": False, "parts": _parts_body(written)}
 
 
@@ -104,17 +104,21 @@ def _parts_body(found: Mapping[TopicPartition, Collection[TailPart]]) -> list[li
 
 
 def begun_of(body: Mapping[str, Any]) -> Begun:
-    """The same back.
+    """The parts to write from the JSON values of `begun_body`.
 
     Raises:
-        KeyError, ValueError, TypeError: It is none.
+        KeyError, ValueError, TypeError: The values are not those of `begun_body`.
     """
     ends = {TopicPartition(topic, partition): end for topic, partition, end in body["ends"]}
     return Begun(ends, parts_of(body))
 
 
 def parts_of(body: Mapping[str, Any]) -> dict[TopicPartition, Parts]:
-    """Of either body. Raises as above."""
+    """The parts by partition, from the JSON values of `begun_body` or of `written_body`.
+
+    Raises:
+        KeyError, ValueError, TypeError: The values are not those of either function.
+    """
     return {
         TopicPartition(topic, partition): tuple(_part(*told) for told in parts)
         for topic, partition, parts in body["parts"]
@@ -128,7 +132,7 @@ def _part(start: int, stop: int, records: int) -> TailPart:
 def together(
     done: Mapping[TopicPartition, Parts], more: Mapping[TopicPartition, Parts]
 ) -> dict[TopicPartition, Parts]:
-    """What was written before, and after that."""
+    """The parts written before, followed by those written after them, by partition."""
     return {place: (*done.get(place, ()), *more.get(place, ())) for place in _places(done, more)}
 
 
