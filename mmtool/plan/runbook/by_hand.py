@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 _COMPARED = 3
-"""So many partitions are written out where one command is needed for each; the others are in the table."""
+"""The most partitions with commands of their own, where a step needs one for each; the table has the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ class Place:
 
     @property
     def login_file(self) -> str:
-        """The file with the credentials of Kafka's tools."""
+        """The name of the file with the credentials for Kafka's tools."""
         return f"{file_part(self.alias)}.properties"
 
     def tool(self, name: str, *arguments: str, config: str = "--command-config") -> str:
-        """A command line; the file with the credentials is the reader's own."""
+        """A command line of one of Kafka's tools; the operator provides the file with the credentials."""
         login = [f"kafka-{name}.sh", "--bootstrap-server", quote(self.bootstrap), config]
         return " ".join([*login, quote(self.login_file), *map(quote, arguments)])
 
@@ -64,12 +64,12 @@ class Hands:
 
     @property
     def there(self) -> Place:
-        """The one that they go to."""
+        """The destination: the cluster that groups move to."""
         return self.source if self.plan.mode is Mode.FAILBACK else self.target
 
     @property
     def answers(self) -> list[tuple[TopicPartition, int, TopicPartition, int]]:
-        """Every known pair of offsets: partition and offset here, and there."""
+        """Every known pair of offsets: partition and offset on the cluster `here`, then on the destination `there`."""
         return [
             (here, verdict.commit.offset, there, commit.offset)
             for plan in self.plan.groups
@@ -86,13 +86,13 @@ class Hands:
         return sorted(at for at in found if not back or at.topic in held)
 
     def copies(self, topics: Collection[str]) -> list[str]:
-        """What the flow's target calls these topics of its source."""
+        """The names on the flow's target of these topics of its source, and the state topics that move."""
         verdicts = [verdict for plan in self.plan.groups for verdict in plan.verdicts]
         read = {v.target.topic for v in verdicts if v.source and v.target and v.source.topic in topics}
         return sorted(read | set(self.plan.state))
 
     def commands(self, name: StepName) -> list[str]:
-        """Command lines for a step; nothing where no tool of Kafka's does it."""
+        """The command lines for a step; empty where no tool of Kafka's does it."""
         return _COMMANDS[name](self)
 
     def describe(self, place: Place, *more: str) -> str:
@@ -105,14 +105,14 @@ class Hands:
 
 
 def read_from(plan: GroupPlan, verdict: Verdict) -> TopicPartition | None:
-    """The partition whose commit a verdict is about."""
+    """The partition that a verdict's commit was read from; None where it has no name there."""
     return verdict.source if plan.direction is Direction.FORWARD else verdict.target
 
 
 def known_of(plan: GroupPlan) -> list[tuple[Verdict, TopicPartition, Commit]]:
-    """What is going to be written, as far as it is known; nothing of a group that no drain helps.
+    """The commits to write that are known now; none for a group with a refusal that no drain cures.
 
-    A group is written whole or not at all, but who does it by hand does it when the rest is known.
+    mmtool writes a group whole or not at all; an operator writes it by hand when the other commits are known.
     """
     if any(verdict.blocks and not drain_cures(verdict) for verdict in plan.verdicts):
         return []
@@ -140,7 +140,7 @@ def _release(hands: Hands) -> list[str]:
 
 
 def _deny(hands: Hands, topics: Collection[str], *how: str) -> list[str]:
-    """A rule that the mirror may not write its copies on the flow's target."""
+    """The commands for a rule that denies the mirror's principal to write these topics on the flow's target."""
     named = [word for topic in hands.copies(topics) for word in ("--topic", topic)]
     rule = ("--deny-principal", "User:THE-MIRROR", "--operation", "Write", *named)
     replaced = "# replace User:THE-MIRROR with the principal of the mirror"
@@ -148,7 +148,7 @@ def _deny(hands: Hands, topics: Collection[str], *how: str) -> list[str]:
 
 
 def _fence(hands: Hands) -> list[str]:
-    """As `mmtool.plan.failover.acl_fence` denies, and the way back as a comment."""
+    """The commands that add the DENY rules of `mmtool.plan.failover.acl_fence`, and their removal as comments."""
     told = [
         ("--topic", d.name, "--deny-principal", d.principal, "--operation", "Write")
         for d in hands.plan.fence.denies
@@ -163,7 +163,7 @@ def _transactions(hands: Hands) -> list[str]:
 
 
 def _drain(hands: Hands) -> list[str]:
-    """What the flow mirrors, before groups move along it or back."""
+    """The commands that read the source's log ends, and except for a failback those of the state topics."""
     ends = _source_ends(hands)
     return ends if hands.plan.mode is Mode.FAILBACK else [*ends, *_state(hands)]
 
@@ -184,12 +184,12 @@ def _state(hands: Hands) -> list[str]:
 
 
 def _latest(side: Place, topic: str) -> str:
-    """Where a topic ends that has the same name on both sides."""
+    """The command that reads the log ends of a topic that has the same name on both clusters."""
     return side.tool("get-offsets", "--topic", topic, "--time", "latest")
 
 
 def _export(hands: Hands) -> list[str]:
-    """The whole of each topic: where its tail begins cannot be told beforehand."""
+    """The commands that copy whole topics to files: the start of the diverged tail is not known beforehand."""
     shown = ("offset", "partition", "timestamp", "key", "headers")
     printed = [word for name in shown for word in ("--property", f"print.{name}=true")]
     topics = sorted({at.topic for at in hands.sources})
@@ -209,7 +209,7 @@ def _translate(hands: Hands) -> list[str]:
 
 
 def _records(hands: Hands) -> list[str]:
-    """The record that a group reads next, on both sides."""
+    """The commands that read the record at each pair of offsets, on both clusters."""
     return [
         _record(side, at, offset)
         for here, read, there, written in hands.answers[:_COMPARED]
@@ -255,7 +255,7 @@ def _write(hands: Hands) -> list[str]:
 
 
 def _after_drain(plan: GroupPlan, file: str) -> list[str]:
-    """A comment for each line that the file lacks."""
+    """A comment for each line that the file lacks until the drain is complete."""
     places = [plan.written_to(verdict) for verdict in plan.verdicts if drain_cures(verdict)]
     return [
         f"# {file} lacks {place}: add its line, with the offset found in step translate after the drain"
@@ -266,14 +266,17 @@ def _after_drain(plan: GroupPlan, file: str) -> list[str]:
 def _reset(
     place: Place, group: str, commits: Mapping[TopicPartition, Commit], file: str, how: str
 ) -> list[str]:
-    """A file in Kafka's own format, and the command that takes it."""
+    """The command that creates a reset file in Kafka's own format, and the command that applies it."""
     lines = write_reset_csv(ResetLine(None, at, commit.offset) for at, commit in sorted(commits.items()))
     reset = ("--reset-offsets", "--group", group, "--from-file", file, how)
     return [f"cat > {file} <<'END'", *lines.splitlines(), "END", place.tool("consumer-groups", *reset)]
 
 
 def _put_back(place: Place, plan: GroupPlan, file: str) -> list[str]:
-    """What stood there; what did not is deleted. As a comment, so that nobody runs it by copying the block."""
+    """The commands that restore the previous commits, and delete commits of partitions that had none.
+
+    They are comments, so that a copy of the whole block does not run them.
+    """
     known = known_of(plan)
     before = {place: verdict.before for verdict, place, _ in known if verdict.before is not None}
     lines = _reset(place, plan.group, before, file, "--execute") if before else []
@@ -320,4 +323,4 @@ _COMMANDS: dict[StepName, Callable[[Hands], list[str]]] = {
     StepName.CLEAN_UP: _clean_up,
     StepName.REPORT: _read_back,
 }
-"""Every step has its row; a test sees to it."""
+"""The commands of every step; a test checks that none is missing."""

@@ -66,7 +66,7 @@ class GroupSeen:
 
     @classmethod
     def of(cls, facts: GroupFacts) -> GroupSeen:
-        """As it stands now."""
+        """The facts of a group by its current commits and members."""
         return cls(
             dict(facts.commits),
             dict(facts.before),
@@ -92,13 +92,13 @@ class Fingerprint:
 def fingerprint_of(
     here: SideSeen, there: SideSeen, groups: Iterable[GroupFacts], renamed: Mapping[str, str]
 ) -> Fingerprint:
-    """Of these groups, and of no other topics than those that they read.
+    """The fingerprint of these groups, and of those topics alone that they read.
 
     Args:
         here: The cluster that groups leave, with its topics.
-        there: The one that they go to, with its topics.
-        groups: Whom the plan is about.
-        renamed: What each topic that can be moved along is called there.
+        there: The destination, with its topics.
+        groups: The groups of the plan.
+        renamed: The destination's names of the plan's topics, by their names on the cluster `here`.
     """
     facts = tuple(groups)
     read = sorted({place.topic for group in facts for place in group.commits} & renamed.keys())
@@ -118,11 +118,11 @@ def _in_order(members: Iterable[Member]) -> tuple[Member, ...]:
 
 
 def differences(saved: Fingerprint, now: Fingerprint, names: Names) -> list[str]:
-    """What has changed since, in sentences; nothing for a plan that is still fresh.
+    """The facts that differ between two fingerprints, as sentences; empty for a plan that is still fresh.
 
     Args:
-        saved: Then.
-        now: Now.
+        saved: The saved plan's fingerprint.
+        now: The current fingerprint.
         names: ``source`` is the cluster that groups leave.
     """
     return [
@@ -133,13 +133,13 @@ def differences(saved: Fingerprint, now: Fingerprint, names: Names) -> list[str]
 
 
 def another_cluster(alias: str, was: ClusterId | Unknown, now: ClusterId | Unknown) -> str:
-    """That an alias means another cluster than when the plan was made."""
+    """The sentence that an alias means another cluster than when the plan was made."""
     today = "now does not tell its cluster id" if now is UNKNOWN else f"is now cluster {now}"
     return f"{alias} was cluster {was} when the plan was made, and {today}"
 
 
 def _sides(saved: SideSeen, now: SideSeen, alias: str) -> Iterator[str]:
-    """Once a cluster is another one, its topics tell nothing more."""
+    """Yield the changes of one cluster; where its id has changed, only that."""
     if saved.cluster_id is not UNKNOWN and saved.cluster_id != now.cluster_id:
         yield another_cluster(alias, saved.cluster_id, now.cluster_id)
         return
@@ -189,7 +189,7 @@ def _who(members: tuple[Member, ...]) -> str:
 
 
 def as_values(seen: Fingerprint) -> dict[str, Any]:
-    """As JSON values."""
+    """A fingerprint as JSON values."""
     return {
         "here": _side_values(seen.here),
         "there": _side_values(seen.there),
@@ -206,10 +206,10 @@ def as_values(seen: Fingerprint) -> dict[str, Any]:
 
 
 def from_values(values: Mapping[str, Any]) -> Fingerprint:
-    """The same back.
+    """A fingerprint from the JSON values of `as_values`.
 
     Raises:
-        KeyError, ValueError, TypeError: It is none.
+        KeyError, ValueError, TypeError: The values are not those of a fingerprint.
     """
     groups = {
         name: GroupSeen(

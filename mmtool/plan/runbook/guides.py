@@ -37,7 +37,7 @@ FIELDS = frozenset(
         "resume", "cancel", "rollback", "release", "pause", "show", "status", "status_back", "verify",
     }
 )  # fmt: skip
-"""What a text may name; `mmtool.plan.runbook.runbook` gives the values."""
+"""The placeholders that a text may have; `mmtool.plan.runbook.runbook` gives the values."""
 
 _NOTHING = "Nothing to undo: the step only reads."
 _SLOW = (
@@ -208,7 +208,7 @@ GUIDES: dict[StepName, Guide] = {
         by_hand="Start the consumers on {there}, and watch their lag fall.",
     ),
 }
-"""Every step's texts; a test sees that none is missing."""
+"""The texts of every step; a test checks that none is missing."""
 
 _OF_CHOICE: dict[tuple[Kind, StepName], Guide] = {
     (Kind.TOPIC, StepName.EXPORT): Guide(
@@ -247,7 +247,7 @@ _OF_CHOICE: dict[tuple[Kind, StepName], Guide] = {
         + ", and start it again.",
     ),
 }
-"""Where it matters what becomes of diverged records."""
+"""The texts that depend on where diverged records are written."""
 
 _OF_MODE: dict[tuple[Mode, StepName], Guide] = {
     (Mode.FAILBACK, StepName.DRAIN): Guide(
@@ -307,7 +307,7 @@ NOT_RELEASED = Guide(
     way_back="Nothing to undo: the step changes nothing.",
     by_hand="Nothing to do: keep the mirror of {topics} from {there} to {here} stopped.",
 )
-"""For a failback that releases no topic."""
+"""The texts of the step release_topics, for a failback that releases no topic."""
 
 _LATE = replace(
     GUIDES[StepName.REPORT],
@@ -349,12 +349,12 @@ _OF_FENCE: dict[tuple[FenceKind, StepName], Guide] = {
         " tells it, the producer id. Nothing has been changed. Stop that producer, then run `{resume}`.",
     ),
 }
-"""Where it matters who keeps producers off; the texts of `GUIDES` are those for ACLs."""
+"""The texts that depend on the kind of fence; the texts of `GUIDES` are those for ACLs."""
 
 
 def guide_of(
     mode: Mode, name: StepName, diverged: Diverged = TO_FILE, fence: FenceKind = FenceKind.NONE
 ) -> Guide:
-    """The texts of a step, as they hold in a mode, for what becomes of diverged records, and for a kind of fence."""
+    """The texts of a step in a mode, for a choice of ``--diverged`` and a kind of fence."""
     chosen = _OF_CHOICE.get((diverged.kind, name)) or _OF_FENCE.get((fence, name))
     return chosen or _OF_MODE.get((mode, name)) or GUIDES[name]

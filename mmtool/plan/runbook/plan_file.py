@@ -62,27 +62,27 @@ class SavedPlan:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Whom it is about."""
+        """The names of the plan's groups."""
         return tuple(plan.group for plan in self.plan.groups)
 
     @property
     def way(self) -> Names:
-        """The cluster that groups leave, and the one that they go to: a failback goes against its flow."""
+        """The cluster that groups leave as source, and the destination as target: a failback swaps the flow's."""
         names = self.names
         return Names(names.target, names.source) if self.plan.mode is Mode.FAILBACK else names
 
     def stale(self, plan: FailoverPlan, seen: Fingerprint) -> list[str]:
-        """What differs between then and now, the weightiest first; nothing for a plan that still holds.
+        """The differences of a new plan from the saved one, the most important first; empty without any.
 
         Args:
-            plan: Made anew.
-            seen: What that rests on.
+            plan: The plan, made from the current facts.
+            seen: The current facts that it depends on.
         """
         return [*differences(self.seen, seen, self.way), *_steps(self.plan, plan)]
 
 
 def _steps(was: FailoverPlan, now: FailoverPlan) -> list[str]:
-    """The clusters may be the same and the configuration not: another hook, another name on the target."""
+    """The changed steps as sentences: the configuration may differ where the clusters do not (hook, topic name)."""
     then, today = ({step.name: step.sentence for step in plan.steps} for plan in (was, now))
     return [
         _step(name, then.get(name), today.get(name))
@@ -100,7 +100,7 @@ def _step(name: StepName, then: str | None, today: str | None) -> str:
 
 
 def write_plan(saved: SavedPlan) -> bytes:
-    """The file: JSON for people and scripts to read, with a version and a checksum."""
+    """Encode a plan file: JSON for people and scripts to read, with a version and a checksum."""
     plan = saved.plan
     body = {
         "kind": _KIND,
@@ -123,7 +123,7 @@ def write_plan(saved: SavedPlan) -> bytes:
 
 
 def _laid_out(body: Mapping[str, Any]) -> str:
-    """One line for each key, and for each part of a list: a diff of two plans can be read."""
+    """JSON with one line for each key and each part of a list, so that a diff of two plans is readable."""
     lines = [f" {_json(key)}: {_parts(value)}" for key, value in body.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
@@ -139,10 +139,10 @@ def _json(value: Any) -> str:
 
 
 def read_plan(content: bytes) -> SavedPlan:
-    """The plan in a file.
+    """Decode a plan file.
 
     Raises:
-        UnreadableDocumentError: It is damaged, of another version, or no plan at all.
+        UnreadableDocumentError: The file is damaged, of another version, or not a plan.
     """
     body = decode(content)
     if body.get("kind") != _KIND:

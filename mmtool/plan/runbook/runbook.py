@@ -52,31 +52,31 @@ class Runbook:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the page executes a plan in a file, which keeps its operation's id."""
+        """Whether the page executes a plan file (``--plan``), which keeps its operation's id."""
         return "--plan" in self.meant
 
     @property
     def operation(self) -> str:
-        """The operation's id; a plan that is made again when it is executed gets another one."""
+        """The operation's id; a placeholder without a plan file, because executing makes a plan with another id."""
         return self.saved.plan.operation_id if self.is_kept else "OPERATION_ID"
 
     def command(self, *arguments: str) -> str:
-        """A command line of mmtool's."""
+        """A command line of mmtool."""
         return " ".join(["mmtool", *map(quote, arguments), "-c", quote(self.config)])
 
     def on(self, verb: str) -> str:
-        """A command line that does something with the operation."""
+        """A command line that executes ``verb`` (resume, cancel, rollback) on the operation."""
         return self.command("failover", verb, self.operation, "--execute")
 
     def of_flow(self, *arguments: str, topics: Iterable[str] = (), more: Iterable[str] = ()) -> str:
-        """A command line about the flow, or some of its topics."""
+        """A command line for the flow, or for some of its topics."""
         names = self.saved.names
         named = [word for topic in topics for word in ("--topic", topic)]
         return self.command(*arguments, "-s", names.source, "-t", names.target, *named, *more)
 
 
 def render(runbook: Runbook) -> str:
-    """The whole page."""
+    """The runbook as a Markdown page."""
     parts = (_head, _preconditions, _costs, _table, _execution, _steps, _ways_on, _notes)
     return "\n".join(line for part in parts for line in [*part(runbook), ""])
 
@@ -353,11 +353,11 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _code(text: str) -> str:
-    """As code; a name that holds what Markdown would read is shown without its marks."""
+    """A text as Markdown code; a text with a backquote is not marked as code."""
     plain = _cell(text)
     return plain if "`" in plain else f"`{plain}`"
 
 
 def _cell(text: str) -> str:
-    """One line that leaves a table's columns alone."""
+    """A text as one cell of a Markdown table: on one line, with column separators escaped."""
     return "".join(c if c.isprintable() else "?" for c in text).replace("|", "\\|")
