@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 def app_state(flow: FlowNow, groups: Collection[str], *, without: bool) -> AppState:
-    """The state of those of ``groups`` that are applications, on their way from the flow's source to its target.
+    """The Kafka Streams applications among ``groups``, with the state topics that the flow has to mirror for them.
 
     Args:
-        flow: Which flow.
-        groups: Whom it is about.
+        flow: The flow.
+        groups: The consumer groups to check, on the source.
         without: As in `AppState`.
 
     Raises:
-        UnreachableError, NotAuthorisedError: A cluster does not answer, or the source does not tell.
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or the source denies the request.
         RefusedError: Stored state cannot be read.
     """
     found, topics = _internal(flow, groups, Direction.FORWARD)
@@ -42,10 +42,10 @@ def app_state(flow: FlowNow, groups: Collection[str], *, without: bool) -> AppSt
 def app_state_back(
     flow: FlowNow, back: FlowNow | None, groups: Collection[str], *, without: bool
 ) -> AppState:
-    """The same on the way back, where the flow ``back`` mirrors; None where nothing is mirrored back.
+    """As `app_state`, for groups on the target; the flow ``back`` mirrors in reverse, None where nothing does.
 
     Raises:
-        UnreachableError, NotAuthorisedError: A cluster does not answer, or the flow's target does not tell.
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or the flow's target denies the request.
         RefusedError: Stored state cannot be read.
     """
     found, topics = _internal(flow, groups, Direction.REVERSE)
@@ -53,9 +53,9 @@ def app_state_back(
 
 
 def app_state_on_target(now: TargetNow, *, without: bool) -> AppState:
-    """The same as the target alone knows it: a topic that was never mirrored is not known there.
+    """As `app_state`, from the target alone; state topics that were never mirrored are missing.
 
-    A group that has committed as Kafka Streams does, and of which the target has no internal topic, may have state.
+    A group that committed as Kafka Streams does, and has no internal topic on the target, may have state on the source.
     """
     groups, copies = [group.group for group in now.facts.groups], _copies(now)
     found = internal_topics(groups, copies, now.read_by)
@@ -78,7 +78,7 @@ def app_state_on_target(now: TargetNow, *, without: bool) -> AppState:
 
 
 def _copies(now: TargetNow) -> dict[str, str]:
-    """What the target calls topics of the source, by their names there; of what MM2 has mirrored its names tell."""
+    """The mirror of each source topic, as far as the target knows: by its recorded name, else by the naming policy."""
     settings = now.side.settings
     found: dict[str, str] = {}
     for name in now.topics:
@@ -127,7 +127,7 @@ def _state(
 
 
 def _copies_of(flow: FlowNow | None, names: Collection[str]) -> list[PartitionFacts]:
-    """Every partition of those of these topics that the flow mirrors, with the target's log of it."""
+    """Facts about every partition of the given topics that the flow mirrors, with the target's log bounds."""
     if flow is None or not flow.topics.keys() & set(names):
         return []
     return list(partition_facts(flow.narrowed_to(names), Direction.FORWARD).values())
@@ -136,7 +136,7 @@ def _copies_of(flow: FlowNow | None, names: Collection[str]) -> list[PartitionFa
 def _why_lost(
     name: str, settings: FlowSettings | None, flow: FlowNow | None, copies: Iterable[PartitionFacts]
 ) -> str:
-    """Why a flow does not bring a topic to its target under its own name; empty where it does."""
+    """Why a flow does not mirror a topic under the same name, or has lost its copy; empty where neither."""
     if settings is None or flow is None:
         return "no flow mirrors it back"
     if unmirrored := settings.unmirrored(name):
@@ -149,12 +149,15 @@ def _why_lost(
 
 
 def _first_loss(copies: Iterable[PartitionFacts], flow: FlowSettings) -> str:
-    """Why the first partition that has lost its copy on the flow's target has none; empty where none has."""
+    """Why the target's copy of a topic is incomplete, for its first such partition; empty where none is."""
     return next((why for known in copies if (why := _why_copy_lost(known, flow))), "")
 
 
 def _why_copy_lost(known: PartitionFacts, flow: FlowSettings) -> str:
-    """A mirror goes on behind what it has copied: what the target has deleted of that does not come again."""
+    """Why the target's copy of a partition is incomplete; empty where it is complete.
+
+    A mirror continues after what it has copied: records that the target has lost are not mirrored again.
+    """
     if known.problem:
         return known.problem
     copied_to = _copied_to(known)
@@ -174,7 +177,7 @@ def _why_copy_lost(known: PartitionFacts, flow: FlowSettings) -> str:
 
 
 def _mirror_again(known: PartitionFacts, flow: FlowSettings) -> str:
-    """What the operator can do; empty where MM2 made the copy: mmtool has no state to delete then."""
+    """The commands that mirror the topic again; empty where MM2 made the copy: mmtool has no state to delete then."""
     if known.map is None:
         return ""
     return (
@@ -185,7 +188,7 @@ def _mirror_again(known: PartitionFacts, flow: FlowSettings) -> str:
 
 
 def _copied_to(known: PartitionFacts) -> int | None:
-    """Behind the last record that is known to have been copied, on the target; None where none was yet."""
+    """The target offset after the last record that was copied; None where nothing is known about copies."""
     if known.map is not None:
         return int(known.map.tail.downstream_end.position)
     if known.synced is not None:
@@ -194,6 +197,6 @@ def _copied_to(known: PartitionFacts) -> int | None:
 
 
 def as_groups(goal: Mapping[TopicPartition, int], topics: Collection[str]) -> list[GroupFacts]:
-    """A reader of each state topic that stands where the drain has to get: what it reads next is to be proven."""
+    """A pretended group at the end offsets ``goal`` of the state topics: its exact translation proves the copy."""
     commits = {place: Commit(int(end)) for place, end in goal.items() if place.topic in topics}
     return [GroupFacts("state", commits, {}, ABSENT, ABSENT)] if commits else []

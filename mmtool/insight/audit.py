@@ -51,13 +51,13 @@ class Audit:
     error: MmtoolError | None = None
 
     def documents(self) -> list[dict[str, object]]:
-        """The rows with the flow's aliases."""
+        """The rows as documents, with the flow's source and target aliases."""
         aliases = {"source": self.flow.source.alias, "target": self.flow.target.alias}
         return [aliases | asdict(row) for row in self.rows]
 
     @property
     def headline(self) -> str:
-        """How many partitions stand how."""
+        """One line: the number of groups, and of partitions by verdict."""
         counts = Counter(row.verdict for row in self.rows)
         groups = len({row.group for row in self.rows})
         said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in AuditState if counts[verdict])
@@ -67,10 +67,12 @@ class Audit:
 
 
 def audit(clusters: FlowClusters, selection: GroupSelection, topics: Collection[str], now_ms: int) -> Audit:
-    """Every selected group, excluded ones too; ``now_ms`` is for the ages of checkpoints and commits.
+    """Audit every selected group on the target, excluded groups too, from the clusters that answer.
+
+    ``now_ms`` is for the ages of checkpoints and commits.
 
     Raises:
-        UnreachableError, NotAuthorisedError: Neither cluster answers, or one answers no.
+        UnreachableError, NotAuthorisedError: Neither cluster answers, or one denies a request.
         UsageError, RefusedError: as `look`, and stored state that cannot be read.
     """
     with Unawaited() as pool:
@@ -90,7 +92,7 @@ def audit(clusters: FlowClusters, selection: GroupSelection, topics: Collection[
 
 
 def _outage(cluster: ClusterPort) -> UnreachableError | None:
-    """Why a cluster cannot be asked; None when it can."""
+    """The error by which a cluster is unreachable; None where it answers."""
     try:
         cluster.probe()
     except NotAuthorisedError:
@@ -133,7 +135,7 @@ _SINCE = frozenset({AuditState.BEHIND, AuditState.AHEAD, AuditState.STALE})
 
 
 def _with_age(row: AuditRow) -> AuditRow:
-    """The reason with since when, and for how long still."""
+    """The row, with the commit's age and its expiry added to the reason."""
     said = [row.reason]
     if row.target_age_seconds is not None and row.verdict in _SINCE:
         said.append(f"committed {duration(row.target_age_seconds)} ago")
@@ -143,13 +145,13 @@ def _with_age(row: AuditRow) -> AuditRow:
 
 
 def _moved(row: AuditRow, moved: Mapping[str, MovedGroupRecord]) -> AuditRow:
-    """The reason with the failover that made the target the group's place."""
+    """The row, with the failover that moved the group to the target added to the reason."""
     mark = moved.get(row.group)
     return replace(row, reason=", ".join(filter(None, (row.reason, mark.sentence)))) if mark else row
 
 
 def _chosen(cluster: ClusterPort, selection: GroupSelection) -> SelectedGroups:
-    """Groups that the flow leaves out are part of an audit: that is what is said of them."""
+    """The selected groups of a cluster, excluded ones too: an audit reports them as excluded."""
     listed = cluster.groups.listing()
     return select_groups(selection, listed.consumers, lambda _: True, listed.others)
 
@@ -181,7 +183,7 @@ def _error(
 def _without_source(
     clusters: FlowClusters, selection: GroupSelection, now_ms: int, warnings: list[str]
 ) -> Iterable[AuditRow]:
-    """By the checkpoints on the target, whoever wrote them: what was known when the source was last heard."""
+    """Rows from the checkpoints on the target, mmtool's or MM2's: the source's state when it last answered."""
     assert clusters.synced is not None
     found = clusters.synced.checkpoints()
     held = {
@@ -205,5 +207,5 @@ def _without_target(clusters: FlowClusters, selection: GroupSelection) -> Iterab
 
 
 def _not_told(failed: Mapping[str, MmtoolError]) -> Iterable[AuditRow]:
-    """Rows of groups that a cluster tells nothing of."""
+    """A row for each group whose commits a cluster did not show, with the error as its reason."""
     return (AuditRow(name, None, None, AuditState.STALE, error.message) for name, error in failed.items())

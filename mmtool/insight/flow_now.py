@@ -42,12 +42,12 @@ class FlowClusters:
 
 
 def connect(flow: FlowSettings, timeout: timedelta, *, beside_mm2: bool = False) -> FlowClusters:
-    """The ways to a flow's clusters; nothing is asked yet. No request takes longer than ``timeout``.
+    """Connections to a flow's clusters, not used yet; no request takes longer than ``timeout``.
 
     Args:
-        flow: Which flow.
-        timeout: For one request.
-        beside_mm2: Answer from what MM2 has told as well, where mmtool has not mirrored.
+        flow: The flow.
+        timeout: The time limit of one request.
+        beside_mm2: Read MM2's topics too, for what mmtool has not mirrored.
     """
     from mmtool.kafka.admin.cluster_facts import KafkaCluster
     from mmtool.kafka.mm2.topics import Mm2Topics
@@ -89,19 +89,19 @@ class FlowNow:
 
     @property
     def end(self) -> FlowNow:
-        """The last flow of a chain; this one where it is none."""
+        """The last flow of a chain; the flow itself where there is no chain."""
         return self if self.then is None else self.then.end
 
     def read_at(self, direction: Direction) -> ClusterPort:
-        """Whose commits are translated."""
+        """The cluster whose commits are translated: the source, in reverse the target."""
         return self.clusters.source if direction is Direction.FORWARD else self.end.clusters.target
 
     def written_at(self, direction: Direction) -> ClusterPort:
-        """Where they would be committed."""
+        """The cluster where the translated offsets would be committed."""
         return self.end.clusters.target if direction is Direction.FORWARD else self.clusters.source
 
     def sides(self, direction: Direction) -> Sides:
-        """The same by their aliases, for sentences."""
+        """The aliases of the clusters where commits are read and written, for messages."""
         read, written = self.read_at(direction), self.written_at(direction)
         return Sides(read.alias, written.alias, direction is Direction.REVERSE)
 
@@ -113,11 +113,11 @@ class FlowNow:
         ]
 
     def remote(self, topic: str) -> str:
-        """What a source topic is called on the target."""
+        """The name of a source topic's mirror on the target."""
         return self.clusters.settings.remote_topic(topic)
 
     def narrowed_to(self, topics: Collection[str]) -> FlowNow:
-        """The same flow, as far as these of its topics go."""
+        """The same flow, narrowed to the given topics."""
         return replace(
             self, topics={name: topic for name, topic in self.topics.items() if name in topics}, narrowed=True
         )

@@ -24,10 +24,10 @@ _RULES = Rules(Direction.FORWARD)
 
 
 def log_ends(flow: FlowNow, topics: Collection[str]) -> dict[TopicPartition, SourceLog]:
-    """The source's logs of some topics of a flow; what is uncommitted is no record yet under read_committed.
+    """Start and end of each partition's log on the source; under read_committed, the end is the last stable offset.
 
     Raises:
-        UnreachableError, NotAuthorisedError: The source does not tell of one of their partitions.
+        UnreachableError, NotAuthorisedError: The source does not show one of the partitions.
     """
     places = [place for place in flow.partitions if place.topic in topics]
     bounds = flow.clusters.source.bounds(places, committed=flow.clusters.settings.reads_committed)
@@ -46,7 +46,7 @@ def log_ends(flow: FlowNow, topics: Collection[str]) -> dict[TopicPartition, Sou
 def copied_by_mm2(
     flow: FlowNow, goal: Mapping[TopicPartition, UpstreamOffset]
 ) -> dict[TopicPartition, UpstreamOffset]:
-    """The part of a goal that no offset runs are about, of a flow whose other partitions MM2 has told of.
+    """The partitions of a goal that have no offset runs; empty where MM2 copied none of the flow's partitions.
 
     Raises:
         UnreachableError, NotAuthorisedError: A cluster does not answer, or does not show a part.
@@ -61,10 +61,10 @@ def copied_by_mm2(
 
 
 def short_of(flow: FlowNow, goal: Mapping[TopicPartition, int]) -> int:
-    """How much there is between the mirror and a goal: an upper bound of the records.
+    """An upper bound of the records that are not yet copied, up to the goal of each partition.
 
-    Where the flow has offset runs, offsets from its frontiers on; where MM2 has copied, what a group would read again
-    that had read all below the goal, by MM2's syncs and the records behind the last of them on both sides.
+    Where the flow has offset runs, the offsets from its frontiers on. Where MM2 has copied, the records that a group at
+    the goal would read again, by MM2's syncs and the records after the last of them on both sides.
 
     Raises:
         UnreachableError, NotAuthorisedError: A cluster does not answer, or does not show a part.
@@ -86,7 +86,7 @@ def _frontiers(flow: FlowNow, goal: Mapping[TopicPartition, int]) -> dict[TopicP
 
 
 def not_copied(flow: FlowNow, goal: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """As `short_of`, for each partition that MM2 copies: what a group that stood at the goal would read again.
+    """As `short_of`, by partition that MM2 copies: the records that a group at the goal would read again.
 
     Raises:
         As `short_of`.

@@ -45,10 +45,10 @@ class ShownCommits:
     _apart_at: float = 0.0
 
     def of(self, cluster: ClusterPort, groups: Sequence[str]) -> Commits:
-        """The commits of those that are shown.
+        """The commits of the groups that the cluster shows; the other groups are in `denied`.
 
         Raises:
-            UnreachableError, NotAuthorisedError: The cluster does not answer, or shows us none of them.
+            UnreachableError, NotAuthorisedError: The cluster does not answer, or shows no group.
         """
         again = self._answered_apart() | self._denied_long_ago()
         left_out = set(groups) - again
@@ -78,7 +78,7 @@ class ShownCommits:
         return set(answers)
 
     def _nothing_shown(self) -> MmtoolError:
-        """Where no group is answered for, the cluster is away: the next turn asks for all of them."""
+        """The error to raise where no group was shown; unanswered groups are read again at the next call."""
         error = next(iter(self.denied.values()))
         for group in self._unanswered():
             del self.denied[group]

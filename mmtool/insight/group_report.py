@@ -19,7 +19,7 @@ _NAMED = 3
 
 
 def headline(found: GroupsFound) -> str:
-    """One flow in one line: how many of its groups are ready, and what an emergency would cost at the worst."""
+    """One line for a flow: how many groups are ready, and the cost of an emergency failover."""
     groups = summaries(found.rows)
     if not groups:
         return f"{found.flow}: no group"
@@ -35,7 +35,7 @@ def _not_ready(groups: Sequence[GroupSummary]) -> str:
 
 
 def _missing(rows: Sequence[GroupRow]) -> str:
-    """The recovery point: of a partition that several groups read, once."""
+    """The records lost in an emergency failover, in words; a partition that several groups read counts once."""
     by_place: dict[TopicPartition, GroupRow] = {row.place: row for row in rows if row.place is not None}
     mirrored = [row for row in by_place.values() if row.blocks_group or row.ready]
     known = [row for row in mirrored if row.rpo_records is not None]
@@ -71,7 +71,7 @@ def _knowledge(groups: Sequence[GroupSummary]) -> str:
 
 
 def by_urgency(rows: Iterable[GroupRow]) -> list[GroupRow]:
-    """What keeps its group back first; then by the records that would be lost and read again."""
+    """The rows, most urgent first: those that block their group, then by records lost and read again."""
 
     def key(row: GroupRow) -> tuple[object, ...]:
         costs = (-(row.rpo_records or 0), -(row.reread_max or 0))
@@ -81,7 +81,7 @@ def by_urgency(rows: Iterable[GroupRow]) -> list[GroupRow]:
 
 
 def on_screen(rows: Sequence[GroupRow], fit: int) -> tuple[list[Mapping[str, object]], str]:
-    """As many rows as fit, the most urgent first, and a sentence about the others; empty when there are none."""
+    """The ``fit`` most urgent rows, and a sentence about the others; empty when there are none."""
     ordered = by_urgency(rows)
     left_out = ordered[fit:]
     back = sum(row.blocks_group for row in left_out)

@@ -77,11 +77,11 @@ class GroupsFound:
 
 
 def group_status(flow: WatchedFlow, selection: GroupSelection = _EVERY_GROUP) -> GroupsFound:
-    """The rows of the selected groups; those that ``groups`` and ``groups.exclude`` leave out have none.
+    """Whether each selected group could fail over now, and at what cost; excluded groups have no rows.
 
     Args:
-        flow: Which flow, and of which of its topics.
-        selection: Which groups.
+        flow: The flow, and which of its topics count.
+        selection: Selects the groups.
 
     Raises:
         UnreachableError, NotAuthorisedError: The target does not answer, or denies a part; the source denies a part.
@@ -154,7 +154,7 @@ def _by_both(flow: WatchedFlow, selection: GroupSelection) -> GroupsFound:
 
 
 def _source_ends(flow: FlowNow, topics: Collection[str]) -> dict[TopicPartition, UpstreamOffset]:
-    """Where the source ends for the mirror: what is uncommitted is no record yet under read_committed."""
+    """The end of each source partition for the mirror; under read_committed, the last stable offset."""
     places = [place for place in flow.partitions if place.topic in topics]
     committed = flow.clusters.settings.reads_committed
     bounds = flow.clusters.source.bounds_each(places, committed=committed)
@@ -167,7 +167,7 @@ def _knowledge(
     ends: Mapping[TopicPartition, UpstreamOffset],
     groups: Sequence[tuple[GroupFacts, GroupPlan]] | None,
 ) -> GroupKnowledge:
-    """An emergency as its rehearsal plans it, with the source's ends as they are now where somebody tells them."""
+    """An emergency failover as its rehearsal plans it, with the source's current ends where they are known."""
     names, state = _names(flow), app_state_on_target(now, without=False)
     facts = replace(now.facts, source_ends=ends)
     plan = plan_emergency(_NO_OPERATION, names, facts, state=state)
@@ -218,7 +218,7 @@ def _times(
     partitions: Mapping[TopicPartition, PartitionFacts],
     records: Iterable[Record],
 ) -> dict[Record, int]:
-    """When each of these records was written, where it could be told; of one that was deleted, the first after it."""
+    """The timestamp of each record in ms, where known; for a deleted record, that of the first one after it."""
     asked = {
         (place, offset): FirstMissing(
             place.topic,
@@ -255,22 +255,22 @@ class GroupsStatus:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Of all flows."""
+        """The warnings of all flows."""
         return (*self.others.warnings, *(said for flow in self.flows for said in flow.warnings))
 
     @property
     def errors(self) -> tuple[MmtoolError, ...]:
-        """What could not be asked, of all flows."""
+        """The errors of all flows: clusters and groups that could not be read."""
         return (*self.others.errors, *(error for flow in self.flows for error in flow.unasked))
 
     @property
     def error(self) -> MmtoolError | None:
-        """What ends the command."""
+        """The error that ends the command; None where there is none."""
         return worst(self.errors) or self._unknown
 
     @property
     def _unknown(self) -> MmtoolError | None:
-        """A group that one of several flows knows is no mistake."""
+        """The error for selected groups that no flow knows; None where at least one flow knows each of them."""
         unknown = (
             frozenset.intersection(*(frozenset(flow.unknown) for flow in self.flows)) if self.flows else ()
         )
@@ -284,5 +284,5 @@ class GroupsStatus:
 
 
 def look_at_groups(flows: Sequence[WatchedFlow], selection: GroupSelection = _EVERY_GROUP) -> GroupsStatus:
-    """The groups of every flow, asked at the same time."""
+    """The group status of every flow, read at the same time."""
     return GroupsStatus(*ask_each(flows, lambda flow: group_status(flow, selection)))

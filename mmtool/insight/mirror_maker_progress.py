@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import FlowWatchPort
 
 _MOST_MARKERS = 1_000
-"""Of a partition that is further behind, records are missing without looking."""
+"""Up to this lag the source's remaining offsets are read: they may be transaction markers only."""
 
 
 def mirror_maker_progress(
     flow: FlowNow, watch: FlowWatchPort, ends: Mapping[TopicPartition, int]
 ) -> MirrorMakerProgress:
-    """What MM2 has stored of the flow's partitions; nothing where it cannot be read.
+    """MM2's progress on the flow's partitions; empty where its topics cannot be read.
 
-    MM2 stores the last *record*: where only markers of transactions lie behind it, it is at the end.
+    MM2 stores the offset of the last *record*: where only transaction markers follow it, nothing is missing.
 
     Args:
-        flow: Which flow.
-        watch: The way to MM2's topics.
-        ends: The source's ends, asked for before this.
+        flow: The flow.
+        watch: Reads MM2's topics.
+        ends: The source's log ends, read before this call.
     """
     try:
         found = watch.mirror_maker().of(set(flow.partitions))
@@ -51,7 +51,7 @@ def mirror_maker_progress(
 
 
 def _mirror_ends(flow: FlowNow, found: MirrorMakerProgress) -> dict[TopicPartition, int]:
-    """Where the mirrors that MM2 has written syncs of end, by the partition on the source; asked behind the syncs."""
+    """The end of each mirror that MM2 has written syncs of, by source partition; read after the syncs."""
     mirrors = {place: TopicPartition(flow.remote(place.topic), place.partition) for place in found.syncs}
     there = {
         place: mirror

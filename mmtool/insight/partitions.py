@@ -37,17 +37,17 @@ def partition_facts(
     topics: Collection[str] | None = None,
     complete: bool = False,
 ) -> dict[TopicPartition, PartitionFacts]:
-    """Every partition of the flow's topics, by the place where commits are read; ask after the commits.
+    """Facts about every partition of the flow's topics, by partition where commits are read; read commits first.
 
-    Of a chain those that all of its flows mirror.
+    Of a chain, only the partitions that all of its flows mirror.
 
     Args:
-        flow: Which flow.
-        direction: From which cluster to which.
-        warnings: Where sentences about what was read are put.
-        topics: Whose logs are asked for, by their names where commits are read; None for all. Of the others both logs
+        flow: The flow.
+        direction: The direction of the translation.
+        warnings: Takes sentences about unreadable records.
+        topics: Topics whose logs are read, by their names where commits are read; None for all. Both logs of the others
             are unknown.
-        complete: A partition whose logs cannot be asked raises; else it has the `PartitionFacts.problem`.
+        complete: A partition whose logs cannot be read raises; else the error is its `PartitionFacts.problem`.
 
     Raises:
         UnreachableError, NotAuthorisedError: A cluster does not answer; with ``complete``, or does not show a part.
@@ -71,7 +71,7 @@ class _Asked(NamedTuple):
     complete: bool
 
     def means(self, source: TopicPartition, target: TopicPartition | None = None) -> bool:
-        """Without a ``target``, before it is known where the mirror was written to: in reverse all may be meant."""
+        """Whether a partition's logs are to be read; in reverse, while ``target`` is unknown, any may be."""
         read_at = source if self.direction is Direction.FORWARD else target
         return self.topics is None or read_at is None or read_at.topic in self.topics
 
@@ -81,7 +81,7 @@ class _Asked(NamedTuple):
         return Answers(cluster.bounds(places)) if self.complete else cluster.bounds_each(places)
 
     def source_bounds(self, flow: FlowNow) -> Answers[TopicPartition, Bounds]:
-        """Of all that may be meant; where the target's names decide, `refuse_incomplete` raises later."""
+        """The source logs to read; in reverse with ``topics``, errors are left to `refuse_incomplete`."""
         places = list(filter(self.means, flow.partitions))
         if self.direction is Direction.REVERSE and self.topics is not None:
             return flow.clusters.source.bounds_each(places)
@@ -92,7 +92,7 @@ class _Asked(NamedTuple):
         source_logs: Answers[TopicPartition, Bounds],
         targets: Mapping[TopicPartition, TopicPartition],
     ) -> None:
-        """Raises for a source log that is meant and was not told, if all of these must be told."""
+        """Raise the error of a source log that was to be read and was not shown, where ``complete`` demands all."""
         failed = [error for at, error in source_logs.failed.items() if self.means(at, targets[at])]
         if self.complete and failed:
             raise failed[0]
@@ -132,7 +132,7 @@ def _facts(flow: FlowNow, asked: _Asked, warnings: list[str]) -> list[PartitionF
 
 
 def _refused(flow: FlowNow, unknown: Collection[TopicPartition], asked: _Asked) -> dict[TopicPartition, str]:
-    """Why the flow's owner does not mirror a topic that it never mirrored, by partitions on the source."""
+    """Why the flow's owner refuses topics that it never mirrored, by source partition."""
     if not any(map(asked.means, unknown)):
         return {}
     refused: dict[str, str] = {}
@@ -142,7 +142,7 @@ def _refused(flow: FlowNow, unknown: Collection[TopicPartition], asked: _Asked) 
 
 
 def refused_topics(flow: FlowNow, control: ControlView) -> dict[str, str]:
-    """Source topics that the flow's owner does not mirror at all, each with a sentence that says why."""
+    """Source topics that the flow's owner refuses to mirror, each with the reason as a sentence."""
     name, refused = flow.clusters.settings.name, control.refused_beside(flow.topics)
     return {topic: f"{topic} of {name} is halted: {why}" for topic, why in sorted(refused.items())}
 
@@ -152,7 +152,7 @@ def _problems(
     target_logs: Answers[TopicPartition, Bounds],
     targets: Mapping[TopicPartition, TopicPartition],
 ) -> dict[TopicPartition, str]:
-    """Why logs could not be asked, by the partition on the source."""
+    """Why logs could not be read, by source partition."""
     here = {source: error.message for source, error in source_logs.failed.items()}
     there = {
         source: target_logs.failed[target].message
@@ -165,7 +165,7 @@ def _problems(
 def _synced(
     flow: FlowNow, known: Mapping[TopicPartition, PartitionMap | None], warnings: list[str]
 ) -> Mapping[TopicPartition, SyncMap]:
-    """Asked only where offset runs do not tell all: of flows that MM2 runs, or ran before."""
+    """MM2's offset syncs by source partition; empty where offset runs cover every partition from offset 0."""
     port = flow.clusters.synced
     if port is None or all(part is not None and part.mirror_start.upstream == 0 for part in known.values()):
         return {}
@@ -175,7 +175,7 @@ def _synced(
 
 
 def passed_over(unreadable: Mapping[str, int]) -> list[str]:
-    """What is said of records in MM2's topics that cannot be read, by their topic."""
+    """A sentence for each of MM2's topics with unreadable records; ``unreadable`` counts them by topic."""
     return [
         f"{topic}: skipped {counted(number, 'record')} that MirrorMaker 2 cannot have written"
         for topic, number in sorted(unreadable.items())
@@ -183,7 +183,7 @@ def passed_over(unreadable: Mapping[str, int]) -> list[str]:
 
 
 def _maps_back(flow: FlowNow) -> dict[TopicPartition, PartitionMap]:
-    """What came from the target into the flow's own topics, by partition of the source."""
+    """Offset runs of the reverse flow into this flow's source topics, by source partition."""
     if flow.clusters.back is None:
         return {}
     maps = flow.clusters.back.maps(flow.identity.way_back).values()
@@ -197,14 +197,14 @@ def _maps_back(flow: FlowNow) -> dict[TopicPartition, PartitionMap]:
 
 
 def _target_topic(flow: FlowNow, source: TopicPartition, known: PartitionMap | None) -> str:
-    """Where the mirror was written to, which the naming policy of today need not agree with."""
+    """The target topic that holds a partition's mirror: its recorded name, else by the naming policy."""
     return known.about.target_topic if known is not None else flow.remote(source.topic)
 
 
 def _map_of(
     maps: Mapping[tuple[TopicId, int], PartitionMap], topic: TopicFacts, partition: int
 ) -> PartitionMap | None:
-    """By the topic's id: the map of a topic of the same name that was deleted is of no use (KIP-516)."""
+    """A partition's offset runs by topic id; those of a deleted topic of the same name do not count (KIP-516)."""
     return maps.get((topic.topic_id, partition))
 
 
@@ -217,7 +217,7 @@ def _source_log(bounds: Bounds | None) -> SourceLog | Unknown:
 
 
 def target_log(bounds: Bounds | None) -> TargetLog | Unknown:
-    """A target partition's bounds as translation takes them; UNKNOWN for one that is not there."""
+    """A target partition's log bounds for translation; UNKNOWN where the partition does not exist."""
     return (
         UNKNOWN
         if bounds is None

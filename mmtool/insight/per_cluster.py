@@ -27,7 +27,7 @@ class FlowFailures(NamedTuple):
 
 
 def ask_each(flows: Sequence[F], ask: Callable[[F], T]) -> tuple[tuple[T, ...], FlowFailures]:
-    """Every flow's answer, asked at the same time; flows without one are left out and told of."""
+    """Every flow's answer, asked at the same time; flows without an answer are in the `FlowFailures`."""
 
     def one(flow: F) -> T | MmtoolError:
         try:
@@ -47,5 +47,5 @@ def ask_each(flows: Sequence[F], ask: Callable[[F], T]) -> tuple[tuple[T, ...], 
 
 
 def worst(errors: Iterable[MmtoolError]) -> MmtoolError | None:
-    """What ends the command: of several errors the one about a cluster."""
+    """The error that ends the command: an unreachable cluster before others; None where there is no error."""
     return min(errors, key=lambda error: not isinstance(error, UnreachableError), default=None)

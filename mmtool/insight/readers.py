@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def readers_of(flow: FlowNow) -> dict[str, frozenset[str]]:
-    """The flow's topics that each group of the source has committed in; without groups that may not be asked about.
+    """The flow's topics in which each source group has commits; groups that may not be read are left out.
 
     Raises:
         UnreachableError, NotAuthorisedError: The source does not answer.

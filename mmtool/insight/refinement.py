@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 _LONGEST = 200_000
-"""Records of one stretch that are held in memory, on either side."""
+"""The most records of either log that are read and held in memory for one commit."""
 
 
 class _Search:
@@ -49,13 +49,13 @@ def refined(
     plans: Iterable[GroupPlan],
     warnings: list[str],
 ) -> dict[TopicPartition, PartitionFacts]:
-    """The same facts, with the places of commits that MM2's syncs told only within bounds, or not at all.
+    """The facts, with exact places of commits that MM2's syncs leave bounded or ambiguous, found in both logs.
 
     Args:
-        flow: Which flow.
-        partitions: By the place on the source.
-        plans: What the syncs alone told.
-        warnings: Where it is said what was not looked at.
+        flow: The flow.
+        partitions: By source partition.
+        plans: The translations by the syncs alone.
+        warnings: Takes sentences about what was not compared.
 
     Raises:
         UnreachableError, NotAuthorisedError: A cluster does not answer.
@@ -79,7 +79,7 @@ def refined(
 def _searches(
     flow: FlowNow, partitions: Mapping[TopicPartition, PartitionFacts], plans: Iterable[GroupPlan]
 ) -> Iterator[_Search]:
-    """Each commit once, however many groups stand there."""
+    """The log ranges to compare for each distinct commit, however many groups are there."""
     asked = {
         (verdict.source, verdict.commit.offset): verdict.answer
         for plan in plans
@@ -109,7 +109,7 @@ def _searches(
 def _placed(
     flow: FlowNow, searches: Collection[_Search], warnings: list[str]
 ) -> dict[TopicPartition, dict[int, Placed]]:
-    """Without commits whose records cannot be read on both sides: those stay bounded."""
+    """The exact places of commits by source partition; unreadable commits are left out and stay bounded."""
     committed = flow.clusters.settings.reads_committed
     there = flow.clusters.target.records_each([search.there for search in searches], committed=True)
     here = flow.clusters.source.records_each([search.here for search in searches], committed=committed)

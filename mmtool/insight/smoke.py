@@ -43,7 +43,7 @@ class Smoked:
 
     @property
     def error(self) -> GateError | None:
-        """The step that failed; None when all have passed."""
+        """The error of the step that failed; None when all have passed."""
         failed = next((result for result in self.results if not result.passed), None)
         if failed is None:
             return None
@@ -66,15 +66,15 @@ class _Run:
     results: list[StepResult] = field(default_factory=list)
 
     def go_on(self, steps: Sequence[Step]) -> None:
-        """From here on these come."""
+        """Replace the steps that are still to come."""
         self.ahead = list(steps)
 
     def do(self, step: Step, action: Callable[[], str]) -> None:
-        """One step.
+        """Run one step and record its result.
 
         Raises:
-            _FailedError: It failed.
-            NotSoonError: It has an answer, and the steps behind it make no sense.
+            _FailedError: The step failed.
+            NotSoonError: The step passed, but the steps after it make no sense.
         """
         began = time.monotonic()
         self.ahead.remove(step)
@@ -94,7 +94,7 @@ class _Run:
             raise _FailedError
 
     def do_all(self, actions: dict[Step, Callable[[], str]]) -> None:
-        """Steps one after the other; raises as `do`."""
+        """Run steps one after the other; raises as `do`."""
         for step, action in actions.items():
             self.do(step, action)
 
@@ -104,10 +104,10 @@ def _with_remedy(error: MmtoolError) -> str:
 
 
 def smoke(flow: SmokeFlow, *, read_only: bool) -> Smoked:
-    """Try a flow from end to end, within its deadline.
+    """Test a flow from end to end, within its deadline.
 
     Args:
-        flow: Which flow.
+        flow: The flow.
         read_only: Write nothing to the source, and follow the newest record of a mirrored topic.
     """
     run = _Run([*FIRST_STEPS, *(NEWEST_STEPS if read_only else CANARY_STEPS)])
@@ -124,7 +124,7 @@ def smoke(flow: SmokeFlow, *, read_only: bool) -> Smoked:
 
 
 def _leaves_canary_out(flow: SmokeFlow) -> bool:
-    """MirrorMaker 2 knows nothing of a canary: its filter may leave it out."""
+    """Whether MirrorMaker 2 runs the flow and its filter excludes the canary topic; adds a warning if so."""
     left_out = bool(flow.by_mm2) and not flow.clusters.settings.topics.accepts(CANARY_TOPIC)
     if left_out:
         flow.warnings.append(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 HEADER = "mmtool-canary"
 _PLACE = TopicPartition(CANARY_TOPIC, 0)
 _RECORDS = 2
-"""One that the group has read, and the one that it goes on with."""
+"""Records per test: one that the group has read, and one at which it continues."""
 
 
 class NotSoonError(GateError):
@@ -53,7 +53,7 @@ class Canary:
     _committed: bool = False
 
     def actions(self) -> dict[Step, Callable[[], str]]:
-        """What each step does; it returns what was found."""
+        """The action of each step; an action returns a sentence about its result."""
         return {
             Step.TOPIC: self.topic,
             Step.PRODUCE: self.produce,
@@ -70,11 +70,13 @@ class Canary:
     # --- the topic ----------------------------------------------------------------------------------------
 
     def topic(self) -> str:
-        """The topic is there and the flow mirrors it. With `mmtool.start = latest` records of before would be skipped.
+        """Create the canary topic where it is missing, and wait until the flow mirrors it.
+
+        Records are written only then: with `mmtool.start = latest`, earlier ones would be skipped.
 
         Raises:
-            NotSoonError: Not within this test.
-            RefusedError: It is held, halted or refused.
+            NotSoonError: The flow looks for new topics too late for this test.
+            RefusedError: The topic is held, halted or refused.
         """
         source = self.flow.clusters.source
         if CANARY_TOPIC not in source.topics():
@@ -105,7 +107,10 @@ class Canary:
         return there, self._looks_in_time
 
     def _by_mmtool(self) -> tuple[bool, bool]:
-        """A replicate that has just started takes it at its first look, however seldom it looks later."""
+        """Whether mmtool mirrors the canary topic, and whether it looks for new topics in time.
+
+        A replicate that has just started finds the topic at its first look, however seldom it looks later.
+        """
         assert self.topic_id is not None
         control = self.flow.control()
         self.flow.refuse_held(control, _PLACE, self.topic_id)
@@ -136,7 +141,7 @@ class Canary:
     # --- records ------------------------------------------------------------------------------------------
 
     def produce(self) -> str:
-        """Two records, one behind the other."""
+        """Write two records to the canary topic, one after the other."""
         bounds = self.flow.clusters.target.bounds_each([self._remote]).get(self._remote)
         self._start = 0 if bounds is None else bounds.log_end
         now_ms = int(time.time() * 1000)
@@ -150,11 +155,11 @@ class Canary:
         return CanaryRecord(self.run_id.encode(), json.dumps(value).encode(), headers, now_ms)
 
     def mirrored(self) -> str:
-        """Both are on the target as they were sent.
+        """Wait until both records are on the target, and compare them with those that were sent.
 
         Raises:
-            CheckFailedError: One is there otherwise, or more than once.
-            GateError: Not in time.
+            CheckFailedError: A record differs on the target, or is there more than once.
+            GateError: A record did not arrive in time.
             RefusedError: As `topic`.
         """
         began = self.flow.deadline.clock()
@@ -196,7 +201,7 @@ class Canary:
     # --- the group ----------------------------------------------------------------------------------------
 
     def commit(self) -> str:
-        """The canary group stands between the two records.
+        """Commit the canary group's offset between the two records.
 
         Raises:
             RefusedError: The source refuses the commit.
@@ -205,7 +210,7 @@ class Canary:
         return f"group {CANARY_GROUP} of {self.flow.clusters.source.alias} is at offset {commit.offset}"
 
     def _standing(self) -> Commit:
-        """As committed on the source; committed again where another test has gone on from there."""
+        """The canary group's commit on the source; committed again where another test has moved it."""
         groups, wanted = self.flow.clusters.source.groups, Commit(self._next_offset)
         if groups.commits([CANARY_GROUP])[CANARY_GROUP].get(_PLACE) != wanted:
             self._committed = True
@@ -222,16 +227,16 @@ class Canary:
         return (self.sent[0].offset or 0) + 1
 
     def translated(self) -> str:
-        """The group's offset leads to one offset of the target, exactly; raises as `SmokeFlow.translate`."""
+        """Wait until the group's offset has an exact translation; raises as `SmokeFlow.translate`."""
         self.landed = self.flow.translate(_PLACE, self._standing)
         source, target = self.flow.clusters.source.alias, self.flow.clusters.target.alias
         return f"offset {self._next_offset} on {source} is {self.landed.offset} on {target}, exact"
 
     def read(self) -> str:
-        """A consumer of the target that starts there gets the second record and not the first.
+        """Check that a consumer at the translated offset gets the second record, and not the first.
 
         Raises:
-            CheckFailedError: It gets others.
+            CheckFailedError: It gets other records.
         """
         assert self.landed is not None
         found = self._ours(self.landed.offset)
@@ -245,7 +250,7 @@ class Canary:
         return f"a consumer that starts at offset {self.landed.offset} of {self._remote} reads the next record first"
 
     def clean_up(self) -> None:
-        """The group is deleted where it was committed, and where MirrorMaker 2 may have synced it to."""
+        """Delete the canary group on the source, and on the target where MirrorMaker 2 may have synced it."""
         if not self._committed:
             return
         clusters = self.flow.clusters
@@ -260,7 +265,7 @@ class Canary:
 
 
 def _told_by_owner(control: ControlView) -> set[tuple[str, int]]:
-    """The partitions that the pumps of the present owner have told of."""
+    """The partitions, as topic id and number, that the workers of the present owner have reported."""
     owner = control.owner.owner if control.owner is not None else None
     return {place for place, position in control.positions.items() if position.owner == owner}
 

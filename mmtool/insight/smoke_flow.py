@@ -68,14 +68,14 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds until then."""
+        """Seconds until the deadline."""
         return self._until - self.clock()
 
     def wait(self, look: Callable[[], T | None], missing: Callable[[], GateError]) -> T:
-        """What ``look`` finds, asked again until it finds anything.
+        """Call ``look`` until it returns something other than None, and return that.
 
         Raises:
-            GateError: ``missing``, once time is up.
+            GateError: The one that ``missing`` returns, once time is up.
         """
         while (found := look()) is None:
             if self.left <= 0:
@@ -116,15 +116,15 @@ class SmokeFlow:
 
     @property
     def runner(self) -> str:
-        """Who runs the flow, as the start of a sentence."""
+        """The process that runs the flow, as the start of a sentence."""
         return "MirrorMaker 2" if self.by_mm2 else "the running replicate"
 
     def probe(self) -> str:
-        """Both clusters answer, and are two.
+        """Check that both clusters answer, and are two different clusters.
 
         Raises:
             UnreachableError, NotAuthorisedError, RefusedError: As `look`.
-            ConfigError: They are one cluster.
+            ConfigError: Both aliases are one cluster.
         """
         source, target = self.clusters.source, self.clusters.target
         with ThreadPoolExecutor(2) as pool:
@@ -138,10 +138,10 @@ class SmokeFlow:
         return f"{source.alias} ({source_id}) and {target.alias} ({target_id}) answer"
 
     def find_owner(self) -> str:
-        """Who runs the flow, in words.
+        """Find the process that runs the flow, and name it in a sentence.
 
         Raises:
-            GateError: Neither mmtool nor MirrorMaker 2 does.
+            GateError: Neither mmtool nor MirrorMaker 2 runs the flow.
         """
         if self._members():
             return self._by_mmtool()
@@ -151,7 +151,7 @@ class SmokeFlow:
         raise self._nobody()
 
     def _by_mmtool(self) -> str:
-        """While members come and go the group names no holder for some seconds."""
+        """A sentence that names mmtool's holder of the ownership lease; waits while members join or leave."""
         holder = self.deadline.wait(self._holder, self._no_holder)
         return f"mmtool runs {self.name}: {client_words(holder)}"
 
@@ -179,18 +179,18 @@ class SmokeFlow:
 
     @property
     def known_identity(self) -> FlowIdentity:
-        """Once `probe` has passed."""
+        """The flow's identity; `probe` must have passed."""
         assert self.identity is not None
         return self.identity
 
     # --- mirroring ----------------------------------------------------------------------------------------
 
     def control(self) -> ControlView:
-        """What the owner and its pumps say now."""
+        """The present contents of the flow's control topic."""
         return self.watch.control(self.known_identity)
 
     def refuse_held(self, control: ControlView, place: TopicPartition, topic_id: TopicId) -> None:
-        """Refuse a partition that is held, halted or refused: waiting does not help.
+        """Raise if a partition is held, halted or refused by the owner: waiting does not help.
 
         Raises:
             RefusedError: The partition is.
@@ -206,33 +206,33 @@ class SmokeFlow:
             raise RefusedError(f"{place.topic} is not mirrored: {why}", remedy=_REPEAT)
 
     def watch_for(self, place: TopicPartition, topic_id: TopicId) -> None:
-        """`refuse_held` by the control topic as it is now; MirrorMaker 2 writes none."""
+        """As `refuse_held`, by the control topic as it is now; nothing where MirrorMaker 2 runs the flow."""
         if not self.by_mm2:
             self.refuse_held(self.control(), place, topic_id)
 
     # --- offsets ------------------------------------------------------------------------------------------
 
     def look(self, topic: str) -> FlowNow:
-        """The flow as far as one of its topics goes, with what the target has now."""
+        """Both clusters' present answers about the flow, narrowed to one topic."""
         return look(self.clusters, (topic,))
 
     def verdict(self, flow: FlowNow, place: TopicPartition, commit: Commit) -> tuple[GroupPlan, Verdict]:
-        """What `translate-offsets --refine` says of a commit, asked now."""
+        """The present answer of `translate-offsets --refine` for a commit, and the plan that holds it."""
         group = GroupFacts(CANARY_GROUP, {place: commit})
         facts = partition_facts(flow, Direction.FORWARD, self.warnings, topics={place.topic})
         _, (plan,) = refined_plans(flow, [group], facts, _RULES, self.warnings)
         return plan, next(verdict for verdict in plan.verdicts if verdict.source == place)
 
     def translate(self, place: TopicPartition, commit: Callable[[], Commit]) -> Landed:
-        """Where a commit leads, once that can be told exactly.
+        """Wait until a commit has an exact translation, and return that.
 
         Args:
             place: The partition on the source.
-            commit: Reads the commit; asked each time before both logs are.
+            commit: Reads the commit; called again before each reading of both logs.
 
         Raises:
-            GateError: It cannot be told exactly in time.
-            RefusedError: It leads nowhere, and waiting does not help.
+            GateError: There was no exact translation in time.
+            RefusedError: The translation is refused, and waiting does not help.
         """
         said = ""
 
@@ -256,23 +256,23 @@ class SmokeFlow:
         )
 
     def compare(self, topic: str) -> str:
-        """How to find what differs, as a remedy."""
+        """The command that finds a topic's differing records, as a remedy."""
         source, target = self.clusters.source.alias, self.clusters.target.alias
         return f"find the differences: `mmtool verify -c FILE -s {source} -t {target} --topic {topic}`"
 
     def is_mirrored(self, place: TopicPartition, offset: int) -> bool:
-        """Whether the record at an offset of the source has passed, as far as offsets tell."""
+        """Whether the source record at an offset is mirrored, as far as offsets tell."""
         _, verdict = self.verdict(self.look(place.topic), place, Commit(offset + 1))
         return verdict.refusal not in _COMES_YET
 
 
 def _bound(verdict: Verdict) -> str:
-    """What keeps an answer from being exact."""
+    """Why an answer is not exact, as a clause."""
     if not isinstance(verdict.answer, Bounded):
         return "the partition of the mirror is unknown"
     return f"a group would read up to {counted(verdict.answer.reread_max, 'record')} again"
 
 
 def status_of(topic: str) -> str:
-    """Which command shows why a topic is not mirrored in time, as a part of a remedy."""
+    """The command that shows why a topic is not mirrored in time, as a part of a remedy."""
     return f"`mmtool status -c FILE --topic {topic}` shows its lag and the reason"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicId
 
 _BEFORE_END = (1, 2)
-"""The last offset of a log may be the marker of a transaction."""
+"""Offsets to try, counted from the log end: the last one may be a transaction marker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Newest:
     landed: Landed | None = None
 
     def actions(self) -> dict[Step, Callable[[], str]]:
-        """What each step does; it returns what was found."""
+        """The action of each step; an action returns a sentence about its result."""
         return {
             Step.NEWEST: self.newest,
             Step.MIRRORED: self.mirrored,
@@ -55,7 +55,7 @@ class Newest:
         }
 
     def newest(self) -> str:
-        """The newest record of all topics that the flow mirrors now.
+        """Pick the newest record of all topics that the flow mirrors now.
 
         Raises:
             GateError: No such topic has a record.
@@ -81,7 +81,7 @@ class Newest:
         )
 
     def _mirrored_now(self, now: FlowNow) -> set[str]:
-        """Without what an operator has paused, or has failed over."""
+        """The topics that the flow mirrors now, without paused and failed-over topics."""
         if self.flow.by_mm2:
             return set(now.topics)
         holds = self.flow.control().holds
@@ -100,11 +100,11 @@ class Newest:
         return sorted(times, key=lambda one: (is_beat(one.topic), -times[one]))
 
     def mirrored(self) -> str:
-        """It has passed.
+        """Wait until the mirror has passed the picked record.
 
         Raises:
-            GateError: Not in time.
-            RefusedError: Its partition is held, halted or refused.
+            GateError: It did not pass in time.
+            RefusedError: The record's partition is held, halted or refused.
         """
         picked = self._known()
         self.flow.deadline.wait(self._has_passed, self._missing)
@@ -126,17 +126,17 @@ class Newest:
         )
 
     def translated(self) -> str:
-        """Its offset leads to one offset of the target, exactly; raises as `SmokeFlow.translate`."""
+        """Wait until the record's offset has an exact translation; raises as `SmokeFlow.translate`."""
         picked = self._known()
         self.landed = self.flow.translate(picked.place, lambda: Commit(picked.seen.offset))
         source, target = self.flow.clusters.source.alias, self.flow.clusters.target.alias
         return f"offset {picked.seen.offset} on {source} is {self.landed.offset} on {target}, exact"
 
     def read(self) -> str:
-        """A reader of the target that starts there gets the same record first.
+        """Check that a reader of the target at the translated offset gets the same record first.
 
         Raises:
-            CheckFailedError: It gets another one.
+            CheckFailedError: It gets another record, or none.
         """
         picked, landed = self._known(), self.landed
         assert landed is not None
@@ -172,14 +172,14 @@ def _last_offsets(now: FlowNow, bounds: Mapping[TopicPartition, Bounds], before:
 
 
 def _first(target: ClusterPort, landed: Landed, topic_id: TopicId) -> Iterable[Seen]:
-    """The first record from there on."""
+    """The first record on the target at or after the translated offset; empty where there is none."""
     end = target.bounds([landed.place])[landed.place].log_end
     part = LogPart(landed.place, topic_id, range(landed.offset, max(end, landed.offset)), 1)
     return target.records([part], committed=True)[part]
 
 
 def _difference(sent: Seen, found: Iterable[Seen]) -> str:
-    """What is wrong with the record, before the words ``offset N of T``; empty when nothing is."""
+    """How the target's record differs, as a clause before ``offset N of T``; empty when it does not."""
     other = next(iter(found), None)
     if other is None:
         return "has no record, but should have a copy of"

@@ -21,11 +21,11 @@ _NOT_THERE_YET = frozenset({Reason.NEVER_RAN, Reason.BEYOND_MIRROR})
 
 
 def standstill(flow: FlowNow, plans: Iterable[GroupPlan]) -> list[str]:
-    """One sentence for each partition that is refused because its mirror is behind, and that nobody moves on.
+    """A sentence for each refused partition that is halted, held or refused by the owner: waiting does not help.
 
     Args:
-        flow: Which flow; of a chain its first one.
-        plans: What was found.
+        flow: The flow; of a chain its first one.
+        plans: The translations, with their refusals.
 
     Raises:
         UnreachableError, NotAuthorisedError: The target stopped answering, or denies a part.
@@ -36,7 +36,7 @@ def standstill(flow: FlowNow, plans: Iterable[GroupPlan]) -> list[str]:
 
 
 def _said(flow: FlowNow, places: Collection[TopicPartition]) -> Iterator[str]:
-    """Of a chain by the topics that its first cluster and its last one have."""
+    """Sentences about ``places`` in every flow of a chain; ``places`` are the first and last cluster's partitions."""
     with suppress(RefusedError):  # an answer that needs no control topic is given without one
         control, name = flow.clusters.state.control(flow.identity), flow.clusters.settings.name
         topics = {place.topic for place in places}

@@ -61,7 +61,7 @@ class FlowStatus:
         return f"{self.facts.source}->{self.facts.target}"
 
     def documents(self) -> list[dict[str, object]]:
-        """The rows with what scripts also want to know of the flow: the same in each."""
+        """The rows for scripts: each with its activity, and with the same facts about the flow's owner."""
         owner, holder = self.facts.owner, self.facts.holder
         runs = owner if holder is not None and self.facts.announced else None
         about = {
@@ -99,7 +99,7 @@ class WatchedFlow:
     on_target: SyncedPort | None = None
 
     def status(self) -> FlowStatus:
-        """Where it stands now.
+        """Read the flow's present status.
 
         Raises:
             UnreachableError, NotAuthorisedError, RefusedError, UsageError: as `look`, and stored state that cannot be
@@ -203,7 +203,7 @@ class WatchedFlow:
         return tuple(sorted([*listed, *vanished_rows(facts)], key=lambda row: (row.topic, row.partition)))
 
     def _times(self, wanted: Mapping[TopicPartition, FirstMissing]) -> dict[TopicPartition, int]:
-        """When each of these records was written, where it could be told."""
+        """The timestamp of each record in ms, by partition, where it is known."""
         if not wanted:
             return {}
         times = self.watch.first_missing_times(wanted.values())
@@ -211,7 +211,10 @@ class WatchedFlow:
 
 
 def _first_missing(standing: PartitionStatus, log_start: int) -> FirstMissing | None:
-    """Of what the source still has: a fetch below its log's start is answered with nothing."""
+    """The first unmirrored record of a partition that the source still has; None where there is no lag.
+
+    A fetch before the source's log start is answered with nothing.
+    """
     place, position = standing.place, standing.row.upstream_position
     if position is None or not standing.is_behind:
         return None
@@ -239,10 +242,10 @@ class Status:
 
     @property
     def error(self) -> MmtoolError | None:
-        """What ends the command."""
+        """The error that ends the command; None where there is none."""
         return worst(self.others.errors)
 
 
 def look_at_all(flows: Sequence[WatchedFlow]) -> Status:
-    """Every flow's status, asked at the same time."""
+    """The status of every flow, read at the same time."""
     return Status(*ask_each(flows, WatchedFlow.status))

@@ -37,10 +37,10 @@ _NO_AGES: Mapping[State, float] = MappingProxyType({})
 
 
 def headline(status: FlowStatus, trend: str = "") -> str:
-    """One flow in one line: who runs it, its partitions by state, how fast it goes, the worst lag.
+    """One line for a flow: its owner, its partitions by state, its throughput and its worst lag.
 
     Args:
-        status: Where it stands.
+        status: The flow's status.
         trend: How its lag changes, from `Trends`.
     """
     if all(row.topic is None for row in status.rows):
@@ -53,7 +53,7 @@ def headline(status: FlowStatus, trend: str = "") -> str:
 
 
 def _oldest(status: FlowStatus) -> dict[State, float]:
-    """For how long the partition that has been in a state longest is in it."""
+    """For each state, the longest time in seconds that a partition has been in it."""
     found: dict[State, float] = {}
     for row, activity in zip(status.rows, status.activities, strict=True):
         if activity.state_seconds is not None:
@@ -62,7 +62,7 @@ def _oldest(status: FlowStatus) -> dict[State, float]:
 
 
 def _throughput(activities: Iterable[Activity]) -> str:
-    """Of the partitions whose rates are known; empty where none is."""
+    """Records and bytes per second, summed over the partitions with known rates; empty where none is known."""
     known = [one for one in activities if one.records_per_second is not None]
     if not known:
         return ""
@@ -110,7 +110,7 @@ def _lag(rows: Sequence[PartitionRow], trend: str = "") -> str:
 
 
 def name_of(row: PartitionRow) -> str:
-    """A row as an operator calls what it is about."""
+    """The name of a row's subject for an operator: the partition, the topic or the flow."""
     if row.topic is None:
         return f"{row.source}->{row.target}"
     return row.topic if row.partition is None else f"{row.topic}-{row.partition}"
@@ -122,7 +122,7 @@ def _lag_key(row: PartitionRow) -> tuple[bool, float, int]:
 
 
 def by_urgency(rows: Iterable[PartitionRow]) -> list[PartitionRow]:
-    """What needs attention first; among equals the longest lag first."""
+    """The rows, most urgent state first; in the same state, the longest lag first."""
 
     def key(row: PartitionRow) -> tuple[object, ...]:
         unknown, seconds, records = _lag_key(row)
@@ -132,7 +132,7 @@ def by_urgency(rows: Iterable[PartitionRow]) -> list[PartitionRow]:
 
 
 def on_screen(status: Status, fit: int) -> tuple[list[dict[str, object]], str]:
-    """As many rows as fit, the most urgent first, and a sentence about the others; empty when there are none."""
+    """The ``fit`` most urgent rows, and a sentence about the others; empty when there are none."""
     documents = {id(row): told for row, told in zip(status.rows, status.documents(), strict=True)}
     ordered = by_urgency(status.rows)
     shown, left_out = ordered[:fit], ordered[fit:]
@@ -146,10 +146,10 @@ def on_screen(status: Status, fit: int) -> tuple[list[dict[str, object]], str]:
 
 
 def gate(rows: Iterable[PartitionRow], max_lag_seconds: float | None) -> GateError | None:
-    """``--max-lag-seconds``: None when every partition is known to lag no longer than that.
+    """The error of ``--max-lag-seconds``; None when every partition is known to lag no longer than that.
 
-    A partition that is halted, that was never mirrored, or whose lag nobody knows does not pass. That nobody runs the
-    flow is no failure in itself: its lag is measured all the same, and grows as soon as there is anything to mirror.
+    A partition that is halted, was never mirrored, or has an unknown lag fails. A flow without an owner does not fail
+    for that alone: its lag is measured all the same, and grows as soon as there is anything to mirror.
     """
     if max_lag_seconds is None:
         return None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _SAME_TIME_MS = 15_000
-"""Pumps repeat each ten seconds what they see, the owner looks at groups each five: so far apart they saw the same."""
+"""Times this close count as one: workers report source ends every 10 s, the owner reads groups every 5 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,13 @@ class TargetNow:
 def look_at_target(
     side: TargetSide, selection: GroupSelection, now_ms: int, *, left: Collection[str] | None = None
 ) -> TargetNow:
-    """Everything that the target knows of the selected groups.
+    """The target's knowledge of the selected groups and of the partitions that they read.
 
     Args:
         side: The flow.
-        selection: Which groups.
-        now_ms: In ms since 1970.
-        left: Topics that had failed over before; others were marked a moment ago, and watched until then. None: all.
+        selection: Selects the groups.
+        now_ms: The time in ms since 1970.
+        left: Topics that failed over earlier; the others were marked just now, and watched until then. None: all.
 
     Raises:
         UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
@@ -124,7 +124,7 @@ def look_at_target(
 
 
 def identity_on_target(side: TargetSide) -> tuple[FlowIdentity, ControlView]:
-    """Which flow it is, by what the target has stored, and all that its control topic says.
+    """The flow's identity by the target's stored state, and the contents of its control topic.
 
     Raises:
         UnreachableError, NotAuthorisedError, RefusedError: As `look_at_target`.
@@ -138,7 +138,7 @@ def identity_on_target(side: TargetSide) -> tuple[FlowIdentity, ControlView]:
 
 
 def _by_alias(settings: FlowSettings, target_id: ClusterId) -> FlowIdentity:
-    """Enough to find the flow's topics, which are called by the source's alias; what they hold tells its id."""
+    """A provisional identity, which finds stored state by the source's alias before the source's id is known."""
     alias = settings.source.alias
     return FlowIdentity(
         ClusterId(settings.source.expected_cluster_id or alias), target_id, alias, settings.target.alias
@@ -148,7 +148,7 @@ def _by_alias(settings: FlowSettings, target_id: ClusterId) -> FlowIdentity:
 def _maps(
     side: TargetSide, identity: FlowIdentity, topics: Mapping[str, TopicFacts]
 ) -> dict[TopicPartition, PartitionMap]:
-    """By partition of the source; of a topic that was made again there, the one that was mirrored to the target's."""
+    """Offset runs by source partition; where the source topic was recreated, those of the mirror that still exists."""
     found: dict[TopicPartition, PartitionMap] = {}
 
     def rank(known: PartitionMap) -> tuple[bool, int]:
@@ -168,7 +168,7 @@ def _is_there(known: PartitionMap, topics: Mapping[str, TopicFacts]) -> bool:
 
 
 def _heard_ms(known: PartitionMap) -> int:
-    """When its pump last saw the source."""
+    """When a partition's worker last saw the source's end, in ms since 1970; 0 where it never did."""
     seen = known.tail.source_end
     return 0 if seen is UNKNOWN else seen.at_ms
 
@@ -205,7 +205,7 @@ def _with_all_partitions(
     topics: Mapping[str, TopicFacts],
     maps: Mapping[TopicPartition, PartitionMap],
 ) -> list[TopicPartition]:
-    """A topic whose some partitions are known has as many of them as its counterpart."""
+    """The known partitions, and for each of their topics as many partitions as its mirror has."""
     places = set(known)
     for place in list(places):
         there = topics.get(_target(side, place, maps).topic)
@@ -243,7 +243,10 @@ def _groups(side: TargetSide, selected: SelectedGroups, held: StoredCheckpoints)
 def _words(
     selected: SelectedGroups, held: StoredCheckpoints, control: ControlView
 ) -> dict[tuple[str, TopicPartition], LastWord]:
-    """A flow that mmtool runs says when it last asked for a group; of MM2 only its checkpoints' own times tell."""
+    """The last known commit of each group and partition, with the time at which it was known.
+
+    For mmtool's checkpoints that is the owner's last look at the group; for MM2's, only the checkpoint's own time.
+    """
 
     def known_ms(name: str, told: StoredCheckpoint) -> int:
         asked_ms = control.asked_ms(name) if told.is_ours else UNKNOWN
@@ -259,7 +262,7 @@ def _words(
 def _rates(
     selected: SelectedGroups, held: StoredCheckpoints, control: ControlView
 ) -> dict[tuple[str, TopicPartition], float]:
-    """As the owner of the flow measured them last; what MM2 tells of now, nobody has measured since."""
+    """The read rates that the flow's owner measured last, by group and partition; none for MM2's checkpoints."""
     known = {record.group: record for record in control.rates.values()}
     found = {
         (name, at): known[name].rate(*at)
@@ -277,10 +280,10 @@ def _source_ends(
     held: StoredCheckpoints,
     left: Collection[str],
 ) -> dict[TopicPartition, UpstreamOffset]:
-    """What pumps last wrote, once a second; the books know it where they did not; what a group has read, was there.
+    """The last known end of each source partition, from position reports, offset runs and groups' checkpoints.
 
-    Of what is halted or paused nobody looks where the source ends: it may have gone on since, by any number. Of what
-    has failed over neither, but a source that nobody has heard of since then has nothing that was not seen.
+    Halted and paused partitions are left out: their end is not watched, and may have moved by any number. Partitions
+    that failed over are not watched either; they count where the source has not answered since their last known end.
     """
     found: dict[TopicPartition, UpstreamOffset] = {}
     positions, unwatched, read = control.positions, control.unwatched, _furthest_read(held)
@@ -310,13 +313,13 @@ def _seen_ms(maps: Mapping[TopicPartition, PartitionMap], control: ControlView) 
 
 
 def _lived_on(seen: Iterable[SeenOffset], control: ControlView) -> bool:
-    """Whether the source was still heard of when nobody looked any more where it ends."""
+    """Whether the source still answered after the last of these ends was seen."""
     looked_ms = control.looked_ms
     return looked_ms is not UNKNOWN and looked_ms > max(end.at_ms for end in seen) + _SAME_TIME_MS
 
 
 def _furthest_read(held: StoredCheckpoints) -> dict[TopicPartition, UpstreamOffset]:
-    """Where the furthest of all groups was in each partition, selected or not."""
+    """The furthest checkpointed source offset of each partition, over all groups, selected or not."""
     found: dict[TopicPartition, UpstreamOffset] = {}
     for of_group in held.checkpoints.values():
         for place, told in of_group.items():
@@ -325,7 +328,7 @@ def _furthest_read(held: StoredCheckpoints) -> dict[TopicPartition, UpstreamOffs
 
 
 def _source_heard(maps: Mapping[TopicPartition, PartitionMap], control: ControlView) -> int | Unknown:
-    """By the books, and by the owner's looks at the source's groups."""
+    """When the source last answered, in ms since 1970, by offset runs and by the owner's looks at its groups."""
     heard = [known.tail.source_end.at_ms for known in maps.values() if known.tail.source_end is not UNKNOWN]
     if control.looked_ms is not UNKNOWN:
         heard.append(control.looked_ms)

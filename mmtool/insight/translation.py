@@ -67,12 +67,12 @@ class Translation:
 
     @property
     def writable(self) -> bool:
-        """Whether there is anything to write."""
+        """Whether any plan has an offset to commit."""
         return any(plan.to_write() for plan in self.plans)
 
     @property
     def error(self) -> RefusedError | None:
-        """Nothing was mirrored, so nothing can be told: perhaps the other direction was meant."""
+        """The refusal of a flow that has mirrored nothing: perhaps the other direction was meant; else None."""
         if self.ran:
             return None
         settings = self.flow.clusters.settings
@@ -87,21 +87,21 @@ class Translation:
 
     @property
     def has_proof(self) -> bool:
-        """Whether an answer was told by the records themselves."""
+        """Whether any translation was proven by comparing records."""
         return any(verdict.proof != NO_PROOF for plan in self.plans for verdict in plan.verdicts)
 
 
 def look(clusters: FlowClusters, topics: Collection[str] = (), *, past: bool = False) -> FlowNow:
-    """Ask both clusters, at the same time, who they are and what the flow mirrors.
+    """Ask both clusters, at the same time, for their ids and topics, and return what the flow mirrors.
 
     Args:
         clusters: The flow.
         topics: ``--topic``: only these of the flow's topics.
-        past: Topics that were mirrored and that the source has no more will do: there need be no others.
+        past: Topics that were mirrored and no longer exist on the source suffice as a match.
 
     Raises:
-        UnreachableError, NotAuthorisedError: A cluster does not answer, or answers no.
-        RefusedError: One answers as another than ``mmtool.cluster.id`` says.
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a request.
+        RefusedError: A cluster has another id than ``mmtool.cluster.id`` says.
         UsageError: Both aliases are one cluster; an alias clash; no topic is matched.
     """
     with Unawaited() as pool:
@@ -133,19 +133,19 @@ def look(clusters: FlowClusters, topics: Collection[str] = (), *, past: bool = F
 
 
 def look_along(chain: Sequence[FlowClusters], topics: Collection[str] = ()) -> FlowNow:
-    """`look` at each flow of a chain: topics of the first one, and what the others carry on of them."""
+    """`look` at each flow of a chain: the topics of the first flow, as far as the other flows mirror them too."""
     first, *others = chain
     flow = look(first, topics)
     return replace(flow, then=look_along(others)) if others else flow
 
 
 def mirrors_others(topics: Iterable[str], ours: FlowIdentity) -> bool:
-    """Whether a cluster that has these topics is mirrored to by another flow than ``ours``."""
+    """Whether another flow than ``ours`` mirrors to a cluster that has these topics."""
     return any(is_runs_topic(name) and name != ours.runs_topic for name in topics)
 
 
 def _mirrored_once(clusters: FlowClusters, identity: FlowIdentity) -> list[str]:
-    """What the flow means of all that it has a position of."""
+    """Topics with stored positions that the flow's filters still accept."""
     positions = clusters.state.control(identity).positions.values()
     return [position.topic for position in positions if clusters.settings.mirrors_topic(position.topic)]
 
@@ -192,13 +192,13 @@ def _nothing_matches(flow: FlowSettings, topics: Collection[str]) -> UsageError:
 def translate_groups(
     flow: FlowNow, selection: GroupSelection, rules: Rules, *, refine: bool = False
 ) -> Translation:
-    """Plans for the selected groups, from what both clusters say now.
+    """Translate the commits of the selected groups, by both clusters' present answers: a plan for each group.
 
     Args:
-        flow: Which flow.
-        selection: Whose commits.
+        flow: The flow.
+        selection: The groups whose commits are translated.
         rules: The direction, and what is allowed.
-        refine: Place by the records what MM2's syncs tell only within bounds.
+        refine: Compare records where MM2's syncs give only bounds.
 
     Raises:
         UnreachableError, NotAuthorisedError: A cluster stopped answering, or denies a part.
@@ -229,17 +229,17 @@ def plan_groups(
     """Plans for groups whose commits have been read already.
 
     Args:
-        flow: Which flow.
+        flow: The flow.
         groups: Read before this is called; see the order above.
-        rules: What is allowed.
-        warnings: Where sentences about what was read are put.
+        rules: The direction, and what is allowed.
+        warnings: Takes sentences about unreadable records.
     """
     partitions = partition_facts(flow, rules.direction, warnings, topics=topics_of(groups))
     return plans_by(flow, groups, partitions, rules)
 
 
 def topics_of(groups: Iterable[GroupFacts]) -> frozenset[str]:
-    """The topics that groups have committed offsets in, by their names where commits are read."""
+    """The topics in which groups have commits, by their names where commits are read."""
     return frozenset(place.topic for group in groups for place in group.commits)
 
 
@@ -249,7 +249,7 @@ def plans_by(
     partitions: Mapping[TopicPartition, PartitionFacts],
     rules: Rules,
 ) -> list[GroupPlan]:
-    """The same, where the partitions are known as well; what ``--topic`` leaves out is not spoken of."""
+    """As `plan_groups`, with partition facts that are known already; ``--topic`` narrows the commits."""
     if flow.narrowed:
         groups = [_narrowed(group, {place.topic for place in partitions}) for group in groups]
     rules = replace(rules, sides=flow.sides(rules.direction))
@@ -263,7 +263,7 @@ def refined_plans(
     rules: Rules,
     warnings: list[str],
 ) -> tuple[Mapping[TopicPartition, PartitionFacts], list[GroupPlan]]:
-    """As `plans_by`, and what the records of both logs tell of commits between two of MM2's syncs.
+    """As `plans_by`, after comparing the records of both logs for commits that lie between two of MM2's syncs.
 
     Raises:
         UnreachableError, NotAuthorisedError: A log cannot be read.
@@ -278,20 +278,20 @@ def _narrowed(group: GroupFacts, topics: Collection[str]) -> GroupFacts:
 
 
 def active_groups(plans: Iterable[GroupPlan], standing: Mapping[str, GroupStanding], where: str) -> list[str]:
-    """Who keeps which group from being written on the cluster ``where``: members, and the hosts they are on."""
+    """A sentence for each group that is active on the cluster ``where``: its members and their hosts."""
     refused = {v.group for plan in plans for v in plan.verdicts if v.refusal is Reason.ACTIVE_ON_TARGET}
     return [occupied(name, where, standing[name]) for name in sorted(refused)]
 
 
 def selected_groups(flow: FlowNow, selection: GroupSelection, direction: Direction) -> SelectedGroups:
-    """Which groups are meant, of those that the cluster lists whose commits are read."""
+    """The selected groups, among those of the cluster where commits are read."""
     listed = flow.read_at(direction).groups.listing()
     passes = flow.clusters.settings.groups.accepts
     return select_groups(selection, listed.consumers, passes, listed.others)
 
 
 def selection_warnings(selected: SelectedGroups) -> tuple[str, ...]:
-    """What an operator should know who expected other groups."""
+    """Warnings about groups that the operator may have expected and that were not selected."""
     found = list(told_of_others(selected))
     if selected.excluded:
         found.append(left_out(selected.excluded))
@@ -301,12 +301,12 @@ def selection_warnings(selected: SelectedGroups) -> tuple[str, ...]:
 
 
 def left_out(groups: Iterable[str]) -> str:
-    """What is said of groups that match the command line and that the configuration leaves out."""
+    """The sentence about groups that match the command line and are excluded by the configuration."""
     return f"`groups` and `groups.exclude` leave out {', '.join(groups)}: add -g NAME to include one"
 
 
 def metadata_warnings(flow: FlowNow, groups: Iterable[GroupFacts], direction: Direction) -> tuple[str, ...]:
-    """What the metadata of these groups' commits says in offsets of the cluster where they are read."""
+    """Warnings about commit metadata that holds offsets of the cluster where it was read."""
     read, written = flow.read_at(direction).alias, flow.written_at(direction).alias
     return tuple(position_map_warnings(groups, read, written))
 
@@ -314,10 +314,10 @@ def metadata_warnings(flow: FlowNow, groups: Iterable[GroupFacts], direction: Di
 def read_groups(
     flow: FlowNow, names: Collection[str], direction: Direction, *, stable: bool = False
 ) -> list[GroupFacts]:
-    """What both clusters say of these groups; ``stable`` as in `GroupsPort.commits`.
+    """Commits and members of these groups on both clusters; ``stable`` as in `GroupsPort.commits`.
 
     Raises:
-        MmtoolError: A cluster does not answer, or tells nothing of any of them; with ``stable``, of one of them.
+        MmtoolError: A cluster does not answer, or shows none of the groups; with ``stable``, not all of them.
     """
     here, there = (
         flow.read_at(direction).groups,

@@ -31,7 +31,7 @@ class Trends:
     _looks: dict[str, deque[_Look]] = field(default_factory=dict)
 
     def note(self, status: FlowStatus) -> str:
-        """Take one look in; what it says beside earlier ones: ``+120/s``, ``-300/s, caught up in 4s``, or nothing."""
+        """Add a status; return the lag's change: ``+120/s``, ``-300/s, caught up in 4s``, ``steady`` or empty."""
         lag = _moving_lag(status.rows)
         if lag is None:
             self._looks.pop(status.name, None)
@@ -44,7 +44,10 @@ class Trends:
 
 
 def _moving_lag(rows: Iterable[PartitionRow]) -> int | None:
-    """Of partitions that stand still until somebody does something, none is caught up by waiting."""
+    """The known lag of all partitions that are being mirrored; None where none is known.
+
+    Partitions in a state that needs an operator are left out: waiting does not reduce their lag.
+    """
     known = [row.lag_records for row in rows if row.state not in STILL and row.lag_records is not None]
     return sum(known) if known else None
 
