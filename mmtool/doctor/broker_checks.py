@@ -28,7 +28,7 @@ _CAPS_MIN_ISR = (3, 7)
 
 
 def check_same_cluster(flow: ExaminedFlow) -> Iterable[Finding]:
-    """Whether the aliases are two clusters."""
+    """Check that the flow's two aliases name two different clusters."""
     source, target = flow.clusters.source.probe(), flow.clusters.target.probe()
     if source != target:
         yield ok(Check.CLUSTER_ID, "", "source and target are two clusters", flow.name)
@@ -43,7 +43,7 @@ def check_same_cluster(flow: ExaminedFlow) -> Iterable[Finding]:
 
 
 def check_replicas(flow: ExaminedFlow) -> Iterable[Finding]:
-    """Replicas of what is read on the source and written on the target."""
+    """Check the replicas of topics that are read on the source and written on the target."""
     mirrored = mirrored_topics(flow)
     return judge_replicas([_source_side(flow, mirrored), _target_side(flow, mirrored.values())], flow.name)
 
@@ -77,7 +77,7 @@ def _absent(details: ClusterDetailsPort, names: Collection[str]) -> list[str]:
 
 
 def _target_factors(flow: ExaminedFlow, absent: Collection[str]) -> Iterator[Factor]:
-    """Of topics that are to be made; mirrored ones may come at any time."""
+    """The replication factors of topics that the flow may create; mirrored topics may be created at any time."""
     settings = flow.settings
     yield Factor("replication.factor", settings.replication_factor, "mirrored topics")
     if any(name != settings.checkpoints_topic for name in absent):
@@ -107,7 +107,7 @@ def _refuses_short(details: ClusterDetailsPort) -> bool:
 
 
 def check_disks(cluster: ExaminedCluster) -> Iterable[Finding]:
-    """Log directories of every broker."""
+    """Check the log directories of every broker of a cluster."""
     answers = cluster.details.log_dirs(())
     for node, error in sorted(answers.failed.items()):
         message = f"log directories of broker {node} of {cluster.alias} were not checked: {error.message}"
@@ -117,7 +117,7 @@ def check_disks(cluster: ExaminedCluster) -> Iterable[Finding]:
 
 
 def check_room(flow: ExaminedFlow) -> Iterable[Finding]:
-    """Whether the target has room for what is still to be mirrored."""
+    """Check that the target has disk space for what is still to be mirrored."""
     mirrored = mirrored_topics(flow)
     source, target = flow.source.log_dirs(mirrored), flow.target.log_dirs(mirrored.values())
     there = largest_sizes(target.values())
@@ -134,7 +134,7 @@ def check_room(flow: ExaminedFlow) -> Iterable[Finding]:
 
 
 def check_spark(flow: ExaminedFlow) -> Iterable[Finding]:
-    """Java, memory and the master."""
+    """Check Java, this host's memory and the Spark master."""
     return judge_spark(_spark_facts(flow, os.environ))
 
 

@@ -23,7 +23,7 @@ from mmtool.doctor.limit_checks import check_sizes, check_times
 from mmtool.doctor.right_checks import check_rights
 
 _NOBODY: frozenset[str] = frozenset()
-"""A check that finds out by itself who answers: it is made of a cluster that is away, too."""
+"""Sides that have to answer, for a check that contacts the brokers itself: it runs for unreachable clusters too."""
 
 CLUSTER_CHECKS: tuple[CheckOf[ExaminedCluster], ...] = (
     CheckOf(Check.LISTENERS, check_listeners, "every listener answers", _NOBODY),
@@ -33,7 +33,7 @@ CLUSTER_CHECKS: tuple[CheckOf[ExaminedCluster], ...] = (
     CheckOf(Check.CERTIFICATE, check_certificates, "no certificate expires soon", _NOBODY),
     CheckOf(Check.DISK, check_disks, "no log directory is offline or full"),
 )
-"""Made once for each cluster."""
+"""Checks that run once for each cluster."""
 
 BROKER_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
     CheckOf(Check.CLUSTER_ID, check_same_cluster, "source and target are two clusters"),
@@ -46,7 +46,7 @@ BROKER_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
     CheckOf(Check.DISK, check_room, "the target has room for what the flow still has to copy"),
     CheckOf(Check.SPARK, check_spark, "Spark can be started", _NOBODY),
 )
-"""Of what the brokers on both sides allow and hold."""
+"""Checks of what the brokers of both clusters allow and hold, once for each flow."""
 
 FLOW_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
     *BROKER_CHECKS,
@@ -54,4 +54,4 @@ FLOW_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
     *GROUP_CHECKS,
     *MM2_CHECKS,
 )
-"""Made once for each flow."""
+"""All checks that run once for each flow."""

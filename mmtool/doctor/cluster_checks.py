@@ -29,12 +29,12 @@ _AUTHORITIES_NAMED = 5
 
 
 def check_listeners(cluster: ExaminedCluster) -> Iterable[Finding]:
-    """Whether every bootstrap server and every advertised listener can be reached from this host."""
+    """Check that every bootstrap server and every advertised listener can be reached from this host."""
     return judge_listeners(cluster.alias, cluster.details.listeners())
 
 
 def check_versions(cluster: ExaminedCluster) -> Iterable[Finding]:
-    """Whether the brokers are new enough, and of one release."""
+    """Check that the brokers are new enough, and of one release."""
     flows = cluster.settings_of_file.flows
     is_target = any(flow.target.alias == cluster.alias for flow in flows)
     floor = TARGET_FLOOR if is_target else SOURCE_FLOOR
@@ -42,7 +42,10 @@ def check_versions(cluster: ExaminedCluster) -> Iterable[Finding]:
 
 
 def check_cluster_id(cluster: ExaminedCluster) -> Iterable[Finding]:
-    """Which cluster it is; one that ``ALIAS.mmtool.cluster.id`` does not name is told where it is reached."""
+    """Report the cluster's id, and whether it was compared with ``ALIAS.mmtool.cluster.id``.
+
+    Another id than the expected one is found before, when `examine` reaches the cluster: this check is then skipped.
+    """
     found = cluster.port.probe()
     expected = cluster.settings.expected_cluster_id
     key = f"{cluster.alias}.mmtool.cluster.id"
@@ -51,7 +54,7 @@ def check_cluster_id(cluster: ExaminedCluster) -> Iterable[Finding]:
 
 
 def check_authentication(cluster: ExaminedCluster) -> Iterable[Finding]:
-    """Whether each listener takes the login, or the client certificate."""
+    """Check that each listener accepts the login, or the client certificate."""
     security = cluster.settings.security_for("admin")
     return judge_authentication(
         cluster.alias, security, cluster.details.principal, cluster.details.listeners()
@@ -59,7 +62,7 @@ def check_authentication(cluster: ExaminedCluster) -> Iterable[Finding]:
 
 
 def check_certificates(cluster: ExaminedCluster) -> Iterable[Finding]:
-    """How long the client's, the trusted and the brokers' certificates are valid."""
+    """Check how long the client's, the trusted and the brokers' certificates are valid."""
     answers = cluster.details.listeners()
     shown = [*_configured(cluster), *_presented(cluster.alias, answers)]
     return judge_certificates(cluster.alias, shown, answers, datetime.now(UTC))
@@ -75,7 +78,7 @@ def _configured(cluster: ExaminedCluster) -> Iterator[ShownCertificate]:
 
 
 def _of_pem(pem: Pem, *, is_own: bool) -> Iterator[ShownCertificate]:
-    """A chain; or the authorities that end first, where a store trusts many."""
+    """The certificates of a PEM file: the client's whole chain, or the first trusted authorities to expire."""
     found = sorted(certificates_in(pem.text.get_secret_value()), key=lambda one: one.not_valid_after_utc)
     what = "client certificate" if is_own else "trusted certificate"
     for one in found if is_own else found[:_AUTHORITIES_NAMED]:

@@ -22,7 +22,7 @@ _NOTHING = 0.02
 
 
 def judge_disks(alias: str, brokers: Mapping[int, tuple[LogDir, ...]]) -> Iterator[Finding]:
-    """Each broker's log directories."""
+    """Findings about each broker's log directories: offline or full."""
     found = [
         finding
         for node, dirs in sorted(brokers.items())
@@ -95,13 +95,13 @@ class CopyFacts:
 
     @property
     def to_come(self) -> int:
-        """Bytes that the target's disks will hold beyond what they hold now, at most."""
+        """An upper bound of the bytes that mirroring will add on the target's disks."""
         left = (max(held - self.target.get(place, 0), 0) for place, held in self.source.items())
         return sum(left) * self.replicas
 
 
 def judge_copy(facts: CopyFacts, flow: str) -> Iterator[Finding]:
-    """Whether the target has room for what is still to be mirrored; brokers before 3.3 do not tell."""
+    """Whether the target has room for what is still to be mirrored; brokers before 3.3 do not report free space."""
     told = [one for one in facts.dirs if one.usable is not UNKNOWN and not one.failure]
     if not told:
         message = (
@@ -131,7 +131,7 @@ def judge_copy(facts: CopyFacts, flow: str) -> Iterator[Finding]:
 
 
 def largest_sizes(brokers: Iterable[Iterable[LogDir]]) -> dict[TopicPartition, int]:
-    """Each partition's largest replica."""
+    """The size in bytes of each partition's largest replica."""
     found: dict[TopicPartition, int] = {}
     for one in (directory for dirs in brokers for directory in dirs):
         for place, held in one.sizes.items():

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.admin.details import ListenerAnswer
 
 SOON = timedelta(days=30)
-"""A certificate that expires earlier than this is named."""
+"""Certificates that expire within this time are reported."""
 _LOGIN = {Stage.MECHANISM, Stage.LOGIN, Stage.CLIENT_CERTIFICATE}
 _BY_CERTIFICATE = {Stage.TLS, Stage.CLIENT_CERTIFICATE}
 
@@ -28,9 +28,9 @@ _BY_CERTIFICATE = {Stage.TLS, Stage.CLIENT_CERTIFICATE}
 
 
 def judge_listeners(alias: str, answers: Sequence[ListenerAnswer]) -> Iterator[Finding]:
-    """Listeners that cannot be reached. A refused login and a bad certificate have rows of their own.
+    """Findings about listeners that cannot be reached; refused logins and bad certificates have rows of their own.
 
-    A dead bootstrap server is a warning while another one of its entrance answers.
+    An unreachable bootstrap server is a warning while another server of the same property answers.
     """
     dead = [one for one in answers if one.failed and one.failed not in _LOGIN]
     if not dead:
@@ -98,7 +98,7 @@ def _advertised_remedy(alias: str, one: ListenerAnswer) -> str:
 
 
 def judge_away(alias: str, answers: Sequence[ListenerAnswer]) -> Finding | None:
-    """The ``reachability`` row of a cluster of which no listener lets us in; None where one does."""
+    """The ``reachability`` row of a cluster of which no listener accepts a connection; None where one does."""
     if not answers or not all(one.failed for one in answers):
         return None
     tried, first = few(list(dict.fromkeys(one.address for one in answers)), 3), answers[0]
@@ -120,7 +120,7 @@ def judge_away(alias: str, answers: Sequence[ListenerAnswer]) -> Finding | None:
 def judge_authentication(
     alias: str, security: Security, principal: str, answers: Sequence[ListenerAnswer]
 ) -> Iterator[Finding]:
-    """Refused logins: one row for each reason, with the listeners that gave it. Never a secret."""
+    """Findings about refused logins: one row for each reason, with the listeners that gave it; without secrets."""
     refused: dict[tuple[str, Stage, str], list[ListenerAnswer]] = {}
     for one in answers:
         if one.failed in _LOGIN:
@@ -190,7 +190,7 @@ class ShownCertificate(NamedTuple):
 def judge_certificates(
     alias: str, shown: Sequence[ShownCertificate], answers: Sequence[ListenerAnswer], now: datetime
 ) -> Iterator[Finding]:
-    """Certificates that have expired or soon will, and those that are refused."""
+    """Findings about certificates that have expired, expire soon, or are refused."""
     found = [
         *_dates(alias, shown, now),
         *_refused(alias, answers, {one.subject for one in _late(shown, now)}),
@@ -228,7 +228,7 @@ def _dates(alias: str, shown: Iterable[ShownCertificate], now: datetime) -> Iter
 
 
 def _cost(alias: str, one: ShownCertificate) -> str:
-    """What fails with a certificate that is not valid."""
+    """The connections that fail while a certificate is not valid, as a clause."""
     if one.is_theirs:
         return "clients do not connect to this broker"
     if one.is_own:
@@ -284,7 +284,7 @@ _TOPIC_IDS = (2, 8)
 
 
 def judge_versions(alias: str, answers: Sequence[ListenerAnswer], floor: Floor) -> Iterator[Finding]:
-    """Brokers that are too old, and an upgrade under way."""
+    """Findings about brokers that are too old, and about an upgrade in progress."""
     found: dict[Release, list[str]] = {}
     for one in answers:
         if one.apis is not None:
@@ -321,7 +321,7 @@ def _run(brokers: Sequence[str]) -> str:
 
 
 def _named(release: Release) -> str:
-    """Of the oldest release that can be told, and whatever is older, nobody knows more."""
+    """A broker's release in words; the oldest one that can be derived includes all earlier ones."""
     return f"Kafka {release} or earlier" if release == OLDEST else f"Kafka {release}"
 
 

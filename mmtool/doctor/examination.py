@@ -81,7 +81,7 @@ class ExaminedFlow:
 
     @cached_property
     def now(self) -> FlowNow:
-        """What both clusters say of the flow's topics, asked once.
+        """Both clusters' answers about the flow's topics, read once.
 
         Raises:
             MmtoolError: As `mmtool.insight.translation.look`.
@@ -92,7 +92,7 @@ class ExaminedFlow:
 
     @cached_property
     def view(self) -> FlowView:
-        """The same and more, question by question; a flow that matches no topic is no error here."""
+        """Both clusters' answers about the flow, each read when it is needed; no error where no topic matches."""
         from mmtool.doctor.flow_view import FlowView
 
         return FlowView(self.settings, self.clusters, self.watch, self.seconds)
@@ -115,7 +115,7 @@ class CheckOf(Generic[X]):
     asks: frozenset[str] = frozenset({"source", "target"})
 
     def findings(self, examined: X, cluster: str, subject: str) -> list[Finding]:
-        """What it finds, at least one row (A, B); what was found before the check failed stays found."""
+        """The check's findings, at least one row (A, B); an error adds a warning to the findings before it."""
         found: list[Finding] = []
         try:
             found.extend(self.examine(examined))
@@ -137,7 +137,7 @@ class Examination:
 
     @property
     def error(self) -> GateError | None:
-        """What ends the command with 4; None where there is no problem."""
+        """The error that ends the command with exit code 4; None where no finding is a problem."""
         found = [finding for finding in self.findings if finding.severity == "problem"]
         if not found:
             return None
@@ -155,13 +155,13 @@ def examine(
     cluster_checks: Sequence[CheckOf[ExaminedCluster]],
     flow_checks: Sequence[CheckOf[ExaminedFlow]],
 ) -> Examination:
-    """Make every check that can be made.
+    """Run every check whose clusters answer, several at a time.
 
     Args:
-        clusters: Each once.
-        flows: Those between them.
-        cluster_checks: Made for each cluster that answers; those that ask nobody for the others, too.
-        flow_checks: Made for each flow whose sides answer.
+        clusters: Each cluster once.
+        flows: The flows between them.
+        cluster_checks: Run for each cluster that answers; checks with empty ``asks`` run for every cluster.
+        flow_checks: Run for each flow whose clusters answer, as far as ``asks`` names them.
     """
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         reaching = {cluster.alias: pool.submit(_reach, cluster) for cluster in clusters}
@@ -194,9 +194,9 @@ def _asked(flow: ExaminedFlow, line: CheckOf[ExaminedFlow]) -> set[str]:
 
 
 def _reach(cluster: ExaminedCluster) -> Finding:
-    """The ``reachability`` row; what keeps us out has rows of its own (listeners, authentication, certificate).
+    """The ``reachability`` row of a cluster; listeners, authentication and certificates have rows of their own.
 
-    A client goes on trying a listener that is dead until its time is up: who was tried by hand has been heard already.
+    Listeners are probed first: a client retries an unreachable listener until its time is up.
     """
     alias = cluster.alias
     skipped = f"; checks that need {alias} were skipped"

@@ -73,17 +73,17 @@ class Finding(NamedTuple):
 
 
 def ok(check: Check, cluster: str, message: str, subject: str = "") -> Finding:
-    """A check that found nothing wrong."""
+    """The row of a check that found nothing wrong."""
     return Finding(check, cluster, subject, Severity.OK, message)
 
 
 def warning(check: Check, cluster: str, subject: str, message: str, remedy: str) -> Finding:
-    """Something that may hurt, or that could not be checked."""
+    """The row of something that may cause harm, or that could not be checked."""
     return Finding(check, cluster, subject, Severity.WARNING, message, remedy)
 
 
 def unasked(check: Check, cluster: str, failed: Mapping[TopicPartition, MmtoolError]) -> Iterator[Finding]:
-    """A warning for each topic with partitions that could not be asked, so that nothing is said of them."""
+    """A warning for each topic with partitions that could not be read, since no other row covers them."""
     for topic in sorted({place.topic for place in failed}):
         place = min(place for place in failed if place.topic == topic)
         error = failed[place]
@@ -91,7 +91,7 @@ def unasked(check: Check, cluster: str, failed: Mapping[TopicPartition, MmtoolEr
 
 
 def problem(check: Check, cluster: str, subject: str, message: str, remedy: str) -> Finding:
-    """Something that hurts now, or will at the next failover."""
+    """The row of something that causes harm now, or will at the next failover."""
     return Finding(check, cluster, subject, Severity.PROBLEM, message, remedy)
 
 

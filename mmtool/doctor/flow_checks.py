@@ -53,7 +53,7 @@ TOPIC_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
         _SOURCE,
     ),
 )
-"""Of a flow's topics."""
+"""Checks of a flow's topics."""
 
 GROUP_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
     CheckOf(Check.ASSIGN_GROUP, check_assign_group, "no group without members commits offsets"),
@@ -67,7 +67,7 @@ GROUP_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
         Check.CONNECT_GROUP, check_connect_group, "no Kafka Connect groups among the flow's groups", _SOURCE
     ),
 )
-"""Of its groups."""
+"""Checks of a flow's groups."""
 
 MM2_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
     CheckOf(Check.MM2_OFFSET_LAG, check_offset_lag, "MirrorMaker 2 syncs the offsets of every partition"),
@@ -77,4 +77,4 @@ MM2_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
         Check.MM2_SCOPE, check_scope, "every key of the file is in a scope where it is read", frozenset()
     ),
 )
-"""Of an existing MirrorMaker 2."""
+"""Checks of an existing MirrorMaker 2."""

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 
 def identity_of(flow: ExaminedFlow) -> FlowIdentity:
-    """The flow by its clusters' ids, asked now.
+    """The flow's identity, by the cluster ids that both clusters report now.
 
     Raises:
-        MmtoolError: A cluster does not answer, or as another one than is configured.
+        MmtoolError: A cluster does not answer, or has another id than is configured.
     """
     source, target = flow.clusters.source, flow.clusters.target
     return FlowIdentity(source.probe(), target.probe(), source.alias, target.alias)
 
 
 def mirrored_topics(flow: ExaminedFlow) -> dict[str, str]:
-    """The source's topics that are mirrored, and what each is called on the target."""
+    """The source topics that the flow mirrors, with the name of each one's mirror on the target."""
     settings = flow.settings
     return {
         name: settings.remote_topic(name)
@@ -33,19 +33,19 @@ def mirrored_topics(flow: ExaminedFlow) -> dict[str, str]:
 
 
 def named_topics(flow: ExaminedFlow) -> frozenset[str]:
-    """Topics that the file writes out, whether the source shows them or not."""
+    """The mirrored topics that the file names literally, whether the source shows them or not."""
     settings = flow.settings
     literal = (name for name in settings.topics.include if LITERAL.fullmatch(name))
     return frozenset(name for name in literal if settings.mirrors_topic(name))
 
 
 def own_topics(identity: FlowIdentity) -> tuple[str, ...]:
-    """mmtool's own, on the target."""
+    """The names of mmtool's internal topics on the target."""
     return (identity.control_topic, identity.runs_topic, PRODUCERS_TOPIC, JOURNAL_TOPIC)
 
 
 def mm2_topics(flow: ExaminedFlow, side: str) -> tuple[str, ...]:
-    """MirrorMaker 2's that a flow writes on one side (``source``, ``target``), as far as the file has it write them."""
+    """MM2's internal topics that the flow writes on one side (``source``, ``target``), as the file switches them on."""
     settings = flow.settings
     syncs = settings.emit_offset_syncs and settings.offset_syncs_location == side
     found = [settings.offset_syncs_topic] if syncs else []
@@ -55,7 +55,7 @@ def mm2_topics(flow: ExaminedFlow, side: str) -> tuple[str, ...]:
 
 
 def synced_groups(flow: ExaminedFlow) -> frozenset[str]:
-    """The source's groups that are followed.
+    """The source's groups that the flow's ``groups`` and ``groups.exclude`` accept, without mmtool's own.
 
     Raises:
         MmtoolError: The source does not list its groups.

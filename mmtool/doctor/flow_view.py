@@ -64,17 +64,17 @@ class Mm2Traces(NamedTuple):
 
     @property
     def topics(self) -> frozenset[str]:
-        """Topics of the source that it has copied records of."""
+        """Source topics of which MirrorMaker 2 has copied records."""
         return frozenset(place.topic for place in {*self.synced.maps, *self.positions})
 
     @property
     def is_empty(self) -> bool:
-        """Whether MirrorMaker 2 never ran the flow."""
+        """Whether MirrorMaker 2 has stored nothing of the flow."""
         return not self.topics and not self._checkpoints
 
     @property
     def last_ms(self) -> int:
-        """When it last wrote an offset sync or a checkpoint, in ms since 1970; 0 where it wrote none."""
+        """When MirrorMaker 2 last wrote an offset sync or a checkpoint, in ms since 1970; 0 where it wrote none."""
         pairs = [*self.synced.newest.values(), *(told.pair for told in self._checkpoints)]
         return max((pair.timestamp_ms for pair in pairs), default=0)
 
@@ -96,7 +96,7 @@ class FlowView:
     def __init__(
         self, settings: FlowSettings, clusters: FlowClusters, watch: FlowWatchPort, seconds: float
     ) -> None:
-        """Say which flow; nothing is asked yet."""
+        """Keep the connections; each request is sent when its answer is first needed."""
         self.settings = settings
         self.clusters = clusters
         self.watch = watch
@@ -122,18 +122,18 @@ class FlowView:
     # --- topics -------------------------------------------------------------------------------------------
 
     def _mirrored(self) -> dict[str, TopicFacts]:
-        """Topics of the source that the flow means, by name."""
+        """Source topics that the flow's filters accept, by name."""
         means = self.settings.mirrors_topic
         return {name: topic for name, topic in self.source_topics().items() if means(name)}
 
     def mirrors(self) -> dict[str, TopicFacts]:
-        """Topics of the target that hold their mirrors, by name; those that are not there yet are left out."""
+        """Target topics that hold the flow's mirrors, by name; mirrors that do not exist yet are left out."""
         there = self.target_topics()
         names = {self.settings.remote_topic(name) for name in self.mirrored()}
         return {name: there[name] for name in names if name in there}
 
     def mirror_of(self, topic: str) -> TopicFacts | None:
-        """The target's topic of a topic of the source; None where there is none yet."""
+        """The target's mirror of a source topic; None where it does not exist."""
         return self.target_topics().get(self.settings.remote_topic(topic))
 
     @staticmethod
@@ -144,7 +144,7 @@ class FlowView:
         return cluster.bounds_each(places, committed=committed)
 
     def target_bounds(self, topics: Mapping[str, TopicFacts]) -> Answers[TopicPartition, Bounds]:
-        """The logs of some of the target's topics."""
+        """The log start and end of every partition of the given target topics."""
         return self._bounds(self.clusters.target, topics, committed=False)
 
     # --- what mmtool has stored ---------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class FlowView:
         )
 
     def _other_controls(self) -> dict[str, ControlView]:
-        """What other flows of mmtool's to this target have stored, by the alias of their source."""
+        """Control topics of mmtool's other flows to this target, by their source's alias."""
         own, state = self.identity(), self.clusters.state
         found = (_CONTROL_TOPIC.fullmatch(name) for name in self.target_topics())
         aliases = {match[1] for match in found if match} - {
@@ -175,7 +175,7 @@ class FlowView:
         return {alias: state.control(replace(own, source_alias=alias)) for alias in sorted(aliases)}
 
     def _standings(self) -> list[PartitionStatus]:
-        """Where every partition stands; empty where mmtool never ran the flow."""
+        """The status of every partition; empty where mmtool never ran the flow."""
         identity, control, topics = self.identity(), self.control(), self.mirrored()
         if control.flow is None:
             return []
@@ -203,7 +203,7 @@ class FlowView:
     # --- groups -------------------------------------------------------------------------------------------
 
     def accepts_group(self, group: str) -> bool:
-        """Whether the flow's ``groups`` and ``groups.exclude`` let a group pass; mmtool's own never do."""
+        """Whether the flow's ``groups`` and ``groups.exclude`` accept a group; mmtool's own are never accepted."""
         return not group.startswith(OWN_GROUP_PREFIX) and self.settings.groups.accepts(group)
 
     def accepted_groups(self) -> list[str]:
@@ -211,7 +211,7 @@ class FlowView:
         return sorted(filter(self.accepts_group, self.groups().consumers))
 
     def _commits(self) -> Answers[str, Commits]:
-        """What each consumer group of the source has committed, whether the filters let it pass or not."""
+        """The commits of every consumer group of the source, whether the filters accept it or not; without mmtool's."""
         names = [name for name in self.groups().consumers if not name.startswith(OWN_GROUP_PREFIX)]
         return self.clusters.source.groups.commits_each(names)
 
@@ -245,8 +245,8 @@ class FlowView:
     def mm2_runs(self) -> bool:
         """Whether MirrorMaker 2 runs this flow, or was the last to run it.
 
-        Where its topics may not be read it is taken for gone: brokers deny what is not there as well, and the ``mm2_*``
-        checks tell of it.
+        False where its topics may not be read: brokers deny missing topics as well, and the ``mm2_*`` checks report
+        that.
         """
         control = self.control()
         try:
@@ -263,7 +263,7 @@ def now_ms() -> int:
 
 
 def _configs(settings: FlowSettings, side: str, topics: Collection[str]) -> Configs:
-    """Each topic's properties; topics that do not show theirs are left out."""
+    """Each topic's configuration; topics whose configuration is not shown are left out."""
     from mmtool.kafka.admin.topics import TopicAdmin
 
     return TopicAdmin(settings.source if side == "source" else settings.target).configs(topics)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mmtool.plan.groups.applications import AppState
 
 LOOK_SECONDS = 6.0
-"""Between two looks at commits: clients commit each 5 s by default (``auto.commit.interval.ms``)."""
+"""Seconds between two reads of commits: clients commit every 5 s by default (``auto.commit.interval.ms``)."""
 _RECENT_MS = 60_000
 _SIMPLE_RECENT_MS = 3_600_000
 _IDLE = frozenset({"Empty", "Dead"})
@@ -33,7 +33,7 @@ _SINKS = "connect-"
 
 
 def check_assign_group(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Groups without members that commit all the same: the clients use ``assign()``, and no broker sees them."""
+    """Find groups that commit without members: their clients use ``assign()``, which brokers do not see."""
     view = flow.view
     idle = _idle_readers(view)
     if not idle:
@@ -53,7 +53,7 @@ def check_assign_group(flow: ExaminedFlow) -> Iterator[Finding]:
 
 
 def _idle_readers(view: FlowView) -> list[str]:
-    """Groups without members that have read mirrored topics, and do not work on the target meanwhile."""
+    """Groups without members on either cluster that have commits in mirrored topics."""
     listed, there, commits = view.groups().consumers, view.target_groups().consumers, view.commits()
     topics = view.mirrored()
     return [
@@ -66,13 +66,13 @@ def _idle_readers(view: FlowView) -> list[str]:
 
 
 def _work_on_target(view: FlowView) -> frozenset[str]:
-    """Groups that had members on the target: their commits on the source may be a tool's, as a group sync's."""
+    """Groups that had members on the target: a tool, as a group sync, may have made their commits on the source."""
     there = view.target_groups()
     return frozenset(there.consumers) - there.simple
 
 
 def _moving(view: FlowView, groups: Collection[str]) -> frozenset[str]:
-    """Those whose commits change while they have no member."""
+    """Groups whose commits change between two reads while they have no member."""
     if not groups:
         return frozenset()
     before = view.commits()
@@ -95,14 +95,14 @@ def _offsets(commits: Commits) -> dict[object, int]:
 def judge_assign(
     alias: str, group: str, *, moving: bool, simple: bool, silent_ms: int | None
 ) -> Iterator[Finding]:
-    """A group whose commits go on, or that has committed within the hour and never had a member.
+    """The finding of a group whose commits change, or that committed within the hour and never had a member.
 
     Args:
-        alias: Of the source.
-        group: Without members.
-        moving: Its commits changed between two looks.
-        simple: It never had a member, on either side.
-        silent_ms: For how long it has not committed; None where that is not known.
+        alias: The source's alias.
+        group: A group without members.
+        moving: Whether its commits changed between two reads.
+        simple: Whether it never had a member, on either cluster.
+        silent_ms: The age of its last commit; None where that is unknown.
     """
     recent = simple and silent_ms is not None and silent_ms < _SIMPLE_RECENT_MS
     if not moving and not recent:
@@ -122,7 +122,7 @@ def judge_assign(
 
 
 def check_streams_group(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Kafka Streams applications whose state does not go where they go."""
+    """Find Kafka Streams applications that a failover would start without their state."""
     view = flow.view
     of_streams = list(_accepted_others(view, "streams"))
     groups = [*view.accepted_groups(), *of_streams]
@@ -136,11 +136,11 @@ def check_streams_group(flow: ExaminedFlow) -> Iterator[Finding]:
 
 
 def judge_state(settings: FlowSettings, state: AppState) -> Iterator[Finding]:
-    """Applications whose changelogs are not mirrored under their own names.
+    """Findings about applications whose changelogs are not mirrored under the same names.
 
     Args:
-        settings: Of the flow.
-        state: Of the applications among its groups.
+        settings: The flow's settings.
+        state: The state of the applications among its groups.
     """
     for group in state.losing:
         yield problem(
@@ -156,7 +156,7 @@ def judge_state(settings: FlowSettings, state: AppState) -> Iterator[Finding]:
 
 
 def judge_streams_protocol(settings: FlowSettings, group: str) -> Finding:
-    """A group of the streams protocol (KIP-1071), whose offsets no consumer's commit can set."""
+    """The finding of a group of the streams protocol (KIP-1071), whose offsets no consumer's commit can set."""
     return warning(
         Check.STREAMS_GROUP,
         settings.source.alias,
@@ -172,13 +172,13 @@ def judge_streams_protocol(settings: FlowSettings, group: str) -> Finding:
 
 
 def check_share_group(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Share groups (KIP-932): nobody moves where they start."""
+    """Find share groups (KIP-932): a failover does not move their offsets."""
     for group in _accepted_others(flow.view, "share"):
         yield judge_share(flow.settings, group)
 
 
 def judge_share(settings: FlowSettings, group: str) -> Finding:
-    """A share group of the source."""
+    """The finding of a share group of the source."""
     source, target = settings.source.alias, settings.target.alias
     return warning(
         Check.SHARE_GROUP,
@@ -193,7 +193,7 @@ def judge_share(settings: FlowSettings, group: str) -> Finding:
 
 
 def check_connect_group(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Kafka Connect's groups among those that the flow would move."""
+    """Find Kafka Connect's groups among the groups that the flow would move."""
     view, settings = flow.view, flow.settings
     mm2 = _mm2_workers(flow)
     workers = [group for group in _accepted_others(view, "connect") if group not in mm2]
@@ -202,10 +202,10 @@ def check_connect_group(flow: ExaminedFlow) -> Iterator[Finding]:
 
 
 def judge_connect(settings: FlowSettings, workers: Iterable[str], sinks: Iterable[str]) -> Iterator[Finding]:
-    """Groups of Kafka Connect that pass ``groups`` and ``groups.exclude``.
+    """Findings about groups of Kafka Connect that ``groups`` and ``groups.exclude`` accept.
 
     Args:
-        settings: Of the flow.
+        settings: The flow's settings.
         workers: Groups of Connect's workers.
         sinks: Groups of sink connectors.
     """
@@ -233,20 +233,20 @@ def judge_connect(settings: FlowSettings, workers: Iterable[str], sinks: Iterabl
 
 
 def _mm2_workers(flow: ExaminedFlow) -> frozenset[str]:
-    """Groups of MirrorMaker 2's workers on the source, which is the target of other flows."""
+    """Groups of the MirrorMaker 2 workers whose flows have this flow's source as their target."""
     here = flow.settings.source.alias
     flows = [one for one in flow.settings_of_file.all_flows if one.target.alias == here]
     return frozenset(name for one in flows for name in workers_groups(one))
 
 
 def _accepted_others(view: FlowView, kind: str) -> list[str]:
-    """Groups of one kind that pass the filters, in alphabetical order."""
+    """Groups of one kind that the filters accept, in alphabetical order."""
     others: Mapping[str, str] = view.groups().others
     return sorted(group for group, of in others.items() if of == kind and view.accepts_group(group))
 
 
 def unread(groups: Mapping[str, MmtoolError], alias: str, check: Check) -> Iterator[Finding]:
-    """Groups whose commits the cluster does not show, so that nothing is said of them."""
+    """A warning about the groups whose commits the cluster does not show, since no other row covers them."""
     if groups:
         first = groups[min(groups)]
         yield warning(

@@ -16,7 +16,7 @@ _DEFAULT_PORTS = {"spark": 7077, "sc": 15002, "k8s": 443}
 
 
 def memory_bytes() -> int | None:
-    """Of this host, or of the container that this process is in; None where it is not told."""
+    """The memory of this host, or of the container that this process runs in, in bytes; None where it is unknown."""
     limits = [_number(path) for path in _CGROUP_LIMITS]
     with suppress(ValueError, OSError):
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -40,7 +40,7 @@ def master_addresses(master: str | None) -> tuple[str, ...]:
 
 
 def unreachable_addresses(addresses: tuple[str, ...]) -> dict[str, str]:
-    """Those that take no connection, and why."""
+    """The addresses that accept no connection, each with the reason."""
     if not addresses:
         return {}
     with ThreadPoolExecutor(len(addresses)) as pool:

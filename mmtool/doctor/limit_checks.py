@@ -42,7 +42,7 @@ _BROKER_KEYS = {
     "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
     "message.timestamp.difference.max.ms": "log.message.timestamp.difference.max.ms",
 }
-"""What a topic is set to, and what decides where it is not."""
+"""The broker property that decides where a topic property is not set."""
 
 
 class _Limits(NamedTuple):
@@ -71,7 +71,7 @@ class _Told(NamedTuple):
 
 
 def check_sizes(flow: ExaminedFlow) -> Iterable[Finding]:
-    """Whether the target takes every record that the source takes."""
+    """Check that the target accepts records of every size that the source accepts."""
     mirrored = mirrored_topics(flow)
     told = _limits_of(flow, mirrored)
     narrower = [
@@ -96,7 +96,7 @@ def check_sizes(flow: ExaminedFlow) -> Iterable[Finding]:
 
 
 def check_times(flow: ExaminedFlow) -> Iterable[Finding]:
-    """Whether the target takes the timestamps of the records that are there, and keeps them."""
+    """Check that the target accepts the timestamps of the source's records, and keeps them."""
     mirrored = mirrored_topics(flow)
     told = _limits_of(flow, mirrored)
     limits = told.limits
@@ -126,7 +126,7 @@ def check_times(flow: ExaminedFlow) -> Iterable[Finding]:
 
 
 def _limits_of(flow: ExaminedFlow, mirrored: Mapping[str, str]) -> _Told:
-    """Of topics that show their configuration on the source, and on the target or by what it will make of them."""
+    """The limits of topics on both sides; for a mirror that does not exist, those that it will be created with."""
     there = [name for name in mirrored.values() if name in flow.target.topics()]
     source, target, defaults = (
         flow.source.configs(mirrored, _BROKER_KEYS),
@@ -148,7 +148,7 @@ def _limits_of(flow: ExaminedFlow, mirrored: Mapping[str, str]) -> _Told:
 
 
 def _defaults(flow: ExaminedFlow) -> Entries:
-    """What the target's brokers do where a topic is not set to anything; the lowest of them counts."""
+    """The target brokers' defaults of the topic limits; where brokers differ, the lowest."""
     told = list(flow.target.broker_configs(_BROKER_KEYS.values()).values())
     found: dict[str, ConfigEntry] = {}
     for name, key in _BROKER_KEYS.items():
@@ -160,7 +160,7 @@ def _defaults(flow: ExaminedFlow) -> Entries:
 
 
 def _to_be_made(flow: ExaminedFlow, source: Mapping[str, ConfigEntry], defaults: Entries) -> Entries:
-    """As `replicate` makes it: what is set on the source is set on the target."""
+    """The limits of a mirror that `replicate` would create: the source's overrides over the target's defaults."""
     settings = flow.settings
     carried = {
         name: entry
@@ -213,7 +213,7 @@ def _letters(flow: ExaminedFlow, remotes: Iterable[str]) -> dict[str, int]:
 def _refused(
     flow: ExaminedFlow, mirrored: Mapping[str, str], bounds: Mapping[str, TargetLimits]
 ) -> tuple[list[RefusedTimes], Mapping[TopicPartition, MmtoolError]]:
-    """Records that the target refuses, and the partitions whose records' times the source did not tell."""
+    """Records whose timestamps the target refuses, and errors of partitions whose records' times are not shown."""
     now_ms = int(time.time() * 1000)
     left = {place: of for place, of in _unmirrored(flow, bounds).items() if of[0] < of[1].log_end}
     oldest = {at: now_ms - b.before[1] for at in left if (b := bounds[at.topic]).before[1] < now_ms}
@@ -234,10 +234,10 @@ def _refused(
 def _unmirrored(
     flow: ExaminedFlow, topics: Collection[str]
 ) -> dict[TopicPartition, tuple[int, Bounds, bool]]:
-    """Where each partition's mirror goes on, the source's log, and whether that is known.
+    """For each partition the first unmirrored offset, the source's log, and whether that offset is certain.
 
-    Where mmtool never ran, nobody knows what MirrorMaker 2 has copied: the log's start, and not for certain unless
-    the target has nothing of the topic.
+    Where mmtool never ran, MirrorMaker 2's progress is unknown: the offset is the log's start, and certain only where
+    the mirror has no records.
     """
     known = flow.source.topics()
     places = [
@@ -261,7 +261,7 @@ def _unmirrored(
 
 
 def _with_records(flow: ExaminedFlow, places: Collection[TopicPartition]) -> set[TopicPartition]:
-    """Those of some partitions of the source whose counterparts have, or had, records."""
+    """The source partitions whose mirrors have, or had, records."""
     there = flow.target.topics()
     remote = {
         place: TopicPartition(flow.settings.remote_topic(place.topic), place.partition) for place in places

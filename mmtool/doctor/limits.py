@@ -63,7 +63,7 @@ class SizeFacts:
 
 
 def judge_sizes(facts: SizeFacts) -> Iterator[Finding]:
-    """A record that does not fit is a problem, limits that differ are a warning."""
+    """Findings about record sizes: a record that does not fit is a problem, limits that differ are a warning."""
     found = [*_letters(facts), *(_of_sizes(facts, one) for one in facts.narrower)]
     yield from _first(found) or [
         ok(
@@ -76,7 +76,7 @@ def judge_sizes(facts: SizeFacts) -> Iterator[Finding]:
 
 
 def _but(unsure: Sequence[str]) -> str:
-    """What an ``ok`` does not speak of."""
+    """The clause of an ``ok`` row about topics that were not checked; empty where all were."""
     if not unsure:
         return ""
     missing = "the topic does not exist yet" if len(unsure) == 1 else "the topics do not exist yet"
@@ -86,7 +86,7 @@ def _but(unsure: Sequence[str]) -> str:
 
 
 def judge_hidden(check: Check, hidden: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """Topics that do not show how they are configured, by the alias of their cluster: they were not looked at."""
+    """A warning for each cluster about topics that were not checked, because their configuration is not shown."""
     for alias, topics in hidden.items():
         if topics:
             message = f"could not be checked: {alias} does not show the configuration of {few(topics)}"
@@ -149,7 +149,7 @@ def _of_sizes(facts: SizeFacts, one: TopicSizes) -> Finding:
 
 
 def _seen(facts: SizeFacts, one: TopicSizes, samples: Collection[SizeSample]) -> str:
-    """Of records that all fit, as far as they were read."""
+    """The clause that no unmirrored record is too large, as far as records were read."""
     unread = {place: error for place, error in facts.unread.items() if place.topic == one.topic}
     if unread:
         return f"{few(list(unread))} could not be read: {next(iter(unread.values())).message}"
@@ -204,7 +204,7 @@ class TimeFacts:
 
 
 def judge_times(facts: TimeFacts) -> Iterator[Finding]:
-    """Records that are refused are a problem, times that are overwritten a warning."""
+    """Findings about timestamps: refused records are a problem, overwritten timestamps a warning."""
     found = [*(_of_times(facts, one) for one in facts.refused), *facts.unasked]
     if facts.stamped:
         message = (
@@ -256,7 +256,7 @@ def _of_times(facts: TimeFacts, one: RefusedTimes) -> Finding:
 
 
 def _first(findings: Iterable[Finding]) -> list[Finding]:
-    """Problems first; of many rows the first ones, and how many more there would be."""
+    """Findings up to the row limit, problems first, and a row that counts the others."""
     found = sorted(findings, key=lambda finding: finding.severity != "problem")
     if len(found) <= _ROWS:
         return found

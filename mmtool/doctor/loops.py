@@ -21,7 +21,7 @@ _NAMED = 3
 
 
 def check_loop(flow: ExaminedFlow) -> Iterator[Finding]:
-    """What the file would repeat, and topics whose names tell that it has been repeated."""
+    """Find loops: flows of the file that would repeat records, and topics whose names show that they were repeated."""
     view, settings = flow.view, flow.settings
     yield from judge_file(settings, flow.settings_of_file.flows)
     back = way_back_of(settings, flow.settings_of_file)
@@ -38,16 +38,18 @@ def check_loop(flow: ExaminedFlow) -> Iterator[Finding]:
 
 
 def _is_meant(settings: FlowSettings, topic: str) -> bool:
-    """Whether the flow's filter lets a topic pass, by its name or by the one that it was born under."""
+    """Whether the flow's filter accepts a topic, by its name or by its original name."""
     return settings.topics.accepts(topic) or settings.topics.accepts(settings.policy.original_topic(topic))
 
 
 def judge_file(settings: FlowSettings, enabled: Collection[FlowSettings]) -> Iterator[Finding]:
-    """What `mmtool replicate` refuses to start with: a ring under identical names, or names that grow without end.
+    """Findings about loops in the file, for which `mmtool replicate` refuses to start.
+
+    These are a ring of flows under identical names, and names that grow without end.
 
     Args:
         settings: The flow that the row is about.
-        enabled: All that the file enables.
+        enabled: All flows that the file enables.
     """
     for refuse in (refuse_repetition, refuse_growth):
         try:
@@ -57,7 +59,7 @@ def judge_file(settings: FlowSettings, enabled: Collection[FlowSettings]) -> Ite
 
 
 def way_back_of(settings: FlowSettings, file: Settings) -> FlowSettings | None:
-    """The enabled flow between the same clusters in the other direction."""
+    """The enabled flow between the same clusters in the other direction; None where there is none."""
     ends = settings.target.alias, settings.source.alias
     return next((flow for flow in file.flows if (flow.source.alias, flow.target.alias) == ends), None)
 
@@ -65,13 +67,13 @@ def way_back_of(settings: FlowSettings, file: Settings) -> FlowSettings | None:
 def judge_identity(
     settings: FlowSettings, back: FlowSettings, here: Collection[str], there: Collection[str]
 ) -> Iterator[Finding]:
-    """MirrorMaker 2 runs both directions with identical names: it cannot tell a record that it has copied.
+    """The finding of MirrorMaker 2 running both directions with identical names: it cannot recognise its copies.
 
     Args:
         settings: The flow.
         back: The other direction.
-        here: Topics of the source.
-        there: Topics of the target.
+        here: The source's topics.
+        there: The target's topics.
     """
     both = sorted(name for name in here if settings.mirrors_topic(name) and back.mirrors_topic(name))
     both = [name for name in both if name in there]
@@ -98,14 +100,14 @@ def known_aliases(file: Settings) -> frozenset[str]:
 def judge_topics(
     policy: ReplicationPolicy, cluster: str, alias: str, aliases: Collection[str], topics: Iterable[str]
 ) -> Iterator[Finding]:
-    """Topics of a cluster whose names say that they left it, and came back by another cluster: ``B.A.orders`` on A.
+    """Findings about topics whose names show that they left a cluster and came back: ``B.A.orders`` on A.
 
     Args:
-        policy: How the flow names topics.
+        policy: The flow's naming policy.
         cluster: The cluster's alias in the file.
-        alias: The one that topics are named by.
-        aliases: Of all clusters: a name that only looks like a mirror's is passed over.
-        topics: That it has.
+        alias: The cluster's alias in topic names.
+        aliases: All clusters' aliases: other prefixes are no clusters, and such names are skipped.
+        topics: The cluster's topics.
     """
     if isinstance(policy, DefaultPolicy) and not policy.separator:
         return  # each letter of a name would be a hop
@@ -129,7 +131,7 @@ def _are(topics: Collection[str]) -> str:
 
 
 def _hops(policy: ReplicationPolicy, name: str, aliases: Collection[str]) -> list[str]:
-    """The clusters that a topic came from by its name, the last one first; empty where one of them is unknown."""
+    """The clusters that a topic came through by its name, the last one first; empty where the last one is unknown."""
     hops: list[str] = []
     source = policy.topic_source(name)
     while source is not None and source in aliases:

@@ -45,11 +45,11 @@ class PartitionLag(NamedTuple):
 
 
 def partition_lags(view: FlowView, retention: Mapping[str, Retention]) -> list[PartitionLag]:
-    """Every partition that has a position.
+    """The lag of every partition that has a position and whose source log is shown.
 
     Args:
-        view: Of the flow.
-        retention: What the source keeps of each topic: tells where the log's first record has to be looked at.
+        view: The flow's answers.
+        retention: Each source topic's retention; limited by size, it needs the time of the log's first record.
 
     Raises:
         MmtoolError: A cluster does not answer, or stored state cannot be read.
@@ -65,7 +65,7 @@ def partition_lags(view: FlowView, retention: Mapping[str, Retention]) -> list[P
 
 
 def source_retention(view: FlowView) -> dict[str, Retention]:
-    """What the source keeps, of topics that show their configuration."""
+    """The retention of source topics that show their configuration."""
     return {topic: retention_of(entries) for topic, entries in view.source_configs().items()}
 
 
@@ -78,7 +78,7 @@ def _within(lag: PartitionLag, log: Bounds) -> PartitionLag:
 
 
 def _positions(view: FlowView) -> Iterable[PartitionLag]:
-    """By mmtool's stored state where it ran the flow, else by MirrorMaker 2's; topics that failed over are left out."""
+    """Positions by mmtool's stored state, or by MM2's where that runs the flow; without failed-over topics."""
     if view.mm2_runs():
         for place, last in view.traces().positions.items():
             yield PartitionLag(place, last + 1, 0, 0, by_mm2=True)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 NO_MM2 = "not checked: MirrorMaker 2 does not run this flow"
 _DEFAULT_LAG_MAX = 100
 _FLUSHED_MS = 180_000
-"""MirrorMaker 2 from 3.7 on syncs the tail of a partition each ``offset.flush.interval.ms``, a minute by default."""
+"""MM2 from 3.7 on syncs a partition's tail once in ``offset.flush.interval.ms``, a minute by default; in ms."""
 _INTERVALS = 5
 _LEAST_MS = 30_000
 _LATELY_MS = 900_000
@@ -62,14 +62,14 @@ class SyncedPartition(NamedTuple):
 
     @property
     def pending(self) -> int:
-        """Records that were copied, and that no sync tells of yet."""
+        """Records that were copied after the partition's last offset sync."""
         if self.copied is None:
             return 0
         return self.copied - (self.newest.upstream if self.newest is not None else -1)
 
 
 def _runs(view: FlowView) -> bool:
-    """Whether there is anything to judge.
+    """Whether MirrorMaker 2 runs the flow, or ran it last.
 
     Raises:
         NotAuthorisedError: MirrorMaker 2's topics may not be read, and mmtool never ran the flow.
@@ -80,7 +80,7 @@ def _runs(view: FlowView) -> bool:
 
 
 def check_offset_lag(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Partitions of which MirrorMaker 2 sends hardly any offset sync, so that it translates hardly any offset."""
+    """Check that MirrorMaker 2 writes offset syncs of every partition: without them it translates no offsets."""
     view, settings = flow.view, flow.settings
     if not _runs(view):
         yield ok(Check.MM2_OFFSET_LAG, "", NO_MM2, settings.name)
@@ -129,11 +129,11 @@ def _synced_partitions(view: FlowView) -> list[SyncedPartition]:
 def judge_offset_lag(
     settings: FlowSettings, partitions: Iterable[SyncedPartition], at_ms: int
 ) -> Iterator[Finding]:
-    """Tails that wait for a sync, and topics smaller than an ``offset.lag.max`` above MirrorMaker 2's default.
+    """Findings about partitions without a recent sync, and topics smaller than a raised ``offset.lag.max``.
 
     Args:
-        settings: Of the flow.
-        partitions: Those that MirrorMaker 2 copies.
+        settings: The flow's settings.
+        partitions: The partitions that MirrorMaker 2 copies.
         at_ms: The time.
     """
     lag_max, key = settings.offset_lag_max, f"{settings.name}.offset.lag.max"
@@ -175,7 +175,7 @@ def _is_left(one: SyncedPartition, at_ms: int) -> bool:
 
 
 def check_filters(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Groups and topics that MirrorMaker 2's connectors treat differently, by their filters."""
+    """Find groups and topics that MirrorMaker 2's connectors treat differently, by their filters."""
     view, settings = flow.view, flow.settings
     if not _runs(view):
         yield ok(Check.MM2_FILTERS, "", NO_MM2, settings.name)
@@ -187,7 +187,7 @@ def check_filters(flow: ExaminedFlow) -> Iterator[Finding]:
 
 
 def _lately(traces: Mm2Traces, at_ms: int) -> dict[str, set[str]]:
-    """Groups that MirrorMaker 2 has written a checkpoint for lately, by topic of the source."""
+    """Groups that MirrorMaker 2 has written a checkpoint for in the last 15 minutes, by source topic."""
     found: dict[str, set[str]] = {}
     for group, of in traces.held.checkpoints.items():
         for place, told in of.items():
@@ -199,12 +199,12 @@ def _lately(traces: Mm2Traces, at_ms: int) -> dict[str, set[str]]:
 def judge_translated_topics(
     settings: FlowSettings, translated: Mapping[str, Collection[str]], there: Collection[str]
 ) -> Iterator[Finding]:
-    """Checkpoints of topics that the flow does not mirror.
+    """Findings about groups with checkpoints of topics that the flow does not mirror.
 
     Args:
-        settings: Of the flow.
-        translated: Groups with a checkpoint of the last minutes, by topic of the source.
-        there: Topics that the source has.
+        settings: The flow's settings.
+        translated: Groups with a checkpoint of the last minutes, by source topic.
+        there: The source's topics.
     """
     strays = sorted(topic for topic in translated if topic in there and not settings.mirrors_topic(topic))
     for topic in strays:
@@ -223,11 +223,11 @@ def judge_translated_topics(
 def judge_excluded_groups(
     settings: FlowSettings, commits: Mapping[str, Commits], mirrored: Collection[str]
 ) -> Iterator[Finding]:
-    """Groups that read mirrored topics, and that ``groups`` leaves out though MirrorMaker 2's default would not.
+    """Findings about groups that read mirrored topics and are excluded, though not by MirrorMaker 2's default.
 
     Args:
-        settings: Of the flow.
-        commits: Of every group of the source.
+        settings: The flow's settings.
+        commits: The commits of every source group.
         mirrored: Topics that the flow mirrors.
     """
     usual = NameFilter((".*",), parse_list(FLOW_KEYS["groups.exclude"].default or ""))
@@ -272,7 +272,7 @@ class StaleGroup(NamedTuple):
 
 
 def check_checkpoints(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Checkpoints that are off, late, or impossible."""
+    """Check MirrorMaker 2's checkpoints: switched off, late, or impossible."""
     view, settings = flow.view, flow.settings
     if not _runs(view):
         yield ok(Check.MM2_CHECKPOINTS, "", NO_MM2, settings.name)
@@ -289,7 +289,7 @@ def check_checkpoints(flow: ExaminedFlow) -> Iterator[Finding]:
 
 
 def _translated(view: FlowView) -> dict[str, Commits]:
-    """Commits in mirrored topics, of groups that the flow's filters let pass."""
+    """Commits in mirrored topics, by group that the flow's filters accept."""
     mirrored = view.mirrored()
     return {
         group: {place: commit for place, commit in of.items() if place.topic in mirrored}
@@ -299,7 +299,7 @@ def _translated(view: FlowView) -> dict[str, Commits]:
 
 
 def _with_times(view: FlowView, stale: list[StaleGroup], at_ms: int) -> list[StaleGroup]:
-    """The same, as far as it can be told when the groups committed last."""
+    """The stale groups, with the age of their last commit where it is known."""
     times = view.clusters.source.commit_times({one.group for one in stale}) if stale else {}
     return [
         one
@@ -310,7 +310,7 @@ def _with_times(view: FlowView, stale: list[StaleGroup], at_ms: int) -> list[Sta
 
 
 def judge_switches(settings: FlowSettings) -> Iterator[Finding]:
-    """What the file turns off."""
+    """The finding of checkpoints or group syncs that the file switches off."""
     flow, target = settings.name, settings.target.alias
     if not settings.emit_checkpoints:
         yield problem(
@@ -345,7 +345,7 @@ class Pace(NamedTuple):
 
     @classmethod
     def of(cls, settings: FlowSettings, scopes: Scopes) -> Pace:
-        """A flow's, by its file."""
+        """The pace of a flow's checkpoints, by its properties file."""
         ends = settings.source.alias, settings.target.alias
 
         def seconds(name: str, set_to: int) -> int:
@@ -357,7 +357,7 @@ class Pace(NamedTuple):
         return cls(emit, find if settings.refresh_groups else 0)
 
     def allowed_ms(self, *, is_known: bool) -> int:
-        """After how long a checkpoint is late; ``is_known``: the group has others."""
+        """The age in ms at which a checkpoint is late; ``is_known``: the group has other checkpoints."""
         late = max(_INTERVALS * 1000 * self.emit_seconds, _LEAST_MS)
         return late if is_known else late + 1000 * self.find_seconds
 
@@ -365,14 +365,14 @@ class Pace(NamedTuple):
 def late_groups(
     traces: Mm2Traces, commits: Mapping[str, Commits], pace: Pace, at_ms: int
 ) -> list[StaleGroup]:
-    """Groups that have passed a partition's newest offset sync, and whose checkpoint does not say so; one row each.
+    """Groups past a partition's newest offset sync whose checkpoint does not show it; one row for each group.
 
-    MirrorMaker 2 keeps few of the older syncs, so that nothing is expected for a group behind the newest one.
+    MirrorMaker 2 keeps few of the older syncs, so that nothing is expected for a group before the newest one.
 
     Args:
-        traces: What MirrorMaker 2 has stored.
-        commits: Of the groups that it translates, in topics that it mirrors.
-        pace: How soon it has to tell.
+        traces: MirrorMaker 2's stored state.
+        commits: The commits of the groups that it translates, in topics that it mirrors.
+        pace: How soon it has to write checkpoints.
         at_ms: The time.
     """
     found: dict[str, StaleGroup] = {}
@@ -393,14 +393,14 @@ def late_groups(
 def judge_stale(
     settings: FlowSettings, stale: Iterable[StaleGroup], pace: Pace, at_ms: int, stopped: str
 ) -> Iterator[Finding]:
-    """Groups that committed long enough ago for MirrorMaker 2 to have told.
+    """Findings about groups that committed long enough ago for MirrorMaker 2 to have written a checkpoint.
 
     Args:
-        settings: Of the flow.
+        settings: The flow's settings.
         stale: As `late_groups` finds them, with the times of their commits.
-        pace: How soon MirrorMaker 2 has to tell.
+        pace: How soon MirrorMaker 2 has to write checkpoints.
         at_ms: The time.
-        stopped: That MirrorMaker 2 does not run, as far as it shows; else empty.
+        stopped: The clause that MirrorMaker 2 does not run; empty where that is not shown.
     """
     for one in stale:
         patience_ms = pace.allowed_ms(is_known=one.told is not None)
@@ -438,7 +438,7 @@ def _stopped(view: FlowView) -> str:
 
 
 def unreached(traces: Mm2Traces, commits: Mapping[str, Commits]) -> dict[str, TopicPartition]:
-    """Groups behind the oldest offset sync of a partition, which MirrorMaker 2 cannot translate."""
+    """Groups before the oldest offset sync of a partition, which MirrorMaker 2 cannot translate there."""
     found: dict[str, TopicPartition] = {}
     for group, of in commits.items():
         for place, commit in sorted(of.items()):
@@ -451,7 +451,7 @@ def unreached(traces: Mm2Traces, commits: Mapping[str, Commits]) -> dict[str, To
 
 
 def judge_unreached(settings: FlowSettings, groups: Mapping[str, TopicPartition]) -> Iterator[Finding]:
-    """Groups that are too far behind for MirrorMaker 2, as `unreached` finds them."""
+    """Findings about groups before the oldest offset sync, as `unreached` returns them."""
     for group, place in sorted(groups.items()):
         yield warning(
             Check.MM2_CHECKPOINTS,
@@ -468,7 +468,7 @@ def judge_unreached(settings: FlowSettings, groups: Mapping[str, TopicPartition]
 
 
 def check_scope(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Keys that stand where neither MirrorMaker 2 nor mmtool reads them, as ``config check`` finds them."""
+    """Find keys in scopes where neither MirrorMaker 2 nor mmtool reads them, as ``config check`` does."""
     file = flow.settings_of_file
     for found in read_file(file.path, os.environ).findings:
         if found.misplaced and concerns(found, flow.settings, tuple(file.clusters)):
@@ -476,12 +476,12 @@ def check_scope(flow: ExaminedFlow) -> Iterator[Finding]:
 
 
 def concerns(found: FileFinding, settings: FlowSettings, aliases: tuple[str, ...]) -> bool:
-    """Whether what was found is about a flow, one of its clusters, or the whole file.
+    """Whether a finding is about the flow, one of its clusters, or the whole file.
 
     Args:
         found: A finding about a key, or a note that lists keys.
-        settings: Of the flow.
-        aliases: Of the file's clusters.
+        settings: The flow's settings.
+        aliases: The aliases of the file's clusters.
     """
     own = {settings.source.alias, settings.target.alias}
     if found.key is None:
@@ -491,7 +491,7 @@ def concerns(found: FileFinding, settings: FlowSettings, aliases: tuple[str, ...
 
 
 def judge_scope(settings: FlowSettings, found: FileFinding) -> Finding:
-    """The file's finding as a row."""
+    """The row of a finding about the properties file."""
     key = f"{found.key} " if found.key else ""
     return warning(
         Check.MM2_SCOPE,

@@ -26,7 +26,7 @@ class Release(NamedTuple):
 
 
 OLDEST = Release(2, 0)
-"""And whatever is older."""
+"""The oldest release that can be derived; earlier ones look the same."""
 
 _BY_LEVEL = (
     (34, Release(4, 4, is_newer=True)),
@@ -66,7 +66,7 @@ _BY_API = (
 
 
 def release_of(spoken: SpokenApis) -> Release:
-    """The newest release whose mark a broker bears."""
+    """The newest release by a broker's feature levels, else by its API versions."""
     level = spoken.features.get(METADATA_VERSION, 0)
     by_level = (release for mark, release in _BY_LEVEL if level >= mark)
     by_api = (release for api, version, release in _BY_API if spoken.versions.get(api, (0, -1))[1] >= version)

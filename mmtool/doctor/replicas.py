@@ -57,7 +57,7 @@ class ReplicaFacts:
 
 
 def judge_replicas(sides: Iterable[ReplicaFacts], flow: str) -> Iterator[Finding]:
-    """Factors that cannot be had or do not suffice, and partitions without a leader or with replicas out of sync."""
+    """Findings about impossible or low replication factors, leaderless partitions and out-of-sync replicas."""
     found = [finding for side in sides for finding in _of_side(side)]
     yield from found or [
         ok(Check.REPLICATION_FACTOR, "", "every partition has a leader, and every replica is in sync", flow)
@@ -122,7 +122,7 @@ def _too_few(side: ReplicaFacts) -> Iterator[Finding]:
 
 
 def _consequence(side: ReplicaFacts, replicas: int) -> str:
-    """Of fewer replicas than are to be in sync."""
+    """The consequence of fewer replicas than ``min.insync.replicas``, as a clause."""
     if side.refuses_short:
         return "brokers before Kafka 3.7 refuse every write with acks=all"
     return f"brokers accept writes with {counted(replicas, 'replica')} in sync, fewer than min.insync.replicas asks for"
@@ -146,7 +146,7 @@ def _behind(side: ReplicaFacts) -> Iterator[Finding]:
 
 
 def _lone(side: ReplicaFacts) -> Iterator[Finding]:
-    """One replica where there could be more: told once for all topics."""
+    """The finding of topics with one replica on a cluster of several brokers; one row for all topics."""
     lone = sorted(
         name
         for name, topic in side.topics.items()
@@ -170,7 +170,7 @@ def _partitions(name: str, numbers: list[int]) -> str:
 
 
 def _limited(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """The first rows of a kind, and how many more there would be."""
+    """Findings of one kind up to the row limit, and a row that counts the others."""
     found = list(findings)
     yield from found[:_ROWS]
     if len(found) > _ROWS:

@@ -48,7 +48,7 @@ class TopicPair(NamedTuple):
 
 
 def check_retention(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Deleted unmirrored, about to be, kept for less long on the target, and positions that expire there."""
+    """Check for records deleted unmirrored, or about to be, for mirrors kept less long, and for expiring positions."""
     view = flow.view
     keeps = source_retention(view)
     at_ms = now_ms()
@@ -65,7 +65,7 @@ def check_retention(flow: ExaminedFlow) -> Iterator[Finding]:
 
 
 def by_topic(lags: Iterable[PartitionLag]) -> dict[str, list[PartitionLag]]:
-    """Partitions of each topic."""
+    """The partitions' lags by topic."""
     found: dict[str, list[PartitionLag]] = {}
     for lag in lags:
         found.setdefault(lag.place.topic, []).append(lag)
@@ -75,13 +75,13 @@ def by_topic(lags: Iterable[PartitionLag]) -> dict[str, list[PartitionLag]]:
 def judge_lag(
     alias: str, topic: str, lags: Iterable[PartitionLag], keeps: Retention, at_ms: int
 ) -> Finding | None:
-    """The worst of what the source has deleted, or is about to delete, unmirrored; None where nothing is at risk.
+    """The worst finding of a topic about unmirrored records that are deleted or about to be; None without a risk.
 
     Args:
-        alias: Of the source.
-        topic: Which.
-        lags: Of its partitions.
-        keeps: What the source keeps of it.
+        alias: The source's alias.
+        topic: The source topic.
+        lags: The lags of its partitions.
+        keeps: Its retention on the source.
         at_ms: The time.
     """
     lost = [(lag, why) for lag in lags if (why := _deleted(lag))]
@@ -107,9 +107,9 @@ def judge_lag(
 
 
 def severity_of(due: Deadline, at_ms: int) -> Severity:
-    """A problem within an hour, or a tenth of the retention; a warning once half of it is over.
+    """A problem within an hour, or a tenth of the retention; a warning within half of the retention; else OK.
 
-    Of a retention below two hours the hour is half of it: a mirror that keeps up is never a problem.
+    For a retention below two hours the hour is half of it: a mirror that keeps up is never a problem.
     """
     left = due.at_ms - at_ms
     if left <= max(_NEAR * due.span_ms, min(HOUR_MS, _HALF * due.span_ms)):
@@ -122,7 +122,10 @@ def _deadline(lag: PartitionLag, keeps: Retention, at_ms: int) -> Deadline | Non
 
 
 def _deleted(lag: PartitionLag) -> str:
-    """MirrorMaker 2 stores where records are: one offset behind the last of them may be a transaction's marker."""
+    """The clause that offsets were deleted before they were mirrored; empty where none were.
+
+    MM2 stores offsets of records: one offset after the last record may be a transaction marker, and does not count.
+    """
     spare = 1 if lag.by_mm2 else 0
     if lag.log_start <= lag.position + spare:
         return ""
@@ -157,7 +160,7 @@ def _is_due(alias: str, lag: PartitionLag, due: Deadline, severity: Severity, at
 
 
 def span_words(ms: float) -> str:
-    """A span of time in its largest whole unit: ``7 days``, ``90 minutes``."""
+    """A duration in ms as words, in its largest whole unit: ``7 days``, ``90 minutes``."""
     for name, size in _UNITS:
         if ms >= 2 * size or ms == size:
             return counted(int(ms // size), name)
@@ -165,7 +168,7 @@ def span_words(ms: float) -> str:
 
 
 def topic_pairs(view: FlowView) -> list[TopicPair]:
-    """Topics that are on both sides and show their configuration there."""
+    """Source topics with their mirrors, where both clusters show the configuration."""
     here, there = view.source_configs(), view.target_configs()
     names = {name: view.settings.remote_topic(name) for name in view.mirrored()}
     aliases = view.settings.source.alias, view.settings.target.alias
@@ -177,7 +180,7 @@ def topic_pairs(view: FlowView) -> list[TopicPair]:
 
 
 def hidden_topics(check: Check, view: FlowView) -> Iterator[Finding]:
-    """Topics of which a cluster does not show the configuration, so that nothing is said of them."""
+    """A warning for each cluster about topics whose configuration it does not show, since no other row covers them."""
     sides = (
         (view.settings.source.alias, view.mirrored(), view.source_configs()),
         (view.settings.target.alias, view.mirrors(), view.target_configs()),
@@ -194,7 +197,7 @@ def hidden_topics(check: Check, view: FlowView) -> Iterator[Finding]:
 
 
 def _hidden_positions(view: FlowView) -> Iterator[Finding]:
-    """MirrorMaker 2 runs the flow, and how far it is may not be read."""
+    """The warning that MirrorMaker 2 runs the flow and its stored positions may not be read."""
     if view.mm2_runs() and (why := view.traces().hidden) is not None:
         name = view.settings.name
         message = (
@@ -204,12 +207,12 @@ def _hidden_positions(view: FlowView) -> Iterator[Finding]:
 
 
 def unasked_partitions(view: FlowView) -> Iterator[Finding]:
-    """Partitions of the source whose log could not be asked, so that nothing is said of them; a row for each topic."""
+    """A warning for each source topic with partitions whose log could not be read, since no other row covers them."""
     return unasked(Check.RETENTION, view.settings.source.alias, view.source_bounds().failed)
 
 
 def judge_target_retention(pair: TopicPair) -> Iterator[Finding]:
-    """A mirror that keeps less than its source: after a failover the groups' positions may be gone."""
+    """The finding of a mirror that keeps records less long than its source: positions may be lost after a failover."""
     here, there = retention_of(pair.source), retention_of(pair.target)
     if "delete" not in cleanup_policies(pair.target):
         return
@@ -251,13 +254,13 @@ def _offsets_retention(view: FlowView) -> Iterator[Finding]:
 def judge_offsets_retention(
     source: str, target: str, source_seconds: float, target_seconds: float
 ) -> Iterator[Finding]:
-    """Positions of groups that the target forgets sooner than the source does.
+    """The finding of a target that expires committed offsets sooner than the source does.
 
     Args:
-        source: Its alias.
-        target: Likewise.
+        source: The source's alias.
+        target: The target's alias.
         source_seconds: ``offsets.retention.minutes`` of the source.
-        target_seconds: Of the target.
+        target_seconds: The same setting of the target.
     """
     if target_seconds < source_seconds:
         kept = span_words(1000 * target_seconds)
@@ -276,7 +279,7 @@ def judge_offsets_retention(
 
 
 def check_compaction(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Unequal cleanup policies, and tombstones that the source's cleaner removes before they are copied."""
+    """Check for unequal cleanup policies, and for tombstones that the source removes before they are mirrored."""
     view = flow.view
     pairs = topic_pairs(view)
     for pair in pairs:
@@ -291,7 +294,7 @@ def check_compaction(flow: ExaminedFlow) -> Iterator[Finding]:
 
 
 def judge_policies(pair: TopicPair) -> Iterator[Finding]:
-    """Compaction on one side only, or records that only one side deletes by age."""
+    """Findings about compaction on one side only, or records that only one side deletes by age."""
     here, there = cleanup_policies(pair.source), cleanup_policies(pair.target)
     if "compact" in here and "compact" not in there:
         yield _unequal(pair, Severity.PROBLEM, "deletes keys by age, and keeps old values of a key")
@@ -323,13 +326,13 @@ def _unequal(pair: TopicPair, severity: Severity, consequence: str) -> Finding:
 def judge_tombstones(
     alias: str, topic: str, entries: Mapping[str, ConfigEntry], lags: Iterable[PartitionLag], at_ms: int
 ) -> Iterator[Finding]:
-    """A mirror that lags by more than ``delete.retention.ms`` misses tombstones: deleted keys live on in it.
+    """The finding of a lag above half of ``delete.retention.ms``: the mirror may miss tombstones and keep keys.
 
     Args:
-        alias: Of the source.
-        topic: Compacted.
+        alias: The source's alias.
+        topic: A compacted topic.
         entries: Its properties on the source.
-        lags: Of its partitions.
+        lags: The lags of its partitions.
         at_ms: The time.
     """
     entry = entries.get("delete.retention.ms")
@@ -354,7 +357,10 @@ def judge_tombstones(
 
 
 def _waiting_since(lag: PartitionLag) -> int | None:
-    """A record cannot have been waiting since before the mirror was last at the source's end."""
+    """Since when the oldest unmirrored record has waited, in ms since 1970; None where that is unknown.
+
+    No record can have waited since before the mirror was last at the source's end.
+    """
     if lag.oldest_ms is None:
         return None
     return max(lag.oldest_ms, lag.settled_ms or 0)

@@ -72,7 +72,7 @@ _CREATE = "the topic does not exist yet, and mmtool cannot create it"
 
 
 def check_rights(flow: ExaminedFlow) -> Iterable[Finding]:
-    """Every right that replicate, translate-offsets and failover need, on both sides."""
+    """Check every right that replicate, translate-offsets and failover need, on both clusters."""
     groups, untold = _groups(flow)
     source, target = list(_source_lacks(flow, groups)), list(_target_lacks(flow, groups))
     untold += _untold_rights(flow)
@@ -90,7 +90,7 @@ def _asker(details: ClusterDetailsPort) -> Asker:
 
 
 def _groups(flow: ExaminedFlow) -> tuple[frozenset[str], list[Finding]]:
-    """Those that are followed; or why nobody knows."""
+    """The source's groups that the flow accepts; or, where they cannot be listed, the finding that says why."""
     try:
         return synced_groups(flow), []
     except MmtoolError as error:
@@ -143,7 +143,7 @@ def _target_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]
 
 
 def _undeletable(details: ClusterDetailsPort, groups: Collection[str]) -> Iterator[Lack]:
-    """Told once where it is true of all groups."""
+    """Missing DELETE rights on groups; one row where they are missing on all groups."""
     why = "a rollback or a drill cannot delete offsets of a group that had none before"
     denied = sorted(details.undeletable_groups(groups))
     named = ["*"] if len(denied) == len(groups) > 1 else denied
@@ -156,7 +156,7 @@ def _needed_of(flow: ExaminedFlow) -> list[Need]:
 
 
 def _all_of(hidden: Iterable[str], needs: Iterable[Need]) -> Iterator[Lack]:
-    """Of topics that are not shown: every right on a topic implies DESCRIBE, so none is there."""
+    """Every needed right, for topics that are not shown: each right on a topic implies DESCRIBE, so all are missing."""
     needed = [need for need in needs if not need.is_optional]
     for name in sorted(hidden):
         yield from (Lack("topic", need.operation.name, name, need.why) for need in needed)
@@ -175,7 +175,7 @@ def _hidden_or_uncreatable(
 def _of_kept(
     details: ClusterDetailsPort, topics: Mapping[str, TopicDetails], names: Collection[str], pattern: str = ""
 ) -> Iterator[Lack]:
-    """On topics of mmtool or MM2; where none can be made, the pattern that grants all of them."""
+    """Missing rights on internal topics; where none can be created, the pattern that grants all of them."""
     yield from lacking_on_topics(topics, names, _KEPT)
     missing = set(names) - topics.keys()
     hidden = details.hidden(missing)
@@ -188,7 +188,7 @@ def _of_kept(
 
 
 def _uncreatable(details: ClusterDetailsPort, names: Collection[str]) -> Collection[str]:
-    """Nobody is asked where the cluster as a whole may be added to."""
+    """The topics that could not be created; no request is made where CREATE is granted on the whole cluster."""
     rights = details.rights()
     if not names or (rights is not UNKNOWN and rights.may(Operation.CREATE)):
         return ()

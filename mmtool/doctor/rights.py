@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.rights import Operation, Rights
 
 _ROWS = 20
-"""So many rows has one operation on one kind of resource; the others are counted."""
+"""The most rows for one operation on one kind of resource; the others are counted in one row."""
 _OPTIONS = {"topic": "--topic", "group": "--group", "transactional id": "--transactional-id"}
 CLUSTER = "the cluster"
 
@@ -67,7 +67,7 @@ class Need(NamedTuple):
 def lacking_on_topics(
     topics: Mapping[str, TopicDetails], names: Iterable[str], needs: Iterable[Need]
 ) -> Iterator[Lack]:
-    """What is missing on those of some topics that exist; nothing where the broker does not tell."""
+    """The missing rights on those of the named topics that exist; none where the broker does not report rights."""
     listed = list(needs)
     for name in sorted(set(names) & topics.keys()):
         rights = topics[name].rights
@@ -76,7 +76,7 @@ def lacking_on_topics(
 
 
 def lacking_on_cluster(rights: Rights | Unknown, needs: Iterable[Need]) -> Iterator[Lack]:
-    """What is missing on the cluster itself; nothing where the broker does not tell."""
+    """The missing rights on the cluster itself; none where the broker does not report rights."""
     if rights is not UNKNOWN:
         yield from (_lack(CLUSTER, "", need) for need in needs if not rights.may(need.operation))
 
@@ -86,7 +86,7 @@ def _lack(kind: str, name: str, need: Need) -> Lack:
 
 
 def judge_rights(asker: Asker, lacks: Iterable[Lack]) -> Iterator[Finding]:
-    """One row for each right that is missing, needed ones first."""
+    """A row for each missing right, needed rights before optional ones."""
     ordered = sorted(set(lacks), key=lambda lack: (lack.is_optional, lack.kind, lack.operation, lack.name))
     for _, of in groupby(ordered, key=lambda lack: lack[:2]):
         same = list(of)

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 _MIB = 1 << 20
 DRIVER_HEAP = 512 * _MIB
-"""``spark.driver.memory``, where the file does not set it."""
+"""The default of ``spark.driver.memory`` in bytes, where the file does not set it."""
 _JVM_BESIDE_HEAP = 256 * _MIB
 _WORKER = 256 * _MIB
-"""A Python process beside its ``mmtool.buffer.bytes``, as `tests/integration/test_replicate_memory.py` holds it to."""
+"""Bytes of a Python worker without its ``mmtool.buffer.bytes``: `tests/integration/test_replicate_memory.py`."""
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SPECULATION = "spark.speculation"
 
@@ -60,14 +60,14 @@ class SparkFacts:
 
     @property
     def slots(self) -> int | None:
-        """What Spark is asked for; None where that is as many as there are."""
+        """The slots that Spark is asked for; None where it takes all that the cluster has."""
         if self.master is None:
             return max(1, self.cores // 2)
         return _local_slots(self.master, self.cores) or asked_slots(self.master, self.conf)
 
     @property
     def needed_here(self) -> int:
-        """Bytes of memory on this host: the driver, and its workers where they run here."""
+        """Bytes of memory used on this host: by the driver, and by its workers where they run here."""
         heap = _bytes_of(self.conf.get("spark.driver.memory", "")) or DRIVER_HEAP
         return heap + _JVM_BESIDE_HEAP + self.workers_here * (_WORKER + self.buffer_bytes)
 
@@ -87,14 +87,14 @@ def _local_slots(master: str, cores: int) -> int | None:
 
 
 def _bytes_of(text: str) -> int | None:
-    """Of a size as Spark writes it: ``512m``, ``2g``, ``1gb``."""
+    """The bytes of a size as Spark writes it: ``512m``, ``2g``, ``1gb``; None where it is none."""
     word = text.strip().lower().removesuffix("b")
     number, unit = (word[:-1], word[-1]) if word[-1:] in _UNITS else (word, "m")
     return int(number) * _UNITS[unit] if number.isdecimal() else None
 
 
 def judge_spark(facts: SparkFacts) -> Iterator[Finding]:
-    """What would keep `replicate` from copying, or this host from holding it."""
+    """Findings about what keeps `replicate` from copying, or exceeds this host's memory."""
     found = [*_of_java(facts), *_of_master(facts), *_of_memory(facts)]
     yield from found or [ok(Check.SPARK, "", _fine(facts), facts.flow)]
 

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from mmtool.plan.topics.facts import TopicFacts
 
 SCHEMAS_TOPIC = "_schemas"
-"""Where Confluent's schema registry, and those that are compatible with it, keep their schemas by default."""
+"""The topic where Confluent's schema registry, and compatible ones, keep their schemas by default."""
 
 
 # --- partitions -------------------------------------------------------------------------------------------
 
 
 def check_partitions(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Mirrors that have another number of partitions than their topics."""
+    """Find mirrors whose number of partitions differs from their topic's."""
     view = flow.view
     ran = view.control().flow is not None or view.mm2_runs()
     there = view.target_topics()
@@ -40,12 +40,12 @@ def check_partitions(flow: ExaminedFlow) -> Iterator[Finding]:
 def judge_partitions(
     settings: FlowSettings, topic: TopicFacts, mirror: TopicFacts | None
 ) -> Iterator[Finding]:
-    """Fewer partitions that nobody adds are a problem; more of them a warning.
+    """Findings about a mirror's partitions: fewer that replicate does not add are a problem, more are a warning.
 
     Args:
-        settings: Of the flow, which ran before.
-        topic: On the source.
-        mirror: On the target; None where it is not there.
+        settings: The settings of the flow, which ran before.
+        topic: The topic on the source.
+        mirror: Its mirror on the target; None where it does not exist.
     """
     alias, name = settings.target.alias, settings.remote_topic(topic.name)
     have = 0 if mirror is None else mirror.partitions
@@ -78,7 +78,7 @@ def judge_partitions(
 
 
 def check_names(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Names that the target cannot have, that two topics would share, or under which other records are."""
+    """Find mirrors with illegal names, with one name for two topics, or with records of other writers."""
     view, settings = flow.view, flow.settings
     mirrored = view.mirrored()
     if not mirrored:
@@ -98,12 +98,12 @@ def check_names(flow: ExaminedFlow) -> Iterator[Finding]:
 def judge_names(
     settings: FlowSettings, mirrored: Collection[str], on_target: Collection[str]
 ) -> Iterator[Finding]:
-    """What Kafka's own rules forbid (class ``Topic``), and topics that would share a mirror.
+    """Findings about names that Kafka's rules forbid (class ``Topic``), and topics that would share a mirror.
 
     Args:
-        settings: Of the flow.
-        mirrored: Topics of the source.
-        on_target: Topics that the target has.
+        settings: The flow's settings.
+        mirrored: The source topics that are mirrored.
+        on_target: The target's topics.
     """
     alias = settings.target.alias
     shared = meeting(mirrored, settings.remote_topic, alias)
@@ -156,7 +156,7 @@ def _alike(topics: Iterable[str]) -> dict[str, set[str]]:
 
 
 def _taken(view: FlowView) -> Iterator[Finding]:
-    """Mirrors that another flow of mmtool's to the same target writes."""
+    """Findings about mirrors that another mmtool flow to the same target writes."""
     if view.settings.keeps_names:
         return
     taken = {
@@ -176,7 +176,7 @@ def _another_alias(settings: FlowSettings, topic: str) -> str:
 
 
 def _refused(flow: ExaminedFlow) -> Iterator[Finding]:
-    """What `mmtool replicate` would refuse to start for."""
+    """The finding of names for which `mmtool replicate` would refuse to start."""
     view, settings = flow.view, flow.settings
     alias, control = settings.target.alias, view.control()
     left = {position.topic for position in control.positions.values()} - _still_here(view)
@@ -194,7 +194,7 @@ def _still_here(view: FlowView) -> frozenset[str]:
 
 
 def _unknown_mirrors(view: FlowView) -> Iterator[Finding]:
-    """Topics of the target under a mirror's name that hold records, and that no flow has written."""
+    """Findings about target topics that have a mirror's name and hold records that no flow wrote."""
     if view.settings.keeps_names and view.settings.way_back is not None:
         return
     names = {view.settings.remote_topic(name): name for name in view.mirrored()}
@@ -211,7 +211,7 @@ def _unknown_mirrors(view: FlowView) -> Iterator[Finding]:
 
 
 def _with_records(view: FlowView, topics: Collection[str]) -> dict[str, int]:
-    """Those of some mirrors that hold any, and how many offsets."""
+    """The number of offsets held by each of the given mirrors; empty mirrors are left out."""
     facts = {name: topic for name, topic in view.mirrors().items() if name in topics}
     held: dict[str, int] = {}
     for place, log in view.target_bounds(facts).items():
@@ -231,12 +231,12 @@ def _undecided(alias: str, topics: Collection[str], error: NotAuthorisedError) -
 
 
 def judge_unknown_mirror(settings: FlowSettings, topic: str, remote: str, records: int) -> Finding:
-    """A topic of the target that stands in a mirror's place.
+    """The finding of a target topic that has a mirror's name and was not written by a flow.
 
     Args:
-        settings: Of the flow.
-        topic: On the source.
-        remote: On the target.
+        settings: The flow's settings.
+        topic: The source topic.
+        remote: The target topic.
         records: Offsets that it holds.
     """
     alias = settings.target.alias
@@ -252,7 +252,7 @@ def judge_unknown_mirror(settings: FlowSettings, topic: str, remote: str, record
 
 
 def _written_by_mmtool(view: FlowView) -> Iterator[str]:
-    """Topics of the target that flows of mmtool's have written; one that was recreated since is none of them."""
+    """Target topics that mmtool's flows have written; recreated topics are left out."""
     there, blocks = view.target_topics(), view.blocks().values()
     for about in (block.about for block in blocks):
         if about.target_topic in there and there[about.target_topic].topic_id == about.target_topic_id:
@@ -273,7 +273,7 @@ def _written_by_mm2(view: FlowView) -> Iterator[str]:
 
 
 def _born_on_target(view: FlowView) -> Iterator[str]:
-    """Under identical names: topics that the way back has mirrored to the source, so that the target's is their own."""
+    """Under identical names: topics that the reverse flow mirrored, whose originals are the target's own topics."""
     aliases, here = view.settings.topic_aliases, view.source_topics()
     if view.settings.policy.checkpoints_topic(aliases.target) in here:  # by MirrorMaker 2
         yield from here
@@ -286,13 +286,13 @@ def _born_on_target(view: FlowView) -> Iterator[str]:
 
 
 def check_schema_registry(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Schemas of the source that a registry beside the target cannot read."""
+    """Check that a schema registry of the target can read the source's schemas."""
     if SCHEMAS_TOPIC in flow.view.source_topics():
         yield from judge_schemas(flow.settings)
 
 
 def judge_schemas(settings: FlowSettings) -> Iterator[Finding]:
-    """The source has ``_schemas``: it must be mirrored, under the name by which a registry reads it."""
+    """The finding of a source's ``_schemas`` that is not mirrored, or not under the name that a registry reads."""
     source, target = settings.source.alias, settings.target.alias
     if why := settings.unmirrored(SCHEMAS_TOPIC):
         yield warning(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _IDLE_MS = 10_000
 _GRACE_MS = 60_000
-"""A coordinator looks for transactions to abort each 10 s, and its abort takes a moment."""
+"""Time in ms for a coordinator to abort a transaction: it looks for expired ones every 10 s."""
 _LOOK_SECONDS = 5.0
 
 
@@ -44,7 +44,7 @@ class Open(NamedTuple):
 
 
 def check_transactions(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Transactions that are open on mirrored topics for longer than their coordinator would let them be."""
+    """Find transactions that are open on mirrored topics, hanging or with an idle producer."""
     view = flow.view
     held = _held_partitions(view)
     if not held:
@@ -103,7 +103,7 @@ def _since(at_ms: int, then_ms: int | None) -> int | None:
 
 
 def _first_times(view: FlowView, found: Collection[OpenTransaction]) -> dict[OpenTransaction, int]:
-    """When the first record of each was written, by its timestamp."""
+    """The timestamp in ms of each transaction's first record, where it is known."""
     topics = view.mirrored()
     places = {
         FirstMissing(
@@ -116,12 +116,12 @@ def _first_times(view: FlowView, found: Collection[OpenTransaction]) -> dict[Ope
 
 
 def judge_transaction(settings: FlowSettings, one: Open, limit_ms: int) -> Iterator[Finding]:
-    """A problem where no coordinator will end it any more; a warning where its producer rests.
+    """The finding of an open transaction: hanging ones are a problem, ones with an idle producer a warning.
 
     Args:
-        settings: Of the flow.
+        settings: The flow's settings.
         one: The transaction.
-        limit_ms: ``transaction.max.timeout.ms`` of the source: nobody may keep one open for longer.
+        limit_ms: ``transaction.max.timeout.ms`` of the source: no transaction may be open for longer.
     """
     found, age_ms = one.found, one.age_ms
     ends_after = limit_ms if found.timeout_ms is UNKNOWN else found.timeout_ms
@@ -162,7 +162,7 @@ def _who(found: OpenTransaction) -> str:
 
 
 def _abort(settings: FlowSettings, found: OpenTransaction) -> str:
-    """Kafka's own command (KIP-664)."""
+    """The command of Kafka's own tool that aborts the transaction (KIP-664)."""
     return (
         f"kafka-transactions.sh --bootstrap-server {settings.source.bootstrap_servers} abort --topic"
         f" {found.place.topic} --partition {found.place.partition} --start-offset {found.open_from}"
