@@ -47,7 +47,7 @@ _CONNECT = re.compile(
     r"|rest\..*|(admin\.)?listeners(\..*)?|access\.control\..*|inter\.worker\..*|internal\.\w+\.converter.*"
     r"|metrics\..*|(topic|group|config\.property)\.filter\.class"
 )
-"""What only Kafka Connect, or its classes, would read."""
+"""Keys that only Kafka Connect or its classes read."""
 
 _COPIED_WHOLE = (
     "client settings without effect, because mmtool copies whole record batches without a Kafka consumer "
@@ -82,7 +82,7 @@ def has_meaning(key: str, aliases: tuple[str, ...]) -> bool:
 
 
 def advise(scopes: Scopes, aliases: tuple[str, ...], report: Report) -> None:
-    """A warning for every key that does nothing, a problem for what must not be ignored."""
+    """Report a warning for every key without effect, and a problem for keys that must not be ignored."""
     adviser = _Adviser(scopes, aliases, report)
     for entry in scopes.entries.values():
         adviser.look_at(entry)
@@ -100,7 +100,10 @@ class _Adviser:
     without_role: list[str] = field(default_factory=list)
 
     def look_at(self, entry: Entry) -> None:
-        """A key is fine when one reading of it is: an alias may look like the start of another key."""
+        """Report what is wrong with one key; nothing where one reading of it is known.
+
+        An alias may look like the start of another key, so a key can have several readings.
+        """
         if self.report.is_settled(entry):
             return
         readings = list(_readings(entry.key, self.aliases))
@@ -122,7 +125,7 @@ class _Adviser:
         )
 
     def sum_up(self) -> None:
-        """One line each: a usual file has a dozen of these, and none is a mistake."""
+        """Report the collected keys, one line for each reason: a usual file has many of them, and none is a mistake."""
         if self.not_needed:
             names = ", ".join(self.not_needed)
             self.report.note(f"not needed, because mmtool has no Connect workers: {names}", usual=True)
@@ -148,7 +151,7 @@ class _Adviser:
                 return
 
     def _note_value(self, entry: Entry, role: Role, name: str) -> None:
-        """Refuse what Java's clients refuse; say what has no effect, and what is used in its place."""
+        """Report a client property's value that Java's clients refuse, that has no effect, or that mmtool changes."""
         report = self._report_of(entry)
         try:
             CLIENT_KEYS[name].check(entry.value)
@@ -167,7 +170,7 @@ class _Adviser:
         return self.report if part is None else self.report.of(part)
 
     def _connect(self, entry: Entry, readings: list[tuple[str, str, str]]) -> None:
-        """Not needed, unless it changes which records arrive or what is in them."""
+        """Report a Kafka Connect key: not needed, or refused where it would change what is copied."""
         name = next(name for _, name, _ in readings if _CONNECT.fullmatch(name))
         report = self._report_of(entry)
         if name == _TRANSFORMS and entry.value.strip():
@@ -185,14 +188,14 @@ class _Adviser:
             self.not_needed.append(entry.key)
 
     def _names_mm2(self, key: str) -> bool:
-        """Whether it says how MM2's workers are called: a running MM2, and what it left, is found by that."""
+        """Whether the key names MM2's workers or their offsets topic, by which mmtool finds a running MM2."""
         workers = {
             f"{alias}.{name}" for alias in self.aliases for name in ("group.id", "offset.storage.topic")
         }
         return key in workers | {"offset.storage.topic"}
 
     def _misplaced(self, readings: list[tuple[str, str, str]]) -> str | None:
-        """A sentence for a name that is right in another scope, or was right in another release."""
+        """A sentence for a name that is known in another scope, or was in an earlier release; None for other names."""
         for scope, name, prefix in readings:
             if name in _REMOVED:
                 other = _REMOVED[name]
@@ -216,7 +219,7 @@ class _Adviser:
         return None
 
     def _lacks_role(self, key: str, readings: list[tuple[str, str, str]]) -> bool:
-        """Whether it stands under an alias and is no misspelling of a key that may stand there."""
+        """Whether the key is under an alias, lacks a client role, and is no misspelling of a known key."""
         names = [name for scope, name, _ in readings if scope == "alias"]
         if any(name in CLIENT_KEYS for name in names):
             return True
@@ -224,7 +227,7 @@ class _Adviser:
         return bool(names) and not (says_role and self._closest(key)) and not self._is_misspelt_own(key)
 
     def _is_misspelt_own(self, key: str) -> bool:
-        """Whether the nearest key is one that stands under an alias itself."""
+        """Whether the nearest known key is one directly under an alias, without a client role."""
         close = self._closest(key)
         under_alias = any(close.startswith(f"{alias}.") for alias in self.aliases)
         return under_alias and not any(
@@ -236,7 +239,7 @@ class _Adviser:
         return next(iter(get_close_matches(key, list(self._known_keys()), n=1, cutoff=0.75)), "")
 
     def _is_no_pair(self, key: str) -> bool:
-        """Whether it is a flow's key of clusters that the file does not name."""
+        """Whether the key is a flow's key for clusters that the file does not name."""
         arrow = _ARROW.fullmatch(key)
         of_pair = any(
             key.startswith(f"{source}->{target}.") for source, target in permutations(self.aliases, 2)
@@ -263,7 +266,7 @@ class _Adviser:
         return self.aliases[0] if self.aliases else "ALIAS"
 
     def _flow_name(self) -> str:
-        """The flow to write a key for: an enabled one, if there is any."""
+        """The name of a flow to suggest in a message: an enabled flow where there is one."""
         for source, target in permutations(self.aliases, 2):
             entry = self.scopes.entries.get(f"{source}->{target}.enabled")
             if entry is not None and java_parse_boolean(entry.value.strip()):
@@ -272,7 +275,7 @@ class _Adviser:
 
 
 def _readings(key: str, aliases: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
-    """(scope, name, prefix) for each way to read a key, longest prefix first."""
+    """Every reading of a key as (scope, name, prefix), longest prefix first."""
     flows = [(f"{source}->{target}.", "flow") for source, target in permutations(aliases, 2)]
     prefixes = flows + [(f"{alias}.", "alias") for alias in aliases]
     for prefix, scope in sorted(prefixes, key=lambda pair: -len(pair[0])):
@@ -282,7 +285,7 @@ def _readings(key: str, aliases: tuple[str, ...]) -> Iterator[tuple[str, str, st
 
 
 def _ends(text: str) -> Iterator[str]:
-    """What stands after each dot: where an unknown alias ends cannot be told, it may have dots."""
+    """The rest of a key after each of its dots: an unknown alias may have dots, so that its end is unknown."""
     parts = text.split(".")
     return (".".join(parts[start:]) for start in range(1, len(parts)))
 
@@ -314,7 +317,7 @@ def _is_own(name: str) -> bool:
 
 
 def _client_property(scope: str, name: str) -> tuple[Role | None, str]:
-    """The role and the property's own name, when this is a known client property in that scope."""
+    """The role and the bare name of a known client property in that scope; role None where it is none."""
     for prefix, role in _client_prefixes(scope):
         rest = name[len(prefix) :]
         known = rest in SECURITY_KEYS or rest in UNUSED_SECURITY_KEYS or rest in client_keys(role)

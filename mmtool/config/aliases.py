@@ -38,14 +38,14 @@ _OVERRIDE = re.compile(r".+->.+\.(?:source|target)\.cluster\.alias")
 
 
 def alias_entry(scopes: Scopes, source: str, target: str, side: Side) -> Entry | None:
-    """The entry that overrides the alias of one side of a flow; None where the file's alias holds."""
+    """The entry that overrides the alias of one side of a flow; None where the file's alias is used."""
     cluster = source if side == "source" else target
     keys = (f"{source}->{target}.{side}.cluster.alias", f"{cluster}.alias", f"{side}.cluster.alias")
     return next((scopes.entries[key] for key in keys if key in scopes.entries), None)
 
 
 def topic_aliases(scopes: Scopes, source: str, target: str) -> TopicAliases:
-    """The aliases that name the topics of a flow."""
+    """The aliases that a flow's topic names contain."""
     found = (alias_entry(scopes, source, target, side) for side in SIDES)
     names = (
         cluster if entry is None else java_trim(entry.value)
@@ -55,7 +55,7 @@ def topic_aliases(scopes: Scopes, source: str, target: str) -> TopicAliases:
 
 
 def alias_keys(scopes: Scopes, source: str, target: str) -> TopicAliases:
-    """For each side of a flow the key with which another alias would hold: its own where set, else the cluster's."""
+    """For each side of a flow the key that changes its alias in topic names: its own where set, else the cluster's."""
     own = (f"{source}->{target}.{side}.cluster.alias" for side in SIDES)
     return TopicAliases(
         *(
@@ -66,7 +66,7 @@ def alias_keys(scopes: Scopes, source: str, target: str) -> TopicAliases:
 
 
 def known_aliases(scopes: Scopes) -> tuple[str, ...]:
-    """Every alias by which flows of the file name topics, sorted; blank ones are left out."""
+    """Every alias that a flow of the file uses in topic names, sorted; blank ones are left out."""
     return tuple(sorted({topic_part(alias) for alias in _aliases_in_force(scopes)} - {""}))
 
 
@@ -82,7 +82,7 @@ def _aliases_in_force(scopes: Scopes) -> Iterator[str]:
 
 
 def why_illegal(alias: str) -> str:
-    """Why no topic name can hold an alias; empty where one can. A slash is written as a dash there."""
+    """Why no topic name can contain an alias; empty where one can. A slash is written as a dash in topic names."""
     found = _ILLEGAL.search(alias)
     if found is not None:
         return f"topic names cannot contain {found[0]!r}: use letters, digits, '.', '_' and '-'"
@@ -93,12 +93,12 @@ def why_illegal(alias: str) -> str:
 
 
 def check_aliases(scopes: Scopes, enabled: Collection[tuple[str, str]], report: Report) -> None:
-    """Report aliases that no topic name can hold: an error where an enabled flow uses one, else a warning.
+    """Report aliases that no topic name can contain: an error where an enabled flow uses one, else a warning.
 
     Args:
         scopes: The file.
         enabled: Source and target of each enabled flow.
-        report: Where findings go.
+        report: Takes the findings.
     """
     used = {alias for flow in enabled for alias in flow}
     clusters = scopes.entries.get("clusters")
@@ -130,7 +130,7 @@ def _check_clusters(clusters: Entry, used: Collection[str], report: Report) -> N
 
 
 def warn_of_meeting(enabled: Sequence[FlowSettings], report: Report) -> None:
-    """Warn of flows to one target whose naming lets two source topics have one name there."""
+    """Warn of flows to one target whose naming can give two source topics the same mirror."""
     for one, other in permutations(enabled, 2):
         if one.target.alias == other.target.alias and (example := _meeting_names(one, other)):
             report.note(
@@ -141,7 +141,7 @@ def warn_of_meeting(enabled: Sequence[FlowSettings], report: Report) -> None:
 
 
 def warn_of_shared_syncs(enabled: Sequence[FlowSettings], report: Report) -> None:
-    """Warn of flows whose offset syncs MM2 writes into one topic, where they cannot be told apart."""
+    """Warn of flows whose offset syncs MM2 writes into one topic, where readers cannot distinguish them."""
     for one, other in combinations([flow for flow in enabled if flow.emit_offset_syncs], 2):
         places = [
             flow.target if flow.offset_syncs_location == "target" else flow.source for flow in (one, other)
@@ -155,13 +155,13 @@ def warn_of_shared_syncs(enabled: Sequence[FlowSettings], report: Report) -> Non
 
 
 def _syncs_key(flow: FlowSettings) -> str:
-    """The key of the alias that names the flow's offset-syncs topic."""
+    """The key of the alias in the name of the flow's offset-syncs topic."""
     keys = flow.alias_keys
     return keys.source if flow.offset_syncs_location == "target" else keys.target
 
 
 def warn_of_left_out(enabled: Iterable[FlowSettings], report: Report) -> None:
-    """Warn of flows that leave topics out because MM2 reads a hop through the target in their names."""
+    """Warn of flows whose aliases make MM2 and mmtool take source topics for mirrors, which they do not mirror."""
     for flow in enabled:
         policy, aliases = flow.policy, flow.topic_aliases
         if isinstance(policy, DefaultPolicy) and not policy.separator and len(aliases.target) == 1:
@@ -179,7 +179,7 @@ def warn_of_left_out(enabled: Iterable[FlowSettings], report: Report) -> None:
 
 
 def _meeting_names(one: FlowSettings, other: FlowSettings) -> tuple[str, str, str] | None:
-    """A topic of each that have one name on the target, and that name; None where nothing of theirs can meet."""
+    """A topic of each flow that would have one mirror, and the mirror's name; None where that cannot happen."""
     if not isinstance(one.policy, DefaultPolicy) or not isinstance(other.policy, DefaultPolicy):
         return None
     shorter, longer = one.remote_topic(""), other.remote_topic("")
@@ -193,7 +193,7 @@ def _meeting_names(one: FlowSettings, other: FlowSettings) -> tuple[str, str, st
 
 
 def _candidates(one: FlowSettings, other: FlowSettings, between: str) -> Iterator[str]:
-    """Topics of ``other`` that may meet one of ``one``, which is called the same behind ``between``."""
+    """Topics of ``other`` whose mirror would also be that of ``one``'s topic of the same name after ``between``."""
     named, named_there = one.topics.literals(), other.topics.literals()
     if named is None and named_there is None:
         yield "x"
@@ -208,5 +208,5 @@ def _candidates(one: FlowSettings, other: FlowSettings, between: str) -> Iterato
 
 
 def may_meet(one: FlowSettings, other: FlowSettings) -> bool:
-    """Whether two topics of two flows must not have one name: both lead to one cluster, and not both keep names."""
+    """Whether mirrors of two flows can have one name: the target is one cluster, and not both flows keep names."""
     return one.target.alias == other.target.alias and not (one.keeps_names and other.keeps_names)

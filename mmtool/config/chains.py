@@ -8,16 +8,16 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 Way = tuple[str, ...]
-"""Aliases of clusters, in order."""
+"""The aliases of a chain's clusters, in order."""
 
 
 def shortest_ways(flows: Collection[tuple[str, str]], source: str, target: str) -> list[Way]:
-    """Every way of the fewest flows; none where no flows lead there.
+    """Every chain of the fewest flows from one cluster to another; empty where no flows lead there.
 
     Args:
         flows: Source and target of each, by their aliases.
-        source: Where ways begin.
-        target: Where they end.
+        source: The first cluster of each chain.
+        target: The last cluster of each chain.
     """
     ways: list[Way] = [(source,)]
     seen = {source}

@@ -60,7 +60,7 @@ OF_WORKERS = frozenset(
         "on_oversize",
     }
 )
-"""Among them those that pumps are given when a round begins."""
+"""Live settings that the workers receive when a round begins."""
 
 OF_THE_DRIVER = frozenset(
     {
@@ -73,7 +73,7 @@ OF_THE_DRIVER = frozenset(
         "admin_timeout_ms",
     }
 )
-"""Among them those that are read anew each time that they are needed."""
+"""Live settings that the driver reads each time that it needs them."""
 
 AT_NEXT_START: Mapping[str, str] = {
     "policy": "replication.policy.* or mmtool.topic.rename.format",
@@ -84,10 +84,10 @@ AT_NEXT_START: Mapping[str, str] = {
     "spark_master": "mmtool.spark.master",
     "spark_conf": "mmtool.spark.conf",
 }
-"""Settings that would change what a flow is, or what it runs on."""
+"""Settings that apply at the next start, since they change what a flow is or what it runs on; with their keys."""
 
 FIXED: Mapping[str, str] = {"shards": "mmtool.shards"}
-"""Settings of the flow's very first start."""
+"""Settings that only the flow's very first start reads; with their keys."""
 
 NOT_READ_BY_REPLICATE = frozenset(
     {
@@ -137,7 +137,7 @@ class Changes:
 
 
 def compare(running: FlowSettings, new: FlowSettings) -> Changes:
-    """What ``new`` changes for a flow that runs with ``running``."""
+    """Compare the settings of a running flow with ``new``: what applies at once, at the next start, or never."""
     fields = [name for name in LIVE if getattr(running, name) != getattr(new, name)]
     return Changes(
         settings=running.model_copy(update={name: getattr(new, name) for name in fields}),
@@ -149,7 +149,7 @@ def compare(running: FlowSettings, new: FlowSettings) -> Changes:
 
 
 def _keys(name: str, running: FlowSettings, new: FlowSettings) -> Iterator[str]:
-    """A pair of filters is two keys."""
+    """The keys of a changed setting; a filter has two, for its include and its exclude."""
     before, after = getattr(running, name), getattr(new, name)
     if not isinstance(before, NameFilter):
         yield LIVE[name]

@@ -90,9 +90,9 @@ _TABLE = """
     value.deserializer                        c    text
     value.serializer                          p    text
 """
-"""Java's client properties without those of security: name, roles by their first letters, type, least and greatest.
+"""Java's client properties without security keys: name, roles by their first letters, type, least and greatest.
 
-From ``ConsumerConfig``, ``ProducerConfig`` and ``AdminClientConfig`` of kafka-clients 4.3.1, and older words.
+From ``ConsumerConfig``, ``ProducerConfig`` and ``AdminClientConfig`` of kafka-clients 4.3.1, and older names.
 """
 
 _LARGEST = {"int": 2**31 - 1, "long": 2**63 - 1}
@@ -115,7 +115,7 @@ class ClientKey:
     words: tuple[str, ...]
 
     def check(self, text: str) -> None:
-        """Raises: ValueError: Java's clients refuse the value; says what they expect."""
+        """Raise ValueError for a value that Java's clients refuse; the message says what they expect."""
         if self.kind in _LARGEST:
             greatest = _LARGEST[self.kind]
             least, most = (*map(int, self.words), *(-greatest - 1, greatest)[len(self.words) :])
@@ -140,7 +140,7 @@ SECURITY_KEYS = _words("""
     ssl.truststore.location ssl.truststore.password ssl.truststore.type
     sasl.username sasl.password ssl.ca.location ssl.certificate.location ssl.key.location
 """)
-"""The ones that mean something here; the last line's are not Java's but librdkafka's."""
+"""Java's and librdkafka's security keys that mmtool reads."""
 
 UNUSED_SECURITY_KEYS = _words("""
     sasl.client.callback.handler.class sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
@@ -156,7 +156,7 @@ UNUSED_SECURITY_KEYS = _words("""
     ssl.cipher.suites ssl.enabled.protocols ssl.engine.factory.class ssl.keymanager.algorithm
     ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
 """)
-"""Java's other ones: known, and without effect (or refused where ignoring them would be wrong)."""
+"""Java's other security keys: without effect, or refused where ignoring them would be wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +180,13 @@ _CONNECTING = {
     "send.buffer.bytes": _Equal("socket.send.buffer.bytes", 0, 100_000_000),
     "socket.connection.setup.timeout.ms": _Equal("socket.connection.setup.timeout.ms", 1000, _INT),
 }
-"""The properties that reach a client: how librdkafka connects. Fetching and writing are mmtool's own.
+"""Properties that reach a client: how librdkafka connects. mmtool fetches and writes by itself.
 
 librdkafka takes ``connections.max.idle.ms`` from 0 on; below 10 s it ends connections that wait for an answer (tried).
 """
 
 _OFF = {"connections.max.idle.ms", "receive.buffer.bytes", "send.buffer.bytes"}
-"""Where Java's -1 is librdkafka's 0: never, or the system's own size."""
+"""Properties whose -1 in Java is 0 in librdkafka: never, or the system's own size."""
 
 _DNS = "client.dns.lookup"
 _NO_DEFAULT = "Kafka 4.0 removed the value `default`; mmtool uses use_all_dns_ips"
@@ -209,10 +209,10 @@ class Passed:
 
 
 def librdkafka_value(java_name: str, text: str) -> Passed | None:
-    """What becomes of a property of Java's clients, or None when it does not reach a client.
+    """The librdkafka property that a Java property sets, with its value; None where it does not reach a client.
 
     Args:
-        java_name: Without scope.
+        java_name: The property, without its scope.
         text: A value that Java's clients take.
     """
     if java_name == _DNS:
@@ -231,12 +231,12 @@ def librdkafka_value(java_name: str, text: str) -> Passed | None:
 
 
 def java_names(librdkafka_name: str) -> tuple[str, ...]:
-    """What Java calls a property of librdkafka's."""
+    """Java's names of a librdkafka property."""
     return tuple(name for name, equal in _CONNECTING.items() if equal.name == librdkafka_name)
 
 
 def has_effect(role: Role, name: str) -> bool:
-    """Whether a property of that role's clients changes anything: mmtool has no producer but its own."""
+    """Whether a property of that role's clients has an effect; of a producer none has: mmtool's is its own."""
     if role == "consumer" and name in _READ_BY_FLOWS:
         return True
     return role != "producer" and (name in _CONNECTING or name == _DNS)
@@ -244,5 +244,5 @@ def has_effect(role: Role, name: str) -> bool:
 
 @cache
 def client_keys(role: Role) -> frozenset[str]:
-    """Every property that a Java client of that role may have, security keys excepted."""
+    """Every property that a Java client of that role may have, without security keys."""
     return frozenset(name for name, key in CLIENT_KEYS.items() if role[0] in key.roles)

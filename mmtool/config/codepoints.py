@@ -28,7 +28,7 @@ class CodePoints:
 
     @classmethod
     def of(cls, ranges: Iterable[tuple[int, int]]) -> CodePoints:
-        """Any ranges, in any order, overlapping or not."""
+        """The set of any ranges, in any order, overlapping or not."""
         merged: list[tuple[int, int]] = []
         for first, last in sorted(ranges):
             if merged and first <= merged[-1][1] + 1:
@@ -63,12 +63,12 @@ class CodePoints:
         return CodePoints(tuple(gaps))
 
     def any_ascii_case(self) -> CodePoints:
-        """With both cases of every ASCII letter in it: Java's CASE_INSENSITIVE without UNICODE_CASE."""
+        """The set with both cases of every ASCII letter in it: Java's CASE_INSENSITIVE without UNICODE_CASE."""
         letters = [chr(p) for p in range(128) if chr(p).isalpha() and p in self]
         return self | CodePoints.chars("".join(letters).swapcase())
 
     def as_class(self) -> str:
-        """The same set for the ``regex`` module, every character escaped."""
+        """The set as a character class of the ``regex`` module, every character escaped."""
         if not self.ranges:
             return "(?!)"
         return "[" + "".join(_span(first, last) for first, last in self.ranges) + "]"
@@ -80,7 +80,7 @@ def _span(first: int, last: int) -> str:
 
 @lru_cache(maxsize=64)
 def with_property(name: str) -> CodePoints | None:
-    r"""All characters with a Unicode property by the ``regex`` module's name; None when it has none."""
+    r"""All characters with a Unicode property of the ``regex`` module; None where it has no such property."""
     try:
         pattern = regex.compile(rf"\p{{{name}}}+", regex.V1)
     except regex.error:

@@ -46,7 +46,7 @@ class Explained:
 
 
 def explain(loaded: LoadedFile, flow: FlowSettings) -> list[Explained]:
-    """Every setting of a flow, in the order of the reference page."""
+    """Explain every setting of a flow, in the order of the reference page."""
     explainer = _Explainer(loaded, flow)
     return [*explainer.keys(), *explainer.free(), *explainer.clients("source"), *explainer.clients("target")]
 
@@ -57,7 +57,7 @@ class _Explainer:
     flow: FlowSettings
 
     def keys(self) -> Iterator[Explained]:
-        """The flow's own keys, and the isolation level, whose default differs from MM2's."""
+        """The flow's own settings, and the isolation level, whose default differs from MM2's."""
         reader = FlowReader(
             self.loaded.scopes, self.flow.source, self.flow.target, Report(self.loaded.settings.path)
         )
@@ -77,7 +77,7 @@ class _Explainer:
         yield self._row("consumer.isolation.level", isolation, "read_committed", "read_uncommitted")
 
     def free(self) -> Iterator[Explained]:
-        """Own keys with a free last part; Spark's may be secrets of any name."""
+        """The settings whose keys have a free last part; Spark's may be secrets of any name."""
         scopes, flow = self.loaded.scopes, self.flow
         for prefix in (*OWN_PREFIXES, UNIT_PREFIX):
             found = scopes.own_by_prefix(flow.source.alias, flow.target.alias, prefix)
@@ -86,7 +86,7 @@ class _Explainer:
                 yield self._row(prefix + name, entry, None, hidden=hidden)
 
     def clients(self, side: Side) -> Iterator[Explained]:
-        """What the clients of one side are given; a role's value only where it is not the common one."""
+        """The client properties of one side; a role's only where it differs from the common one."""
         scopes, flow = self.loaded.scopes, self.flow
         cluster = flow.source if side == "source" else flow.target
         clients = scopes.flow_cluster(flow.source.alias, flow.target.alias, side)

@@ -43,7 +43,7 @@ Word = TypeVar("Word")
 _COMMENT = re.compile(r"\s#")
 _LITERAL = re.compile(r"\\Q.*?(?:\\E|$)|\\[^k]|\[\^?\]?(?:\\.|[^\]\\])*\]")
 _VARIABLE = re.compile(r"\$\w|%[A-Za-z_]\w*%|(?<!\(\?)(?<!\\k)<[A-Za-z][^<>]*>")
-"""In a pattern without its classes and quoted text; no line break follows a ``$``, so that it is an anchor at most."""
+"""A variable in a pattern without classes and quoted text; as an anchor, ``$`` before a word matches no name."""
 
 _INTERVALS = (
     "emit.checkpoints",
@@ -57,10 +57,10 @@ _INTERVALS = (
 
 
 def parse_value(key: Key, text: str) -> Any:  # noqa: PLR0911 - one return per kind is the clearest
-    """A key's text as its type.
+    """The text of a key, parsed as the key's type.
 
     Raises:
-        ValueError: It is not one; says what is expected.
+        ValueError: The text is not of that type; the message says what is expected.
     """
     match key.kind:
         case "boolean":
@@ -124,14 +124,14 @@ class FlowReader:
         return topic_aliases(self.scopes, self.source.alias, self.target.alias)
 
     def find(self, name: str) -> Entry | None:
-        """The entry that decides a key, or None when its default does."""
+        """The entry that sets a key, by scope; None where the default holds."""
         key = FLOW_KEYS[name]
         if key.is_own:
             return self.scopes.of_flow_own(self.source.alias, self.target.alias, name)
         return self.scopes.of_flow(self.source.alias, self.target.alias, name, flow_only=key.flow_only)
 
     def value(self, name: str) -> Any:
-        """A key's value: the deciding entry's, or the default's."""
+        """A key's value: from the entry that sets it, else the default."""
         key, entry = FLOW_KEYS[name], self.find(name)
         if entry is not None:
             try:
@@ -142,7 +142,7 @@ class FlowReader:
         return None if key.default is None else parse_value(key, key.default)
 
     def _bounded(self, key: Key, entry: Entry, value: Any) -> Any:
-        """The value, or mmtool's own bound where only MM2 takes it; a negative interval is none too small."""
+        """The value within mmtool's bounds, with a warning where it is changed; a negative interval stays."""
         if key.kind == "integer" and value < key.minimum:
             self.report.adjusted(entry, f"is too small for mmtool: {key.minimum} is used")
             return key.minimum
@@ -158,7 +158,7 @@ class FlowReader:
             )
 
     def is_enabled(self) -> bool:
-        """``S->T.enabled`` by Java's parseBoolean; absent: a global one, which MM2 hands to every pair."""
+        """Whether the flow is enabled: ``S->T.enabled``, else the global key, by Java's parseBoolean."""
         entry = self.scopes.of_flow(self.source.alias, self.target.alias, "enabled")
         if entry is None:
             return False
@@ -186,7 +186,7 @@ class FlowReader:
         return patterns
 
     def _warn_of_dead_patterns(self, patterns: tuple[str, ...], entry: Entry) -> None:
-        """Text that no name holds: a backslash that the file took for an escape, or a comment behind the value."""
+        """Warn of patterns that match no name: with a control character, a comment, or a variable not substituted."""
         if entry.has_placeholder:
             return
         for pattern in patterns:
@@ -213,7 +213,7 @@ class FlowReader:
         return NameFilter(self._patterns(name), self._excludes(name))
 
     def _excludes(self, name: str) -> tuple[str, ...]:
-        """``<name>.exclude``, and ``<name>.blacklist`` with it: Kafka up to 3.9 excluded what stands there."""
+        """The patterns of ``<name>.exclude``, and of ``<name>.blacklist``, which excluded names up to Kafka 3.9."""
         excludes = self._patterns(f"{name}.exclude")
         entry = self.scopes.of_flow(self.source.alias, self.target.alias, f"{name}.blacklist")
         if entry is None:
@@ -226,7 +226,7 @@ class FlowReader:
         return self._checked(tuple(dict.fromkeys((*excludes, *old))), entry)
 
     def _switches_with_intervals(self) -> dict[str, Any]:
-        """A negative interval means never, as in MM2, whatever the switch says."""
+        """The switches with their intervals; a negative interval switches off, as in MM2."""
         values = {}
         for name in _INTERVALS:
             field = name.replace(".", "_")
@@ -237,12 +237,12 @@ class FlowReader:
         return values
 
     def _isolation(self) -> Isolation:
-        """An explicit ``isolation.level`` of the source consumer; not set: committed records only."""
+        """The isolation level: ``isolation.level`` of the source consumer, by default read_committed."""
         entry = self.consumer_property("isolation.level")
         return self._word(entry, {"read_committed": "read_committed", "read_uncommitted": "read_uncommitted"})
 
     def _start(self) -> RelativeStart:
-        """``mmtool.start``; not set: an explicit ``auto.offset.reset`` of the source consumer, as in MM2."""
+        """Where new partitions start: ``mmtool.start``, else the source consumer's ``auto.offset.reset``, as in MM2."""
         if self.find("mmtool.start") is not None:
             start: Start = self.value("mmtool.start")
             return start
@@ -255,30 +255,31 @@ class FlowReader:
         return "earliest"
 
     def _mm2_exactly_once(self) -> bool:
-        """A worker's setting, so it is taken from the target's scope alone."""
+        """Whether MM2 writes exactly once: a worker's setting, so it is taken from the target's scope alone."""
         entry = self.scopes.entries.get(f"{self.target.alias}.exactly.once.source.support")
         return entry is not None and entry.value.strip().lower() == "enabled"
 
     def _worker_name(self, name: str, *, in_all: bool) -> str | None:
-        """A name that the file gives MM2's workers under ``TARGET.``; None where it gives none.
+        """A name that the file gives MM2's workers for the target; None where it gives none.
 
         Args:
             name: The key, without its scope.
-            in_all: The global key goes to every worker, and before the target's (`MirrorMakerConfig.workerConfig`).
+            in_all: The global key applies to every worker, and wins over the target's
+                (`MirrorMakerConfig.workerConfig`).
         """
         keys = [name, f"{self.target.alias}.{name}"] if in_all else [f"{self.target.alias}.{name}"]
         texts = (self.scopes.entries[key].value.strip() for key in keys if key in self.scopes.entries)
         return next((text for text in texts if text), None)
 
     def _word(self, entry: Entry | None, words: dict[str, Word]) -> Word:
-        """One of a client property's words; absent or wrong: the first one."""
+        """The value of a client property among known words; the first one where it is not set or not valid."""
         word = None if entry is None else words.get(entry.value.strip().lower())
         if entry is not None and word is None:
             self.report.expected(entry, " or ".join(words))
         return next(iter(words.values())) if word is None else word
 
     def consumer_property(self, name: str) -> Entry | None:
-        """A property of the consumer that reads the source."""
+        """The entry of a property of the consumer that reads the source; None where it is not set."""
         clients = self.scopes.flow_cluster(self.source.alias, self.target.alias, "source")
         return clients.roles["consumer"].get(name)
 
@@ -297,7 +298,7 @@ class FlowReader:
         return self.scopes.own_by_prefix(self.source.alias, self.target.alias, prefix)
 
     def _hooks(self) -> Properties:
-        """A hook for a step that does not exist would be one that never runs."""
+        """The hooks by step; a hook for an unknown step is an error, since it would never run."""
         found = self._free("mmtool.hook.")
         for name, entry in found.items():
             if name not in HOOKABLE:
@@ -328,7 +329,7 @@ def _texts(properties: Properties) -> dict[str, str]:
 
 
 def extras(properties: Properties) -> RawProperties:
-    """What is left of a role's properties when the security keys are taken out."""
+    """A role's client properties without the security keys."""
     return RawProperties(
         {name: entry.value for name, entry in properties.items() if not is_security_key(name)}
     )

@@ -25,10 +25,10 @@ class Login:
 
 
 def parse_jaas(text: str) -> Login:
-    """Read one login module.
+    """Read the login module of a ``sasl.jaas.config``.
 
     Raises:
-        ValueError: Not one; the text never quotes the value, which holds the password.
+        ValueError: The text is none; the message never quotes it, since it holds the password.
     """
     match = _MODULE.fullmatch(text)
     if match is None:

@@ -92,7 +92,7 @@ class ClassReader:
     any_case: bool
 
     def read(self) -> CodePoints:
-        """A bracketed class."""
+        """Read a bracketed class."""
         self.cursor.advance()
         negated = self.cursor.take("^")
         points = self._operand(first=True)
@@ -103,7 +103,7 @@ class ClassReader:
         return ~points if negated else points
 
     def escape(self) -> CodePoints:
-        """An escape that stands for characters, outside a class or in one."""
+        """Read an escape that stands for a set of characters, outside a class or in one."""
         cursor = self.cursor
         cursor.advance()
         char = cursor.peek()
@@ -115,7 +115,7 @@ class ClassReader:
         return self._folded(CodePoints.chars(self._escaped_char()))
 
     def _operand(self, *, first: bool) -> CodePoints:
-        """A union, up to ``&&`` or ``]``; a ``]`` that comes first is an ordinary character."""
+        """Read a union up to ``&&`` or ``]``; a ``]`` at the start of a class is an ordinary character."""
         union: CodePoints | None = None
         while not self.cursor.at_end and not self.cursor.starts("&&"):
             if not first and self.cursor.peek() == "&":
@@ -144,7 +144,7 @@ class ClassReader:
         return self._folded(CodePoints.chars(text))
 
     def _range(self, first: str) -> CodePoints:
-        """``a-z``, or the character alone when the dash ends the class or stands before a nested one."""
+        """Read ``a-z``; only the first character where the dash ends the class or is followed by a nested one."""
         if self.cursor.peek() != "-" or self.cursor.peek(1) in {"]", "["}:
             return self._folded(CodePoints.chars(first))
         self.cursor.advance()
@@ -162,7 +162,7 @@ class ClassReader:
         return self._escaped_char()
 
     def _escaped_char(self) -> str:
-        """The cursor stands after the backslash."""
+        """Read the character of an escape; the cursor is after the backslash."""
         cursor = self.cursor
         for pattern, base in ((_OCTAL, 8), (_HEX, 16)):
             match = pattern.match(cursor.pattern, cursor.position)
@@ -199,7 +199,7 @@ class ClassReader:
         return ~points if match.group().startswith("P") else points
 
     def _named(self, name: str) -> CodePoints | None:
-        """A POSIX class, a general category, a script or one of the common binary properties."""
+        """The set of a POSIX class, general category, script or binary property; None for other names."""
         if self.any_case and name.removeprefix("Is") in _CASED:
             self.cursor.refuse(f"the property {name} under (?i) is not supported")
         if name in POSIX:

@@ -46,7 +46,7 @@ def compile_java(pattern: str) -> Pattern[str]:
     """Compile a Java pattern; ``fullmatch`` on the result is Java's ``matches``.
 
     Raises:
-        PatternRefusedError: Java refuses it too, or it cannot be had here with the same meaning.
+        PatternRefusedError: Java refuses it too, or mmtool cannot give it the same meaning.
     """
     try:
         return regex.compile(_Translator(Cursor(pattern)).whole(), regex.V1)
@@ -101,7 +101,7 @@ class _Translator:
         return "".join(parts)
 
     def _atom(self) -> str | None:
-        """The next atom; None for a bare ``(?i)``, which matches nothing and takes no quantifier."""
+        """Read the next atom; None for a bare ``(?i)``, which matches nothing and takes no quantifier."""
         cursor = self.cursor
         char = cursor.peek()
         if char == "(":
@@ -148,14 +148,14 @@ class _Translator:
         return self._literal(chr(points.ranges[0][0])) if single else self._emit(points)
 
     def _quoted(self) -> str | None:
-        r"""``\Q...\E``; without ``\E`` it runs to the end. A quantifier after it takes the last character."""
+        r"""Read ``\Q...\E``, without ``\E`` to the end; a quantifier after it applies to the last character."""
         text = self.cursor.quoted()
         if not text:
             return None
         return "".join(self._literal(char) for char in text)
 
     def _numbered_reference(self) -> str:
-        """As many digits as still name an open or closed group, as Java reads them."""
+        """Read a numbered reference: as many digits as still number an opened group, as Java reads them."""
         self._refuse_reference()
         self.cursor.advance()
         number = int(self.cursor.take_char())

@@ -35,7 +35,7 @@ class Cursor:
         return self.position >= len(self.pattern)
 
     def peek(self, distance: int = 0) -> str:
-        """The character there, or an empty string past the end."""
+        """The character at ``distance`` from the position, or an empty string past the end."""
         return self.pattern[self.position + distance : self.position + distance + 1]
 
     def ahead(self, length: int) -> str:
@@ -62,13 +62,13 @@ class Cursor:
         return char
 
     def text_between(self, opening: str, closing: str) -> str | None:
-        """What stands between the two, without stepping over it; None when nothing closes it."""
+        """The text between two delimiters, without stepping over it; None where nothing closes it."""
         start = self.position + len(opening)
         end = self.pattern.find(closing, start)
         return None if end < 0 else self.pattern[start:end]
 
     def delimited(self, opening: str, closing: str) -> str:
-        """The same, stepped over; refused when it is not there."""
+        """The text between two delimiters, stepped over; the pattern is refused where they are missing."""
         text = self.text_between(opening, closing) if self.starts(opening) else None
         if text is None:
             self.refuse(f"expected {opening}NAME{closing}")
@@ -86,7 +86,7 @@ class Cursor:
         return text
 
     def refuse(self, reason: str) -> NoReturn:
-        """End with the reason and the place.
+        """Refuse the pattern, with the reason and the position.
 
         Raises:
             PatternRefusedError: Always.

@@ -15,7 +15,7 @@ LARGEST_LONG = 2**63 - 1
 LARGEST_INT = 2**31 - 1
 MEBIBYTE = 1024 * 1024
 _LONGEST_INTERVAL = LARGEST_LONG // 1000
-"""In seconds; MM2 counts it in milliseconds."""
+"""The longest interval in seconds; MM2 counts it in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ class Key:
 
     @property
     def taken(self) -> tuple[int, int]:
-        """The least and the largest number that is no mistake."""
+        """The smallest and the largest number that is accepted, if only with a warning."""
         least = self.minimum if self.least_taken is None else self.least_taken
         return least, self.maximum if self.largest_taken is None else self.largest_taken
 
     @property
     def is_own(self) -> bool:
-        """Whether the key is mmtool's, and so may also stand under ``ALIAS.``."""
+        """Whether the key is mmtool's, and so may also be set under ``ALIAS.``."""
         return self.name.startswith("mmtool.")
 
 
@@ -312,13 +312,13 @@ _OWN = (
 FLOW_KEYS = {key.name: key for key in (*_NAMING, *_SELECTION, *_REPLICAS, *_OFFSETS, *_UPKEEP, *_OWN)}
 
 BLACKLISTS = {f"{name}.blacklist": f"{name}.exclude" for name in ("topics", "groups", "config.properties")}
-"""Names of the excludes up to Kafka 3.9, and today's; what they hold is excluded as well."""
+"""Names of the excludes up to Kafka 3.9, with today's names; their patterns are excluded as well."""
 
 OWN_PREFIXES = {
     "mmtool.spark.conf.": "Any Spark property, for example `mmtool.spark.conf.spark.executor.memory`.",
     "mmtool.hook.": "Executable that runs at the end of a failover step: `mmtool.hook.hand_over` for `hand_over`.",
 }
-"""Own keys with a free last part, at all three scopes."""
+"""mmtool's keys with a free last part, in all three scopes, with their meanings."""
 
 UNIT_PREFIX = "mmtool.unit."
 """``mmtool.unit.NAME.topics`` and ``.groups``: what ``--unit NAME`` selects. Global, or under ``S->T.``."""

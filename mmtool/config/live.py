@@ -58,7 +58,7 @@ class FileWatch:
     _looks: int = 0
 
     def is_due(self) -> bool:
-        """Whether it is to be read now."""
+        """Whether the file has changed and is to be read now."""
         now = _stamp(self.path)
         if now == self._taken or _is_read_once(self.path):
             self._looks = 0
@@ -71,13 +71,13 @@ class FileWatch:
         return False
 
     def taken(self) -> None:
-        """It is read now, whatever it is."""
+        """Take the file's present state as read."""
         self._taken = self._seen = _stamp(self.path)
         self._looks = 0
 
 
 def _is_read_once(path: Path) -> bool:
-    """A pipe, as the shell's ``<(...)`` makes one: there is nothing more in it."""
+    """Whether the path is a pipe, as the shell's ``<(...)`` makes one, which can be read only once."""
     try:
         return not stat.S_ISREG(path.stat().st_mode)
     except OSError:  # gone, or not to be looked at now, as on a disk that went away: who reads it says so
@@ -85,7 +85,7 @@ def _is_read_once(path: Path) -> bool:
 
 
 def _stamp(path: Path) -> Stamp:
-    """What tells one state of a file from another, behind symbolic links: Kubernetes swaps those. None: no file."""
+    """The stamp of a file's state, after symbolic links, which Kubernetes swaps; None where there is no file."""
     try:
         found = path.stat()
     except OSError:

@@ -41,10 +41,10 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
 
     Args:
         path: The file; None means the one that ``MMTOOL_CONFIG`` names.
-        environ: For ``MMTOOL_CONFIG`` and ``${env:}``.
+        environ: The environment, for ``MMTOOL_CONFIG`` and ``${env:}``.
 
     Raises:
-        ConfigError: No file, not readable, or something in it cannot be used; every problem is named at once.
+        ConfigError: There is no file, it cannot be read, or a value cannot be used; all problems are named at once.
     """
     return read_file(config_path(path, environ), environ).settings
 
@@ -58,7 +58,7 @@ class LoadedFile:
     findings: tuple[Finding, ...]
 
     def asks_for_heartbeats(self) -> tuple[str, ...]:
-        """Pairs that the file does not enable and whose heartbeats it turns on by name: MM2 runs with these alone."""
+        """Flows that are not enabled and whose heartbeats the file enables by name: MM2 then writes only heartbeats."""
         entries = {
             flow.name: self.scopes.entries.get(f"{flow.name}.emit.heartbeats.enabled") for flow in self._idle
         }
@@ -70,7 +70,7 @@ class LoadedFile:
 
 
 def read_file(path: Path, environ: Mapping[str, str]) -> LoadedFile:
-    """Read one file.
+    """Read a properties file: its settings, scopes and findings.
 
     Raises:
         ConfigError: As `load_settings`.
@@ -99,10 +99,10 @@ def _warn_of_silent(settings: Settings, report: Report) -> None:
 
 
 def config_path(path: Path | None, environ: Mapping[str, str]) -> Path:
-    """``-c/--config``, else ``MMTOOL_CONFIG``.
+    """The path of the properties file: ``-c/--config``, else ``MMTOOL_CONFIG``.
 
     Raises:
-        ConfigError: Neither is there.
+        ConfigError: Neither is set.
     """
     if path is not None:
         return path
@@ -116,7 +116,7 @@ def config_path(path: Path | None, environ: Mapping[str, str]) -> Path:
 
 
 def _resolved(file: PropertiesFile, environ: Mapping[str, str], report: Report) -> dict[str, Entry]:
-    """The entries with their placeholders replaced; a value that is none is said before anything else about it."""
+    """The entries with their placeholders replaced; unsubstituted text is reported before anything else of a key."""
     raw = {key: entry.raw for key, entry in file.entries.items()}
     resolver = Resolver.declared_in(raw, environ)
     aliases = _named_aliases(file, resolver)
@@ -152,7 +152,7 @@ def _resolved_entry(entry: Entry, resolver: Resolver, report: Report, *, needed:
 
 
 def _named_aliases(file: PropertiesFile, resolver: Resolver) -> tuple[str, ...]:
-    """The aliases of ``clusters``, by which the other keys are read; none where its placeholder has no answer."""
+    """The aliases of ``clusters``, needed to read the other keys; empty where its placeholder is not resolved."""
     entry = file.entries.get("clusters")
     try:
         return tuple(filter(None, parse_list(resolver.resolve(entry.raw)))) if entry else ()
@@ -186,7 +186,7 @@ def _settings(scopes: Scopes, report: Report) -> Settings:
 
 
 def _needed(flows: Iterable[FlowSettings]) -> frozenset[Part]:
-    """The flows and their clusters, as a report knows them."""
+    """The flows and their clusters, as parts of a report."""
     pairs = [(flow.source.alias, flow.target.alias) for flow in flows]
     return frozenset(pairs) | frozenset((alias,) for pair in pairs for alias in pair)
 
@@ -206,7 +206,7 @@ def _is_true(entry: Entry) -> bool:
 
 
 def _enabled(flows: dict[str, FlowSettings], scopes: Scopes) -> tuple[FlowSettings, ...]:
-    """File order: by the line that says so; pairs that a global ``enabled`` turns on come last."""
+    """The enabled flows in the order of their lines; flows that only the global ``enabled`` enables come last."""
     lines = {name: scopes.entries.get(f"{name}.enabled") for name in flows}
     order = sorted(flows, key=lambda name: entry.line if (entry := lines[name]) else float("inf"))
     return tuple(flows[name] for name in order if flows[name].enabled)
@@ -243,7 +243,7 @@ def _cluster(alias: str, scopes: Scopes, clients: Clients, report: Report) -> Cl
 
 
 def _bootstrap(alias: str, clients: Clients, report: Report) -> str:
-    """``A.bootstrap.servers``, or a role's own when only those are there."""
+    """The bootstrap servers: ``A.bootstrap.servers``, or a role's own where only those are set."""
     found = [properties.get("bootstrap.servers") for properties in (clients.common, *clients.roles.values())]
     for entry in found:
         servers = _servers(entry, report)
@@ -255,7 +255,7 @@ def _bootstrap(alias: str, clients: Clients, report: Report) -> str:
 
 
 def _servers(entry: Entry | None, report: Report) -> str:
-    """What Kafka's clients make of it; empty when it is not there, or cannot be used."""
+    """The servers as Kafka's clients read them; empty where the entry is missing or invalid."""
     if entry is None:
         return ""
     try:
@@ -269,7 +269,7 @@ def _servers(entry: Entry | None, report: Report) -> str:
 
 
 def _compare_protocols(clients: Clients, securities: Mapping[str, Security], report: Report) -> None:
-    """A protocol in front of a server is passed over, as by Java's clients; one that says otherwise is told of."""
+    """Warn where a server's protocol prefix differs from ``security.protocol``, which wins, as in Java's clients."""
     sides = [(clients.common, securities[""]), *((clients.roles[role], securities[role]) for role in ROLES)]
     for properties, security in sides:
         entry = properties.get("bootstrap.servers")

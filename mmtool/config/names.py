@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["LITERAL", "NameFilter", "PatternRefusedError"]
 
 LITERAL = re.compile(r"[\w.-]+", re.ASCII)
-"""A pattern that is taken for the name of one topic or group."""
+"""A pattern that is the literal name of one topic or group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,30 +36,30 @@ class NameFilter:
     exclude: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a pattern now rather than at the first name.
+        """Refuse an invalid pattern at once, rather than at the first name.
 
         Raises:
-            PatternRefusedError: One pattern is not Java's, or cannot be had with the same meaning.
+            PatternRefusedError: One pattern is not Java's, or mmtool cannot give it the same meaning.
         """
         compile_list(self.include)
         compile_list(self.exclude)
 
     def accepts(self, name: str) -> bool:
-        """Whether a topic, group or config key is covered."""
+        """Whether the filter includes a name of a topic, group or topic config, and does not exclude it."""
         return _matches(self.include, name) and not _matches(self.exclude, name)
 
     def literals(self) -> tuple[str, ...] | None:
-        """The names that are included, where each is written out; None where a pattern stands for any."""
+        """The names that the filter includes, where each is literal; None where one is a pattern."""
         return self.include if all(map(LITERAL.fullmatch, self.include)) else None
 
     def refusal(self, name: str) -> str:
-        """Which pattern keeps a name out, in words; empty when none does."""
+        """The reason why a name is not accepted, with the pattern; empty where it is accepted."""
         if _matches(self.exclude, name):
             return f"excluded by {self._pattern_of(name) or ', '.join(self.exclude)}"
         return "" if _matches(self.include, name) else f"not matched by {', '.join(self.include)}"
 
     def _pattern_of(self, name: str) -> str:
-        """The first exclude that matches by itself: a list is joined before it is compiled, as MM2 does."""
+        """The first exclude that matches alone; none may, since a list is joined before it is compiled, as in MM2."""
         for pattern in self.exclude:
             try:
                 if _matches((pattern,), name):
@@ -69,13 +69,13 @@ class NameFilter:
         return ""
 
     def select(self, names: Iterable[str]) -> list[str]:
-        """The covered ones, in the order given."""
+        """The accepted names, in the order given."""
         return [name for name in names if self.accepts(name)]
 
 
 @lru_cache(maxsize=256)
 def compile_list(patterns: tuple[str, ...]) -> Pattern[str] | None:
-    """The joined pattern, or None for an empty list.
+    """The list joined to one compiled pattern; None for an empty list.
 
     When only the joined text fails, the error names the whole list: MM2 joins before it compiles, so a list
     such as ``a(b, c)d`` is one valid pattern.

@@ -16,14 +16,14 @@ _LINE = 64
 
 
 def pem_document(text: str) -> str:
-    """The blocks of a text, each in lines as OpenSSL reads them; what stands between them is left out.
+    """The PEM blocks of a text, in lines as OpenSSL reads them; text between the blocks is left out.
 
     Args:
         text: A file's content, or a value; a backslash and an ``n`` that reached it as two characters are a line
             break as well.
 
     Raises:
-        ValueError: There is no block in it.
+        ValueError: The text has no PEM block.
     """
     blocks = [_block(match.group(1), match.group(2)) for match in _BLOCK.finditer(_spaced(text))]
     if not blocks:
@@ -32,7 +32,7 @@ def pem_document(text: str) -> str:
 
 
 def _spaced(text: str) -> str:
-    """Header and footer words apart by one blank, however the text was broken."""
+    """The text with the words of its headers and footers separated by one blank."""
     return re.sub(r"-{5}(?:BEGIN|END)[^-]*-{5}", lambda match: _SPACE.sub(" ", match.group()), text)
 
 

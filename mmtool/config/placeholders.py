@@ -56,17 +56,17 @@ class Resolver:
 
     @classmethod
     def declared_in(cls, raw: Mapping[str, str], environ: Mapping[str, str]) -> Resolver:
-        """The built-in providers, and those that ``config.providers`` declares."""
+        """A resolver with the built-in providers, and those that ``config.providers`` declares."""
         providers = {kind: Provider(kind) for kind in ("env", "file", "directory")}
         for name in _names(raw.get("config.providers", "")):
             providers[name] = _declared(name, raw, providers.get(name))
         return cls(environ, providers)
 
     def resolve(self, text: str) -> str:
-        """``text`` with every placeholder replaced.
+        """Replace every placeholder in ``text``.
 
         Raises:
-            UnresolvedError: One of them has no answer.
+            UnresolvedError: A placeholder cannot be resolved.
         """
         return _PLACEHOLDER.sub(self._answer, text)
 
@@ -137,7 +137,7 @@ def _from_file(provider: Provider, path: str | None, key: str, text: str) -> str
 
 
 def _from_directory(provider: Provider, path: str | None, key: str, text: str) -> str:
-    """Only plain names inside the directory: no way up, as Kafka's provider lists the directory itself."""
+    """The content of a file in a directory; only plain names are allowed, as with Kafka's provider."""
     file = _allowed(provider, path, text) / key
     if not key or Path(key).name != key:
         raise UnresolvedError(f"{text}: expected the name of a file in {path}")

@@ -42,7 +42,7 @@ class FlowKeys(Protocol):
 
 
 def read_policy(flow: FlowKeys) -> AnyPolicy:
-    """The flow's policy; a Java class other than Kafka's own two is refused."""
+    """The flow's naming policy; a Java class other than Kafka's own two is refused."""
     base = DefaultPolicy(_separator(flow), _internal_separator(flow), known=known_aliases(flow.scopes))
     rename = flow.find("mmtool.topic.rename.format")
     if rename is not None:

@@ -32,7 +32,7 @@ class Entry:
 
     @property
     def has_placeholder(self) -> bool:
-        """Whether the value came, at least in part, from elsewhere (and may be a secret of any name)."""
+        """Whether a placeholder gave at least a part of the value, which may be a secret under any key."""
         return self.raw != self.value
 
 

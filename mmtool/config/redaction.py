@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 HIDDEN = "[hidden]"
-"""Kafka's own word for a password-typed config."""
+"""The text in place of a hidden value, as Kafka shows a password-typed config."""
 
 _SHOWN_CLIENT_KEYS = frozenset(
     """
@@ -64,7 +64,7 @@ class RawProperties(Mapping[str, str]):
         return f"RawProperties({self.redacted()!r})"
 
     def redacted(self) -> dict[str, str]:
-        """For people: unknown values as ``[hidden]``."""
+        """The properties for people, with unknown values as ``[hidden]``."""
         return {
             key: value if may_show_client_key(key) or may_show_spark_key(key) else HIDDEN
             for key, value in self._values.items()

@@ -134,7 +134,7 @@ Kafka's own. Keys that Kafka 4.0 removed and unknown keys get a warning, with th
 
 
 def reference_page() -> str:
-    """The whole page, as Markdown."""
+    """The whole reference page, as Markdown."""
     security = _SECURITY.format(
         protocols=", ".join(PROTOCOLS), mechanisms=", ".join(MECHANISMS), cluster_id=CLUSTER_ID
     )

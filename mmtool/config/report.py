@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mmtool.config.properties import Entry
 
 Part = tuple[str] | tuple[str, str]
-"""What reads a key: one cluster by its alias, or one flow by its two aliases."""
+"""The reader of a key: one cluster by its alias, or one flow by its two aliases."""
 
 _SECRET_NAME = re.compile(r"(?i)password|passwd|secret|passphrase|access\.key|token")
 
@@ -65,13 +65,13 @@ class Finding:
 
     @property
     def notice(self) -> Notice:
-        """The sentence as a warning, with what it is about."""
+        """The sentence as a warning event, with the file, line and key."""
         event = Event.CONFIG_VALUE_ADJUSTED if self.adjusts else Event.WARNING
         return Notice(self.sentence, event, file=str(self.path), line=self.line, key=self.key)
 
 
 def check_command(path: Path) -> str:
-    """What to run for everything that there is to say about a file."""
+    """The command that lists all errors and warnings of a file, for a remedy."""
     return f"`mmtool config check -c {path}` lists all errors and warnings"
 
 
@@ -100,7 +100,7 @@ class Report:
     """Findings, each once: a global key is read again for every flow."""
 
     def __init__(self, path: Path, part: Part | None = None, store: _Store | None = None) -> None:
-        """Start a report; ``part`` and ``store`` are for `of`."""
+        """Create a report of a file; only `of` passes ``part`` and ``store``."""
         self.path = path
         self._part = part
         self._store = store or _Store()
@@ -111,62 +111,62 @@ class Report:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """By line; those about the whole file come last."""
+        """All findings, by line; those about the whole file come last."""
         return tuple(sorted(self._store.found, key=lambda f: float("inf") if f.line is None else f.line))
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What every command says; what is merely usual is left to ``config check``."""
+        """The warnings that every command shows; usual ones are left to ``config check``."""
         return tuple(f.notice for f in self.findings if f.severity == "warning" and not f.usual)
 
     def expected(self, entry: Entry, expectation: str) -> None:
-        """A value that cannot be used.
+        """Report a value that cannot be used, and quote it.
 
-        Quoted as the file has it: what a placeholder stands for never shows. For keys without secrets only;
-        the others are ``refused``.
+        The value is quoted as written in the file: a placeholder's value is never shown. Only for keys without secrets;
+        others use `refused`.
         """
         self._add("error", entry, f" = {entry.raw}: expected {expectation}")
 
     def refused(self, entry: Entry, sentence: str) -> None:
-        """A key that cannot be honoured; its value is not quoted."""
+        """Report a key that cannot be honoured; its value is not quoted."""
         self._add("error", entry, f": {sentence}")
 
     def unusable(self, entry: Entry, sentence: str) -> None:
-        """A value that is not one at all; nothing else is said about its key."""
+        """Report a value that is invalid as a whole; nothing else is reported about its key."""
         self.refused(entry, sentence)
         self._store.settled.add(entry.key)
 
     def problem(self, sentence: str) -> None:
-        """A problem of the file as a whole, or of this report's part."""
+        """Report a problem of the whole file, or of this report's part."""
         self._put(Finding("error", self.path, None, None, sentence))
 
     def warn(self, entry: Entry, sentence: str, *, misplaced: bool = False) -> None:
-        """A warning about a key; ``misplaced`` as in `Finding`."""
+        """Report a warning about a key; ``misplaced`` as in `Finding`."""
         self._add("warning", entry, f": {sentence}", misplaced=misplaced)
 
     def adjusted(self, entry: Entry, sentence: str) -> None:
-        """A warning that another value than the file's is used."""
+        """Report a warning that another value than the file's is used."""
         if not self.is_settled(entry):
             said = visible(f": {sentence}")
             self._put(Finding("warning", self.path, entry.line, entry.key, said, adjusts=True))
 
     def alarm(self, entry: Entry, sentence: str) -> None:
-        """A warning that ``config check`` counts as an error."""
+        """Report a warning that ``config check`` counts as an error."""
         self._put(
             Finding("warning", self.path, entry.line, entry.key, visible(f": {sentence}"), fails_check=True)
         )
 
     def warn_only(self, entry: Entry, sentence: str) -> None:
-        """A warning after which nothing else is said about the key."""
+        """Report a warning after which nothing else is reported about the key."""
         self.warn(entry, sentence)
         self._store.settled.add(entry.key)
 
     def is_settled(self, entry: Entry) -> bool:
-        """Whether all is said about a key."""
+        """Whether nothing more is to be reported about a key."""
         return entry.key in self._store.settled
 
     def note(self, sentence: str, *, usual: bool = False, misplaced: bool = False) -> None:
-        """A warning about the file as a whole."""
+        """Report a warning about the whole file."""
         self._put(Finding("warning", self.path, None, None, sentence, usual, misplaced=misplaced))
 
     def faults(self, parts: Collection[Part]) -> tuple[str, ...]:
@@ -178,7 +178,7 @@ class Report:
         )
 
     def keep_errors_of(self, needed: Collection[Part]) -> None:
-        """Make warnings of the errors that concern none of these parts, nor the whole file."""
+        """Turn the errors that concern neither one of these parts nor the whole file into warnings."""
         found = self._store.found
         for finding, parts in list(found.items()):
             is_fault = finding.severity == "error" or finding.fails_check
@@ -188,10 +188,10 @@ class Report:
                 found[replace(finding, severity="warning", message=message, fails_check=False)] = parts
 
     def raise_problems(self) -> None:
-        """Stop here if there are problems.
+        """Raise the errors, if there are any.
 
         Raises:
-            InvalidConfigError: There are some.
+            InvalidConfigError: The report has errors.
         """
         if any(finding.severity == "error" for finding in self._store.found):
             raise InvalidConfigError(self.findings)

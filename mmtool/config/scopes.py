@@ -22,17 +22,17 @@ Properties = dict[str, "Entry"]
 
 
 def is_security_key(name: str) -> bool:
-    """MM2's client-security keys: the ones that flow from the global scope into every client."""
+    """Whether a key is one of MM2's client-security keys, which the global scope passes to every client."""
     return name in {"bootstrap.servers", "security.protocol"} or name.startswith(("ssl.", "sasl."))
 
 
 def stripped(entries: Mapping[str, Entry], prefix: str) -> Properties:
-    """The entries under a prefix, without it."""
+    """The entries under a prefix, with the prefix removed from their keys."""
     return {key[len(prefix) :]: entry for key, entry in entries.items() if key.startswith(prefix)}
 
 
 def part_of_key(key: str, aliases: Iterable[str]) -> tuple[str] | tuple[str, str] | None:
-    """The flow or the cluster that alone needs a key, by the longest prefix.
+    """The one flow or cluster that needs a key, by the longest prefix; None where the whole file does.
 
     None for a global key, and for ``S->T.enabled``: which flows run is a matter of the whole file.
     """
@@ -59,14 +59,14 @@ class Scopes:
     entries: Mapping[str, Entry]
 
     def cluster(self, alias: str) -> Clients:
-        """MM2's expansion of one cluster: ``A.producer.k`` over ``A.k`` over global ``k``."""
+        """A cluster's client properties, as MM2 expands them: ``A.producer.k`` over ``A.k`` over global ``k``."""
         own = stripped(self.entries, f"{alias}.")
         common = {k: e for k, e in self.entries.items() if is_security_key(k)}
         common |= {k: e for k, e in own.items() if is_security_key(k)}
         return Clients(common, {role: common | stripped(own, f"{role}.") for role in ROLES})
 
     def flow_cluster(self, source: str, target: str, side: Side) -> Clients:
-        """The same under a flow, whose ``S->T.`` keys come in where MM2 puts them.
+        """The client properties of one side of a flow: as `cluster`, with ``S->T.`` keys where MM2 puts them.
 
         Low to high: ``<side>.cluster.*`` (security keys only), ``S->T.<role>.*``, ``<side>.<role>.*``, and
         ``S->T.producer.override.*`` for the data producer, which ``S->T.producer.*`` does not reach.
@@ -80,17 +80,17 @@ class Scopes:
         return Clients(common, roles)
 
     def of_flow(self, source: str, target: str, name: str, *, flow_only: bool = False) -> Entry | None:
-        """A flow's key: ``S->T.k``, then global ``k``."""
+        """The entry of a flow's key: ``S->T.k``, else global ``k``."""
         entry = self.entries.get(f"{source}->{target}.{name}")
         return entry if entry is not None or flow_only else self.entries.get(name)
 
     def of_flow_own(self, source: str, target: str, name: str) -> Entry | None:
-        """One of mmtool's keys: ``S->T.k``, then ``T.k`` (as MM2's worker keys), ``S.k``, global ``k``."""
+        """The entry of one of mmtool's keys: ``S->T.k``, else ``T.k`` (as MM2's worker keys), ``S.k``, global ``k``."""
         scopes = (f"{source}->{target}.", f"{target}.", f"{source}.", "")
         return next((self.entries[scope + name] for scope in scopes if scope + name in self.entries), None)
 
     def own_by_prefix(self, source: str, target: str, prefix: str) -> Properties:
-        """Own keys with a free last part, merged over the same scopes."""
+        """The entries of mmtool's keys with a free last part, merged over the scopes of `of_flow_own`."""
         found: Properties = {}
         for scope in ("", f"{source}.", f"{target}.", f"{source}->{target}."):
             found |= stripped(self.entries, scope + prefix)

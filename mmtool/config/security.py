@@ -51,7 +51,7 @@ class _Identity(TypedDict):
 
 
 def read_security(properties: Properties, report: Report) -> Security:
-    """The security settings among a client's properties; what cannot be translated goes into the report."""
+    """The security settings among a client's properties; settings that cannot be translated are reported."""
     return _Reader(properties, report).security()
 
 
@@ -157,7 +157,7 @@ class _Reader:
         return None
 
     def _ca(self) -> Pem | None:
-        """Trusted certificates; the text in the properties file wins over files."""
+        """The trusted certificates; text in the properties file wins over files."""
         for entry, read in (
             (self._filled("ssl.truststore.certificates"), self._pem_text),
             (self._filled("ssl.ca.location"), self._pem_file),
@@ -179,7 +179,7 @@ class _Reader:
         return Pem(origin=location.raw.strip(), text=_lines(text))
 
     def _client_identity(self) -> _Identity:
-        """The client's certificate chain, its private key, and the password of a key that is encrypted."""
+        """The client's certificate chain, its private key, and the password of an encrypted key."""
         chain = self._filled("ssl.keystore.certificate.chain") or self._filled("ssl.certificate.location")
         location = self._filled("ssl.keystore.location")
         key_password = self._secret("ssl.key.password")
@@ -249,7 +249,7 @@ class _Reader:
             say(entry, f"{certificate.origin}: {why}; brokers {refuse} the connection: {renewal(one)}")
 
     def _identity_store(self, location: Entry, key_password: SecretStr | None) -> _Identity:
-        """Of a key store; a PEM one, as Kafka's, holds the chain and the key in one file."""
+        """The client's chain and key from a key store; a PEM store, as in Kafka, holds both in one file."""
         try:
             found = read_identity(self._store("keystore", location))
         except StoreError as error:
@@ -292,7 +292,7 @@ class _Reader:
             return None
 
     def _pem_text(self, entry: Entry) -> Pem | None:
-        """A document that the file itself holds; it may be a key, and is never quoted."""
+        """A PEM document in the properties file itself; it may be a key, and is never quoted."""
         try:
             return Pem(origin=entry.key, text=SecretStr(pem_document(entry.value)))
         except ValueError as error:
@@ -317,14 +317,14 @@ class _Reader:
 
 
 def _lines(text: str) -> SecretStr:
-    """The text of a store in lines as OpenSSL reads them; one without a block is told of by who looks into it."""
+    """The PEM text of a store, in lines as OpenSSL reads them; text without a PEM block stays as it is."""
     with suppress(ValueError):
         return SecretStr(pem_document(text))
     return SecretStr(text)
 
 
 def _scope_of(entry: Entry) -> str:
-    """What stands before the client property's own name, as ``A.`` or ``S->T.source.consumer.``."""
+    """The scope of a client property, which precedes its name: ``A.`` or ``S->T.source.consumer.``."""
     starts = [entry.key.find(word) for word in ("security.protocol", "ssl.", "sasl.")]
     return entry.key[: max(0, *starts)]
 

@@ -27,10 +27,10 @@ class Servers:
 
 
 def parse_servers(text: str) -> Servers:
-    """Read a comma list; nothing between two commas is no server.
+    """Parse a comma list of servers; empty elements are skipped.
 
     Raises:
-        ValueError: One of them is not ``host:port``; says which and why.
+        ValueError: An element is not ``host:port``; the message says which and why.
     """
     found = [_parse(word) for word in parse_list(text) if word]
     protocols = dict.fromkeys(protocol.upper() for protocol, _ in found if protocol)
@@ -48,7 +48,7 @@ def _parse(word: str) -> tuple[str, str]:
 
 
 def _reason(word: str) -> str:
-    """What is wrong with a word that is not a server; empty where the form says it all."""
+    """What is wrong with an element that is not a server; empty where the expected form says enough."""
     if word.startswith(("=", ":")) and word[1:2] not in {"", "/"} and _SERVER.fullmatch(word[1:]):
         return f": remove the second {word[0]}"
     if ";" in word:

@@ -27,7 +27,7 @@ from mmtool.translation.names import (
 )
 
 OWN_TOPIC_PREFIX = "mmtool-"
-"""mmtool's own topics start with it; they are never mirrored, but for the canary (`CANARY_TOPIC`)."""
+"""The prefix of mmtool's internal topics, which are never mirrored, except the canary (`CANARY_TOPIC`)."""
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
@@ -87,7 +87,7 @@ class Security(_Frozen):
     verify_hostname: bool = True
 
     def secrets(self) -> frozenset[str]:
-        """Passwords in plain text, for a console that must never print them."""
+        """The passwords in plain text, for the console to redact."""
         found = (self.sasl.password if self.sasl else None, self.key_password)
         return frozenset(secret.get_secret_value() for secret in found if secret is not None)
 
@@ -128,12 +128,12 @@ class ClusterSettings(_Frozen):
         return self.role_security.get(role, self.security)
 
     def all_secrets(self) -> frozenset[str]:
-        """Passwords in plain text, of every role."""
+        """The passwords of every role in plain text."""
         securities = (self.security, *self.role_security.values())
         return frozenset().union(*(security.secrets() for security in securities))
 
     def extras(self, role: Role) -> Mapping[str, str]:
-        """``producer``, ``consumer`` or ``admin``."""
+        """The properties of a role, ``producer``, ``consumer`` or ``admin``, without the security keys."""
         return {"producer": self.producer, "consumer": self.consumer, "admin": self.admin}[role]
 
 
@@ -214,12 +214,12 @@ class FlowSettings(_Frozen):
 
     @property
     def name(self) -> str:
-        """``A->B``, as in the file."""
+        """The flow's name, ``A->B``, as in the file."""
         return f"{self.source.alias}->{self.target.alias}"
 
     @property
     def start_setting(self) -> str:
-        """The start with the key that decides it, as the file would have it."""
+        """The start position with the key that sets it, as the file would have it."""
         text = start_text(self.start)
         of_consumer = self.source.consumer.get("auto.offset.reset", "").strip().lower() == text
         by_consumer = isinstance(self.start, timedelta) or of_consumer
@@ -227,56 +227,56 @@ class FlowSettings(_Frozen):
 
     @property
     def reads_committed(self) -> bool:
-        """Whether the source's aborted records are passed over."""
+        """Whether aborted records of the source are skipped."""
         return self.isolation == "read_committed"
 
     @property
     def begins_again(self) -> bool:
-        """Whether a mirror whose topic is another one by now begins again, and is not refused."""
+        """Whether a mirror restarts when its topic was recreated, rather than being refused."""
         return self.on_topic_recreated == "restart"
 
     @property
     def keeps_names(self) -> bool:
-        """Whether a topic has the same name on both sides."""
+        """Whether a topic has the same name on both clusters."""
         if isinstance(self.policy, DefaultPolicy):
             return not (self.topic_aliases.source or self.policy.separator)
         return isinstance(self.policy, IdentityPolicy)
 
     @property
     def tells_origins(self) -> bool:
-        """Whether a record's origin decides if it is mirrored: names do not tell it, or `local` is asked for."""
+        """Whether a record's origin decides if it is mirrored: names do not show it, or `local` is configured."""
         return self.keeps_names or self.origins == "local"
 
     @property
     def must_tell_origins(self) -> bool:
-        """Whether records are certain to come to the source by mirroring: origins must be readable then."""
+        """Whether records certainly reach the source by mirroring, so that their origins must be readable."""
         return (self.keeps_names and self.way_back is not None) or self.origins == "local"
 
     @property
     def exchanges_all(self) -> bool:
-        """Whether all that is on one side comes to the other, so that the two flows' runs tell of every record."""
+        """Whether both directions mirror all records, so that the two flows' offset runs cover every record."""
         return self.origins == self.way_back == "all"
 
     def for_topics(self, names: Iterable[str]) -> FlowSettings:
-        """The same flow for these topics of the source alone; their names have no sign of a pattern but the dot."""
+        """The same flow for the given source topics alone; in topic names only the dot is special in patterns."""
         topics = NameFilter(tuple(name.replace(".", r"\.") for name in sorted(names)))
         narrowed = {"topics": topics, "heartbeats_replication": False, "mirrors_canary": False}
         return self.model_copy(update=narrowed)
 
     def mirrors_topic(self, name: str) -> bool:
-        """Whether a topic of the source is mirrored.
+        """Whether a source topic is mirrored.
 
-        MM2's decision (filter or heartbeats, not internal, not a cycle), and of mmtool's own topics the canary alone,
-        whatever the filter says.
+        MM2 decides the same: filter or heartbeats, not internal, not a cycle. Of mmtool's internal topics only the
+        canary is mirrored, whatever the filter says.
         """
         return self._wants(name) and not self.policy.is_cycle(self.topic_aliases.target, name)
 
     def names_topic(self, name: str) -> bool:
-        """Whether ``topics`` and ``topics.exclude`` mean a topic: heartbeats and the canary are mirrored anyhow."""
+        """Whether ``topics`` and ``topics.exclude`` accept a topic; heartbeats and the canary need not be accepted."""
         return name != CANARY_TOPIC and self.topics.accepts(name)
 
     def unmirrored(self, name: str) -> str:
-        """Why a topic of the source is not mirrored, in words; empty when it is."""
+        """Why a source topic is not mirrored, in words; empty where it is."""
         if self.mirrors_topic(name):
             return ""
         if self.came_from_target(name):
@@ -286,11 +286,11 @@ class FlowSettings(_Frozen):
         return f"topics: {self.topics.refusal(name)}"
 
     def came_from_target(self, name: str) -> bool:
-        """Whether a topic is left out only because it was mirrored here from the target."""
+        """Whether a source topic is not mirrored only because it is itself a mirror of a target topic."""
         return self._wants(name) and self.policy.is_cycle(self.topic_aliases.target, name)
 
     def may_be_born_here(self, name: str) -> bool:
-        """Whether a topic is left out for a name that a topic born on the source could have as well."""
+        """Whether a topic counts as a mirror by a name that a topic created on the source could have as well."""
         policy = self.policy
         letters = isinstance(policy, DefaultPolicy) and not policy.separator
         guessed = letters or (isinstance(policy, RenamePolicy) and not policy.names_source)
@@ -310,11 +310,11 @@ class FlowSettings(_Frozen):
         )
 
     def remote_topic(self, name: str) -> str:
-        """What a source topic is called on the target."""
+        """The name of a source topic's mirror on the target."""
         return self.policy.format_remote_topic(self.topic_aliases.source, name)
 
     def source_topic(self, remote: str) -> str | None:
-        """What a topic of the target is called on the source; None where none of the source has that name."""
+        """The source topic of a mirror by its name; None where no source topic has such a mirror."""
         return self.policy.source_topic(self.topic_aliases.source, remote)
 
     @property
@@ -357,7 +357,7 @@ class Settings(_Frozen):
 
     @property
     def heartbeats_only(self) -> tuple[FlowSettings, ...]:
-        """Pairs that are not enabled and whose heartbeats are on, which is their default: MM2 beats for them too."""
+        """Flows that are not enabled and have heartbeats, which is the default: MM2 writes heartbeats for them too."""
         return tuple(
             flow
             for flow in self.all_flows
@@ -366,17 +366,17 @@ class Settings(_Frozen):
 
     @property
     def without_heartbeats(self) -> tuple[str, ...]:
-        """Ways back of enabled flows that would have heartbeats if their settings could be used."""
+        """Reverse flows of enabled flows that would have heartbeats if their settings were valid."""
         usable = (flow for flow in self.flows if flow.name not in self.faults)
         back = {(flow.target.alias, flow.source.alias) for flow in usable}
         pairs = (f for f in self.all_flows if not f.enabled and f.emit_heartbeats and f.name in self.faults)
         return tuple(f.name for f in pairs if (f.source.alias, f.target.alias) in back)
 
     def one(self, source: str | None, target: str | None) -> FlowSettings:
-        """The flow that ``-s`` and ``-t`` mean, for commands that work on one.
+        """The one flow that ``-s`` and ``-t`` select, for commands that work on one flow.
 
         Raises:
-            UsageError: As `select`; or several are meant, which are listed.
+            UsageError: As `select`; or several flows are selected, which are listed.
         """
         flows = self.select(source, target)
         if len(flows) > 1:
@@ -387,10 +387,10 @@ class Settings(_Frozen):
         return flows[0]
 
     def chain(self, source: str | None, target: str | None) -> tuple[FlowSettings, ...]:
-        """The same; or the enabled flows that lead from one to the other, where none does so directly.
+        """As `one`; or the shortest chain of enabled flows from ``-s`` to ``-t``, where no direct flow is enabled.
 
         Raises:
-            UsageError: As `one`; or several ways are as short.
+            UsageError: As `one`; or several chains are as short.
         """
         enabled = {(flow.source.alias, flow.target.alias): flow for flow in self.flows}
         if source is None or target is None or (source, target) in enabled:
@@ -404,14 +404,14 @@ class Settings(_Frozen):
         return tuple(enabled[hop] for hop in pairwise(ways[0])) if ways else (self.one(source, target),)
 
     def select(self, source: str | None, target: str | None) -> tuple[FlowSettings, ...]:
-        """The flows that ``-s`` and ``-t`` mean.
+        """The flows that ``-s`` and ``-t`` select.
 
         Naming both gives that pair whether or not the file enables it, so that a flow which MirrorMaker 2
         runs can be read and failed over. Naming one, or none, gives enabled flows only.
 
         Raises:
-            UsageError: An alias is unknown, both are the same, or no flow is left; or one is named whose settings
-                cannot be used.
+            UsageError: An alias is unknown, both are the same, or no flow is left; or a selected flow's settings are
+                invalid.
         """
         for option, alias in (("--source", source), ("--target", target)):
             if alias is not None and alias not in self.clusters:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _BRACED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_.\-]*)(?::?[-=?+][^}]*)?\}")
-"""With a shell's default as well, as in ``${NAME:-x}``."""
+"""A variable in braces, also with a shell's default, as in ``${NAME:-x}``."""
 
 _SHELL = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 _WINDOWS = re.compile(r"%([A-Za-z_][A-Za-z0-9_]*)%")
@@ -13,7 +13,7 @@ _TEMPLATE = re.compile(r"<\s*([A-Za-z][^<>\"']*)>|\{\{\s*([^{}\"']+)\}\}")
 _WHOLE_OPTION = re.compile(r"=\s*([\"']?)(?:<\s*[A-Za-z][^<>\"']*>|\{\{[^{}\"']+\}\})\1\s*(?=[\s;]|$)")
 
 _OWN_SYNTAX = re.compile(r"(.*->.*\.|.*\.)?mmtool\.(topic\.rename\.format|spark\.conf\..*)")
-"""Keys whose values have ``${...}`` of their own."""
+"""Keys whose values have a ``${...}`` syntax of their own."""
 
 _SECRETS = (
     "sasl.jaas.config",
@@ -26,7 +26,7 @@ _SECRETS = (
     "ssl.keystore.certificate.chain",
     "ssl.truststore.certificates",
 )
-"""How the names of keys end whose values are not quoted."""
+"""Endings of keys whose values are secrets and are not quoted."""
 
 _PATHS = (
     "ssl.key.location",
@@ -39,7 +39,7 @@ _PATHS = (
 _VARIABLE = (
     r"(?:\$(?!ConnectionString\b)[A-Za-z_][\w\-]*|%[A-Za-z_]\w*%|@[A-Za-z_][\w.]*@|\$\([^)]*\)|`[^`]*`)"
 )
-"""A shell's, a batch file's or a build tool's; ``$ConnectionString`` is the user name of Azure's Event Hubs."""
+"""A variable of a shell, batch file or build tool; ``$ConnectionString`` is a user name of Azure Event Hubs."""
 
 _WHOLE_VARIABLE = re.compile(_VARIABLE)
 _VARIABLE_OPTION = re.compile(rf"([\w.\-]+)\s*=\s*([\"']?){_VARIABLE}\2\s*(?=[\s;]|$)")
@@ -80,7 +80,7 @@ def unsubstituted(key: str, raw: str, *, is_read: bool = True) -> str:
 
 
 def variable_in_secret(key: str, raw: str) -> str:
-    """The sentence about a secret that reads as a variable; empty where none does. It may be a password all the same.
+    """The sentence about a secret that looks like a variable; empty where none does. It may still be a password.
 
     Args:
         key: As in the file, with its scope.
@@ -102,12 +102,12 @@ def variable_in_secret(key: str, raw: str) -> str:
 
 
 def holds_comment(key: str, raw: str) -> bool:
-    """Whether a secret goes on with ``# ...``, which begins no comment behind a value."""
+    """Whether a secret contains ``# ...``, which is no comment after a value."""
     return _is_secret(key) and re.search(r"\s#", raw) is not None
 
 
 def holds_pem(key: str, value: str) -> bool:
-    """Whether a key that names a file holds a PEM document in its place."""
+    """Whether a key that expects a path holds a PEM document."""
     return key.endswith(_PATHS) and "-----BEGIN" in value
 
 
@@ -120,11 +120,11 @@ def _is_template_login(raw: str) -> bool:
 
 
 def _in_elements(raw: str, *, anywhere: bool) -> dict[str, str]:
-    """Shell variables and templates, by the name in them.
+    """Shell variables and templates in a value, each with its bare name.
 
     Args:
         raw: A comma list, or one value.
-        anywhere: In the middle of an element as well: no server holds ``$`` or ``<``, a pattern may.
+        anywhere: Also find them within an element: a server never contains ``$`` or ``<``, a pattern may.
     """
     found: dict[str, str] = {}
     for element in raw.split(","):
@@ -138,5 +138,5 @@ def _in_elements(raw: str, *, anywhere: bool) -> dict[str, str]:
 
 
 def _variable(name: str) -> str:
-    """A name for the environment: as it is where it can be one."""
+    """The name as an environment variable: unchanged where it can be one."""
     return re.sub(r"\W+", "_", name.strip().strip(".")) if re.search(r"\W", name.strip()) else name.strip()

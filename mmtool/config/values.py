@@ -20,16 +20,16 @@ _DURATION = re.compile(
 
 Start = Literal["earliest", "latest"] | datetime
 RelativeStart = Start | timedelta
-"""A start, or how long before the moment at which a partition begins."""
+"""A start, or a duration before the moment at which a partition starts."""
 
 
 def java_trim(text: str) -> str:
-    """``String.trim``, by which ``ConfigDef`` reads STRING and PASSWORD: no-break spaces stay."""
+    """The text trimmed as by ``String.trim`` in ``ConfigDef`` STRING and PASSWORD: no-break spaces stay."""
     return text.strip(_TRIMMED)
 
 
 def parse_boolean(text: str) -> bool:
-    """``ConfigDef`` BOOLEAN: true or false in any case, trimmed; anything else is an error."""
+    """Parse a ``ConfigDef`` BOOLEAN: true or false in any case, trimmed; anything else is an error."""
     word = text.strip().lower()
     if word not in {"true", "false"}:
         raise ValueError("true or false")
@@ -37,18 +37,18 @@ def parse_boolean(text: str) -> bool:
 
 
 def java_parse_boolean(text: str) -> bool:
-    """``Boolean.parseBoolean``: only "true" in any case is true, untrimmed; everything else is false."""
+    """Parse as ``Boolean.parseBoolean``: true for "true" in any case, untrimmed, and false for all other text."""
     return text.lower() == "true"
 
 
 def parse_integer(text: str, minimum: int, maximum: int, taken: tuple[int, int] | None = None) -> int:
-    """``ConfigDef`` INT, SHORT or LONG with bounds.
+    """Parse a ``ConfigDef`` INT, SHORT or LONG with bounds.
 
     Args:
         text: The value.
         minimum: For the message.
         maximum: For the message.
-        taken: Wider bounds, where numbers out of the others are not refused.
+        taken: Wider bounds that are accepted, where the bounds in the message are only recommended.
     """
     trimmed = text.strip()
     least, largest = taken or (minimum, maximum)
@@ -58,7 +58,7 @@ def parse_integer(text: str, minimum: int, maximum: int, taken: tuple[int, int] 
 
 
 def parse_interval(text: str, maximum: int, taken: int) -> int:
-    """Seconds between two turns; any negative number means never, as in MM2. 0, which ends MM2, is refused.
+    """Parse an interval in seconds; a negative number means never, as in MM2; 0 is refused: it ends MM2.
 
     Args:
         text: The value.
@@ -72,7 +72,7 @@ def parse_interval(text: str, maximum: int, taken: int) -> int:
 
 
 def parse_replication_factor(text: str) -> int:
-    """A replication factor, or -1: the broker's own default."""
+    """Parse a replication factor, or -1 for the broker's default."""
     trimmed = text.strip()
     if not _INTEGER.fullmatch(trimmed) or not (int(trimmed) == -1 or 1 <= int(trimmed) <= 32_767):
         raise ValueError("a number of replicas, 1 or more, or -1 for the broker's default")
@@ -80,21 +80,21 @@ def parse_replication_factor(text: str) -> int:
 
 
 def parse_list(text: str) -> tuple[str, ...]:
-    """``ConfigDef`` LIST: trimmed, empty is no element, split at commas with the white space around them.
+    """Parse a ``ConfigDef`` LIST: trimmed, split at commas with the white space around them.
 
-    Duplicates are dropped, first one stays (KIP-1161).
+    Empty text has no element. Of duplicates the first one stays (KIP-1161).
     """
     return tuple(dict.fromkeys(split_list(text)))
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """The same with its duplicates."""
+    """As `parse_list`, with duplicates."""
     trimmed = text.strip()
     return tuple(_COMMA.split(trimmed)) if trimmed else ()
 
 
 def parse_choice(text: str, choices: tuple[str, ...]) -> str:
-    """One of a few words, in any case."""
+    """Parse one of several words, in any case."""
     word = text.strip().lower()
     if word not in choices:
         raise ValueError(" or ".join(choices))
@@ -102,7 +102,7 @@ def parse_choice(text: str, choices: tuple[str, ...]) -> str:
 
 
 def parse_start(text: str) -> Start:
-    """``earliest``, ``latest``, or an instant with its zone."""
+    """Parse ``earliest``, ``latest``, or an instant with its zone."""
     word = text.strip()
     if word.lower() == "earliest":
         return "earliest"
@@ -118,7 +118,7 @@ def parse_start(text: str) -> Start:
 
 
 def start_text(start: RelativeStart) -> str:
-    """A start as the file would have it: the counterpart of `parse_start` and `parse_reset`."""
+    """The text of a start as in the file: the inverse of `parse_start` and `parse_reset`."""
     if isinstance(start, datetime):
         return start.isoformat().replace("+00:00", "Z")
     return f"by_duration:{_duration_text(start)}" if isinstance(start, timedelta) else start
@@ -135,9 +135,10 @@ def _duration_text(duration: timedelta) -> str:
 
 
 def parse_reset(text: str) -> RelativeStart:
-    """``auto.offset.reset`` of a consumer that is to begin somewhere: ``none`` would end MM2's task.
+    """Parse ``auto.offset.reset`` of the source consumer; ``none``, with which MM2's task fails, is refused.
 
-    ``by_duration:`` as Kafka takes it (KIP-1106): behind it what ``java.time.Duration.parse`` reads, not negative.
+    ``by_duration:`` is as in Kafka (KIP-1106), followed by a duration that ``java.time.Duration.parse`` reads, not
+    negative.
     """
     word = text.strip()
     if word.lower() == "earliest":
