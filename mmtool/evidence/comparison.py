@@ -47,12 +47,12 @@ class Run:
 def comparison_evidence(
     found: Verification, options: Options, run: Run, environment: Sequence[Fact] = ()
 ) -> Evidence:
-    """What a page says of a comparison.
+    """The evidence of a comparison, for its page.
 
     Args:
-        found: What was compared and found.
-        options: What was asked for.
-        run: Who ran it, and when.
+        found: The comparison's result.
+        options: The options of `mmtool verify`.
+        run: The operator and the times of the comparison.
         environment: Host and versions.
     """
     rows = [plain_row(row) for row in found.documents()]

@@ -134,10 +134,10 @@ class Evidence:
     hashes: Sequence[Hash] = field(default_factory=tuple)
 
     def document(self, generated_at: str, secrets: Collection[str] = ()) -> Document:
-        """As JSON values, with secrets hidden in all free text.
+        """The evidence as JSON values, with secrets hidden in all free text.
 
         Args:
-            generated_at: When, ISO-8601.
+            generated_at: The time of writing, in ISO-8601.
             secrets: Values that no text may show.
         """
         rows = [_redacted(dict(row), secrets) for row in self.rows]
@@ -160,7 +160,7 @@ class Evidence:
 
 
 def _redacted(value: Any, secrets: Collection[str], key: str = "") -> Any:
-    """Names of groups and topics stay as they are: only what people and libraries wrote may hold a secret."""
+    """The value with secrets hidden in free text, which people and libraries wrote; names of groups and topics stay."""
     if isinstance(value, dict):
         of = value.get("key", "")
         return {
@@ -172,7 +172,7 @@ def _redacted(value: Any, secrets: Collection[str], key: str = "") -> Any:
 
 
 def canonical(document: Mapping[str, Any]) -> bytes:
-    """The bytes that a page embeds and that are signed."""
+    """The document as the JSON bytes that a page embeds and that are signed."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
     for character, escape in _MARKUP.items():
         text = text.replace(character, escape)
@@ -180,7 +180,7 @@ def canonical(document: Mapping[str, Any]) -> bytes:
 
 
 def rows_hash(rows: Iterable[Mapping[str, Any]]) -> Hash:
-    """Of the rows, as ``-o json`` prints them."""
+    """The hash of the rows as ``-o json`` prints them."""
     text = json.dumps(list(rows), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     digest = sha256(f"{text}\n".encode(errors="surrogatepass")).hexdigest()
     return Hash(

@@ -19,7 +19,7 @@ _LIBRARIES = (("confluent_kafka", "confluent-kafka"), ("aiokafka", "aiokafka"), 
 
 
 def environment(flows: Iterable[FlowSettings]) -> tuple[Fact, ...]:
-    """Of this process, and the clusters' addresses as it was told of them."""
+    """Facts about this process and host, and the clusters' bootstrap servers as configured."""
     return (*_host(), *_clusters(flows))
 
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def page_bytes(document: Document, signer: Signer | None) -> bytes:
-    """The whole page: rendered, with its JSON in it, and the signature of that.
+    """The whole page: rendered, with the JSON of its evidence, and that JSON's signature.
 
     Args:
-        document: As `Evidence.document` made it.
+        document: The result of `Evidence.document`.
         signer: None for a page without a signature.
     """
     whole = {**document, "signed_with": None if signer is None else signer.fingerprint}
@@ -36,10 +36,10 @@ def page_bytes(document: Document, signer: Signer | None) -> bytes:
 
 
 def write_page(path: Path, evidence: Evidence, signer: Signer | None, secrets: Collection[str]) -> None:
-    """Write the page.
+    """Write an evidence page to a file, signed where a signer is given.
 
     Raises:
-        CheckFailedError: The file cannot be written; what the page is about is over.
+        CheckFailedError: The file cannot be written; the operation or comparison itself has ended.
     """
     page = page_bytes(evidence.document(iso(datetime.now(UTC)), secrets), signer)
     write_claimed(path, page, "the evidence page", over=_OVER[evidence.kind], remedy=_remedy(path, evidence))

@@ -18,7 +18,7 @@ class Html(str):
 
 
 def text(value: Any) -> Html:
-    """A value as a person reads it; one that is not known as a dash."""
+    """A value as HTML for people; an unknown one as a dash."""
     if isinstance(value, Html):
         return value
     if isinstance(value, bool):
@@ -29,33 +29,34 @@ def text(value: Any) -> Html:
 
 
 def plain_number(value: int | None) -> Html:
-    """An offset or a partition: without separators, so that it can be copied."""
+    """An offset or a partition number as HTML, without separators, so that it can be copied."""
     return Html(UNKNOWN_CELL if value is None else str(value))
 
 
 def tag(name: str, *children: Any, **attributes: str) -> Html:
-    """An element; attributes have a trailing underscore where Python has the word (``class_``)."""
+    """An HTML element; a trailing underscore of an attribute's name is removed (``class_``)."""
     said = "".join(f' {key.rstrip("_")}="{escape(value)}"' for key, value in attributes.items())
     return Html(f"<{name}{said}>{''.join(map(text, children))}</{name}>")
 
 
 def joined(parts: Iterable[Html]) -> Html:
-    """One after the other, each on its own line."""
+    """The parts in order, each on its own line."""
     return Html("\n".join(parts))
 
 
 def facts(pairs: Iterable[tuple[Any, Any]]) -> Html:
-    """A table with two columns: names and values."""
+    """An HTML table with two columns: names and values."""
     rows = [tag("tr", tag("th", name, scope="row"), tag("td", value)) for name, value in pairs]
     return tag("table", joined(rows), class_="facts")
 
 
 def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]]) -> Html:
-    """A table with headings.
+    """An HTML table with headings.
 
     Args:
-        columns: Of each its heading, and what it holds: ``number``, ``word`` (not broken), ``name`` or ``prose``.
-        rows: Values.
+        columns: For each the heading and the kind of its values: ``number``, ``word`` (not broken), ``name`` or
+            ``prose``.
+        rows: The values of each row.
     """
     head = tag("tr", *(tag("th", heading, scope="col", class_=kind) for heading, kind in columns))
     kinds = [kind for _, kind in columns]
@@ -68,11 +69,11 @@ def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]]) -> 
 
 
 def section(title: str, *children: Any) -> Html:
-    """A part of the page."""
+    """A section of the page with a heading."""
     return tag("section", tag("h2", title), *children)
 
 
 def fold(title: Any, content: Html, *, is_open: bool) -> Html:
-    """Content that can be folded away; folded, it is not printed either."""
+    """Content that can be folded on the page; folded content is not printed."""
     opened = ' open=""' if is_open else ""
     return Html(f"<details{opened}>{tag('summary', title)}{content}</details>")

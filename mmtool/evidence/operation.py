@@ -27,7 +27,7 @@ _NAMED = 10
 _TONES = {OperationState.COMPLETED: Tone.GOOD, OperationState.FAILED: Tone.BAD}
 _PLANNED = frozenset({EntryKind.BEGAN, EntryKind.GROUP})
 _TOGETHER = frozenset({EntryKind.GROUP, EntryKind.OUTCOME})
-"""Kinds of entries of which there is one for each group: the timeline counts them."""
+"""Kinds of journal entries that each group has: the timeline shows their number."""
 
 
 def operation_evidence(
@@ -37,14 +37,14 @@ def operation_evidence(
     environment: Sequence[Fact] = (),
     warnings: Sequence[str] = (),
 ) -> Evidence:
-    """What a page says of an operation.
+    """The evidence of an operation, for its page.
 
     Args:
-        found: The operation, as its journal has it.
-        entries: Its entries of the journal, in order.
-        row: The contract's row; of a drill with what was measured besides.
+        found: The operation by its journal.
+        entries: The operation's journal entries, in order.
+        row: The contract's row; for a drill with its measurements.
         environment: Host and versions.
-        warnings: Sentences.
+        warnings: Warnings as sentences.
     """
     shown = plain_row(row)
     is_drill = found.mode is Mode.DRILL
@@ -124,7 +124,7 @@ def _figures(row: Mapping[str, Any]) -> Iterator[Fact]:
 
 
 def timeline(entries: Iterable[Entry]) -> tuple[Moment, ...]:
-    """One line per entry of the journal; entries of one kind about groups that follow each other are counted."""
+    """One line for each journal entry; consecutive entries of one kind about groups are one line with their number."""
     found = []
     for (kind, _), of in groupby(entries, _alike):
         told = list(of)
@@ -190,7 +190,7 @@ def _journal_hash(found: Recorded, entries: Iterable[Entry]) -> Hash:
 
 
 def _plan_hash(found: Recorded, entries: Iterable[Entry]) -> Hash:
-    """Of what was planned: the operation's own facts, and where each group was going to be."""
+    """The hash of the plan's journal entries: the operation's facts, and each group's new offsets."""
     planned = [entry for entry in entries if entry.kind in _PLANNED]
     return Hash("plan", _sha256_of(planned), _dump(found, r""" | grep -E '"kind":"(began|group)"'"""))
 
@@ -203,7 +203,7 @@ def _sha256_of(entries: Iterable[Entry]) -> str:
 
 
 def _dump(found: Recorded, narrowed: str) -> str:
-    """A command line that prints the same digest."""
+    """A command line that reads the journal and prints the same digest."""
     consume = (
         f"kafka-console-consumer --bootstrap-server 'HOST:PORT of {found.names.target}' --topic {JOURNAL_TOPIC}"
         " --from-beginning --timeout-ms 10000 --property print.key=true"

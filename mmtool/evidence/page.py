@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mmtool.evidence.document import Document
 
 _OPEN_ROWS = 60
-"""Lists of what is right that are not longer than this are shown open."""
+"""The most rows of unremarkable results that are shown open rather than folded."""
 _UNREMARKABLE = frozenset({"", "no_commit"})
 _RANK = {"different": 0, "incomplete": 1, "identical": 2}
 _TONES = {"identical": "good", "different": "bad", "incomplete": "open", "failed": "bad", "done": "good"}
@@ -30,7 +30,7 @@ _SYMBOLS = {"good": "\u2713", "bad": "\u2717", "open": "\u25cb"}
 
 
 def render(document: Document) -> str:
-    """The page, with an empty place for its JSON and its signature."""
+    """The page as HTML, with empty elements for its JSON and its signature."""
     body = joined(
         [
             _head(document),
@@ -148,7 +148,7 @@ _COUNTS = (
     "mapping",
     "lag_records",
 )
-"""Counts of what may be wrong with a partition, as the row has them."""
+"""The keys of a partition's row that count differences."""
 
 
 def _flow(row: Mapping[str, Any]) -> str:
@@ -181,7 +181,7 @@ def _mark(word: str) -> Html:
 
 
 def _halves(halves: Sequence[Mapping[str, Any]]) -> Html:
-    """A transaction is in the row of each of its partitions: it is shown once."""
+    """A table of half-mirrored transactions, each shown once although every partition's row has it."""
     once = {(half["producer_id"], half["producer_epoch"], str(half["partitions"])): half for half in halves}
     rows = [
         [
@@ -215,7 +215,7 @@ _STEP_COLUMNS = (("no.", "number"), ("step", "word"), ("state", "word"), ("what 
 
 
 def _groups(row: Mapping[str, Any]) -> Html:
-    """Groups to look at first; the others are folded when they are many."""
+    """The section about groups: groups with a problem first; others are folded where there are many partitions."""
     told = [(group, _to_look_at(group)) for group in row["groups"]]
     many = sum(len(group["partitions"]) for group, _ in told) > _OPEN_ROWS
     parts = [

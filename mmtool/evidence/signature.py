@@ -45,7 +45,7 @@ class Signer:
 
     @property
     def fingerprint(self) -> str:
-        """Of its public key."""
+        """The fingerprint of the signer's public key."""
         return fingerprint(self.key.public_key())
 
     def sign(self, payload: bytes) -> bytes:
@@ -54,21 +54,21 @@ class Signer:
 
 
 def fingerprint(key: Ed25519PublicKey) -> str:
-    """SHA-256 of a public key in DER (SubjectPublicKeyInfo), in hexadecimal digits."""
+    """The SHA-256 of a public key in DER (SubjectPublicKeyInfo), in hexadecimal digits."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
 def check(page: bytes, key: Ed25519PublicKey) -> Document:
-    """The document of a page whose every byte is covered by a signature of this key.
+    """Verify that a signature of this key covers every byte of a page, and return the page's document.
 
     Args:
         page: The file.
         key: The signer's, from a source other than the page.
 
     Raises:
-        PageError: It is not signed, not by this key, or not what was signed.
+        PageError: The page is not signed, was signed with another key, or was changed after it was signed.
     """
     from cryptography.exceptions import InvalidSignature
 
@@ -105,20 +105,20 @@ def _decoded(signature: bytes) -> bytes:
 
 
 def _around(page: bytes) -> bytes:
-    """The page without its JSON and its signature, which is what the JSON has the digest of."""
+    """The page without its JSON and its signature; the JSON contains this page's digest."""
     page = _EVIDENCE_IN.sub(EVIDENCE + b"</script>", page, count=1)
     return _SIGNATURE_IN.sub(SIGNATURE + b"</pre>", page, count=1)
 
 
 def load_signer(path: Path, password: str | None = None) -> Signer:
-    """The private key in a PEM file.
+    """Load an Ed25519 private key from a PEM file.
 
     Args:
         path: The file.
-        password: Of an encrypted key; None where none was given.
+        password: The password of an encrypted key; None where none was given.
 
     Raises:
-        EncryptedKeyError: It is encrypted, and no password was given.
+        EncryptedKeyError: The key is encrypted, and no password was given.
         UsageError: The file cannot be read, the password is wrong, or it holds no Ed25519 private key.
     """
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -153,7 +153,7 @@ class EncryptedKeyError(UsageError):
 
 
 def load_public_key(path: Path) -> Ed25519PublicKey:
-    """The public key in a PEM file.
+    """Load an Ed25519 public key from a PEM file.
 
     Raises:
         UsageError: The file cannot be read, or holds no Ed25519 public key.
