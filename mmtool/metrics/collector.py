@@ -33,19 +33,19 @@ class Probes(Protocol):
     """The functions that poll clusters and flows. Each method opens its clients and returns the function to poll."""
 
     def cluster(self, settings: ClusterSettings) -> Callable[[], object]:
-        """Whether a cluster answers; raises when it does not."""
+        """A function that asks a cluster for an answer, and raises where it does not answer."""
 
     def certificates(self, settings: ClusterSettings) -> list[Sample]:
-        """What the configuration itself tells of a cluster's certificates."""
+        """Samples of a cluster's certificates, from its configuration alone."""
 
     def flow(self, settings: FlowSettings) -> Callable[[], list[Sample]]:
-        """Where a flow stands."""
+        """A function that samples a flow's status."""
 
     def groups(self, settings: FlowSettings) -> Callable[[], list[Sample]]:
-        """The flow's consumer groups, where they are wanted; while the source is away the target alone tells."""
+        """A function that samples a flow's groups, where the level has them; a lost source does not stop it."""
 
     def operations(self, settings: FlowSettings) -> Callable[[], list[Sample]]:
-        """The flow's failover operations, which its target tells."""
+        """A function that samples a flow's failover operations, from its target."""
 
 
 class Collector:
@@ -135,7 +135,7 @@ class Collector:
         return [(look.version, look.latest is None) for look in self._lookouts()]
 
     def _known(self) -> Iterator[Lines]:
-        """Everything that is known now."""
+        """The lines of all present answers; flows of an unreachable cluster are left out."""
         yield lines_of(self._of_clusters())
         for flow in self._flows():
             if not any(self._is_away(side.alias) for side in (flow.source, flow.target)):
@@ -154,16 +154,16 @@ class Collector:
         return found
 
     def _is_away(self, alias: str) -> bool:
-        """Whether the last answer was none; not before the first question was answered."""
+        """Whether a cluster's last poll failed; False before the first poll has ended."""
         cluster = self._clusters[alias]
         return bool(cluster.version) and cluster.latest is None
 
     # --- readiness ------------------------------------------------------------------------------------------
 
     def away(self) -> list[str]:
-        """The clusters that do not answer, each with why."""
+        """The clusters that do not answer, each with the reason."""
         return [f"{alias}: {look.problem}" for alias, look in self._clusters.items() if look.problem]
 
     def unseen(self) -> list[str]:
-        """The flows of which no fresh look succeeded, each with why."""
+        """The flows without a recent successful poll, each with the reason."""
         return [f"{name}: {look.problem}" for name, look in self._looks.items() if look.problem]

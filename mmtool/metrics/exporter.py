@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mmtool.metrics.server import MetricsServer
 
 PROBE_SECONDS = 10.0
-"""How long one request of a look may take where nobody says otherwise."""
+"""The default time limit in seconds of one request of a poll."""
 
 
 def export(
@@ -30,12 +30,12 @@ def export(
     *,
     say: Callable[[str], None],
 ) -> None:
-    """Serves metrics until a signal ends it: ready while all clusters answer, and all looks succeed.
+    """Serve metrics until a signal ends it: ready while all clusters answer and all polls succeed.
 
     Args:
-        flows: Which flows; also those that MirrorMaker 2 runs.
-        server: Where.
-        level: How detailed.
+        flows: The flows, including those that MirrorMaker 2 runs.
+        server: The HTTP server.
+        level: The detail of the metrics.
         seconds: How long one request to a cluster may take.
         say: Called with sentences for the operator.
 
@@ -57,13 +57,13 @@ def exported_beside(
     *,
     say: Callable[[str], None],
 ) -> Iterator[None]:
-    """Serves metrics beside a running engine: ready while it owns its flows, and their clusters answer.
+    """Serve metrics beside a running engine: ready while it owns its flows, and their clusters answer.
 
     Args:
         flows: The settings in force now, always of the same flows.
         unowned: The flows that the engine does not own now, each with why.
-        server: Where.
-        level: How detailed.
+        server: The HTTP server.
+        level: The detail of the metrics.
         say: Called with sentences for the operator.
     """
     with Collector(flows, KafkaProbes(level, PROBE_SECONDS), say=say) as collector:

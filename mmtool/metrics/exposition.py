@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mmtool.metrics.samples import Sample
 
     Lines = Mapping[str, Sequence[str]]
-    """By the name of the family."""
+    """Lines of the exposition format, by family name."""
 
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
@@ -32,7 +32,7 @@ class Format(NamedTuple):
 
 
 def format_of(accept: str) -> Format:
-    """The format that an ``Accept`` header asks for; the plain text format without one."""
+    """The format that an ``Accept`` header asks for; plain text where there is none."""
     from prometheus_client.exposition import choose_encoder
 
     _, content_type = choose_encoder(accept)
@@ -40,7 +40,7 @@ def format_of(accept: str) -> Format:
 
 
 def lines_of(samples: Iterable[Sample]) -> dict[str, list[str]]:
-    """The lines of samples in any order; each family's stay in theirs."""
+    """The samples as lines of the exposition format, by family name."""
     found: dict[str, list[str]] = defaultdict(list)
     for sample in samples:
         lines = found[sample.family.name]
@@ -52,7 +52,7 @@ def lines_of(samples: Iterable[Sample]) -> dict[str, list[str]]:
 
 
 def render(some: Iterable[Lines], wanted: Format) -> bytes:
-    """The lines in the order of the table, each family with its help and its type."""
+    """The whole exposition: the lines in the order of the table, each family with its help and type."""
     together = list(some)
     texts = []
     for family in FAMILIES:

@@ -37,7 +37,7 @@ class Family:
 
     @property
     def base_name(self) -> str:
-        """Without the suffix that OpenMetrics adds to a counter's samples."""
+        """The family's name in OpenMetrics, without the suffix of a counter's samples."""
         return self.name.removesuffix("_total") if self.kind is Kind.COUNTER else self.name
 
 
@@ -171,4 +171,4 @@ FAMILIES = (
     CERTIFICATE_EXPIRY,
     BUILD_INFO,
 )
-"""In the order of ``/metrics``."""
+"""All families, in the order of ``/metrics``."""

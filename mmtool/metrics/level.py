@@ -15,15 +15,15 @@ class Level(StrEnum):
 
     @property
     def place_labels(self) -> tuple[str, ...]:
-        """The labels that say where in a flow a value belongs."""
+        """The labels that name a value's topic and partition within its flow, at this level."""
         return {Level.FLOW: (), Level.TOPIC: ("topic",)}.get(self, ("topic", "partition"))
 
     @property
     def topic_labels(self) -> tuple[str, ...]:
-        """The same for families that are never split by partition."""
+        """The same labels for families that are never split by partition."""
         return self.place_labels[:1]
 
     @property
     def has_groups(self) -> bool:
-        """Whether consumer groups have series."""
+        """Whether consumer groups have series at this level."""
         return self is Level.GROUP

@@ -15,14 +15,13 @@ T = TypeVar("T")
 
 
 def _say_nothing(_: str) -> None:
-    """Nobody is told."""
+    """Drop a problem: the default for `Lookout`'s ``say``."""
 
 
 _STALE_LOOKS = 3
 _STALE_SECONDS = 30.0
 _IDLE_SHARE = 20.0
-"""A look is followed by so many times the processor time that it took, so that large flows cost no more than a
-twentieth of a core."""
+"""A poll is followed by a pause of at least this many times its CPU time: at most a 20th of a core is used."""
 
 
 class Lookout(Generic[T]):
@@ -63,12 +62,12 @@ class Lookout(Generic[T]):
         threading.Thread(target=self._run, name=f"metrics {self.name}", daemon=True).start()
 
     def stop(self) -> None:
-        """Asks no further question; one that is under way is left behind."""
+        """Stop polling; a poll in progress is not waited for."""
         self._stopped.set()
 
     @property
     def latest(self) -> T | None:
-        """The answer in force; None where there is none."""
+        """The answer of the last poll; None where it failed or is too old."""
         told = self._told
         return None if told is None or self._clock() - told[0] > self._patience else told[1]
 
@@ -78,7 +77,7 @@ class Lookout(Generic[T]):
 
     @property
     def problem(self) -> str:
-        """Why there is no answer in force; empty where there is one."""
+        """Why there is no answer; empty where there is one."""
         if self.latest is not None:
             return ""
         if self._error:
@@ -94,7 +93,7 @@ class Lookout(Generic[T]):
             self._stopped.wait(self._pause)
 
     def ask(self) -> None:
-        """Asks once."""
+        """Poll once, and keep the answer or the error."""
         try:
             found = self._look()
         except MmtoolError as error:
@@ -110,7 +109,7 @@ class Lookout(Generic[T]):
         self.version += 1
 
     def _tell(self, problem: str) -> None:
-        """Each once, until all is well again."""
+        """Report a problem once, until a poll has succeeded."""
         if problem != self._said:
             self._said = problem
             self._say(f"no metrics of {self.name}: {problem}; mmtool keeps trying")

@@ -52,7 +52,7 @@ class KafkaProbes:
         return KafkaCluster(settings, min(self._seconds, _PROBE_SECONDS)).probe
 
     def certificates(self, settings: ClusterSettings) -> list[Sample]:
-        """By the configuration alone: no cluster is asked."""
+        """Samples of a cluster's certificates, from its configuration alone: no cluster is asked."""
         chains = (settings.security, *settings.role_security.values())
         texts = [chain.certificate.text.get_secret_value() for chain in chains if chain.certificate]
         found = [expires for text in texts if (expires := first_expiry(text)) is not None]
@@ -82,7 +82,7 @@ class KafkaProbes:
         return lambda: samples_of_operations(_labels(settings), in_journal_order(journal.entries()))
 
     def _watched(self, settings: FlowSettings) -> WatchedFlow:
-        """With clients of its own: each look is in a thread of its own."""
+        """A flow to watch, with clients of its own: each flow is polled in a thread of its own."""
         watch = _FollowedWatch(settings, self._seconds)
         clusters = FlowClusters(
             settings,

@@ -12,7 +12,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 _KEPT_SECONDS = 600.0
-"""An internal topic that was deleted and recreated is read from its beginning then."""
+"""Seconds until clients are reopened, which then read a recreated internal topic from its beginning."""
 
 
 class Reopened(Generic[S, T]):

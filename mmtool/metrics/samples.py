@@ -79,11 +79,11 @@ _AGGREGATES: tuple[tuple[Family, str, Aggregate], ...] = (
 
 
 def samples_of_flow(found: FlowStatus, level: Level) -> list[Sample]:
-    """Everything that a look at a flow tells.
+    """All samples of a flow's status.
 
     Args:
-        found: What mmtool knows of the flow.
-        level: How far values are split.
+        found: The flow's status.
+        level: How far samples are split by topic and partition.
     """
     flow = {"source": found.facts.source, "target": found.facts.target}
     samples = samples_of_places(flow, _figures(found), level)
@@ -96,12 +96,12 @@ def samples_of_flow(found: FlowStatus, level: Level) -> list[Sample]:
 
 
 def samples_of_places(flow: Mapping[str, str], places: Sequence[PlaceFigures], level: Level) -> list[Sample]:
-    """The families that are split by topic and partition, as far as the level goes.
+    """Samples of the families that are split by topic and partition, as far as the level goes.
 
     Args:
         flow: The labels of the flow.
-        places: Each partition once.
-        level: How far they are split.
+        places: The figures of each partition.
+        level: How far samples are split by topic and partition.
     """
     names, split = level.place_labels, defaultdict(list)
     for place in places:
@@ -144,7 +144,7 @@ def _is_gone(row: PartitionRow, found: FlowStatus) -> bool:
 
 
 def _figures_of(row: PartitionRow, found: FlowStatus, lost: int | None) -> PlaceFigures:
-    """A row about a whole topic or flow tells its state alone; of what MM2 mirrors its lag alone is known."""
+    """The figures of a status row: only the state of a whole topic or flow, only the lag of what MM2 mirrors."""
     if row.topic is None or row.partition is None:
         return PlaceFigures(row.topic or "", "", state=str(row.state))
     topic = found.facts.topics.get(row.topic)
@@ -165,7 +165,7 @@ def _figures_of(row: PartitionRow, found: FlowStatus, lost: int | None) -> Place
 
 
 def _lost(positions: Iterable[PositionRecord]) -> dict[tuple[str, int | None], int]:
-    """By topic and partition; where a topic was recreated, of all topics of that name."""
+    """Lost records by topic and partition; where a topic was recreated, summed over all topics of that name."""
     found: Counter[tuple[str, int | None]] = Counter()
     for position in positions:
         found[position.topic, position.partition] += position.gaps
@@ -173,13 +173,13 @@ def _lost(positions: Iterable[PositionRecord]) -> dict[tuple[str, int | None], i
 
 
 def last_success_ms(positions: Iterable[PositionRecord]) -> int | None:
-    """When a partition was last reported as mirrored, or known to be at the source's end; None before the first."""
+    """When a partition was last mirrored, or at the source's end, in ms since 1970; None where none ever was."""
     told = [p.observed_ms if p.state in _MIRRORED else p.at_end_ms for p in positions]
     return max(told, default=0) or None
 
 
 def _of_latency(flow: Mapping[str, str], found: FlowStatus, level: Level) -> list[Sample]:
-    """Never by partition: a histogram has fifteen series."""
+    """Latency samples of a flow, by topic at most: a histogram has fifteen series."""
     names, split = level.topic_labels, defaultdict(list)
     gone = {row.topic for row in found.rows if _is_gone(row, found)}
     for position in found.facts.positions.values():
@@ -206,7 +206,7 @@ def _of_owner(flow: Mapping[str, str], facts: FlowFacts) -> list[Sample]:
 
 
 def owner_name(facts: FlowFacts) -> str:
-    """``host/pid`` of the flow's holder; its client id where that tells neither."""
+    """``host/pid`` of the flow's holder; its client id where that has neither."""
     assert facts.holder is not None
     _, found, process = facts.holder.client_id.partition("-owner-")
     host, pid, number = process.rpartition("-pid-")
@@ -214,7 +214,7 @@ def owner_name(facts: FlowFacts) -> str:
 
 
 def samples_of_groups(flow: Mapping[str, str], groups: Iterable[GroupSummary]) -> list[Sample]:
-    """What a failover now would cost each group of a flow, and whether it could be done."""
+    """Samples of each group of a flow: the cost of a failover now, and whether the group is ready for it."""
     samples = []
     for group in groups:
         labels = {**flow, "group": group.group}
@@ -229,11 +229,11 @@ def samples_of_groups(flow: Mapping[str, str], groups: Iterable[GroupSummary]) -
 
 
 def samples_of_operations(flow: Mapping[str, str], operations: Sequence[Recorded]) -> list[Sample]:
-    """The state of each open operation on a flow, and of the last one.
+    """Samples of the state of each open operation on a flow, and of the last operation.
 
     Args:
         flow: The labels of the flow.
-        operations: Of any flow, as they began.
+        operations: Operations of any flow, in the order in which they began.
     """
     ours = [one for one in operations if (one.names.source, one.names.target) == tuple(flow.values())]
     return [

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _CLIENT_SECONDS = 10.0
 _TEXT = "text/plain; charset=utf-8"
 _SMALL_BYTES = 1400
-"""What fits into one packet gains nothing by compression."""
+"""Smaller bodies are not compressed: they fit into one packet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ class MetricsServer:
 
     @property
     def url(self) -> str:
-        """Where the metrics are."""
+        """The URL of the metrics."""
         host = f"[{self._address}]" if ":" in self._address else self._address
         return f"http://{host}:{self._server.server_address[1]}/metrics"
 
     def serve(self, answers: Answers) -> None:
-        """Answers from now on, in threads that nobody waits for."""
+        """Start to answer requests, in daemon threads."""
         self._server.answers = answers
         threading.Thread(target=self._server.serve_forever, name="metrics http", daemon=True).start()
         self._server.is_served = True
@@ -84,18 +84,18 @@ class _Server(ThreadingHTTPServer):
     is_served = False
 
     def server_bind(self) -> None:
-        """Without looking up this host's name, which may take as long as a resolver does."""
+        """Bind without looking up this host's name, which may take as long as a resolver does."""
         TCPServer.server_bind(self)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no concern of the process's."""
+        """Ignore errors of a connection: a client may close it at any time."""
 
 
 class _ServerIPv6(_Server):
     address_family = socket.AF_INET6
 
     def server_bind(self) -> None:
-        """On ``::`` for IPv4 as well."""
+        """Bind as `_Server`; ``::`` also accepts IPv4."""
         self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         super().server_bind()
 
@@ -166,4 +166,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Scrapes are nothing to tell."""
+        """Drop the server's access log: scrapes are not logged."""
