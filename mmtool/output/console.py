@@ -51,14 +51,14 @@ class Switches:
     trace: str = ""
 
     def start_over(self) -> None:
-        """Forget what an earlier command line has set; secrets stay secret and a lost stdout stays lost."""
+        """Reset the switches for another command line; secrets stay hidden, and a closed stdout stays closed."""
         self.verbosity, self.debug, self.color = 0, False, True
         self.document_written, self.told, self.warned = False, None, []
         self.log_format, self.bound, self.trace = LogFormat.TEXT, {}, ""
 
     @property
     def logs(self) -> bool:
-        """Whether stderr is a log: one JSON object per line."""
+        """Whether stderr is a log, with one JSON object per line."""
         return self.log_format is LogFormat.JSON
 
 
@@ -66,7 +66,7 @@ switches = Switches()
 
 
 def talk(message: str) -> None:
-    """A sentence for the person watching, silenced by ``-q``; or an event for the log, where that keeps warnings."""
+    """Print a sentence for people on stderr, silenced by ``-q``; in log format, log it (``-q`` keeps warnings)."""
     if switches.logs:
         _log_told(Notice.of(message))
     elif switches.verbosity >= 0 and is_for_people(message):
@@ -74,7 +74,7 @@ def talk(message: str) -> None:
 
 
 def detail(message: str) -> None:
-    """A sentence for who asked with ``-v``. Of an event the log has it without that."""
+    """Print a sentence on stderr with ``-v`` only; in log format, an event is logged without ``-v`` as well."""
     if switches.logs and isinstance(message, Notice):
         _log_told(message)
     elif switches.logs and switches.verbosity > 0:
@@ -84,13 +84,13 @@ def detail(message: str) -> None:
 
 
 def warn(message: str) -> None:
-    """Something to know that stops nothing; ``-q`` keeps it, and the JSON document has it among its warnings."""
+    """Print a warning on stderr, also with ``-q``, and add it to the warnings of the result."""
     switches.warned.append(message)
     tell_warning(message)
 
 
 def tell_warning(message: str) -> None:
-    """A warning that the result itself carries, on stderr."""
+    """Print a warning on stderr that the result has already."""
     if switches.logs:
         _log("warning", Notice.of(message, Event.WARNING))
     else:
@@ -98,7 +98,7 @@ def tell_warning(message: str) -> None:
 
 
 def fail(error: MmtoolError | Problem | Mapping[str, str]) -> None:
-    """What is wrong and where, and on a second line the remedy."""
+    """Print an error on stderr: its message, and its remedy on a second line."""
     problem = Problem.of(error)
     if switches.logs:
         _log_error(problem, error.exit_code if isinstance(error, MmtoolError) else None)
@@ -109,13 +109,13 @@ def fail(error: MmtoolError | Problem | Mapping[str, str]) -> None:
 
 
 def log(level: str, notice: Notice) -> None:
-    """An event for the log alone; a person is not told."""
+    """Log an event; without the log format, nothing is printed."""
     if switches.logs:
         _log(level, notice)
 
 
 def bind(**fields: object) -> None:
-    """From now on every line of the log has these fields."""
+    """Add these fields to every later line of the log."""
     switches.bound |= {name: value for name, value in fields.items() if value}
 
 
@@ -143,16 +143,16 @@ def _log(level: str, notice: Notice) -> None:
 
 
 def hide(secret: str) -> None:
-    """From now on this value is shown as ``[hidden]``, in messages and tracebacks alike."""
+    """Hide a secret from now on: it is shown as ``[hidden]`` in messages and tracebacks."""
     if secret:
         switches.secrets.add(secret)
 
 
 def write_out(text: str) -> None:
-    """Data to stdout. A reader that has gone (``| head``) is no error: the command's verdict still counts.
+    """Write data to stdout; a closed pipe (``| head``) is no error, and the command's exit code still counts.
 
     Raises:
-        StdoutError: stdout was closed from the start, or does not take it, as on a full disk.
+        StdoutError: stdout was closed from the start, or the write fails, as on a full disk.
     """
     stream: TextIO | None = sys.stdout  # None when the process was started with it closed
     if switches.stdout_gone:
@@ -170,37 +170,37 @@ def write_out(text: str) -> None:
 
 
 def lose_stdout() -> None:
-    """Point stdout at nothing, so that the interpreter's own last flush stays quiet too."""
+    """Redirect stdout to the null device, so that the interpreter's last flush does not fail."""
     switches.stdout_gone = True
     with open(os.devnull, "w", encoding="utf-8") as nothing:  # noqa: PTH123 - a device, not a path of ours
         os.dup2(nothing.fileno(), 1)
 
 
 def stdout_is_gone() -> bool:
-    """Whether the reader has closed the pipe; a command that writes for ever should end then."""
+    """Whether the reader has closed the pipe; a command without end should stop then."""
     return switches.stdout_gone
 
 
 def color_wanted(stream_is_tty: bool) -> bool:
-    """Colour only for a terminal that has not declined it (``NO_COLOR``, ``TERM=dumb``, ``--no-color``)."""
+    """Whether to write colours: on a terminal, unless ``NO_COLOR``, ``TERM=dumb`` or ``--no-color`` declines."""
     declined = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return stream_is_tty and switches.color and not declined
 
 
 def stdout_is_tty() -> bool:
-    """Whether a person may be reading the result."""
+    """Whether stdout is a terminal."""
     stream: TextIO | None = sys.stdout
     return stream is not None and stream.isatty()
 
 
 def stderr_is_tty() -> bool:
-    """Whether a person may be watching the talk."""
+    """Whether stderr is a terminal."""
     stream: TextIO | None = sys.stderr
     return stream is not None and stream.isatty()
 
 
 def write_err(text: str) -> None:
-    """Talk to stderr, secrets hidden; with nobody to hear it, silence."""
+    """Write text to stderr with secrets hidden; errors of stderr are ignored."""
     _put(redacted(text, switches.secrets))
 
 
@@ -216,12 +216,12 @@ def _put(text: str) -> None:
 
 
 def is_watched_live() -> bool:
-    """Whether a live status may be drawn on stderr: by a terminal whose reader wants to be told, and not in a log."""
+    """Whether a live status may be drawn on stderr: a terminal, without ``-q`` and not in log format."""
     return stderr_is_tty() and switches.verbosity >= 0 and not switches.logs
 
 
 def leave_terminal() -> None:
-    """For who ends at once, and takes no live status down: the cursor that it has hidden is shown again."""
+    """Show the terminal's cursor again, when the process ends without removing a live status."""
     stream: TextIO | None = sys.__stderr__
     with suppress(OSError, ValueError):
         if stream is not None and stream.isatty() and not switches.logs:

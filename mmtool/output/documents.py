@@ -23,12 +23,12 @@ _NEEDS_QUOTES = frozenset(',"\r\n')
 def json_document(
     result: Result, *, now: datetime, one_line: bool = False, secrets: Collection[str] = ()
 ) -> str:
-    """The envelope of the contract; ASCII, so that no terminal's encoding can make it invalid.
+    """The result as a JSON document of the contract; ASCII, which every terminal can show.
 
     Args:
         result: What to write.
         now: Becomes ``generated_at``.
-        one_line: For a stream of documents, one per line.
+        one_line: Write the document in one line, for a stream of documents.
         secrets: Values that no warning and no error may show.
     """
     rows = [plain_row(row) for row in (result.rows if result.data is None else result.data)]
@@ -47,7 +47,7 @@ def json_document(
 
 
 def _indented(rows: Sequence[dict[str, object]]) -> str:
-    """What ``json.dumps(indent=2)`` makes of them there; of flat rows in a third of its time.
+    """The rows as ``json.dumps(indent=2)`` writes them within the document; flat rows in a third of its time.
 
     The library's fast encoder knows no indent, but takes any text between two items, and no string in its output has
     a line break.
@@ -63,14 +63,14 @@ def _problem(problem: Problem, secrets: Collection[str]) -> dict[str, str]:
 
 
 def csv_text(result: Result, *, header: bool = True) -> str:
-    """Every key of the rows, with a header line; RFC 4180 quoting, plain line feeds as Unix tools expect."""
+    """The result as CSV: every key of the rows, a header line, RFC 4180 quoting and plain line feeds."""
     keys = result.keys()
     lines = [[field(row.get(key)) for key in keys] for row in result.rows]
     return "".join(map(_csv_line, [keys, *lines] if header else lines))
 
 
 def _csv_line(fields: Sequence[str]) -> str:
-    """The csv module leaves a lone carriage return unquoted, and then no reader gets it back."""
+    """One CSV line; unlike the csv module, it quotes a lone carriage return, which readers would lose."""
     return (
         ",".join(
             f'"{text.replace(_QUOTE, 2 * _QUOTE)}"' if _NEEDS_QUOTES & set(text) else text for text in fields

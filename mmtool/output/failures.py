@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def handle_failures(
     command: str, output: OutputFormat, *, debug: bool = False, log_format: LogFormat = LogFormat.TEXT
 ) -> Iterator[None]:
-    """Run a command's body; whatever it raises ends the process in the contract's way.
+    """Run a command's body; end the process by the contract on any exception.
 
     Args:
         command: The words typed, for the JSON document.
@@ -61,7 +61,7 @@ def _end(command: str, output: OutputFormat, error: MmtoolError, *, trace: bool)
 
 
 def _tell_trace(*, is_told: bool) -> None:
-    """On its own, or for the log with the error that is told next."""
+    """Print the traceback on stderr; in log format, log it, or keep it for the error that is logged next."""
     trace = traceback.format_exc()
     if not console.switches.logs:
         console.write_err(trace)

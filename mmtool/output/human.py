@@ -12,7 +12,7 @@ _BINARY = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"
 
 
 def count(number: float | None) -> str:
-    """``950``, ``12.3k``, ``4.5M``."""
+    """A number in three digits with its unit: ``950``, ``12.3k``, ``4.5M``."""
     if number is None:
         return _UNKNOWN
     for size, unit in _DECIMAL:
@@ -22,7 +22,7 @@ def count(number: float | None) -> str:
 
 
 def size(number: float | None) -> str:
-    """Bytes in binary units, as brokers' settings are written: ``512 B``, ``1.5 MiB``."""
+    """Bytes in binary units, as in brokers' settings: ``512 B``, ``1.5 MiB``."""
     if number is None:
         return _UNKNOWN
     for factor, unit in _BINARY:
@@ -32,12 +32,12 @@ def size(number: float | None) -> str:
 
 
 def record_rate(per_second: float | None) -> str:
-    """``73.4k rec/s``."""
+    """Records per second: ``73.4k rec/s``."""
     return _UNKNOWN if per_second is None else f"{count(per_second)} rec/s"
 
 
 def byte_rate(per_second: float | None) -> str:
-    """``71.2 MB/s``, ``5.0 kB/s`` where that would be none: decimal, as networks are measured."""
+    """Bytes per second in decimal units, as for networks: ``71.2 MB/s``, or ``5.0 kB/s`` below 0.1 MB/s."""
     if per_second is None:
         return _UNKNOWN
     if 0 < per_second < _LEAST_MEGABYTES * 1e6:
@@ -46,7 +46,7 @@ def byte_rate(per_second: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """The two largest units: ``0.4s``, ``12s``, ``3m 20s``, ``2h 5m``, ``4d 1h``."""
+    """A duration in its two largest units: ``0.4s``, ``12s``, ``3m 20s``, ``2h 5m``, ``4d 1h``."""
     if seconds is None:
         return _UNKNOWN
     if seconds < 9.95:
@@ -59,7 +59,7 @@ def duration(seconds: float | None) -> str:
 
 
 def eta(seconds: float | None) -> str:
-    """When it will be done: ``done``, ``in 3m 20s``, ``-`` when nobody can tell."""
+    """The remaining time: ``done``, ``in 3m 20s``, or ``-`` where it is unknown."""
     if seconds is None:
         return _UNKNOWN
     return "done" if seconds <= 0 else f"in {duration(seconds)}"

@@ -33,12 +33,12 @@ class Case(NamedTuple):
 
 
 def junit_xml(suite: str, cases: Sequence[Case], now: datetime, secrets: Collection[str] = ()) -> bytes:
-    """The document.
+    """The JUnit report as XML.
 
     Args:
-        suite: Its name, which is the class of each case as well.
-        cases: In order.
-        now: When it was written.
+        suite: The suite's name, which is also the class name of each case.
+        cases: The test cases, in order.
+        now: The time of the report.
         secrets: Values that no message may show.
     """
     failures = sum(not case.passed and not case.skipped for case in cases)
@@ -71,10 +71,10 @@ def _add(parent: ET.Element, suite: str, case: Case, message: str) -> None:
 
 @contextmanager
 def claimed(path: Path | None) -> Iterator[None]:
-    """Hold a file that a report is to be written to; remove it where an error or a signal comes before the report.
+    """Hold the file of a later report; remove it where an error or a signal comes before the report.
 
     Args:
-        path: An empty file is there from now on. None where no report is wanted.
+        path: The file, which is created empty; None where no report is wanted.
 
     Raises:
         UsageError: The file cannot be written.
@@ -91,17 +91,17 @@ def claimed(path: Path | None) -> Iterator[None]:
 
 
 def _remove_empty(path: Path) -> None:
-    """An empty file is no XML: a CI system would report that, and not what happened."""
+    """Remove the report's file where it is still empty: a CI system would report invalid XML, not the error."""
     with suppress(OSError):
         if path.is_file() and not path.stat().st_size:
             path.unlink()
 
 
 def write_report(path: Path, document: bytes) -> None:
-    """The report, whole.
+    """Write the whole report to its file.
 
     Raises:
-        CheckFailedError: It cannot be written any more; what it is about is over.
+        CheckFailedError: The file can no longer be written; the smoke test itself has ended.
     """
     remedy = f"free space for {path}, and run `mmtool smoke` again"
     write_claimed(path, document, "the JUnit report", over="the smoke test itself", remedy=remedy)

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from mmtool.output.result import Column, Result
 
 GAP = "  "
-"""Between two columns."""
+"""The blanks between two columns."""
 
 ELLIPSIS = "..."
-"""In the middle of a shortened name."""
+"""The mark in the middle of a shortened name."""
 
 NAME_SHARE = 3
-"""A name that can be shortened takes one third of the terminal."""
+"""The divisor of the terminal's width that limits a shortened name: one third."""
 
 NARROWEST_FOLD = 20
-"""Cells of the terminal below which a folded name cannot be read any more."""
+"""The smallest width of a folded name in terminal cells; narrower ones cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Strip:
 
     @cached_property
     def width(self) -> int:
-        """Terminal cells that the column takes."""
+        """The terminal cells that the column takes."""
         widest = max(map(width, self.cells), default=0)
         return max(*map(width, self.heading), min(widest, self.limit or widest))
 
@@ -64,18 +64,18 @@ class Strip:
         return len(self.cells) > 1 and len(set(self.cells)) == 1
 
     def narrowed(self) -> Strip:
-        """The heading one word per line."""
+        """The column with one word of its heading per line."""
         *words, last = self.column.heading.split("-")
         return replace(self, heading=(*(f"{word}-" for word in words), last))
 
     def elided(self, limit: int) -> Strip:
-        """Names shortened in the middle to ``limit`` cells; as they are where two would then look the same."""
+        """The column with names shortened in the middle to ``limit`` cells; unchanged where two would look the same."""
         cells = tuple(elide(text, limit) for text in self.cells) if self.column.elide else self.cells
         is_clear = cells != self.cells and len(set(cells)) == len(set(self.cells))
         return replace(self, cells=cells) if is_clear else self
 
     def folded(self, surplus: int) -> Strip:
-        """Narrower by the surplus, as far as names can still be read; numbers stay as they are."""
+        """The column narrowed by ``surplus`` cells, as far as names can still be read; numbers stay unchanged."""
         if self.numeric or self.width <= NARROWEST_FOLD:
             return self
         limit = max(self.width - surplus, NARROWEST_FOLD)
@@ -109,12 +109,12 @@ class Layout:
 
 
 def layout(result: Result) -> Layout:
-    """Every column in full."""
+    """The layout with every column in full."""
     return Layout(tuple(_strip(column, result) for column in result.table_columns()))
 
 
 def fitted(whole: Layout, columns: int) -> Layout:
-    """The first layout that fits, from the fullest to the narrowest."""
+    """The first layout that fits into ``columns`` cells, tried from the fullest to the narrowest."""
     narrowed = replace(whole, strips=tuple(strip.narrowed() for strip in whole.strips))
     lifted = _lifted(narrowed)
     thinner = _thinner(_elided(lifted, max(columns // NAME_SHARE, NARROWEST_FOLD)))
@@ -126,12 +126,12 @@ def fitted(whole: Layout, columns: int) -> Layout:
 
 
 def width(text: str) -> int:
-    """Terminal cells that a text takes: East Asian wide characters two, combining ones none."""
+    """The terminal cells that a text takes: East Asian wide characters two, combining ones none."""
     return len(text) if text.isascii() else sum(map(_cells, text))
 
 
 def fold(text: str, limit: int) -> list[str]:
-    """The text in pieces of at most ``limit`` terminal cells, behind a blank where it has one; whole when it is 0."""
+    """The text in pieces of at most ``limit`` cells, split after a blank where there is one; whole where it is 0."""
     pieces = [""]
     for character in text:
         while limit and pieces[-1] and width(pieces[-1] + character) > limit:
@@ -142,7 +142,7 @@ def fold(text: str, limit: int) -> list[str]:
 
 
 def elide(text: str, limit: int) -> str:
-    """At most ``limit`` terminal cells of a text: its beginning and its end; whole where it fits."""
+    """The text's start and end within ``limit`` terminal cells; the whole text where it fits."""
     if width(text) <= limit:
         return text
     room = limit - len(ELLIPSIS)
@@ -183,7 +183,7 @@ def _elided(whole: Layout, limit: int) -> Layout:
 
 
 def _thinner(whole: Layout) -> list[Layout]:
-    """The layout, then one column fewer each time, until only essential ones are left."""
+    """The layout, then one column fewer each time, until only essential columns are left."""
     thinner = [whole]
     for strip in reversed([strip for strip in whole.strips if not strip.column.essential]):
         last = thinner[-1]
@@ -199,7 +199,7 @@ def _noted(whole: Layout) -> Layout:
 
 
 def _folded(whole: Layout, columns: int) -> Layout:
-    """Names folded, the widest first, until the table fits or all are as narrow as can be read."""
+    """The layout with names folded, the widest first, until it fits or all are as narrow as can be read."""
     for strip in sorted(whole.strips, key=lambda strip: -strip.width):
         surplus = max(whole.width - columns, 0)
         narrower = strip.folded(surplus)

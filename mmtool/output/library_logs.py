@@ -19,10 +19,10 @@ _LEVELS = ((logging.ERROR, "error"), (logging.WARNING, "warning"), (logging.INFO
 
 
 def log_what_others_tell(*, debug: bool) -> None:
-    """Take over every way by which plain text would come to stderr.
+    """Send everything that libraries and Python print on stderr to mmtool's log.
 
     Args:
-        debug: Also log what libraries log; without it what matters of that is told by a line of ours.
+        debug: Also log libraries' own log records; without it only Python's warnings and uncaught errors are logged.
     """
     logging.getLogger().addHandler(LogHandler() if debug else logging.NullHandler())
     warnings.showwarning = _log_warning
@@ -35,7 +35,7 @@ class LogHandler(logging.Handler):
     """A handler of Python's ``logging`` that writes records as mmtool's log lines."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log one record; one that cannot be put into words costs itself only."""
+        """Log one record; a record whose arguments do not fit its text is logged unformatted."""
         try:
             message = record.getMessage()
         except Exception:  # noqa: BLE001  its arguments do not fit its text
@@ -50,7 +50,7 @@ def _log_warning(message: Warning | str, category: type[Warning], *_: Any, **__:
 
 
 def _log_error(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
-    """An error that reached nobody, as one in a thread of a library."""
+    """Log an error that no caller handled, as one in a thread of a library."""
     text = _text_of(kind, error, trace) if console.switches.debug else ""
     console.log("error", Notice(f"{kind.__name__}: {error}", Event.LIBRARY_LOG, traceback=text))
 

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from mmtool.events import Notice
 
 FIRST = ("timestamp", "level", "event", "message", "command")
-"""In every line, in this order; the event's own fields follow."""
+"""The fields that start every line, in this order; the event's own fields follow."""
 
 
 def log_line(
     level: str, notice: Notice, bound: Mapping[str, object], secrets: Collection[str], **more: object
 ) -> str:
-    """One event as a line, ASCII, with its line feed.
+    """An event as one line of JSON, in ASCII and with its line feed.
 
     Args:
         level: ``info``, ``debug``, ``warning`` or ``error``.
@@ -39,7 +39,7 @@ def log_line(
 
 
 def hidden(value: object, secrets: Collection[str]) -> object:
-    """A field's value without secrets, in words that JSON has."""
+    """A field's value with secrets hidden, converted to JSON's own types."""
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):
@@ -53,7 +53,7 @@ def hidden(value: object, secrets: Collection[str]) -> object:
 
 @cache
 def _logger() -> Callable[..., Any]:
-    """Structlog's processors over a logger that gives back the line, which our own stream writes."""
+    """A function that renders an event by structlog's processors, and returns the line for mmtool's own stream."""
     import structlog
 
     chain: list[Any] = [

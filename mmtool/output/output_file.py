@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 def claim(path: Path, option: str) -> None:
-    """Leave an empty file.
+    """Create an empty file, so that an unwritable path is reported before the command's work.
 
     Args:
-        path: Which file.
-        option: What named it, as ``--html``.
+        path: The file.
+        option: The option that named it, as ``--html``.
 
     Raises:
         UsageError: The file cannot be written.
@@ -30,17 +30,17 @@ def claim(path: Path, option: str) -> None:
 
 
 def write_claimed(path: Path, content: bytes, what: str, *, over: str, remedy: str) -> None:
-    """Write all of it.
+    """Write the content of a claimed file.
 
     Args:
-        path: That was claimed.
-        content: What the file is to hold.
+        path: The file that `claim` created.
+        content: The whole content.
         what: The file in words, as ``the page``.
-        over: What has been done by then, in words.
-        remedy: What helps.
+        over: The work that has ended by then, in words.
+        remedy: The error's remedy.
 
     Raises:
-        CheckFailedError: The file cannot be written any more.
+        CheckFailedError: The file can no longer be written.
     """
     try:
         path.write_bytes(content)

@@ -71,7 +71,7 @@ class Progress:
         return self
 
     def show(self, snapshots: Sequence[ProgressSnapshot]) -> None:
-        """Take the newest state of every flow; cheap enough to be called several times a second."""
+        """Show the newest snapshots; cheap enough for several calls per second."""
         if self._live is not None:
             self._live.update(_live_table(snapshots))
             return
@@ -95,12 +95,12 @@ class Progress:
 
 
 def line(snapshot: ProgressSnapshot) -> str:
-    """One flow in one plain line."""
+    """A snapshot as one plain line."""
     return "  ".join((snapshot.flow, *(f"{name} {text}" for name, text in _figures(snapshot))))
 
 
 def _notice(snapshot: ProgressSnapshot) -> Notice:
-    """The same line, with its figures as the log has them."""
+    """A snapshot's plain line, with its figures as fields for the log."""
     figures = {one.name: getattr(snapshot, one.name) for one in fields(snapshot) if one.name != "flow"}
     return Notice(line(snapshot), Event.PROGRESS, **flow_fields(snapshot.flow), **figures)
 

@@ -57,19 +57,19 @@ def emit(
 
 
 def _complete(result: Result) -> Result:
-    """With what was warned of before there was a result, such as the properties file's oddities."""
+    """The result with the command's earlier warnings added, such as those about the properties file."""
     return replace(result, warnings=tuple(dict.fromkeys([*console.switches.warned, *result.warnings])))
 
 
 def write(text: str, *, applied: bool) -> None:
-    """Data to stdout.
+    """Write data to stdout.
 
     Args:
         text: What to write.
         applied: The command has changed something by now.
 
     Raises:
-        StdoutError: It cannot be written; says so when the work was done.
+        StdoutError: stdout cannot be written; with ``applied``, it says that the work was done.
     """
     try:
         console.write_out(text)
@@ -80,12 +80,12 @@ def write(text: str, *, applied: bool) -> None:
 
 
 def finish(result: Result, output: OutputFormat, error: MmtoolError | None) -> None:
-    """Write the result; when an error ends the command, with that error in it, which is then raised.
+    """Write the result; an error that ends the command is added to the result, and raised after it is written.
 
     For commands whose verdict comes with rows: some partitions halted, a gate was not met.
 
     Raises:
-        MmtoolError: the given one, already told on stderr, so that the error handler says nothing more.
+        MmtoolError: The given one, printed on stderr already, so that the error handler does not print it again.
     """
     if error is None:
         emit(result, output)
@@ -99,7 +99,7 @@ def finish(result: Result, output: OutputFormat, error: MmtoolError | None) -> N
 
 
 def preview(result: Result) -> None:
-    """The table on stderr, for a person who is about to be asked; stdout is for what comes of it."""
+    """Print the result's table on stderr, before a confirmation; stdout is kept for the command's result."""
     console.write_err(_table_text(result, is_tty=console.stderr_is_tty()))
 
 

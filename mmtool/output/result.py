@@ -47,7 +47,7 @@ class Problem:
 
     @classmethod
     def of(cls, error: MmtoolError | Problem | Mapping[str, str]) -> Self:
-        """The same three words, whatever carries them."""
+        """The code, message and remedy of an error, whatever form it has."""
         if isinstance(error, Mapping):
             return cls(error["code"], error["message"], error.get("remedy", ""))
         return cls(error.code, error.message, error.remedy)
@@ -86,5 +86,5 @@ class Result:
         return list(seen) or [column.key for column in self.columns or ()]
 
     def table_columns(self) -> list[Column]:
-        """What the table shows."""
+        """The columns that the table shows, in order."""
         return list(self.columns) if self.columns is not None else [Column(key) for key in self.keys()]

@@ -46,7 +46,7 @@ class Steps:
         self._rest()
 
     def begin(self, title: str, why: str = "") -> None:
-        """The next step, and in one sentence what for."""
+        """Begin the next step; ``why`` says in one sentence what it is for."""
         self._rest()
         self.number, self.title, self._began = self.number + 1, title, self.clock()
         self._print(self._event(f"[{self.number}/{self.total}] {title}", Event.STEP_STARTED), "bold")
@@ -57,11 +57,11 @@ class Steps:
             self._spinner.start()
 
     def note(self, sentence: str) -> None:
-        """Something that was found; it stays."""
+        """Print a finding of the step, which stays on the screen."""
         self._print(f"{_INDENT}{sentence}", "")
 
     def live(self, sentence: str) -> None:
-        """How far it is: beside the spinner, and a line in a log."""
+        """Show the step's progress: beside the spinner, without a terminal as a line."""
         if self._spinner is None:
             self.note(sentence)
             return
@@ -70,7 +70,7 @@ class Steps:
         self._spinner.update(Text(sentence))
 
     def done(self, sentence: str = "done") -> None:
-        """The step's end, with the time it took."""
+        """End the step, and print how long it took."""
         seconds = self.clock() - self._began
         self._rest()
         told = f"{_INDENT}{sentence} ({human.duration(seconds)})"

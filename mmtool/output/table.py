@@ -31,7 +31,7 @@ _SGR = {
 
 
 def draw(shown: Layout, *, columns: int = 0, color: bool = False) -> str:
-    """The layout as text; ``columns`` is the terminal's width, 0 off a terminal."""
+    """The layout as text; ``columns`` is the terminal's width, 0 without a terminal."""
     if shown.blocks:
         return _blocks(shown, color=color)
     return "".join(
@@ -66,7 +66,7 @@ def _rows(shown: Layout, columns: int, *, color: bool) -> Iterator[str]:
 
 
 def _notes(texts: Iterable[str], columns: int) -> Iterator[str]:
-    """Sentences below their row, indented."""
+    """The notes of a row as indented lines below it."""
     for text in texts:
         if text != UNKNOWN_CELL:
             yield from (f"{_INDENT}{piece.rstrip()}\n" for piece in fold(text, columns - len(_INDENT)))

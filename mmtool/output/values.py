@@ -19,7 +19,7 @@ _PLAIN_ALREADY = frozenset({NoneType, bool, int, str})
 
 
 def plain(value: object) -> object:
-    """A value made of JSON's own kinds.
+    """The value converted to JSON's own types.
 
     Enums become their value, times ISO-8601 UTC, durations seconds, dataclasses objects. A float that is no
     number becomes null, because JSON has no word for it.
@@ -41,7 +41,7 @@ def plain(value: object) -> object:
 
 
 def plain_row(row: Mapping[str, object]) -> dict[str, object]:
-    """One row for JSON: ``reason`` is always a string, every other unknown is null."""
+    """A row converted for JSON: ``reason`` is always a string, every other unknown value is null."""
     plained = {key: value if type(value) in _PLAIN_ALREADY else plain(value) for key, value in row.items()}
     if "reason" in plained:
         plained["reason"] = plained["reason"] or ""
@@ -49,7 +49,7 @@ def plain_row(row: Mapping[str, object]) -> dict[str, object]:
 
 
 def iso(moment: datetime) -> str:
-    """ISO-8601 in UTC with a ``Z``, to the millisecond (the precision of Kafka's timestamps).
+    """The time as ISO-8601 in UTC with a ``Z``, to the millisecond (the precision of Kafka's timestamps).
 
     Raises:
         ValueError: a time without a zone; it names no moment.
@@ -61,7 +61,7 @@ def iso(moment: datetime) -> str:
 
 
 def field(value: object) -> str:
-    """One CSV field."""
+    """A value as the text of one CSV field."""
     match plain(value):
         case None:
             return ""
@@ -74,7 +74,7 @@ def field(value: object) -> str:
 
 
 def cell(value: object) -> str:
-    """One table cell: never empty, so columns can be counted by a script, and free of control characters."""
+    """A value as one table cell: never empty, so that scripts can count columns, and without control characters."""
     return printable(field(value)) or UNKNOWN_CELL
 
 

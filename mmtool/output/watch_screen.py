@@ -27,10 +27,10 @@ _FEWEST_ROWS = 5
 
 
 def watch(results: Iterable[Result], output: OutputFormat, every: float) -> None:
-    """Show one result after the other until Ctrl-C, SIGTERM, or until nobody reads any more.
+    """Show one result after the other until Ctrl-C, SIGTERM, or until the reader closes stdout.
 
     Args:
-        results: Without end; each is asked for when its time has come.
+        results: An endless iterator; the next result is taken when it is due.
         output: A table is drawn in place on a terminal; JSON is one document per line.
         every: Seconds from the end of a round to the next one.
 
@@ -47,7 +47,7 @@ def watch(results: Iterable[Result], output: OutputFormat, every: float) -> None
 
 
 def rows_that_fit(headlines: int) -> int:
-    """How many rows of a table a terminal shows at once, with its headlines and some lines around them."""
+    """The number of table rows that fit on the terminal, beside the headlines and some lines around them."""
     return max(shutil.get_terminal_size().lines - headlines - _AROUND_ROWS, _FEWEST_ROWS)
 
 
@@ -94,7 +94,7 @@ def _drawn_in_place() -> Iterator[Callable[[Result], None]]:
 
 
 def picture(result: Result, terminal: os.terminal_size, *, color: bool) -> Sequence[str]:
-    """A result as texts that fit a terminal together; what says that rows are missing stays in sight.
+    """A result as texts that fit on a terminal together; warnings about missing rows stay visible.
 
     Args:
         result: The result; its headlines, warnings and errors come first, its summary last.
