@@ -47,7 +47,7 @@ _opened: dict[bytes, str | KeyPair | Fault] = {}
 
 @contextlib.contextmanager
 def one_jvm() -> Iterator[None]:
-    """All JKS stores that are opened in the ``with`` block share a JVM; without one it is not started."""
+    """Let all JKS stores that are opened in the ``with`` block share a JVM, started by the first of them."""
     with StoreJvm() as jvm:
         token = _jvm.set(jvm)
         try:
@@ -57,10 +57,10 @@ def one_jvm() -> Iterator[None]:
 
 
 def open_trusted(content: bytes, store_format: Format, password: str | None) -> str | Fault:
-    """The certificates that Java trusts by a JKS or PKCS12 store, as PEM.
+    """The certificates that Java would trust by a JKS or PKCS12 store, as PEM; or why there are none.
 
     Raises:
-        UsageError: A JKS store, or one with a private key, and there is no Java.
+        UsageError: The store is JKS or has a private key, and there is no Java.
     """
     found = _remembered(
         (b"trusted", content, password), lambda: _open_trusted(content, store_format, password)
@@ -72,10 +72,10 @@ def open_trusted(content: bytes, store_format: Format, password: str | None) -> 
 def open_key_pair(
     content: bytes, store_format: Format, password: str | None, key_password: str | None
 ) -> KeyPair | Fault:
-    """The private key of a JKS or PKCS12 store with its chain.
+    """The private key of a JKS or PKCS12 store with its certificate chain; or why there is none.
 
     Raises:
-        UsageError: A JKS store, or a key with a password of its own, and there is no Java.
+        UsageError: The store is JKS or its key has a password of its own, and there is no Java.
     """
     found = _remembered(
         (b"key pair", content, password, key_password),
@@ -138,9 +138,9 @@ def _entries(
     *,
     only_java: bool = False,
 ) -> PKCS12KeyAndCertificates | Fault:
-    """The entries of a store; Java is asked for what ``cryptography`` does not read.
+    """The entries of a store; Java reads those that ``cryptography`` does not.
 
-    Those are JKS, keys with passwords of their own, and ciphers that OpenSSL does not have; and Java tells a wrong
+    Those are JKS, keys with passwords of their own, and ciphers that OpenSSL does not have. Java also knows a wrong
     password from damage.
     """
     if store_format is Format.PKCS12 and not only_java:
@@ -169,7 +169,7 @@ def _asked(ask: Callable[[StoreJvm], tuple[bytes, str]]) -> tuple[bytes, str]:
 
 
 def _load_pkcs12(content: bytes, password: str | None) -> PKCS12KeyAndCertificates:
-    """Raises: ValueError: It is damaged, its cipher or a certificate is unknown, or the password is wrong."""
+    """The entries of a PKCS12 store; raises ValueError if it is damaged, unsupported, or the password is wrong."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
     from cryptography.x509 import InvalidVersion

@@ -30,7 +30,7 @@ def has_key(text: str) -> bool:
 
 
 def opens(text: str, password: str | None) -> bool:
-    """Whether a password opens the private key of a PEM text; True where OpenSSL must have the last word."""
+    """Whether a password decrypts the private key of a PEM text; True where only OpenSSL can tell."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -49,7 +49,7 @@ def opens(text: str, password: str | None) -> bool:
 
 
 def certificates_in(text: str) -> tuple[Certificate, ...]:
-    """The certificates of a PEM text that can be read; about the others OpenSSL decides when it connects."""
+    """The readable certificates of a PEM text; about others OpenSSL decides when it connects."""
     found = (_certificate(block[0]) for block in _CERTIFICATE_BLOCK.finditer(text))
     return tuple(certificate for certificate in found if certificate is not None)
 
@@ -83,19 +83,19 @@ def renewal(certificate: Certificate) -> str:
 
 
 def first_expiry(text: str) -> datetime | None:
-    """When the first certificate of a PEM text expires; None where it has none that can be read."""
+    """The earliest expiry of the certificates of a PEM text; None where none can be read."""
     return min((one.not_valid_after_utc for one in certificates_in(text)), default=None)
 
 
 def _subject(certificate: Certificate) -> str:
-    """The name; the number where there is no name, or none that ``cryptography`` decodes."""
+    """The subject's name; the serial number where there is no name, or none that ``cryptography`` decodes."""
     with contextlib.suppress(ValueError):
         return certificate.subject.rfc4514_string() or f"number {certificate.serial_number}"
     return f"number {certificate.serial_number}"
 
 
 def der_certificate(content: bytes) -> Certificate | None:
-    """One that a peer has shown; None where it cannot be read."""
+    """The certificate that a peer presented, from DER; None where it cannot be read."""
     from cryptography.x509 import InvalidVersion, load_der_x509_certificate
 
     try:
@@ -106,18 +106,18 @@ def der_certificate(content: bytes) -> Certificate | None:
 
 
 def subject_of(certificate: Certificate) -> str:
-    """Whom it is about, as ``CN=mm``."""
+    """The subject of a certificate, as ``CN=mm``."""
     return _subject(certificate)
 
 
 def leaf_subject(text: str) -> str:
-    """Whom the first certificate of a PEM text is about; empty where none can be read."""
+    """The subject of the first certificate of a PEM text; empty where none can be read."""
     found = certificates_in(text)
     return _subject(found[0]) if found else ""
 
 
 def is_self_issued(certificate: Certificate) -> bool:
-    """Whether it is a root: its issuer has its own name. True where the names cannot be decoded: OpenSSL decides."""
+    """Whether a certificate is its own issuer, as roots are; True where its names cannot be decoded."""
     try:
         return certificate.issuer == certificate.subject
     except ValueError:
@@ -125,7 +125,7 @@ def is_self_issued(certificate: Certificate) -> bool:
 
 
 def chain_of(leaf: Certificate, others: Sequence[Certificate]) -> list[Certificate]:
-    """A certificate and those that issued it, one after the other; certificates of other chains are left out.
+    """A certificate and its issuers, in order; certificates of other chains are left out.
 
     All certificates where a name cannot be decoded.
     """
@@ -136,7 +136,7 @@ def chain_of(leaf: Certificate, others: Sequence[Certificate]) -> list[Certifica
 
 
 def _issuers_in_order(leaf: Certificate, others: Sequence[Certificate]) -> list[Certificate]:
-    """Raises: ValueError: A name cannot be decoded."""
+    """The chain from ``leaf`` to its last known issuer; raises ValueError where a name cannot be decoded."""
     chain, left = [leaf], list(others)
     while chain[-1].issuer != chain[-1].subject:
         issuer = next((other for other in left if other.subject == chain[-1].issuer), None)
@@ -154,7 +154,7 @@ def certificates_pem(certificates: Sequence[Certificate]) -> str:
 
 
 def key_pem(key: PrivateKeyTypes) -> str:
-    """PKCS8, not encrypted: librdkafka and OpenSSL read it as it is."""
+    """A private key as unencrypted PKCS8 in PEM, which librdkafka and OpenSSL read."""
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()

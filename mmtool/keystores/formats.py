@@ -27,7 +27,7 @@ class Format(Enum):
 
 
 def detect_format(content: bytes) -> Format:
-    """The format of a store, or of a file that somebody took for one."""
+    """The format of a file that was configured as a store, by its content."""
     if content.startswith(_JKS_MAGIC):
         return Format.JKS
     if content.startswith(_JCEKS_MAGIC):

@@ -126,7 +126,7 @@ class StoreJvm:
         return bytes(stream.toByteArray()), password
 
     def _chars(self, text: str | None) -> Any:
-        """A ``char[]``; py4j turns each Java string into a Python one."""
+        """The text as a Java ``char[]``; py4j would turn a Java string into a Python one."""
         if text is None:
             return None
         builder = self._jvm().java.lang.StringBuilder(text)
@@ -188,9 +188,9 @@ class StoreJvm:
 
 @contextlib.contextmanager
 def _silent_py4j() -> Iterator[None]:
-    """Nothing of py4j is logged: its debug lines hold passwords, and it logs tracebacks of the errors that it raises.
+    """Silence py4j's logging: its debug lines contain passwords, and it logs errors that it raises as well.
 
-    It logs some of them by the root logger.
+    Some of these errors go through the root logger.
     """
     root, own = logging.getLogger(), logging.getLogger("py4j")
     nowhere, level = logging.NullHandler(), own.level
@@ -220,7 +220,7 @@ def _aliases(store: Any) -> Iterator[str]:
 
 
 def _gateway_jar() -> Path:
-    """py4j's jar among pyspark's, which is found without importing it.
+    """The path of py4j's jar in pyspark, found without importing pyspark.
 
     Raises:
         UsageError: pyspark is incomplete.

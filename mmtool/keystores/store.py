@@ -45,7 +45,7 @@ class StoreFile:
     scope: str = ""
 
     def key(self, name: str) -> str:
-        """The full key of one of its properties, as ``A.ssl.keystore.password``."""
+        """The full key of one of the store's properties, as ``A.ssl.keystore.password``."""
         return f"{self.scope}ssl.{self.kind}.{name}"
 
 
@@ -63,7 +63,7 @@ class Identity:
 
 
 def read_trusted(store: StoreFile) -> str:
-    """The trusted certificates, as PEM.
+    """The trusted certificates of a store, as PEM.
 
     Raises:
         StoreError: The store cannot be used, or it needs Java and there is none.
@@ -79,7 +79,7 @@ def read_trusted(store: StoreFile) -> str:
 
 
 def read_identity(store: StoreFile) -> Identity:
-    """The client's certificate chain and private key.
+    """The client's certificate chain and private key from a store.
 
     Raises:
         StoreError: The store cannot be used, or it needs Java and there is none.
@@ -132,7 +132,7 @@ def _text(store: StoreFile, content: bytes) -> str:
 
 
 def _not_read(store: StoreFile, store_format: Format) -> str:
-    """Why a file is no store that is read here."""
+    """The sentence that says why a file is not a store that mmtool reads."""
     convert = (
         f"convert it: keytool -importkeystore -srckeystore {store.shown} -srcstoretype {{}} "
         f"-destkeystore {store.kind}.p12 -deststoretype PKCS12"
