@@ -30,10 +30,10 @@ class Read(NamedTuple):
 def consume(
     bootstrap: str, group: str, topics: Sequence[str], at_most: int | None = None, seconds: float = _SECONDS
 ) -> list[Read]:
-    """What a group's only member reads until it has ``at_most`` records, or there is no more; it commits and leaves.
+    """Consume as a group's only member, up to ``at_most`` records or the end; commit, leave, and return the records.
 
     Raises:
-        GateError: In ``seconds`` it came to neither: a part of what there is would look like all of it.
+        GateError: Neither was reached in ``seconds``: a part of the records would look like all of them.
     """
     consumer, found, ended = consumer_of(bootstrap, group), list[Read](), set[tuple[str, int]]()
     consumer.subscribe(list(topics))
@@ -55,7 +55,7 @@ def consume(
 
 
 def _at_the_ends(consumer: Consumer, topics: Sequence[str], ended: set[tuple[str, int]]) -> bool:
-    """Of every topic: the broker may tell of one that was just made a moment later than of the others."""
+    """Whether the consumer is at the end of every topic; of a new topic the assignment may come later."""
     assigned = {(at.topic, at.partition) for at in consumer.assignment()}
     return {topic for topic, _ in assigned} == set(topics) and assigned <= ended
 
@@ -72,7 +72,7 @@ def _take(message: Message, found: list[Read], ended: set[tuple[str, int]]) -> N
 
 
 def consumer_of(bootstrap: str, group: str) -> Consumer:
-    """A member of a group that reads what is committed, from the beginning, and commits when it is told to."""
+    """A consumer in a group, which reads committed records from the beginning and does not commit by itself."""
     from confluent_kafka import Consumer
 
     return Consumer(

@@ -22,10 +22,10 @@ from mmtool.java import java_binary
 from mmtool.runtime.paths import cache_root, one_at_a_time
 
 KAFKA_VERSION = "4.4.0"
-"""Brokers and tools, where nobody asks for another version."""
+"""The default version of brokers and tools."""
 
 MIRROR_MAKER_VERSION = "4.3.1"
-"""The newest `connect-mirror` that is published: there is none of 4.4.0."""
+"""The newest published `connect-mirror`: there is none of 4.4.0."""
 
 RESOLVE_SECONDS = 600
 _MANIFEST = "manifest.json"
@@ -50,10 +50,10 @@ class _Bundle:
 
 
 def broker_classpath(version: str = KAFKA_VERSION) -> list[Path]:
-    """The jars that run ``kafka.Kafka``.
+    """The jars that run ``kafka.Kafka``, downloaded where they are not cached.
 
     Raises:
-        MmtoolError: They are not cached and cannot be downloaded.
+        MmtoolError: The jars are not cached and cannot be downloaded.
     """
     return _jars(_broker_bundle(version))
 
@@ -67,7 +67,7 @@ def mirror_classpath(version: str = MIRROR_MAKER_VERSION) -> list[Path]:
     """The jars that run ``org.apache.kafka.connect.mirror.MirrorMaker``.
 
     Raises:
-        MmtoolError: They are not cached and cannot be downloaded.
+        MmtoolError: The jars are not cached and cannot be downloaded.
     """
     kafka = "org.apache.kafka"
     roots = ((kafka, "connect-mirror", version), (kafka, "connect-json", version), _LOGGING)
@@ -78,7 +78,7 @@ def streams_classpath(version: str = KAFKA_VERSION) -> list[Path]:
     """The jars of Kafka Streams, for applications that tests compile.
 
     Raises:
-        MmtoolError: They are not cached and cannot be downloaded.
+        MmtoolError: The jars are not cached and cannot be downloaded.
     """
     return _jars(_Bundle("streams", version, (("org.apache.kafka", "kafka-streams", version), _LOGGING)))
 
@@ -87,7 +87,7 @@ def tools_classpath(version: str = KAFKA_VERSION) -> list[Path]:
     """The jars of Kafka's command-line tools, as ``kafka-consumer-groups``.
 
     Raises:
-        MmtoolError: They are not cached and cannot be downloaded.
+        MmtoolError: The jars are not cached and cannot be downloaded.
     """
     return _jars(_Bundle("tools", version, (("org.apache.kafka", "kafka-tools", version), _LOGGING)))
 
@@ -97,7 +97,7 @@ def _broker_bundle(version: str) -> _Bundle:
 
 
 def cache_folder() -> Path:
-    """Where Kafka's jars are kept."""
+    """The folder where Kafka's jars are cached."""
     return cache_root() / "kafka"
 
 
@@ -110,7 +110,7 @@ def _jars(bundle: _Bundle) -> list[Path]:
 
 
 def _cached(folder: Path) -> list[Path]:
-    """The jars of a folder that agrees with its manifest, else none."""
+    """The jars of a folder that agrees with its manifest; empty where it does not."""
     try:
         manifest: dict[str, int] = json.loads((folder / _MANIFEST).read_text())
         whole = all((folder / name).stat().st_size == size for name, size in manifest.items())

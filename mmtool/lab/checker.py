@@ -68,7 +68,7 @@ class Verdict:
 
 
 def compare(expected: Sequence[Content], found: Sequence[Content]) -> Verdict:
-    """The verdict on one partition."""
+    """Compare the records of one partition with the expected ones."""
     if expected == found:
         return Verdict(len(expected))
     wanted, there = Counter(expected), Counter(found)
@@ -98,9 +98,9 @@ def compare_topics(
     *,
     source_isolation: Isolation = "read_committed",
 ) -> dict[int, Verdict]:
-    """A verdict for each partition that either side has records in.
+    """Compare two topics: a verdict for each partition in which either side has records.
 
-    The target is read uncommitted: an aborted record that crossed must not hide.
+    The target is read uncommitted: an aborted record that was mirrored must not hide.
 
     Raises:
         GateError: One topic could not be read to its end within a minute.
@@ -111,7 +111,7 @@ def compare_topics(
 
 
 def compare_histories(expected: Mapping[int, History], found: Mapping[int, History]) -> dict[int, Verdict]:
-    """As ``compare``, for every partition of either."""
+    """As `compare`, for every partition of either side."""
     partitions = sorted({*expected, *found})
     return {p: compare(expected.get(p, []), found.get(p, [])) for p in partitions}
 
@@ -128,9 +128,9 @@ def histories(records: Iterable[Record]) -> dict[int, History]:
 def compare_consumption(
     log: Mapping[int, History], before: Mapping[int, History], after: Mapping[int, History]
 ) -> dict[int, Verdict]:
-    """Whether a group that read ``before`` on the source and ``after`` on the target read ``log``, each once.
+    """Compare what a group read ``before`` on the source and ``after`` on the target with ``log``, each record once.
 
-    ``log`` are all records of each partition, from the first that the group was to read.
+    ``log`` has all records of each partition, from the first that the group should read.
     """
     read = {p: [*before.get(p, []), *after.get(p, [])] for p in {*before, *after}}
     return compare_histories(log, read)

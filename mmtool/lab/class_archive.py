@@ -37,7 +37,7 @@ class ClassArchive:
         self._lock: IO[bytes] | None = None
 
     def options(self, *, write: bool = False) -> tuple[str, ...]:
-        """JVM options that use the archive; when there is none and ``write``, that make one at exit."""
+        """JVM options that use the archive; where there is none, with ``write``, options that create one at exit."""
         if self.file.exists():
             return (*_TOLERANT, f"-XX:SharedArchiveFile={self.file}")
         if write and self._may_write():
@@ -46,7 +46,7 @@ class ClassArchive:
         return _TOLERANT
 
     def adopt(self) -> None:
-        """After that JVM's clean exit: what it wrote becomes the archive, in one step."""
+        """Put the archive that a cleanly exited JVM wrote in place, in one step."""
         if self._lock is not None and self._draft.exists():
             self._draft.rename(self.file)
         self.close()

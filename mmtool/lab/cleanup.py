@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def quick_cleaner(bootstrap: str) -> Iterator[None]:
-    """Broker 0's cleaner looks every 100 ms, and every 15 s again when the context ends."""
+    """Let broker 0's log cleaner check every 100 ms, and every 15 s again when the context ends."""
     alter_broker(bootstrap, 0, log_cleaner_backoff_ms="100")
     try:
         yield

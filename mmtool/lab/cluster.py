@@ -52,7 +52,7 @@ class Shape:
     of_brokers: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
     def properties_of(self, broker: int) -> dict[str, str]:
-        """What is set for it."""
+        """The additional properties of one broker."""
         return {**self.properties, **self.of_brokers.get(broker, {})}
 
 
@@ -89,7 +89,7 @@ class Cluster:
         return ",".join(f"127.0.0.1:{node.port}" for node in self._nodes)
 
     def running(self) -> list[RunningBroker]:
-        """The brokers whose processes live."""
+        """The brokers whose processes are alive."""
         return [
             RunningBroker(i, self._nodes[i].port, process.pid, process.log)
             for i, process in sorted(self._processes.items())
@@ -101,7 +101,7 @@ class Cluster:
         return [self._log(node) for node in self._nodes]
 
     def start(self) -> None:
-        """Start all brokers; returns when each of them has told that it sees all of them.
+        """Start all brokers; return when each of them reports that it sees all of them.
 
         Raises:
             MmtoolError: A broker ended or was not ready in time; the message holds the end of its log.
@@ -125,40 +125,40 @@ class Cluster:
         self._forget()
 
     def kill(self) -> None:
-        """SIGKILL to all brokers."""
+        """Kill all brokers with SIGKILL."""
         for process in self._processes.values():
             process.kill()
         self._forget()
 
     def remove_data(self) -> None:
-        """Delete what the stopped brokers stored, and with it the cluster's identity; logs stay."""
+        """Delete the data and the identity of the stopped brokers; logs stay."""
         for node in self._nodes:
             shutil.rmtree(self._folder(node) / "data", ignore_errors=True)
         (self.directory / "cluster.json").unlink(missing_ok=True)
 
     def kill_broker(self, i: int) -> None:
-        """SIGKILL: as a power cut, though the page cache survives."""
+        """Kill a broker with SIGKILL: as in a power cut, though the page cache survives."""
         self._processes.pop(i).kill()
 
     def stop_broker(self, i: int) -> None:
-        """A controlled shutdown: leaders move away first."""
+        """Stop a broker by a controlled shutdown, which moves its leaders first."""
         self._end(i)
         del self._processes[i]
 
     def start_broker(self, i: int) -> None:
-        """Start one broker again, same ports, same data; returns when all running brokers see each other."""
+        """Start a stopped broker with the same ports and data; return when all running brokers see each other."""
         self._launch(self._nodes[i])
         self.wait_ready()
 
     def pause_broker(self, i: int) -> None:
-        """SIGSTOP: its connections stay open and nothing answers, as with a hung host."""
+        """Suspend a broker with SIGSTOP: its connections stay open without an answer, as with a hung host."""
         self._processes[i].pause()
 
     def resume_broker(self, i: int) -> None:
         self._processes[i].resume()
 
     def wait_ready(self, timeout: float = READY_SECONDS) -> None:
-        """Until every running broker answers a metadata request and lists all running ones."""
+        """Wait until every running broker answers a metadata request and lists all running brokers."""
         expected = frozenset(self._processes)
         deadline = time.monotonic() + timeout
         for i in sorted(expected):
@@ -189,7 +189,7 @@ class Cluster:
         )
 
     def _settle(self) -> None:
-        """Cluster id and ports: those of an earlier start in this directory, else new ones."""
+        """Choose the cluster id and the ports: those of an earlier start in this directory, else new ones."""
         self.directory.mkdir(parents=True, exist_ok=True)
         earlier = self._earlier()
         self._refuse_other_size(earlier)

@@ -22,11 +22,11 @@ _COMMIT_SECONDS = 0.5
 _END_SECONDS = 45.0
 
 Reading = dict[str, dict[int, History]]
-"""What was read, by the source's topic name and partition."""
+"""The records that were read, by the source's topic name and partition."""
 
 
 def count(reading: Mapping[str, Mapping[int, History]]) -> int:
-    """How many records."""
+    """The number of records in a reading."""
     return sum(len(history) for partitions in reading.values() for history in partitions.values())
 
 
@@ -84,7 +84,7 @@ class Application:
             self._commit(consumer)
 
     def _to_the_end(self, consumer: Consumer) -> None:
-        """Behind the last transaction marker too: that is where a consumer's position is in the end."""
+        """Read to the log ends, including the last transaction markers, after which a consumer's position ends."""
         ends = {(t, p): end for t in self._topics for p, end in end_offsets(self._bootstrap, t).items()}
         deadline = time.monotonic() + _END_SECONDS
         while any(self.positions.get(place, 0) < end for place, end in ends.items()):

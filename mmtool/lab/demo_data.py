@@ -59,7 +59,7 @@ class Writer:
 
     @property
     def written(self) -> int:
-        """How many records are acknowledged and committed by now."""
+        """The number of records that are acknowledged and committed by now."""
         return sum(map(len, self.committed.values()))
 
     @property
@@ -109,7 +109,7 @@ class Writer:
         self._failures.append(error.str())
 
     def _settle(self, producer: Producer) -> None:
-        """Also before an abort, which would purge what is still in the client's queue."""
+        """Flush the producer and raise its first failure; also before an abort, which would purge queued records."""
         left = producer.flush(_FLUSH_SECONDS)
         if left:
             self._failures.append(f"{left} records were not acknowledged in {_FLUSH_SECONDS:.0f} s")

@@ -45,19 +45,19 @@ class GroupProof:
 
     @property
     def holds(self) -> bool:
-        """Every committed record exactly once, in order."""
+        """Whether the group read every committed record exactly once, in order."""
         return (self.skipped, self.reread, self.foreign, self.reordered) == (0, 0, 0, False)
 
     @property
     def verdict(self) -> str:
-        """``exact``, or what is wrong."""
+        """``exact``, or what is wrong with the records that the group read."""
         wrong = {"skipped": self.skipped, "re-read": self.reread, "foreign": self.foreign}
         said = [f"{number} {what}" for what, number in wrong.items() if number]
         return ", ".join([*said, *(["reordered"] if self.reordered else [])]) or "exact"
 
 
 def prove(group: str, log: Log, before: Log, after: Log) -> GroupProof:
-    """The account of a group that was to read ``log`` from its beginning to its end.
+    """Compare what a group read on both clusters with ``log``, which it should have read from beginning to end.
 
     ``log``, ``before`` (read on the source) and ``after`` (on the target) are records by topic and partition,
     topics by the source's names.
@@ -82,7 +82,7 @@ def prove(group: str, log: Log, before: Log, after: Log) -> GroupProof:
 
 
 def differences(expected: Log, found: Log) -> dict[str, Verdict]:
-    """``topic-partition`` to verdict, for each partition of ``expected`` or ``found`` that is not identical."""
+    """The verdicts of the partitions that differ between ``expected`` and ``found``, by ``topic-partition``."""
     return {
         f"{topic}-{partition}": verdict
         for topic in sorted({*expected, *found})
@@ -92,10 +92,10 @@ def differences(expected: Log, found: Log) -> dict[str, Verdict]:
 
 
 def numbers(partitions: Mapping[int, History]) -> dict[int, list[int]]:
-    """The numbers that the records of one topic carry, by the partition that they name themselves.
+    """The numbers in the records of one topic, by the partition that is written in the records.
 
     Raises:
-        ValueError: A record carries none.
+        ValueError: A record has no number.
     """
     found: dict[int, list[int]] = {}
     for content in (content for history in partitions.values() for content in history):

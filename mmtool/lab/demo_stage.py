@@ -43,14 +43,14 @@ class Stage:
     properties: Path
 
     def line(self, *words: str) -> list[str]:
-        """``mmtool WORDS`` with this stage's configuration, as this very installation runs it; it talks to people."""
+        """The command line of ``mmtool WORDS`` by this installation, with the stage's properties file."""
         as_text = ("--log-format", "text")
         return [sys.executable, "-P", "-m", "mmtool", *words, "-c", str(self.properties), *as_text]
 
 
 @contextlib.contextmanager
 def temporary(directory: Path) -> Iterator[Stage]:
-    """Clusters on a leash: however this process ends, they end with it. Logs of a failure are left."""
+    """Run two clusters that end with this process, however it ends; after a failure their logs are kept."""
     fleet = Fleet.of(directory, EAST, WEST)
     try:
         fleet.start()
@@ -66,7 +66,7 @@ def temporary(directory: Path) -> Iterator[Stage]:
 
 @contextlib.contextmanager
 def kept(directory: StateDirectory) -> Iterator[Stage]:
-    """A detached lab that goes on after a demo that went to its end; one that did not takes it along.
+    """Run a detached lab that stays after a completed demo; otherwise it is stopped with the demo.
 
     Raises:
         RefusedError: A lab runs there already.
@@ -92,7 +92,7 @@ def kept(directory: StateDirectory) -> Iterator[Stage]:
 
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
-    """A new folder that is left when something failed in it, and removed otherwise."""
+    """Create a folder that is kept where its block raises an error, and removed otherwise."""
     path = Path(tempfile.mkdtemp(prefix="mmtool-demo-"))
     try:
         yield path
@@ -112,19 +112,19 @@ class Replicating:
         self._shown = 0
 
     def check(self) -> None:
-        """Raise when it has ended, with its own error and exit code."""
+        """Raise the command's own error, with its exit code, if it has ended."""
         if not self._process.alive:
             code, log = self._process.wait(), self._process.log
             raise failure_of("mmtool replicate", code, log.read_text(errors="replace"))
 
     def news(self) -> list[str]:
-        """The lines that it has said since the last time."""
+        """The log lines since the last call."""
         lines = self._process.log.read_text(errors="replace").split("\n")[:-1]
         fresh, self._shown = lines[self._shown :], len(lines)
         return fresh
 
     def stop(self) -> None:
-        """A clean stop, as Ctrl-C would be."""
+        """Stop the command cleanly, as by Ctrl-C."""
         self._process.terminate(_END_SECONDS)
 
 
@@ -140,7 +140,7 @@ def ask(stage: Stage, name: str, *words: str) -> Answer:
     """Run ``mmtool WORDS -o json`` to its end; both streams are kept as files named ``name``.
 
     Raises:
-        MmtoolError: It ended with another code than 0; the error has that code.
+        MmtoolError: The command ended with another code than 0, which is the error's exit code.
     """
     out, err = (stage.directory / f"{name}.{kind}" for kind in ("json", "log"))
     began = time.monotonic()
@@ -159,7 +159,7 @@ def ask(stage: Stage, name: str, *words: str) -> Answer:
 
 
 def failure_of(what: str, code: int, said: str) -> MmtoolError:
-    """A command's own last error as ours, with its exit code; one that was killed is unexpected (1)."""
+    """A command's last error as an exception with its exit code; a killed command's exit code is 1."""
     told = [line.removeprefix("error: ") for line in said.splitlines() if line.startswith("error: ")]
     last = told or said.strip().splitlines() or ["no message"]
     error = MmtoolError(f"{what} ended with exit code {code}: {last[-1]}", code="command_failed")

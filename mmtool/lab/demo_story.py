@@ -50,16 +50,16 @@ class Teller(Protocol):
     number: int
 
     def begin(self, title: str, why: str = "") -> None:
-        """The next step."""
+        """Begin the next step; ``why`` says what it is for."""
 
     def note(self, sentence: str) -> None:
-        """Something found."""
+        """Show a finding of the step."""
 
     def live(self, sentence: str) -> None:
-        """How far it is."""
+        """Show the progress of the step."""
 
     def done(self, sentence: str = "done") -> None:
-        """The step has ended."""
+        """End the step."""
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class Tour:
 
     @property
     def error(self) -> CheckFailedError | None:
-        """What the proof found wrong."""
+        """The error by which the proof failed; None where it holds."""
         wrong = [proof for proof in self.proofs if not proof.holds]
         if not wrong:
             return None
@@ -87,7 +87,7 @@ class Tour:
 
     @property
     def rows(self) -> list[dict[str, object]]:
-        """A row per group."""
+        """The results of each group as a row."""
         return [
             {
                 "group": proof.group,
@@ -115,10 +115,10 @@ class Tour:
 
 
 def tour(stage: AbstractContextManager[Stage], logs: Path, tell: Teller) -> Tour:
-    """Play the whole of it, and take down what the stage does not keep.
+    """Run all steps of the demo, and end everything that the stage does not keep.
 
     Raises:
-        MmtoolError: A step failed; the message says which, the remedy where the logs are.
+        MmtoolError: A step failed; the message names the step, the remedy the folder of the logs.
     """
     story = _Story(tell, logs)
     with ended_by_signals():
@@ -133,7 +133,7 @@ def tour(stage: AbstractContextManager[Stage], logs: Path, tell: Teller) -> Tour
 
 
 def _placed(error: Exception, tell: Teller, logs: Path) -> MmtoolError:
-    """The same error, with the step it happened in and the folder of logs; its exit code stays."""
+    """The error with its step and the folder of logs added; its exit code stays."""
     known = error if isinstance(error, MmtoolError) else MmtoolError(f"{type(error).__name__}: {error}")
     remedy = "; ".join(filter(None, (known.remedy, f"logs: {logs}")))
     told = MmtoolError(f"step {tell.number} ({tell.title}): {known.message}", remedy=remedy, code=known.code)
@@ -194,7 +194,7 @@ class _Story:
         )
 
     def replicate(self, stack: ExitStack) -> None:
-        """Until the mirror holds what was written when the history was complete, and a little longer."""
+        """Replicate until the mirror has the complete history of the producers, and for a few more seconds."""
         self.tell.begin(
             f"mmtool replicate -c {self.stage.properties.name}",
             "a Spark job copies the records; Spark takes about 8 s to start on an idle machine",
@@ -219,13 +219,13 @@ class _Story:
         )
 
     def _pace(self) -> float:
-        """Records per second that come to west while everything runs."""
+        """The records per second that reach west while everything runs."""
         began, before = time.monotonic(), self.mirrored()
         self.wait("some more records", lambda: time.monotonic() - began > _TOGETHER_SECONDS)
         return (self.mirrored() - before) / (time.monotonic() - began)
 
     def stop_applications(self) -> None:
-        """Producers first; then each group commits where it is, and leaves."""
+        """Stop the producers, then the consumers; each group commits its position and leaves."""
         self.tell.begin("stop the applications", f"{EAST} gets no new records; replicate keeps running")
         for worker in self.workers():
             worker.finish()
@@ -259,7 +259,7 @@ class _Story:
         )
 
     def go_on(self, stack: ExitStack) -> None:
-        """The same groups, the same code, another cluster; each reads to the end and stops."""
+        """Continue the same groups on west; each reads to the end and stops."""
         self.tell.begin(f"continue to consume on {WEST}", f"the same groups read {', '.join(_REMOTE)}")
         west = self.stage.bootstrap[WEST]
         readers = [Application(west, Habit(h.group, 1.0), _REMOTE, self.written) for h in HABITS]
@@ -305,7 +305,7 @@ class _Story:
         )
 
     def _ledger_agrees(self, log: Reading) -> None:
-        """What the producers were told is committed is what a reader finds: the measure itself is right."""
+        """Check the measure: the records that the producers committed are the records that a reader finds."""
         for writer in self.writers:
             found = numbers(log[writer.topic])
             if found != {partition: known for partition, known in writer.committed.items() if known}:
@@ -327,15 +327,15 @@ class _Story:
         return sum(writer.aborted for writer in self.writers)
 
     def mirrored(self) -> int:
-        """Records on west, by its log ends: a mirror holds no markers."""
+        """The number of records on west, by its log ends: a mirror has no transaction markers."""
         west = self.stage.bootstrap[WEST]
         return sum(sum(end_offsets(west, topic).values()) for topic in _REMOTE)
 
     def wait(self, what: str, done: Callable[[], bool]) -> None:
-        """Until it is so; every part that should be running is watched meanwhile.
+        """Wait for a condition, and check meanwhile that every part of the demo still runs.
 
         Raises:
-            GateError: It did not come to pass in time.
+            GateError: The condition was not met in time.
         """
         deadline = time.monotonic() + patience(_WAIT_SECONDS)
         while not done():
@@ -358,7 +358,7 @@ def _read_log(bootstrap: str, topics: Mapping[str, str], isolation: Isolation) -
 
 
 def _behind_marker(reader: Application) -> str:
-    """Where that can be seen: something that is no record lies between the last record and the position."""
+    """A clause about positions right after a transaction marker; empty where there is none."""
     behind = sum(behind for (topic, _), behind in reader.behind_marker.items() if topic == PAYMENTS)
     if not behind:
         return ""

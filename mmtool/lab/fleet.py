@@ -33,7 +33,7 @@ class Fleet:
 
     @classmethod
     def of(cls, directory: Path, *names: str, shape: Shape | None = None) -> Self:
-        """Equal clusters; for unequal ones, give the constructor what you want."""
+        """A fleet of equal clusters; for unequal ones, use the constructor."""
         return cls([Cluster(name, directory / name, shape) for name in names])
 
     def __getitem__(self, name: str) -> Cluster:
@@ -50,10 +50,10 @@ class Fleet:
         self.stop()
 
     def start(self) -> None:
-        """Start all clusters together; when one fails, none is left running.
+        """Start all clusters together; if one fails, all are stopped.
 
         Raises:
-            MmtoolError: What the first failed cluster said.
+            MmtoolError: A cluster did not start; the message is that of the first one.
         """
         for version in {cluster.shape.version for cluster in self}:
             broker_classpath(version)
@@ -73,7 +73,7 @@ class Fleet:
             cluster.kill()
 
     def remove_data(self) -> None:
-        """Delete what the brokers stored; logs stay."""
+        """Delete the brokers' data; logs stay."""
         for cluster in self:
             cluster.remove_data()
 

@@ -49,7 +49,7 @@ class WorkingGroup(Worker):
                 consumer.commit(asynchronous=True)
 
     def _note(self, consumer: Consumer) -> None:
-        """Before it commits: nobody sees a commit that is not noted."""
+        """Record the positions before they are committed, so that every commit that others see is recorded."""
         for at in consumer.position(consumer.assignment()):
             place = TopicPartition(at.topic, at.partition)
             self.read_to[place] = max(

@@ -68,7 +68,7 @@ def _start(command: list[str]) -> subprocess.Popen[bytes]:
 
 
 def _serve(child: subprocess.Popen[bytes], parent: int, wakeup: int) -> bool:
-    """Wait for a letter, the command's exit or a second; False when the parent is gone."""
+    """Wait for a letter that requests a signal, the command's exit or a second; False if the parent has ended."""
     readable, _, _ = select.select([0, wakeup], [], [], PARENT_CHECK_SECONDS)
     if wakeup in readable:
         os.read(wakeup, 64)

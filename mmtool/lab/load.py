@@ -126,7 +126,7 @@ class _Run:
         return frozenset()
 
     def in_transactions(self, how: Transactions) -> frozenset[tuple[int, int]]:
-        """Each transaction spans all partitions; its records are spread over them."""
+        """Write the load in transactions over all partitions; return the (partition, number) of aborted records."""
         aborted: set[tuple[int, int]] = set()
         self._producer.init_transactions(_FLUSH_SECONDS)
         per_partition = max(1, how.records // self._load.partitions)
@@ -174,7 +174,7 @@ class _Run:
         return message
 
     def _send_together(self, messages: list[Message], partition: int) -> None:
-        """``produce_batch`` marks what found no room in the client's queue; those wait and go again."""
+        """Send by ``produce_batch``, and send records again that did not fit into the client's queue."""
         while messages:
             self._producer.produce_batch(
                 self._load.topic, messages, partition=partition, on_delivery=self._on_failure
@@ -189,7 +189,7 @@ class _Run:
         return error is not None
 
     def _send_singly(self, messages: list[Message], partition: int) -> None:
-        """``produce_batch`` knows neither headers nor timestamps."""
+        """Send records one by one: ``produce_batch`` supports neither headers nor timestamps."""
         for message in messages:
             while not self._sent_one(message, partition):
                 self._producer.poll(0.01)
@@ -245,7 +245,7 @@ def _producer(bootstrap: str, load: Load) -> Producer:
 
 
 def _chunks(load: Load, size: int) -> Iterator[_Chunk]:
-    """The load's records, dealt out to the partitions in turn."""
+    """The load's records in chunks, dealt out to the partitions in turn."""
     following = dict.fromkeys(range(load.partitions), load.first_sequence)
     left = load.count
     for partition in itertools.cycle(range(load.partitions)):

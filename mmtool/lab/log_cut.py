@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mmtool.lab.cluster import Cluster
 
 STAYS, DIES = 1, 0
-"""Who holds the partition's two replicas; the third broker keeps the quorum together with either."""
+"""The brokers of the partition's two replicas; the third broker keeps the quorum with either of them."""
 
 _PATIENCE_SECONDS = 60.0
 
@@ -47,16 +47,16 @@ class LogCut:
             self.cluster.start_broker(broker)
 
     def write(self, count: int, first: int) -> None:
-        """Numbered records, from ``first`` on."""
+        """Write numbered records, from ``first`` on."""
         produce(self.cluster.bootstrap, Load(self.topic, count, 1, 100, first_sequence=first))
 
     def only_one_replica(self) -> None:
-        """What is written from now on is going to be lost."""
+        """Stop one replica: records that are written from now on will be lost."""
         self.cluster.stop_broker(STAYS)
         self._down = {STAYS}
 
     def lose_it(self) -> None:
-        """The replica that has it dies, and the other one leads."""
+        """Kill the replica that has these records, and let the other one lead."""
         self.cluster.kill_broker(DIES)
         self._down = {DIES, STAYS}
         self.cluster.start_broker(STAYS)
@@ -64,7 +64,7 @@ class LogCut:
         self._wait_until_it_leads(STAYS)
 
     def heal(self) -> None:
-        """The dead replica comes back, and follows."""
+        """Start the killed replica again, which follows the new leader."""
         self.cluster.start_broker(DIES)
         self._down = set()
 

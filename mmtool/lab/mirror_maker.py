@@ -50,7 +50,7 @@ class MirrorMaker:
         return self._running().pid
 
     def start(self) -> None:
-        """Start it; what it copies is seen on the target some 10 s later (``wait_until``)."""
+        """Start MirrorMaker 2; its copies are on the target some 10 s later (``wait_until``)."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self.file.write_text(self._properties)
         jars = mirror_classpath(self._version)
@@ -61,21 +61,21 @@ class MirrorMaker:
         self._process = LeashedProcess(command, self.log)
 
     def stop(self) -> None:
-        """A clean stop: offsets and offset-syncs are flushed."""
+        """Stop MirrorMaker 2 cleanly: offsets and offset syncs are flushed."""
         self._running().terminate()
 
     def kill(self) -> None:
         self._running().kill()
 
     def pause(self) -> None:
-        """SIGSTOP: it hangs with its connections open."""
+        """Suspend MirrorMaker 2 with SIGSTOP: its connections stay open."""
         self._running().pause()
 
     def resume(self) -> None:
         self._running().resume()
 
     def wait_until(self, done: Callable[[], bool], what: str, timeout: float = START_SECONDS) -> float:
-        """Seconds until ``done()``; ``what`` names the awaited in the error.
+        """Wait until ``done()``, and return the seconds; ``what`` names the condition in the error.
 
         Raises:
             MmtoolError: MirrorMaker 2 ended.

@@ -13,22 +13,22 @@ GUARDED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-"""Brokers' properties with which rules can be made, and nobody of the lab is bound by them."""
+"""Broker properties that allow ACLs, and that bind no principal of the lab itself."""
 _SECONDS = 20.0
 
 
 def alter_topic(bootstrap: str, topic: str, **config: str | None) -> None:
-    """Sets properties of a topic, their dots as underscores; None takes one away."""
+    """Set properties of a topic, written with underscores for dots; None removes one."""
     _alter(bootstrap, "topic", topic, config)
 
 
 def alter_broker(bootstrap: str, node: int, **config: str | None) -> None:
-    """The same for one broker, while it runs."""
+    """As `alter_topic`, for a running broker."""
     _alter(bootstrap, "broker", str(node), config)
 
 
 def grow_topic(bootstrap: str, topic: str, partitions: int) -> None:
-    """Adds partitions, to that many."""
+    """Add partitions to a topic, up to ``partitions``."""
     from confluent_kafka.admin import NewPartitions
 
     admin = _admin(bootstrap)
@@ -36,7 +36,7 @@ def grow_topic(bootstrap: str, topic: str, partitions: int) -> None:
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:
-    """With all its records; afterwards brokers do not know it any more."""
+    """Delete a topic, and wait until the brokers do not list it any more."""
     admin = _admin(bootstrap)
     admin.delete_topics([topic], operation_timeout=_SECONDS)[topic].result(_SECONDS)
     wait_until(
@@ -47,7 +47,7 @@ def delete_topic(bootstrap: str, topic: str) -> None:
 
 
 def delete_records(bootstrap: str, topic: str, below: int, partition: int = 0) -> None:
-    """DeleteRecords: the log begins at ``below`` then, as after retention."""
+    """Delete the records before offset ``below``, where the log then starts, as after retention."""
     from confluent_kafka import TopicPartition
 
     admin = _admin(bootstrap)
@@ -56,7 +56,7 @@ def delete_records(bootstrap: str, topic: str, below: int, partition: int = 0) -
 
 
 def allow(bootstrap: str, topic: str, principal: str, operation: str, *, prefixed: bool = False) -> None:
-    """Allows an operation (``READ``, ``ALL``) on a topic, or on those that begin so, from any host."""
+    """Allow an operation (``READ``, ``ALL``) on a topic, or on all topics with the prefix, from any host."""
     from confluent_kafka.admin import (
         AclBinding,
         AclOperation,
@@ -89,7 +89,7 @@ def _alter(bootstrap: str, kind: str, name: str, config: dict[str, str | None]) 
 
 
 def _admin(bootstrap: str) -> AdminClient:
-    """It has to outlive its futures, so everybody keeps it in a name of its own."""
+    """An admin client; callers keep it in a variable, because it must outlive its futures."""
     from confluent_kafka.admin import AdminClient
 
     return AdminClient({"bootstrap.servers": bootstrap, "client.id": "mmtool-lab-operator", "log_level": 2})

@@ -28,7 +28,7 @@ class PortReservation:
         self._held: dict[int, IO[bytes]] = {}
 
     def take(self) -> int:
-        """One more port.
+        """Reserve a free port.
 
         Raises:
             MmtoolError: No port of the range is free.
@@ -42,7 +42,7 @@ class PortReservation:
         )
 
     def keep(self, port: int) -> bool:
-        """Take one given port; False when somebody has it, be it ourselves."""
+        """Reserve a given port; False where this or another process has it."""
         if port in self._held or not self._lock(port):
             return False
         if not _is_free(port):

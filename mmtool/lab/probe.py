@@ -22,7 +22,7 @@ class ClusterView:
 
 
 def ask(port: int, timeout: float = 1.0) -> ClusterView | None:
-    """The metadata answer of the broker on a loopback port; None when none comes in ``timeout`` seconds."""
+    """The metadata answer of the broker on a loopback port; None where there is none in ``timeout`` seconds."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=timeout) as connection:
             connection.sendall(_request())

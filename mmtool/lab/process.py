@@ -23,7 +23,7 @@ STOP_SECONDS = 20.0  # a broker's controlled shutdown takes 1-3 s here
 def java_command(
     classpath: Sequence[Path], main_class: str, *arguments: str, jvm: Sequence[str] = ()
 ) -> list[str]:
-    """``java -cp ... MAIN ARGS`` as a list."""
+    """The command line ``java -cp ... MAIN ARGS``."""
     joined = os.pathsep.join(str(jar) for jar in classpath)
     return [str(java_binary()), *jvm, "-cp", joined, main_class, *arguments]
 
@@ -57,7 +57,7 @@ class LeashedProcess:
         return self._leash.poll() is None
 
     def terminate(self, timeout: float = STOP_SECONDS) -> bool:
-        """SIGTERM, and SIGKILL when it is still there after ``timeout`` seconds; whether SIGTERM sufficed."""
+        """End the process with SIGTERM, after ``timeout`` seconds with SIGKILL; return whether SIGTERM sufficed."""
         self._send(b"C")
         self._send(b"T")
         try:
@@ -69,23 +69,23 @@ class LeashedProcess:
         return True
 
     def kill(self) -> None:
-        """SIGKILL; returns when the process is gone."""
+        """Kill the process with SIGKILL; return when it has ended."""
         self._send(b"K")
         self._leash.wait()
         self._close()
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay open, nothing answers."""
+        """Suspend the process with SIGSTOP: connections stay open, nothing answers."""
         self._send(b"S")
 
     def resume(self) -> None:
         self._send(b"C")
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code; 128 + n when signal n ended it.
+        """Wait for the process, and return its exit code; 128 + n where signal n ended it.
 
         Raises:
-            subprocess.TimeoutExpired: It still runs after ``timeout`` seconds.
+            subprocess.TimeoutExpired: The process still runs after ``timeout`` seconds.
         """
         return self._leash.wait(timeout)
 

@@ -74,16 +74,16 @@ class RecordMaker:
         return b'%b"k":"%b","note":"%b' % (head, noise, tails[sequence % _TEMPLATES])
 
     def _tails(self, head_length: int) -> list[bytes]:
-        """The templates, cut at their free text so that the whole record gets its size."""
+        """The templates, cut in their free text so that the whole record has its size."""
         length = self._size - head_length - self._noise_length - len(b'"k":"","note":"')
         return self._cut.setdefault(head_length, [template[-length:] for template in self._templates])
 
 
 def numbered(value: bytes) -> tuple[int, int]:
-    """(partition, number in the partition) of a record that a RecordMaker made.
+    """The partition, and the number in it, of a record that a RecordMaker made.
 
     Raises:
-        ValueError: It is another record.
+        ValueError: The record was not made by one.
     """
     found = _HEAD_PATTERN.match(value)
     if found is None:
@@ -92,7 +92,7 @@ def numbered(value: bytes) -> tuple[int, int]:
 
 
 def _template(size: int, chance: random.Random) -> bytes:
-    """Free text that may be cut at its front, the quote that ends it, and as many fields as there is room."""
+    """The tail of a record: free text that may be cut at its front, its closing quote, and fields if there is room."""
     fields = json.dumps({name: chance.choice(words) for name, words in _WORDS.items()})
     ending = b'",' + fields.encode()[1:] if size > _ROOM_FOR_FIELDS else b'"}'
     text = "".join(chance.choices(_PHRASES, k=size // 40))

@@ -22,7 +22,7 @@ class Node:
 def server_properties(
     node: Node, nodes: Sequence[Node], data: Path, extra: Mapping[str, str]
 ) -> dict[str, str]:
-    """Settings by name; ``extra`` wins, with the node's own ports for ``{port}`` and ``{controller_port}``."""
+    """A broker's properties; ``extra`` wins, with the node's own ports for ``{port}`` and ``{controller_port}``."""
     return {
         **_network(node, nodes),
         **_internal_topics(len(nodes)),

@@ -58,9 +58,9 @@ class LabRequest:
         brokers: int | None = None,
         kafka_version: str | None = None,
     ) -> LabRequest:
-        """What is said; what is not said is as it was ``before``, and as of a new lab where none was.
+        """A request of the given options; others are as in the lab ``before``, or the defaults of a new lab.
 
-        A lab that could not start tells nothing of the one that is wanted.
+        The options of a lab that could not start are ignored.
         """
         asked = cls()
         if before is not None and before.brokers and not before.error:
@@ -76,7 +76,7 @@ class LabRequest:
 
 
 def up(directory: StateDirectory, request: LabRequest) -> tuple[LabState, bool]:
-    """Start a detached lab, or find the one that runs; the flag tells whether it ran before.
+    """Start a detached lab, or find the running one; the flag says whether it ran before.
 
     Raises:
         RefusedError: Another lab runs in this directory.
@@ -100,12 +100,12 @@ def up(directory: StateDirectory, request: LabRequest) -> tuple[LabState, bool]:
 
 
 def down(directory: StateDirectory, *, keep_data: bool = False) -> bool:
-    """Stop the lab and delete its clusters; whether one ran.
+    """Stop the lab and delete its clusters; return whether a lab ran.
 
-    With ``keep_data`` the next ``up`` goes on with the same cluster ids, topics and groups.
+    With ``keep_data`` the next ``up`` continues with the same cluster ids, topics and groups.
 
     Raises:
-        GateError: It did not stop in time.
+        GateError: The lab did not stop in time.
     """
     running = directory.is_running()
     state = _settled_state(directory) if running else directory.read()
@@ -120,7 +120,7 @@ def down(directory: StateDirectory, *, keep_data: bool = False) -> bool:
 
 
 def answer_of(broker: BrokerState) -> Answer:
-    """What a broker does when it is asked for metadata now."""
+    """Whether a broker answers a metadata request now, is hung, or has stopped."""
     view = probe.ask(broker.port)
     if view is not None and view.cluster_id == broker.cluster_id:
         return "running"
@@ -148,7 +148,7 @@ def _the_running_one(directory: StateDirectory, request: LabRequest) -> LabState
 
 
 def _settled_state(directory: StateDirectory) -> LabState:
-    """What the lab that runs here wrote; one that just starts has not written yet."""
+    """The state of the running lab; waits for it where the lab is still starting."""
     what = f"the lab that starts in {directory.path}"
     wait_until(lambda: directory.read() is not None, what, 2 * READY_SECONDS)
     state = directory.read()

@@ -71,7 +71,7 @@ class StateDirectory:
         return self.path / "supervisor.log"
 
     def read(self) -> LabState | None:
-        """The last lab started here; None when there was none."""
+        """The state of the last lab that was started here; None where there was none."""
         try:
             document = json.loads((self.path / "lab.json").read_text())
         except (FileNotFoundError, NotADirectoryError):
@@ -94,10 +94,10 @@ class StateDirectory:
             file.unlink(missing_ok=True)
 
     def make(self) -> None:
-        """Make the directory where it is missing.
+        """Create the directory if it is missing.
 
         Raises:
-            UsageError: It cannot be made, or not be written.
+            UsageError: The directory cannot be created or written.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ class StateDirectory:
         )
 
     def lock(self) -> IO[bytes] | None:
-        """The supervisor's lock, to be held for life; None when another holds it."""
+        """The supervisor's lock, to be held for its lifetime; None where another process holds it."""
         self.path.mkdir(parents=True, exist_ok=True)
         handle = (self.path / "supervisor.lock").open("wb")
         try:
@@ -123,7 +123,7 @@ class StateDirectory:
         return handle
 
     def is_running(self) -> bool:
-        """Whether a supervisor lives here. Asked by a shared lock: two who ask are no supervisor.
+        """Whether a supervisor runs here; the test takes a shared lock, so that two tests do not see each other.
 
         Raises:
             UsageError: The directory cannot be read.
@@ -151,7 +151,7 @@ def default_directory() -> Path:
 
 
 def state_of(fleet: Fleet, kafka_version: str) -> LabState:
-    """What the running fleet looks like from outside; this process is its supervisor."""
+    """The state of a running fleet; the calling process is its supervisor."""
     brokers = tuple(
         BrokerState(
             cluster=cluster.name,

@@ -38,7 +38,7 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, replicas: int =
 
     Raises:
         MmtoolError: The broker refused, for instance because the topic exists.
-        GateError: It has no leaders in time.
+        GateError: A partition has no leader in time.
     """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient, NewTopic
@@ -55,13 +55,13 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, replicas: int =
 
 
 def _led(admin: AdminClient, topic: str) -> int:
-    """Partitions with a leader: the controller has made a topic before the brokers know of it (KRaft)."""
+    """The number of partitions with a leader: brokers learn of a new topic after the controller (KRaft)."""
     found = admin.list_topics(topic, timeout=_READY_SECONDS).topics[topic].partitions.values()
     return sum(partition.leader >= 0 for partition in found)
 
 
 def topics_of(bootstrap: str) -> dict[str, int]:
-    """Every topic and how many partitions it has."""
+    """Every topic with its number of partitions."""
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
@@ -79,7 +79,7 @@ def leaders_of(bootstrap: str, topic: str) -> dict[int, int]:
 
 
 def configs_of(bootstrap: str, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-    """What is set on each topic itself."""
+    """The properties that are set on each topic itself."""
     from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource
 
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
@@ -159,7 +159,7 @@ def _record(message: Message) -> Record:
 
 
 def end_offsets(bootstrap: str, topic: str, *, isolation: Isolation = "read_uncommitted") -> dict[int, int]:
-    """Where each partition ends for a reader; empty while the topic does not exist, or a leader is not there."""
+    """The end of each partition for a reader; empty while the topic or one of its leaders is missing."""
     from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
     from confluent_kafka.admin import AdminClient, OffsetSpec
 

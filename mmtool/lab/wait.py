@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def wait_until(done: Callable[[], bool], what: str, timeout: float, poll: float = 0.05) -> float:
-    """Ask ``done`` every ``poll`` seconds; the seconds it took. ``what`` names the awaited in the error.
+    """Call ``done`` every ``poll`` seconds until it is true, and return the seconds; ``what`` names the condition.
 
     Raises:
         GateError: ``timeout`` seconds, with `patience`, were not enough.
@@ -28,5 +28,5 @@ def wait_until(done: Callable[[], bool], what: str, timeout: float, poll: float 
 
 
 def patience(seconds: float) -> float:
-    """So long on a machine that has time for it; longer where others work on it too, by its load."""
+    """The time limit for this machine: ``seconds``, or more where its load is high."""
     return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))

@@ -31,12 +31,12 @@ def group_members(bootstrap: str, group: str) -> list[str]:
 
 
 def wait_for_new_records(bootstrap: str, topics: Sequence[str], timeout: float) -> float:
-    """Until each topic got a record behind its present ends; the seconds it took. Markers do not count.
+    """Wait until each topic has a record after its present ends, markers aside; return the seconds.
 
-    A topic that is not there yet counts from its beginning.
+    A topic that does not exist yet counts from its beginning.
 
     Raises:
-        GateError: A topic got none in time.
+        GateError: A topic got no record in time.
     """
     from confluent_kafka import Consumer, TopicPartition
 
@@ -62,10 +62,10 @@ def wait_for_new_records(bootstrap: str, topics: Sequence[str], timeout: float) 
 
 
 def committed(bootstrap: str, group: str, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """What a group has committed of these partitions, by topic and partition; asked as a consumer asks.
+    """A group's commits in these partitions, by topic and partition, read with a consumer's request.
 
     Raises:
-        UnreachableError: The cluster does not say.
+        UnreachableError: The cluster does not answer.
     """
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 

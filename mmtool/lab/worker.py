@@ -40,28 +40,28 @@ class Worker:
         self.finish()
 
     def check(self) -> None:
-        """Raise what ended the thread, if anything did."""
+        """Raise the error that ended the thread, if there is one."""
         if self._failure is not None:
             raise self._failure
 
     def finish(self) -> None:
-        """Ask it to stop, and wait until its last work is done.
+        """Ask the thread to stop, and wait until its last work is done; raise its error.
 
         Raises:
-            GateError: It did not stop within a minute.
+            GateError: The thread did not stop within a minute.
         """
         self.stopping.set()
         self.wait()
 
     def wait(self) -> None:
-        """Until it has ended by itself; errors as ``finish``."""
+        """Wait until the thread has ended by itself; raise its error, as `finish`."""
         self._thread.join(JOIN_SECONDS)
         self.check()
         if self._thread.is_alive():
             raise GateError(f"{self.name} did not end in {JOIN_SECONDS:.0f} s", code="timeout")
 
     def ended(self, seconds: float) -> bool:
-        """Whether it ends within so many seconds, or never began; how it ended is not asked."""
+        """Whether the thread ends within so many seconds, or never began; its error is not raised."""
         if self._thread.ident is not None:
             self._thread.join(seconds)
         return not self._thread.is_alive()
@@ -74,9 +74,9 @@ class Worker:
 
 
 def end_together(workers: Sequence[Worker], seconds: float = END_SECONDS) -> None:
-    """Asks all of them to stop before it waits for any, and waits for all no longer than ``seconds``.
+    """Ask all workers to stop, then wait for all of them for no longer than ``seconds``.
 
-    Their clients close while the brokers still answer: librdkafka can hang for ever in a client that closes while the
+    Their clients close while the brokers still answer: librdkafka can hang forever in a client that closes while the
     leader of its partitions goes away (its issue 5476), and confluent-kafka then holds up every thread of the process.
     """
     for worker in workers:
