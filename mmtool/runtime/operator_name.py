@@ -9,7 +9,7 @@ from contextlib import suppress
 
 
 def operator() -> str:
-    """Who is at work here, for others to ask: ``user@host``."""
+    """The operator and this host, as ``user@host``, by which others can find who runs a command."""
     name = str(os.getuid())  # a container may run as somebody without a name
     with suppress(OSError, KeyError):
         name = getpass.getuser()

@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 def cache_root() -> Path:
-    """``$XDG_CACHE_HOME/mmtool``, by default below ``~/.cache``."""
+    """The folder for caches: ``$XDG_CACHE_HOME/mmtool``, by default below ``~/.cache``."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mmtool"
 
 
 def state_root() -> Path:
-    """``$XDG_STATE_HOME/mmtool``, by default below ``~/.local/state``: what would be missed, unlike a cache."""
+    """The folder for state, which is not replaceable: ``$XDG_STATE_HOME/mmtool``, default below ``~/.local/state``."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "mmtool"
 
 
 @contextlib.contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
-    """One process fills ``folder``; the operating system lets go of the lock when its holder dies.
+    """Hold a lock on ``folder``, so that one process at a time fills it; it is released when the process dies.
 
     Raises:
         UsageError: The folder cannot be written.

@@ -17,10 +17,10 @@ _STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP become errors, so that everything is taken down as after Ctrl-C.
+    """Raise SIGTERM and SIGHUP as errors, so that the command cleans up as after Ctrl-C.
 
     Raises:
-        StoppedError: One came.
+        StoppedError: One of these signals came.
     """
 
     def stop(number: int, _: FrameType | None) -> None:

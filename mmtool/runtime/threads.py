@@ -33,7 +33,7 @@ class Once(Generic[T]):
         self._done: Future[T] | None = None
 
     def __call__(self) -> T:
-        """What ``work`` returned, or raises what it raised: a cluster that does not answer is waited for once."""
+        """The result of ``work``, or its error; it runs once, and other callers wait for it."""
         with self._lock:
             is_first, self._done = self._done is None, self._done or Future()
         if is_first:
@@ -45,14 +45,14 @@ class Once(Generic[T]):
 
 
 async def in_thread(work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-    """What ``work`` returns, or raises. Who is cancelled meanwhile leaves it behind."""
+    """Run ``work`` in a daemon thread and return its result; a cancelled caller does not wait for the thread."""
     return await left_behind(partial(work, *args, **named), getattr(work, "__qualname__", "work"))
 
 
 def left_behind(work: Callable[[], T], name: str) -> asyncio.Future[T]:
-    """What ``work`` returns, from a daemon thread that nobody waits for: whoever ends early leaves it behind.
+    """Run ``work`` in a daemon thread, and return a future of its result; the end of the process does not wait.
 
-    That is how Spark is started; its JVM ends with this process, whose pipe it reads.
+    Spark is started by it; its JVM ends with this process, whose pipe it reads.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -113,7 +113,7 @@ class LookUps(Unawaited):
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """As ``asyncio.run``, which waits for names that nobody resolves."""
+    """Run a coroutine as ``asyncio.run``, but without waiting at its end for DNS lookups in progress."""
 
     async def begin() -> T:
         asyncio.get_running_loop().set_default_executor(LookUps())

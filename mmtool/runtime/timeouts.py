@@ -16,17 +16,17 @@ T = TypeVar("T")
 
 
 async def within(seconds: float, work: Awaitable[T]) -> T:
-    """What comes of it.
+    """Await ``work`` for at most ``seconds``, and return its result.
 
     Raises:
-        TimeoutError: it did not come in time.
+        TimeoutError: There was no result in time.
     """
     async with asyncio.timeout(seconds):
         return await work
 
 
 async def came_within(seconds: float, work: Awaitable[object]) -> bool:
-    """Whether it came in time."""
+    """Whether ``work`` ended within ``seconds``; its result is dropped."""
     try:
         await within(seconds, work)
     except TimeoutError:
