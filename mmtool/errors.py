@@ -112,7 +112,7 @@ class StdoutError(MmtoolError):
         )
 
     def work_is_done(self) -> None:
-        """The same, once what was asked for has been done."""
+        """Change message, remedy and exit code for a command that has completed its work."""
         self.message += "; the command itself has completed, only its output is missing"
         self.remedy = (
             "do not run the command again; free space where stdout is redirected to, or redirect it elsewhere"

@@ -18,7 +18,7 @@ class Event(StrEnum):
     sentence: str
 
     def __new__(cls, word: str, sentence: str) -> Self:
-        """One row of the table."""
+        """Create one row of the table."""
         event = str.__new__(cls, word)
         event._value_ = word
         event.sentence = sentence
@@ -145,7 +145,7 @@ LOGGED_ONLY = frozenset(
         Event.OPERATION_CANCELLED, Event.OPERATION_ROLLED_BACK,
     }
 )  # fmt: skip
-"""Events that a person sees otherwise, in the progress or in the result: only a log has them."""
+"""Events that people see by the progress or the result, so that only a log has them as messages."""
 
 
 WARNINGS = frozenset(
@@ -193,7 +193,7 @@ FIELDS = {
 
 
 def is_for_people(message: str) -> bool:
-    """Whether a person is told as well, and not the log alone."""
+    """Whether a message is shown to people as well, and not only logged."""
     return not (isinstance(message, Notice) and message.event in LOGGED_ONLY)
 
 
@@ -213,7 +213,7 @@ class Notice(str):
     fields: dict[str, object]
 
     def __new__(cls, sentence: str, event: Event = Event.MESSAGE, **fields: object) -> Self:
-        """The sentence; empty fields are left out."""
+        """Create a notice; empty fields are left out."""
         notice = super().__new__(cls, sentence)
         notice.event = event
         notice.fields = {name: value for name, value in fields.items() if value is not None and value != ""}
@@ -221,11 +221,11 @@ class Notice(str):
 
     @classmethod
     def of(cls, sentence: str, event: Event = Event.MESSAGE) -> Notice:
-        """The notice itself, or a bare sentence as one."""
+        """The notice itself, or a bare sentence as a notice of ``event``."""
         return sentence if isinstance(sentence, Notice) else cls(sentence, event)
 
     def under(self, prefix: str, **fields: object) -> Notice:
-        """The same event behind a prefix, with more fields; its own win."""
+        """The notice with a prefix and more fields; the notice's own fields win."""
         return Notice(f"{prefix}{self}", self.event, **{**fields, **self.fields})
 
 
@@ -236,12 +236,12 @@ def flow_fields(flow: str) -> dict[str, object]:
 
 
 def flow_notice(flow: str, sentence: str, event: Event = Event.MESSAGE, **fields: object) -> Notice:
-    """A sentence about a flow, which it begins with.
+    """A notice about a flow, whose name begins the sentence.
 
     Args:
         flow: The flow's name.
-        sentence: What is told; of a `Notice` the event and the fields are kept.
-        event: Of a bare sentence.
-        fields: More of them.
+        sentence: The sentence; a `Notice` keeps its event and fields.
+        event: The event of a bare sentence.
+        fields: Further fields.
     """
     return Notice.of(sentence, event).under(f"{flow}: ", **flow_fields(flow), **fields)

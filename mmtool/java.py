@@ -23,7 +23,7 @@ def java_binary() -> Path:
     """The ``java`` that Spark's launcher would take as well: JAVA_HOME when set, else PATH.
 
     Raises:
-        UsageError: There is none, it does not run, or it is older than 17.
+        UsageError: There is no Java, it does not run, or it is older than 17.
     """
     return _checked(os.environ.get("JAVA_HOME", ""), os.environ.get("PATH", ""))
 
