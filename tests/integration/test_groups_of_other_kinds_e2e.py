@@ -65,7 +65,7 @@ def test_a_move_is_refused_and_names_the_kind_and_the_cluster(mmtool, taken, mov
     answer = mmtool(*MOVES[move], "-c", taken, "-g", group, "-o", "json")
     document = json.loads(answer.stdout)
     assert (answer.code, document["errors"][0]["code"]) == (3, "active_on_target"), answer
-    assert f"on target, {group} is a {kind} group" in answer.stderr
+    assert f"on target, group {group} is a {kind} group" in answer.stderr
 
 
 @KINDS
@@ -75,7 +75,7 @@ def test_an_import_is_refused(mmtool, taken, tmp_path, group, kind):
         "groups", "import", tmp_path / "reset.csv", "-c", taken, "-g", group, "--execute", "--yes"
     )
     assert answer.code == 3, answer
-    assert f"on target, {group} is a {kind} group" in answer.stderr
+    assert f"on target, group {group} is a {kind} group" in answer.stderr
 
 
 def test_a_sync_passes_both_over_and_keeps_the_others_ready(mmtool, taken):

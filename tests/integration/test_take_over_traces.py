@@ -158,7 +158,7 @@ def test_aborted_records_that_mm2_copied_are_not_copied_again(fleet, tmp_path, t
         (("syncs", 30, 5000), "5000.*the target's log ends at 50.*recreated"),
         (
             ("syncs", 30, 31),
-            "offset 31 on the target is offset 30 of the source, but the records differ.*recreated",
+            "source offset 30 with target offset 31, but the records at these offsets differ.*recreated",
         ),
     ],
     ids=["source-recreated", "target-shorter", "target-recreated"],
