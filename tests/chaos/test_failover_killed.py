@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kit.bench import Bench
+from kit.consumers import consume
 from kit.exactness import flow_identity
 from kit.lookups import groups_of
 from kit.processes import Answer, MmtoolProcess, run_mmtool
 from mmtool.kafka.state.flow_state import KafkaFlowState
-from mmtool.lab.applications import consume
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, read_topic

@@ -4,11 +4,11 @@ import time
 
 import pytest
 
+from kit.lab_admin import GUARDED
 from mmtool.config import ClusterSettings
 from mmtool.failover.fence.actions import lower_fence
 from mmtool.kafka.admin.fences import KafkaFences
 from mmtool.lab.cluster import Cluster, Shape
-from mmtool.lab.operations import GUARDED
 from mmtool.lab.topics import create_topic
 from mmtool.plan.failover.acl_fence import Binding
 

@@ -10,9 +10,9 @@ import pytest
 
 from kit.bench import Bench
 from kit.exactness import stored_maps
+from kit.log_cut import LogCut
 from kit.processes import run_mmtool
 from mmtool.lab.load import Load, produce
-from mmtool.lab.log_cut import LogCut
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.lab.wait import wait_until
 from mmtool.replication.driver.halt_retry import FIRST_SECONDS

@@ -73,6 +73,12 @@ def modules():
 
 
 @pytest.fixture(scope="session")
+def benchmarks():
+    """The programs that time mmtool; they import it as users of the wheel do."""
+    return [Module(path.stem, path) for path in sorted((ROOT / "benchmarks").rglob("*.py"))]
+
+
+@pytest.fixture(scope="session")
 def tracked():
     """Every file under version control that holds text of ours, links left out."""
     listed = subprocess.run(

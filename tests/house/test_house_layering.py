@@ -11,7 +11,7 @@ OWNERS = {
     "py4j": ("mmtool.replication", "mmtool.insight.verify", "mmtool.keystores"),
     "pandas": ("mmtool.replication", "mmtool.insight.verify"),
     "pyarrow": ("mmtool.replication", "mmtool.insight.verify"),
-    "confluent_kafka": ("mmtool.kafka", "mmtool.lab"),
+    "confluent_kafka": ("mmtool.kafka", "mmtool.lab", "kit"),
     "aiokafka": ("mmtool.kafka",),
     "cryptography": ("mmtool.keystores", "mmtool.evidence"),
     "pydantic": ("mmtool.config",),

@@ -85,3 +85,21 @@ def test_the_wheel_runs_without_the_checkout(wheel, tmp_path):
         check=True, capture_output=True, text=True, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
     assert ran.stdout == f"{tmp_path}/mmtool/__init__.py\nmmtool {__version__}\n"
+
+
+STARTED_BY_NAME = {
+    "mmtool.config.reference": "make docs",
+    "mmtool.replication.spark.archive": "make test",
+    "mmtool.replication.pyspark.daemon": "Spark",
+    "mmtool.lab.leash": "each broker of the lab, by its path",
+    "mmtool.lab.supervisor": "mmtool lab up",
+}
+
+
+def test_no_module_of_the_wheel_is_used_by_tests_alone(modules, benchmarks):
+    """Such a module belongs into tests/kit. Commands are named by their table."""
+    shipped = [module for module in modules if module.name.startswith("mmtool.")]
+    used = {name for module in [*shipped, *benchmarks] for name in module.imports}
+    used |= {name.rpartition(".")[0] for name in used}
+    own = {m.name for m in shipped if m.path.name not in {"__init__.py", "__main__.py"}}
+    assert {name for name in own - used if not name.startswith("mmtool.commands.")} == set(STARTED_BY_NAME)

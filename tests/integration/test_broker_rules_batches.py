@@ -16,12 +16,12 @@ from kit.batches import (
     PlainRecord,
     batch_of,
 )
+from kit.quick_cleaner import quick_cleaner
 from kit.wire import NOW_MS, Producer, Wire, on_loop, settings_of, signed
 from mmtool.kafka.batches import AbortedFilter, decode, iter_batches, rebuild, view_of
 from mmtool.kafka.state.claims import claim
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.produce import ProduceRequest
-from mmtool.lab.cleanup import quick_cleaner
 from mmtool.lab.load import Load, Transactions
 from mmtool.lab.load import produce as write
 from mmtool.lab.topics import create_topic, read_topic

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kit.lab_admin import alter_topic
 from kit.wire import Producer, Remembered, Wire, on_loop, settings_of, signed
 from mmtool.kafka.state.claims import claim
 from mmtool.kafka.wire.codes import Code
-from mmtool.lab.operations import alter_topic
 from mmtool.lab.topics import create_topic
 
 LAST = (1 << 31) - 1

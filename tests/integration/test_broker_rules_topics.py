@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from kit.lab_admin import delete_topic
 from kit.wire import Wire, on_loop, settings_of, signed
 from mmtool.kafka.wire.codes import Code
-from mmtool.lab.operations import delete_topic
 from mmtool.lab.topics import create_topic
 
 

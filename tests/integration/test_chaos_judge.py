@@ -11,7 +11,7 @@ import pytest
 from kit.chaos.group import Watcher
 from kit.chaos.judge import judge
 from kit.chaos.sides import Sides
-from mmtool.lab.applications import consume
+from kit.consumers import consume
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.lab.wait import wait_until

@@ -11,11 +11,11 @@ from confluent_kafka import Producer
 
 from kit.bench import Bench
 from kit.black_hole import BlackHole
+from kit.lab_admin import alter_topic
 from kit.small_disk import small_disk
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
-from mmtool.lab.operations import alter_topic
 from mmtool.lab.topics import create_topic, topics_of
 from mmtool.lab.wait import wait_until
 

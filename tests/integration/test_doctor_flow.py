@@ -9,17 +9,17 @@ import time
 import pytest
 from confluent_kafka import TopicPartition
 
+from kit.consumers import consume, consumer_of
 from kit.kafka_tools import join_share_group
+from kit.lab_admin import alter_topic, delete_records, grow_topic
 from kit.leftovers import hang_transaction, join_as_worker
 from kit.lookups import groups_of
 from kit.mirror_flow import Owner
 from kit.processes import run_mmtool
 from kit.streams_app import counting_by_key
 from mmtool.doctor.flow_checks import GROUP_CHECKS, MM2_CHECKS, TOPIC_CHECKS
-from mmtool.lab.applications import consume, consumer_of
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.operations import alter_topic, delete_records, grow_topic
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 
 pytestmark = pytest.mark.kafka

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from kit.consoles import Shell, type_block
+from kit.consumers import consume
 from kit.doc_blocks import cases, difference
 from kit.log_edit import edit_log
 from kit.processes import run_mmtool
-from mmtool.lab.applications import consume
 from mmtool.lab.artifacts import tools_classpath
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce

@@ -10,9 +10,9 @@ import time
 import pytest
 
 from kit.black_hole import BlackHole
-from mmtool.lab.applications import consume
+from kit.consumers import consume
+from kit.lab_admin import delete_records
 from mmtool.lab.load import Load, produce
-from mmtool.lab.operations import delete_records
 from mmtool.lab.topics import create_topic, read_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(200)]

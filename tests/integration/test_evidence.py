@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
+from kit.consumers import consume
 from kit.processes import run_mmtool
-from mmtool.lab.applications import consume
 from mmtool.lab.artifacts import tools_classpath
 from mmtool.lab.load import Load, produce
 from mmtool.lab.process import java_command

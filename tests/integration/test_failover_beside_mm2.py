@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kit.bench import Stage
+from kit.consumers import consume
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
 from mmtool.failover.diverged_tail.tail_file import exported_records
 from mmtool.kafka.mm2.topics import Mm2Topics
-from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import end_offsets, read_topic

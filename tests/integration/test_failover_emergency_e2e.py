@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kit.black_hole import BlackHole
+from kit.consumers import consume
 from kit.exactness import flow_identity
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
 from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.kafka.state.flow_state import KafkaFlowState
-from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.wait import patience, wait_until

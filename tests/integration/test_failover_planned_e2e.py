@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import pytest
 
+from kit.consumers import consume
+from kit.lab_admin import delete_records
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
-from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.operations import delete_records
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kit.black_hole import BlackHole
+from kit.consumers import consume
 from kit.processes import run_mmtool
 from mmtool.failover.diverged_tail.tail_file import exported_records
-from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, read_topic
 

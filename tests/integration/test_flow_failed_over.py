@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kit.bench import Stage
+from kit.broker_watch import wait_for_new_records
 from kit.exactness import flow_identity
+from kit.lab_admin import delete_topic, grow_topic
 from kit.lookups import groups_of
 from kit.mirror_flow import Owner, flow_of
 from kit.wire import on_loop
@@ -21,10 +23,8 @@ from mmtool.config import load_settings
 from mmtool.kafka.state.marks import write_marks
 from mmtool.kafka.state.state_log import read_control
 from mmtool.lab.load import Load, produce
-from mmtool.lab.operations import delete_topic, grow_topic
 from mmtool.lab.topics import configs_of, create_topic, end_offsets, topics_of
 from mmtool.lab.wait import wait_until
-from mmtool.lab.watch import wait_for_new_records
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.translation.types import TopicPartition

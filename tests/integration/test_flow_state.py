@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kit.exactness import stored_maps, wrong_translations
+from kit.lab_admin import delete_topic
 from kit.lookups import groups_of
 from kit.mirror_flow import Owner, flow_of
 from mmtool.config import load_settings
@@ -22,7 +23,6 @@ from mmtool.kafka.state import own_records
 from mmtool.kafka.state.runs_log import read_runs_log
 from mmtool.kafka.state.state_log import read_control
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.operations import delete_topic
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.plan.groups.facts import Commit
 from mmtool.replication.driver.context import connect

@@ -7,11 +7,11 @@ import json
 
 import pytest
 
+from kit.consumers import consume
 from kit.kafka_tools import join_share_group
 from kit.lookups import groups_of
 from kit.mirror_flow import Owner
 from kit.streams_app import counting_by_key
-from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 

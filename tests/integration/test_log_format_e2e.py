@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from kit.consumers import consume
+from kit.lab_admin import delete_records
 from kit.processes import run_mmtool
 from kit.spark_cluster import SparkCluster
 from mmtool.events import Event
-from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, produce
-from mmtool.lab.operations import delete_records
 from mmtool.lab.topics import create_topic, end_offsets
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

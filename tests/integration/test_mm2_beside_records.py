@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from kit.bench import Bench
+from kit.lab_admin import GUARDED, allow, alter_topic
 from kit.lookups import groups_of
 from kit.mirror_client import ask_mirror_client
 from kit.processes import run_mmtool
@@ -22,7 +23,6 @@ from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.operations import GUARDED, allow, alter_topic
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit

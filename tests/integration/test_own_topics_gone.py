@@ -11,10 +11,10 @@ import time
 import pytest
 
 from kit.exactness import wrong_translations
+from kit.lab_admin import delete_topic
 from kit.mirror_flow import flow_of
 from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.lab.load import Load, produce
-from mmtool.lab.operations import delete_topic
 from mmtool.lab.topics import create_topic, read_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from kit.lab_admin import GUARDED, allow, alter_topic, grow_topic
 from kit.lookups import groups_of
 from kit.mirror_client import mirror_defaults
 from kit.parity import (
@@ -29,7 +30,6 @@ from mmtool.kafka.admin.acls import AclAdmin
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.mirror_maker import MirrorMaker
-from mmtool.lab.operations import GUARDED, allow, alter_topic, grow_topic
 from mmtool.lab.topics import configs_of, end_offsets
 from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit

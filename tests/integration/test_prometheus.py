@@ -21,9 +21,9 @@ from cryptography.x509.oid import NameOID
 
 from kit.debian import has_apt, program
 from kit.processes import MmtoolProcess, run_mmtool
+from kit.working_group import WorkingGroup
 from kit.writers import RunningWriter
 from mmtool.errors import GateError
-from mmtool.lab.group_at_work import WorkingGroup
 from mmtool.lab.topics import create_topic
 from mmtool.lab.wait import wait_until
 

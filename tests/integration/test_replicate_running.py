@@ -12,12 +12,12 @@ import pytest
 
 from kit.batches import CONTROL
 from kit.bench import Stage
+from kit.broker_watch import wait_for_new_records
+from kit.lab_admin import delete_topic, grow_topic
 from kit.segments import stored_batches
 from mmtool.lab.load import Load, produce
-from mmtool.lab.operations import delete_topic, grow_topic
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 from mmtool.lab.wait import wait_until
-from mmtool.lab.watch import wait_for_new_records
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
+from kit.lab_admin import alter_topic, delete_records
 from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.lab.load import Load, produce
-from mmtool.lab.operations import alter_topic, delete_records
 from mmtool.lab.topics import create_topic
 from mmtool.lab.wait import patience, wait_until
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 import pytest
 from confluent_kafka import Consumer
 
+from kit.lab_admin import grow_topic
 from kit.mirror_flow import Owner, flow_of
 from kit.mirror_maker import MirrorMakerByHand
 from mmtool.config import load_settings
@@ -24,7 +25,6 @@ from mmtool.kafka.state.own_log import append_records
 from mmtool.kafka.state.own_records import MARK
 from mmtool.lab.checker import Content, compare
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.operations import grow_topic
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.wait import wait_until
 from mmtool.replication.driver.context import connect

@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from kit.batches import PlainRecord, batch_of
 from kit.both_ways import Pair
 from kit.exactness import flow_identity
+from kit.lab_admin import delete_records, delete_topic
 from kit.log_cleaner import CONFIGS, CompactedTopic, compact
 from kit.processes import run_mmtool
 from kit.raw_producer import append_batches
@@ -25,7 +26,6 @@ from mmtool.insight.verify.preparation import prepare
 from mmtool.insight.verify.ranges import plan_ranges
 from mmtool.kafka.state.log_reader import read_log
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.operations import delete_records, delete_topic
 from mmtool.lab.topics import create_topic
 from mmtool.translation.block_codec import decode_block, encode_block
 from mmtool.translation.runs import RunMap

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Self
 
+from kit.broker_watch import group_members, wait_for_new_records
 from kit.exactness import flow_identity, wrong_translations
 from kit.processes import Answer, MmtoolProcess, run_mmtool
 from kit.writers import RunningWriter
@@ -17,7 +18,6 @@ from mmtool.errors import GateError
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.wait import patience, wait_until
-from mmtool.lab.watch import group_members, wait_for_new_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

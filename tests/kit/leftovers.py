@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from kit.batches import TRANSACTIONAL, PlainRecord, batch_of
+from kit.lab_admin import alter_broker
 from mmtool.kafka.state.claims import claim
 from mmtool.kafka.wire.cluster import WireCluster, retrying
 from mmtool.kafka.wire.codec import Cursor, array, int16, int32, string
@@ -15,7 +16,6 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.groups import Coordinated
 from mmtool.kafka.wire.produce import ACKS_ALL, ProducePartition, ProduceRequest
 from mmtool.kafka.wire.request import WireRequest
-from mmtool.lab.operations import alter_broker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -8,9 +8,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from kit.batches import PlainBatch, PlainRecord, batch_of
+from kit.lab_admin import alter_topic
+from kit.quick_cleaner import quick_cleaner
 from kit.raw_producer import append_batches
-from mmtool.lab.cleanup import quick_cleaner
-from mmtool.lab.operations import alter_topic
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.lab.wait import wait_until
 

@@ -1,4 +1,4 @@
-"""The steps that move groups to the destination, the same for every mode: check, record, commit, read back."""
+"""`OperationContext`, the ports that every step of an operation gets; and the steps from `validate` on."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class LockPort(Protocol):
 
 
 class Records(Protocol):
-    """The part of the journal that is about groups' offsets. Errors as the journal's."""
+    """The journal as steps use it: for groups, the fence, the diverged tail and other open operations."""
 
     def intends(
         self, plans: Iterable[GroupPlan], risks: Mapping[tuple[str, TopicPartition], Risk]

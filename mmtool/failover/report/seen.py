@@ -1,4 +1,4 @@
-"""Build a plan's fingerprint from the answers that the plan was made of, without new requests."""
+"""Build a plan's fingerprint, which shows later that it is stale, from the answers that it was made of."""
 
 from __future__ import annotations
 

@@ -70,9 +70,11 @@ def check_counts(alias: str, wanted: Iterable[CreateTopic], found: Mapping[str, 
         count = 0 if there is None else len(there.partitions)
         if count and (count < topic.partitions or topic.partitions == 1 < count):
             raise RefusedError(
-                f"topic {topic.name} on {alias} has {count} partitions instead of {topic.partitions}: mmtool did not"
-                " create it",
-                remedy="if the topic has no records, delete it: mmtool creates it with the right number of partitions",
+                f"topic {topic.name} on {alias} has {count} partitions instead of {topic.partitions}: another program"
+                " created it, or added partitions",
+                remedy="if the topic has no records, delete it: mmtool creates it with the right number of partitions;"
+                " if it has, they are lost with it: `mmtool flow rebuild --execute` derives offset runs and the control"
+                " topic again, but not the journal of failovers",
                 code="state_topic",
             )
 

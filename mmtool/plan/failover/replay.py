@@ -1,4 +1,4 @@
-"""Guards of ``--diverged replay``: whether new records on the target can replace the diverged ones.
+"""Guards of a failback with ``--diverged replay``: whether new records on the target can replace the diverged ones.
 
 H  what is written to the target is mirrored to the source, or it is not written
 O  a group that returns to the source passes over the old records, or the replay is refused; for a group that had

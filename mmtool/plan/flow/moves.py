@@ -39,7 +39,7 @@ class Action(StrEnum):
 
 
 class FlowRow(NamedTuple):
-    """The contract's row of ``flow ...``; None where a value is unknown, or nothing will be stored.
+    """One partition in the output of every ``mmtool flow`` verb; None where a value is unknown or not stored.
 
     Attributes:
         upstream_before, upstream_after: The next offset to mirror, before and after.

@@ -79,9 +79,10 @@ _LEASE_LOST = (
     "lost the ownership lease; asking for it again; the workers continue, and stop if another owner claims"
 )
 _CLAIMED_WITHOUT = (
-    "lost the ownership lease during the claim; asking for it again; the claims hold until another owner's"
+    "lost the ownership lease during the claim; asking for it again;"
+    " the claims stay valid until another owner claims"
 )
-_LEASE_BACK = "the ownership lease is held again; the workers continue"
+_LEASE_BACK = "the ownership lease is held again; workers that still run continue"
 _LOST = "lost ownership; reacquiring"
 _SOURCE_BACK = "source partition is back; restarting recovery"
 
@@ -99,7 +100,7 @@ TABLE: dict[tuple[FlowPhase, FlowEvent], FlowTransition] = {
     (FlowPhase.RUNNING, FlowEvent.LEASE_LOST): FlowTransition(FlowPhase.LOST, _LEASE_LOST),
     (FlowPhase.LOST, FlowEvent.LEASE_HELD): FlowTransition(FlowPhase.RUNNING, _LEASE_BACK),
     (FlowPhase.LOST, FlowEvent.GIVE_UP): FlowTransition(
-        FlowPhase.GIVEN_UP, "another process owns the flow, or the group admitted no owner for 60 s"
+        FlowPhase.GIVEN_UP, "another process owns the flow, or this process could not get the lease for 60 s"
     ),
     (FlowPhase.GIVEN_UP, FlowEvent.LEASE_HELD): FlowTransition(FlowPhase.RUNNING, _LEASE_BACK),
     (FlowPhase.RUNNING, FlowEvent.DOUBT): FlowTransition(

@@ -1,4 +1,4 @@
-"""Decide which topics and partitions the target needs, from the topics of both clusters."""
+"""A topic as one cluster has it, the partitions that its mirror needs, and why a topic is not mirrored."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from mmtool.config.changes import Changes, compare
 from mmtool.config.live import FileWatch
 from mmtool.errors import MmtoolError
 from mmtool.events import Event, Notice
+from mmtool.plan.words import counted
 from mmtool.runtime.threads import in_thread
 from mmtool.runtime.timeouts import came_within
 
@@ -132,4 +133,5 @@ def _of_flows(running: Iterable[FlowSettings], chosen: Chosen) -> Iterator[str]:
 def _first_line(message: str) -> str:
     """The first problem of the file, with the number of the others."""
     first, *more = message.splitlines() or [""]
-    return f"{first} (and {len(more)} more)" if more else first
+    others = f"; the file has {counted(len(more), 'more error')}, see `mmtool config check`" if more else ""
+    return first + others

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import BatchError
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import UnreadableLogError
 from mmtool.kafka.wire.scan import log_bounds, read_range
 from mmtool.plan.flow.moves import Action, FlowRow
 from mmtool.replication.flow_state.record_prints import RecordPrints
@@ -147,7 +147,8 @@ async def _read(
     Those are records of other producers than ``ours``, or of an origin that ``origins`` leaves out.
 
     Raises:
-        ConnectionLostError: the log could not be read, or not decoded.
+        UnreadableLogError: a batch cannot be decoded.
+        ConnectionLostError: the log could not be read.
     """
     log = RecordPrints()
     views: AsyncIterator[BatchView] = read_range(
@@ -161,7 +162,7 @@ async def _read(
             if origins is None or not await origins.leaves_out(place.topic, producer_id):
                 log.take(view)
     except BatchError as error:
-        raise ConnectionLostError(f"{place} of {cluster.alias}: {error.message}") from error
+        raise UnreadableLogError(f"{place} of {cluster.alias}: {error.message}") from error
     return log
 
 

@@ -22,7 +22,7 @@ from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord
 from mmtool.plan.records.identity import runs_partition_of, shard_of
 from mmtool.plan.words import counted
 from mmtool.replication.driver.context import connect
-from mmtool.replication.flow_state.borrowed_flow import borrowed, joined, owned, owner_now
+from mmtool.replication.flow_state.borrowed_flow import borrowed, joined, owned, owner_now, remedy_of
 from mmtool.replication.flow_state.derivation import derive_partition
 from mmtool.replication.ownership.claim_and_recover import claim_blindly, doubtful
 from mmtool.replication.ownership.flow_life import FlowLife
@@ -182,9 +182,8 @@ async def _rehearse(flow: FlowNow, topics: Collection[str], control: ControlView
     try:
         return (await _derive(context, flow, topics, control))[0]
     except ConnectionLostError as error:
-        raise UnreachableError(
-            f"flow {flow.identity.name}: {error}", remedy="run the same command again"
-        ) from error
+        again = remedy_of(error, "run the same command again")
+        raise UnreachableError(f"flow {flow.identity.name}: {error}", remedy=again) from error
     finally:
         await context.close()
 

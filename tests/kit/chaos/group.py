@@ -6,9 +6,9 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from kit.broker_watch import committed
 from mmtool.errors import MmtoolError
 from mmtool.lab.topics import end_offsets
-from mmtool.lab.watch import committed
 from mmtool.lab.worker import Worker
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from kit.chaos.group import Watcher
 from kit.chaos.judge import wrong_places, wrong_records
 from kit.chaos.linked_flow import PARTITIONS, LinkedFlow
 from kit.chaos.sides import Sides, first_unread
+from kit.consumers import consume
 from kit.lookups import groups_of
 from mmtool.failover.diverged_tail.tail_file import exported_records
-from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, produce
 from mmtool.lab.records import numbered
 from mmtool.plan.groups.facts import Commit

@@ -14,9 +14,9 @@ from kit.chaos.judge import judge, stands_well
 from kit.chaos.linked_flow import PARTITIONS, LinkedFlow
 from kit.chaos.place import SIDES
 from kit.chaos.schedule import schedule_of
+from kit.working_group import WorkingGroup
 from kit.writers import RunningWriter
 from mmtool.errors import GateError, UnreachableError
-from mmtool.lab.group_at_work import WorkingGroup
 from mmtool.lab.topics import end_offsets
 from mmtool.lab.wait import patience, wait_until
 

@@ -7,10 +7,11 @@ import asyncio
 import pytest
 
 from mmtool.errors import MmtoolError, OwnedElsewhereError, UnreachableError
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError, UnreadableLogError
 from mmtool.replication.flow_state.borrowed_flow import borrowed, joined
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 
+ANOTHER_REPLICA = "make another replica the leader of that partition, then run the same command again"
 STOP_FIRST = "stop that replicate, run this command again, then start replicate again"
 
 
@@ -47,10 +48,11 @@ def ended():
         ),
         (InDoubtError("no answer"), (9, "flow a->b: no answer", "run it again")),
         (ConnectionLostError("closed"), (9, "flow a->b: closed", "run it again")),
+        (UnreadableLogError("batch 7"), (9, "flow a->b: batch 7", ANOTHER_REPLICA)),
         (OwnedElsewhereError("flow a->b is run by c", remedy="x"), (10, "flow a->b is run by c", STOP_FIRST)),
         (UnreachableError("cluster b is away", remedy="wait"), (9, "cluster b is away", "wait")),
     ],
-    ids=["fenced", "in doubt", "cut off", "owned", "unreachable"],
+    ids=["fenced", "in doubt", "cut off", "damaged log", "owned", "unreachable"],
 )
 def test_a_command_ends_with_what_comes_first_and_the_flow_is_let_go(ended, error, said):
     found, closed = ended(error)

@@ -89,7 +89,9 @@ def test_a_file_that_cannot_be_used_is_said_once_in_one_line_and_nothing_changes
         scene.reload("topics = (\nmmtool.shards = many")
     (warned,) = scene.warned
     assert warned.startswith(f"{scene.path}:7: topics = (: expected")
-    assert warned.endswith(" (and 1 more); the old configuration stays in force")
+    assert warned.endswith(
+        "; the file has 1 more error, see `mmtool config check`; the old configuration stays in force"
+    )
     assert scene.flow.topics.include == (".*",)
 
     scene.reload("topics = (\nmmtool.shards = many", asked=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from mmtool.lab.load import Load, produce
 from mmtool.lab.wait import wait_until
 
@@ -30,8 +32,6 @@ class LogCut:
     topic: str
 
     def __post_init__(self) -> None:
-        from confluent_kafka.admin import AdminClient, NewTopic
-
         self._admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap, "log_level": 2})
         config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
         topic = NewTopic(self.topic, 1, replica_assignment=[[DIES, STAYS]], config=config)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mmtool.lab.operations import alter_broker
+from kit.lab_admin import alter_broker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

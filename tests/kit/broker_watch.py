@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
 from mmtool.errors import GateError, UnreachableError
 from mmtool.lab.topics import end_offsets
 from mmtool.lab.wait import patience
@@ -23,8 +26,6 @@ _WATCHER: dict[str, object] = {
 
 def group_members(bootstrap: str, group: str) -> list[str]:
     """Client ids of a consumer group's members."""
-    from confluent_kafka.admin import AdminClient
-
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     described = admin.describe_consumer_groups([group])[group].result(_ANSWER_SECONDS)
     return [member.client_id for member in described.members]
@@ -38,8 +39,6 @@ def wait_for_new_records(bootstrap: str, topics: Sequence[str], timeout: float) 
     Raises:
         GateError: A topic got no record in time.
     """
-    from confluent_kafka import Consumer, TopicPartition
-
     started, silent = time.monotonic(), dict.fromkeys(topics, True)
     consumer = Consumer({**_WATCHER, "bootstrap.servers": bootstrap})
     ends = {topic: end_offsets(bootstrap, topic) for topic in topics}
@@ -67,8 +66,6 @@ def committed(bootstrap: str, group: str, places: Iterable[tuple[str, int]]) -> 
     Raises:
         UnreachableError: The cluster does not answer.
     """
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
-
     consumer = Consumer({**_WATCHER, "bootstrap.servers": bootstrap, "group.id": group})
     try:
         found = consumer.committed([TopicPartition(*place) for place in places], _ANSWER_SECONDS)

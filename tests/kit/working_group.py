@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mmtool.lab.applications import consumer_of
+from confluent_kafka import Consumer, KafkaException
+
+from kit.consumers import consumer_of
 from mmtool.lab.worker import Worker
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from confluent_kafka import Consumer
 
 _POLL_SECONDS = 0.2
 
@@ -40,8 +40,6 @@ class WorkingGroup(Worker):
         consumer.close()
 
     def _work(self, consumer: Consumer) -> None:
-        from confluent_kafka import KafkaException
-
         if any(message.error() is None for message in consumer.consume(self._each, 0.05)):
             self._note(consumer)
             # its broker may be away: the next commit holds more; who waited for a frozen one would wait for a minute

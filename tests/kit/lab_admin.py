@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from mmtool.lab.wait import wait_until
-
-if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
 
 GUARDED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -29,8 +38,6 @@ def alter_broker(bootstrap: str, node: int, **config: str | None) -> None:
 
 def grow_topic(bootstrap: str, topic: str, partitions: int) -> None:
     """Add partitions to a topic, up to ``partitions``."""
-    from confluent_kafka.admin import NewPartitions
-
     admin = _admin(bootstrap)
     admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(_SECONDS)
 
@@ -48,8 +55,6 @@ def delete_topic(bootstrap: str, topic: str) -> None:
 
 def delete_records(bootstrap: str, topic: str, below: int, partition: int = 0) -> None:
     """Delete the records before offset ``below``, where the log then starts, as after retention."""
-    from confluent_kafka import TopicPartition
-
     admin = _admin(bootstrap)
     for deleted in admin.delete_records([TopicPartition(topic, partition, below)]).values():
         deleted.result(_SECONDS)
@@ -57,14 +62,6 @@ def delete_records(bootstrap: str, topic: str, below: int, partition: int = 0) -
 
 def allow(bootstrap: str, topic: str, principal: str, operation: str, *, prefixed: bool = False) -> None:
     """Allow an operation (``READ``, ``ALL``) on a topic, or on all topics with the prefix, from any host."""
-    from confluent_kafka.admin import (
-        AclBinding,
-        AclOperation,
-        AclPermissionType,
-        ResourcePatternType,
-        ResourceType,
-    )
-
     pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
     what, allowed = AclOperation[operation], AclPermissionType.ALLOW
     rule = AclBinding(ResourceType.TOPIC, topic, pattern, principal, "*", what, allowed)
@@ -73,8 +70,6 @@ def allow(bootstrap: str, topic: str, principal: str, operation: str, *, prefixe
 
 
 def _alter(bootstrap: str, kind: str, name: str, config: dict[str, str | None]) -> None:
-    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
-
     entries = [
         ConfigEntry(
             key.replace("_", "."),
@@ -90,6 +85,4 @@ def _alter(bootstrap: str, kind: str, name: str, config: dict[str, str | None]) 
 
 def _admin(bootstrap: str) -> AdminClient:
     """An admin client; callers keep it in a variable, because it must outlive its futures."""
-    from confluent_kafka.admin import AdminClient
-
     return AdminClient({"bootstrap.servers": bootstrap, "client.id": "mmtool-lab-operator", "log_level": 2})

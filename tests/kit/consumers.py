@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from confluent_kafka import Consumer, KafkaError, Message
+
 from mmtool.errors import GateError
 from mmtool.lab.wait import patience
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from confluent_kafka import Consumer, Message
 
 _POLL_SECONDS = 0.5
 _SECONDS = 60.0
@@ -61,20 +61,16 @@ def _at_the_ends(consumer: Consumer, topics: Sequence[str], ended: set[tuple[str
 
 
 def _take(message: Message, found: list[Read], ended: set[tuple[str, int]]) -> None:
-    from confluent_kafka import KafkaError
-
     error, place = message.error(), (message.topic(), message.partition())
     if error is None:
         found.append(Read(*place, message.offset(), message.key(), message.value()))
         ended.discard(place)
-    elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
+    elif error.code() == KafkaError._PARTITION_EOF:
         ended.add(place)
 
 
 def consumer_of(bootstrap: str, group: str) -> Consumer:
     """A consumer in a group, which reads committed records from the beginning and does not commit by itself."""
-    from confluent_kafka import Consumer
-
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
