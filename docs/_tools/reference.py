@@ -74,7 +74,8 @@ def exit_codes() -> str:
         | 2, 3, 4, 5, 8, 9, 10 | nothing |
         | 6 | a part; the output names what remains |
         | 7 | everything; a check after it failed, and the output names it |
-        | 1, 130, 143 | unknown from the code; for a failover run `mmtool failover list` |
+        | 130, 143 | for a failover nothing: it was stopped before it wrote an offset |
+        | 1 | unknown from the code; for a failover run `mmtool failover list` |
 
         If stdout cannot be written, the exit code is 7 when the command changed something, and 1 when it only
         had a result to show. An error of the command itself keeps its own exit code. The column `code` is

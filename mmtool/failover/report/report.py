@@ -285,7 +285,8 @@ def _price(ended: Ended) -> str:
         return f"{loss} lost, {_at_most(again, f'{again:,}')} read again{likely}"
     if ended.rehearsal.plan.mode is Mode.FAILBACK:
         passed = figures.diverged_records
-        more = "" if passed is None else f", {passed} diverged records skipped"
+        done = "replayed" if ended.rehearsal.plan.diverged == Replay() else "skipped"
+        more = "" if passed is None else f", {passed} diverged records {done}"
         return f"{lost} records lost, {again} read again{more}"
     names, behind = ended.rehearsal.names, figures.diverged_records
     late = (

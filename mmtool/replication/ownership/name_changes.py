@@ -80,4 +80,4 @@ def _how_to_keep(flow: FlowSettings, changed: Mapping[str, str]) -> str:
     alias = topic_part(flow.source.alias)
     if all(flow.policy.format_remote_topic(alias, topic) == remote for topic, remote in changed.items()):
         return f"{flow.name}.source.cluster.alias = {alias}"
-    return "give replication.policy.* and the aliases their former values"
+    return "give replication.policy.*, mmtool.topic.rename.format and the aliases their former values"

@@ -130,11 +130,17 @@ def shrunk(batch: ReadyBatch, max_batch_bytes: int, *, dead_letters: bool) -> li
     return split(batch, max_batch_bytes=max_batch_bytes)
 
 
+_DAMAGED = (
+    "let another replica lead the source partition; if all replicas hold the same bytes, skip the batch with"
+    " `mmtool flow seek --csv FILE --execute` while `mmtool replicate` is stopped"
+)
+
+
 def why(error: BatchError) -> str:
     """The reason why a batch cannot be mirrored, and the remedy, in one sentence for the operator."""
     if isinstance(error, OversizeRecordError):
         return f"{error.message}: {error.remedy}, or set mmtool.on.oversize = dead-letter"
-    return f"{error.message}: {error.remedy}" if error.remedy else error.message
+    return f"{error.message}: {error.remedy or _DAMAGED}"
 
 
 def _joined(views: Sequence[BatchView], position: UpstreamOffset, limit: int, goal: int) -> list[ReadyBatch]:
