@@ -1,4 +1,8 @@
-"""Refuse flows that would mirror records in a loop, or write two topics into one."""
+"""Refuse flows that conflict: a record reaches a cluster by two routes or in a cycle, or two topics get one name.
+
+`refuse_conflicts` needs the properties file alone (`replicate`, `config`; the doctor calls its parts).
+`refuse_met_topics` needs the topics that exist: the engine calls it once it is connected.
+"""
 
 from __future__ import annotations
 

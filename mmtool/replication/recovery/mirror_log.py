@@ -1,4 +1,7 @@
-"""Read a partition's target log behind the stored offset runs, once, after fencing."""
+"""What a partition's target log holds after the stored offset runs, or where it was cut; read after fencing.
+
+`recover_partition` compares it with the source.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class DivergedError(Exception):
 
 
 class Behind(NamedTuple):
-    """The target's records behind the stored offset runs.
+    """The target's records after the stored offset runs.
 
     Attributes:
         ours: Batches that were appended under this flow's producer ids, of any epoch.
