@@ -1,1 +1,1 @@
-"""Read-only services: status, translation, audit, smoke test, verification."""
+"""Services that read clusters: status, translation, audit, verification; the smoke test writes canary records."""

@@ -1,4 +1,4 @@
-"""``mmtool smoke``: test whether a running flow mirrors a record, translates an offset, and serves a consumer."""
+"""``mmtool smoke``: test a running flow step by step, with canary records, or read-only with its newest record."""
 
 from __future__ import annotations
 

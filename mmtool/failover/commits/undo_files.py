@@ -1,4 +1,4 @@
-"""Files on this host with the commits that a command replaces."""
+"""Undo files on this host: the commits that a command replaces, for `mmtool groups import` to restore."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compare a source's retention with its mirror's position: records deleted before they were mirrored, or about to be."""
+"""Compare a source's retention with its mirror's position: records deleted unmirrored, or about to be."""
 
 from __future__ import annotations
 
