@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mmtool.errors import ConfigError
 from mmtool.events import Event, Notice
+from mmtool.runtime.secret_names import MARKING_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 Part = tuple[str] | tuple[str, str]
 """The reader of a key: one cluster by its alias, or one flow by its two aliases."""
 
-_SECRET_NAME = re.compile(r"(?i)password|passwd|secret|passphrase|access\.key|token")
+_SECRET_NAME = re.compile(MARKING_WORDS, re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.finding import Check, ok, problem, warning
 from mmtool.output.human import duration, size
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import are, counted, few
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _letters(facts: SizeFacts) -> Iterator[Finding]:
     for topic, number in sorted(facts.letters.items()):
         mirror = topic.removesuffix(DEAD_LETTER_SUFFIX)
         message = (
-            f"{counted(number, 'record')} {_are(number)} in the dead-letter topic {topic} on {facts.alias} instead"
+            f"{counted(number, 'record')} {are(number)} in the dead-letter topic {topic} on {facts.alias} instead"
             f" of {mirror}, because of max.message.bytes of {mirror}"
         )
         remedy = (
@@ -106,10 +106,6 @@ def _letters(facts: SizeFacts) -> Iterator[Finding]:
             f" are needed, then delete {topic}"
         )
         yield problem(Check.MESSAGE_SIZE, facts.alias, topic, message, remedy)
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
 
 
 def _of_sizes(facts: SizeFacts, one: TopicSizes) -> Finding:

@@ -9,17 +9,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from mmtool.runtime.secret_names import MARKING_WORDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 HIDDEN = "[hidden]"
 
 _ASSIGNMENT = re.compile(
-    r"""(?ix)
-    ( [\w.\-]* (?: password | passwd | secret | passphrase | access\.key | token ) [\w.\-]*
+    rf"""(?ix)
+    ( [\w.\-]* (?: {MARKING_WORDS} ) [\w.\-]*
       ["']? (?<! \.properties ) \s* [=:] \s* )  # a file may be called after a secret; what follows is a line number
     (?! \[hidden\] )
-    ( "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' | [^\s,;})\]]+ )
+    ( "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' | [^\s,;}})\]]+ )
     """
 )
 _PRIVATE_KEY = re.compile(

@@ -23,6 +23,11 @@ def counted(number: int, thing: str) -> str:
     return f"1 {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
+def are(number: int) -> str:
+    """The verb after `counted`: ``is`` or ``are``."""
+    return "is" if number == 1 else "are"
+
+
 def tally(things: Iterable[str]) -> str:
     """The count of each distinct thing: ``2 never_ran, 1 no_commit``; empty for none."""
     return ", ".join(f"{number} {thing}" for thing, number in sorted(Counter(things).items()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -139,12 +138,13 @@ class KafkaCluster:
 
     def offsets_retention_seconds(self) -> float:
         """See `ClusterPort.offsets_retention_seconds`; without DESCRIBE_CONFIGS on the cluster, Kafka's default."""
-        return 60.0 * self._broker_number(_RETENTION, _DEFAULT_RETENTION_MINUTES)
+        known = self.known_offsets_retention()
+        return 60.0 * _DEFAULT_RETENTION_MINUTES if known is UNKNOWN else known
 
     def known_offsets_retention(self) -> float | Unknown:
         """See `ClusterPort.known_offsets_retention`."""
-        minutes = self._broker_number(_RETENTION, math.nan)
-        return UNKNOWN if math.isnan(minutes) else 60.0 * minutes
+        minutes = self._broker_number(_RETENTION)
+        return UNKNOWN if minutes is UNKNOWN else 60.0 * minutes
 
     def commit_times(self, groups: Collection[str]) -> dict[str, dict[TopicPartition, int]]:
         """See `ClusterPort.commit_times`."""
@@ -162,20 +162,22 @@ class KafkaCluster:
 
     def longest_metadata(self) -> int:
         """See `ClusterPort.longest_metadata`; without DESCRIBE_CONFIGS on the cluster, Kafka's default."""
-        return int(self._broker_number(_METADATA, _DEFAULT_METADATA))
+        known = self._broker_number(_METADATA)
+        return _DEFAULT_METADATA if known is UNKNOWN else int(known)
 
     def longest_transaction_seconds(self) -> float:
         """See `ClusterPort.longest_transaction_seconds`; without DESCRIBE_CONFIGS on the cluster, Kafka's default."""
-        return self._broker_number(_TRANSACTION, _DEFAULT_TRANSACTION_MS) / 1000
+        known = self._broker_number(_TRANSACTION)
+        return (_DEFAULT_TRANSACTION_MS if known is UNKNOWN else known) / 1000
 
-    def _broker_number(self, name: str, default: float) -> float:
+    def _broker_number(self, name: str) -> float | Unknown:
         metadata = self._metadata("listing brokers")
         broker = ConfigResource(ConfigResource.Type.BROKER, str(min(metadata.brokers)))
         try:
             (future,) = self._client.describe_configs([broker], request_timeout=self._seconds).values()
             return float(future.result(self._seconds + _SPARE_SECONDS)[name].value)
         except (KafkaException, KeyError, TimeoutError):
-            return default
+            return UNKNOWN
 
     def _metadata(self, what: str) -> Any:
         try:

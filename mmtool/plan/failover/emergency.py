@@ -26,7 +26,7 @@ from mmtool.plan.failover.steps import Mode, steps_of
 from mmtool.plan.groups.applications import NO_STATE, with_lost_state
 from mmtool.plan.groups.commit_rates import expected_reread
 from mmtool.plan.groups.offsets import GroupPlan, Rules, Verdict, guard, plan_group, unknown_group
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import are, counted, few
 from mmtool.translation.answers import Bounded, Knowledge, Refused, Skipping
 from mmtool.translation.clamp import clamp_checkpoint
 from mmtool.translation.known import UNKNOWN, Unknown
@@ -290,5 +290,6 @@ def _read_again(costs: Costs, names: Names) -> str:
             f" ({most})"
         )
     by = f"by the rates at which groups were committing on {names.source}"
-    are = "is" if costs.expected == 1 else "are"
-    return f"{counted(costs.expected, 'record')} {are} expected to be read again {by} ({most})"
+    return (
+        f"{counted(costs.expected, 'record')} {are(costs.expected)} expected to be read again {by} ({most})"
+    )

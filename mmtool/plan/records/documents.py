@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 from zlib import crc32
 
-from mmtool.plan.words import counted, joined
+from mmtool.plan.words import are, counted, joined
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
 
 VERSION = 1
@@ -326,9 +326,8 @@ class PositionRecord(Document):
         """The number of dead letters and their topic, as a sentence; empty without any."""
         if not self.dead_letters:
             return ""
-        are = "is" if self.dead_letters == 1 else "are"
         where = f"{self.target_topic}{DEAD_LETTER_SUFFIX}"
-        return f"{counted(self.dead_letters, 'record')} too large for the target {are} in {where}"
+        return f"{counted(self.dead_letters, 'record')} too large for the target {are(self.dead_letters)} in {where}"
 
     @property
     def lag_records(self) -> int:
