@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.errors import UsageError
 from mmtool.kafka.batches import NO_TIMESTAMP, BatchError, Record, decode, verify_crc
+from mmtool.kafka.batches.errors import OTHER_LEADER_AND_AGAIN
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ def _trusted(place: TopicPartition, view: BatchView) -> list[Record]:
     except BatchError as error:
         raise BatchError(
             f"the records of {place} on the source cannot be exported: {error.message}",
-            remedy="make another replica the leader of the partition, then run the same command again",
+            remedy=OTHER_LEADER_AND_AGAIN,
         ) from error
 
 

@@ -38,7 +38,7 @@ _LOOK_SECONDS = 3.0
 
 
 class KafkaFlowWatch(FollowedFlowState):
-    """A `FlowWatchPort`. Of the control, offset-runs and checkpoints topics, only new records are read."""
+    """A `FlowWatchPort`. Later reads take only new records; `newest_blocks` alone reads the whole offset-runs topic."""
 
     def __init__(self, flow: FlowSettings, timeout_seconds: float) -> None:
         """Take the flow's settings and the longest time of one request, in seconds."""

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError, UnreachableError
+from mmtool.kafka.batches.errors import OTHER_LEADER_AND_AGAIN
 from mmtool.kafka.groups.lease import holder_now
 from mmtool.kafka.wire.cluster import ConnectionLostError, UnreadableLogError
 from mmtool.replication.pump.errors import FencedError, InDoubtError
@@ -51,7 +52,7 @@ async def joined(joining: Awaitable[None]) -> None:
 def remedy_of(error: Exception, again: str) -> str:
     """What an operator does after ``error``: ``again``, unless part of a log cannot be read, which stays so."""
     if isinstance(error, UnreadableLogError):
-        return "make another replica the leader of that partition, then run the same command again"
+        return OTHER_LEADER_AND_AGAIN
     return again
 
 

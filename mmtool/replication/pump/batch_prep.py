@@ -15,6 +15,7 @@ from mmtool.kafka.batches import (
     rebuild,
     split,
 )
+from mmtool.kafka.batches.errors import OTHER_LEADER
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def shrunk(batch: ReadyBatch, max_batch_bytes: int, *, dead_letters: bool) -> li
 
 
 _DAMAGED = (
-    "let another replica lead the source partition; if all replicas hold the same bytes, skip the batch with"
+    f"{OTHER_LEADER}; if all replicas hold the same bytes, skip the batch with"
     " `mmtool flow seek --csv FILE --execute` while `mmtool replicate` is stopped"
 )
 

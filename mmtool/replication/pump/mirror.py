@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import BatchError, ReadyBatch
+from mmtool.kafka.batches.errors import OTHER_LEADER
 from mmtool.kafka.wire.codes import FENCED, RETRIABLE, Code, name_of
 from mmtool.plan.flow.latency import Latency, LatencyCounter
 from mmtool.plan.records.documents import State
@@ -141,7 +142,7 @@ class PartitionMirror:
         if unreadable is not None:
             raise BatchError(
                 f"at upstream offset {self.fetch_position}: {unreadable.message}",
-                remedy="let another replica lead the source partition",
+                remedy=OTHER_LEADER,
             )
 
     def _wants(self, header: BatchHeader) -> bool:

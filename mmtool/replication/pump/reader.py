@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.batches import producer_ids
+from mmtool.kafka.batches.errors import OTHER_LEADER
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_SAME_LEADER, Code, name_of
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
@@ -295,7 +296,7 @@ class SourceReader:
             self._halt_behind(mirror, f"READ on source topic {mirror.assignment.topic} {GRANT_IT}")
         elif code == Code.CORRUPT_MESSAGE:
             corrupt = f"the source's log is corrupt at offset {mirror.fetch_position}"
-            self._halt_behind(mirror, f"{corrupt}: let another replica lead the source partition")
+            self._halt_behind(mirror, f"{corrupt}: {OTHER_LEADER}")
         elif code not in RETRY_SAME_LEADER:
             self._stale = True  # leadership, deletion or recreation: metadata tells which
 
