@@ -86,6 +86,11 @@ class Need:
     optional: frozenset[Purpose] = frozenset()
     when: Callable[[FlowSettings], bool] = lambda _: True
 
+    @property
+    def is_optional(self) -> bool:
+        """Whether no purpose needs it."""
+        return not self.needed
+
 
 _REPLICATE, _READ, _FAILOVER, _VERIFY, _SMOKE = (frozenset({purpose}) for purpose in Purpose)
 _EVERY = frozenset(Purpose)
@@ -135,6 +140,7 @@ _CHECKPOINTS = "checkpoints cannot be written"
 _BEATS = "heartbeats are not written"
 _LETTERS = "dead letters cannot be written"
 _STORE = "mmtool cannot store the flow's state or offsets in it"
+_COORDINATORS = "groups of a coordinator that has just started may be missing from the list"
 _ORIGINS = "records that other flows mirrored to the source cannot be recognised"
 
 _SOURCE = (
@@ -157,12 +163,14 @@ _SOURCE = (
     Need("source", Kind.OFFSET_SYNCS, "CREATE", _SYNCS, _REPLICATE),
     Need("source", Kind.HEARTBEATS, "WRITE", _BEATS, optional=_REPLICATE),
     Need("source", Kind.HEARTBEATS, "CREATE", _BEATS, optional=_REPLICATE),
-    Need("source", Kind.INTERNAL, "READ", _ORIGINS, _EVERY, when=_must_tell_origins),
-    Need("source", Kind.INTERNAL, "READ", _ORIGINS, optional=_EVERY, when=_may_tell_origins),
+    Need("source", Kind.INTERNAL, "READ", "operations of the reverse flow cannot be seen", _FAILOVER),
+    Need("source", Kind.INTERNAL, "READ", _ORIGINS, _EVERY - _FAILOVER, when=_must_tell_origins),
+    Need("source", Kind.INTERNAL, "READ", _ORIGINS, optional=_EVERY - _FAILOVER, when=_may_tell_origins),
     Need("source", Kind.COMMITS, "READ", _TIMES, optional=_READ | _FAILOVER),
-    Need("source", Kind.GROUPS, "DESCRIBE", _GROUP_OFFSETS, _READ),
+    Need("source", Kind.COMMITS, "DESCRIBE", _COORDINATORS, optional=_REPLICATE, when=_translates),
+    Need("source", Kind.GROUPS, "DESCRIBE", _GROUP_OFFSETS, _READ | _FAILOVER),
     Need("source", Kind.GROUPS, "DESCRIBE", _GROUP_OFFSETS, _REPLICATE, when=_translates),
-    Need("source", Kind.GROUPS, "READ", "a failback cannot commit its offsets", _FAILOVER),
+    Need("source", Kind.GROUPS, "READ", "a failback cannot commit its offsets", optional=_FAILOVER),
     Need("source", Kind.GROUPS, "DELETE", _UNDO, optional=_FAILOVER),
     Need("source", Kind.OWN_GROUPS, "READ", "the canary group's offset cannot be committed", _SMOKE),
     Need("source", Kind.OWN_GROUPS, "DELETE", "the canary group stays until it expires", optional=_SMOKE),
@@ -233,6 +241,13 @@ _TARGET = (
         "WRITE",
         "the points that `verify --since last` starts at are stored on this host only",
         optional=_VERIFY,
+    ),
+    Need(
+        "target",
+        Kind.INTERNAL,
+        "DESCRIBE_CONFIGS",
+        "mmtool does not check that the topic keeps its records",
+        optional=_REPLICATE | _READ,
     ),
     Need("target", Kind.INTERNAL, "CREATE", _STORE, _REPLICATE | _FAILOVER),
     Need(
@@ -309,3 +324,14 @@ def needs_for(flow: FlowSettings, purpose: Purpose) -> Iterator[tuple[Need, bool
     for need in NEEDS:
         if need.when(flow) and purpose in need.needed | need.optional:
             yield need, purpose not in need.needed
+
+
+def needs_on(flow: FlowSettings, side: Side, kind: Kind) -> dict[str, Need]:
+    """By operation on one kind of resource, the line that needs it most, whatever the purpose."""
+    found: dict[str, Need] = {}
+    for need in NEEDS:
+        if (need.side, need.kind) == (side, kind) and need.when(flow):
+            known = found.get(need.operation)
+            if known is None or (known.is_optional and not need.is_optional):
+                found[need.operation] = need
+    return found

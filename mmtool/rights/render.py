@@ -44,10 +44,17 @@ def _commands(rights: Sequence[NeededRight], principal: str, bootstrap: Mapping[
 
 
 def _command(same: Sequence[NeededRight], principal: str, bootstrap: str) -> str:
-    operations = " ".join(f"--operation {camel(right.operation)}" for right in same)
+    first = same[0]
+    resource = resource_option(first.resource_type, first.name, first.pattern)
+    return grant_command(bootstrap, principal, [right.operation for right in same], resource)
+
+
+def grant_command(bootstrap: str, principal: str, operations: Iterable[str], resource: str) -> str:
+    """The ``kafka-acls.sh`` command that allows operations on a resource, given as its options."""
+    words = " ".join(f"--operation {camel(operation)}" for operation in operations)
     return (
-        f"kafka-acls.sh --bootstrap-server {quote(bootstrap)} --add --allow-principal {quote(principal)}"
-        f" {operations} {resource_option(same[0].resource_type, same[0].name, same[0].pattern)}"
+        f"kafka-acls.sh --bootstrap-server {bootstrap} --add --allow-principal {_quoted(principal)}"
+        f" {words} {resource}"
     )
 
 
@@ -56,7 +63,13 @@ def resource_option(resource_type: ResourceType, name: str, pattern: str) -> str
     if resource_type is ResourceType.CLUSTER:
         return "--cluster"
     prefixed = " --resource-pattern-type prefixed" if pattern == "prefixed" else ""
-    return f"{_OPTIONS[resource_type]} {quote(name)}{prefixed}"
+    return f"{_OPTIONS[resource_type]} {_quoted(name)}{prefixed}"
+
+
+def _quoted(text: str) -> str:
+    """A word for a shell, in quotes also where it needs none."""
+    quoted = quote(text)
+    return f"'{text}'" if quoted == text else quoted
 
 
 def camel(operation: str) -> str:

@@ -120,6 +120,8 @@ def _until_the_end(consumer: Any, seconds: float) -> list[CanaryRecord]:
     """Read records until the partition ends, or until ``seconds`` have passed."""
     from confluent_kafka import KafkaError, KafkaException
 
+    from mmtool.kafka.state.log_reader import is_final
+
     found: list[CanaryRecord] = []
     for _ in range(max(1, int(seconds / _POLL_SECONDS))):
         message = consumer.poll(_POLL_SECONDS)
@@ -129,7 +131,7 @@ def _until_the_end(consumer: Any, seconds: float) -> list[CanaryRecord]:
                 found.append(_record_of(message))
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  librdkafka's public name for it
                 return found
-            elif not error.retriable():
+            elif is_final(error):
                 raise KafkaException(error)
             message = consumer.poll(0)
     return found

@@ -116,6 +116,16 @@ def reader_config(cluster: ClusterSettings, *, committed: bool = False) -> dict[
     }
 
 
+def is_final(error: Any) -> bool:
+    """Whether a reader's error ends the reading.
+
+    A denied group does not: librdkafka looks up the coordinator of every consumer, and a reader never uses its group.
+    """
+    from confluent_kafka import KafkaError
+
+    return not error.retriable() and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED
+
+
 def _is_there(cluster: ClusterSettings, topic: str, patience_seconds: float) -> bool:
     """Whether the topic exists; True where the cluster does not answer yet, since a consumer retries.
 
@@ -205,7 +215,7 @@ def _until_the_end(
                     )
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  librdkafka's public name for it
                 ends.shown[message.partition()] = message.offset()
-            elif not error.retriable() and error.code() != KafkaError._TRANSPORT:  # noqa: SLF001  likewise
+            elif is_final(error) and error.code() != KafkaError._TRANSPORT:  # noqa: SLF001  likewise
                 raise failure_of(cluster, error, f"reading {topic}")
         open_ones -= ends.reached(open_ones)
 
