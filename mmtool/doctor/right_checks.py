@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.config.settings import OWN_TOPIC_PREFIX
-from mmtool.config.settings import OWN_TOPIC_PREFIX
 from mmtool.doctor.finding import Check, ok, warning
 from mmtool.doctor.flow_scope import (
     identity_of,

@@ -49,6 +49,7 @@ class Kind(Enum):
     OFFSET_SYNCS = ("MirrorMaker 2's offset syncs", ResourceType.TOPIC)
     CHECKPOINTS = ("MirrorMaker 2's checkpoints", ResourceType.TOPIC)
     HEARTBEATS = ("MirrorMaker 2's heartbeats", ResourceType.TOPIC)
+    POSITIONS = ("MirrorMaker 2's positions", ResourceType.TOPIC)
     COMMITS = ("Kafka's topic of commits", ResourceType.TOPIC)
     GROUPS = ("each group of the flow", ResourceType.GROUP)
     OWN_GROUPS = ("mmtool's own groups", ResourceType.GROUP)
@@ -255,6 +256,13 @@ _TARGET = (
     ),
     Need("target", Kind.OFFSET_SYNCS, "WRITE", _SYNCS, _REPLICATE),
     Need("target", Kind.OFFSET_SYNCS, "CREATE", _SYNCS, _REPLICATE),
+    Need(
+        "target",
+        Kind.POSITIONS,
+        "READ",
+        "records that MirrorMaker 2 mirrored before mmtool are not recognised",
+        optional=_REPLICATE | _READ | _VERIFY,
+    ),
     Need("target", Kind.CHECKPOINTS, "READ", "checkpoints cannot be read", _REPLICATE | _READ | _FAILOVER),
     Need("target", Kind.CHECKPOINTS, "WRITE", _CHECKPOINTS, _REPLICATE),
     Need("target", Kind.CHECKPOINTS, "CREATE", _CHECKPOINTS, _REPLICATE),

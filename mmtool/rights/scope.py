@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from mmtool.config.mm2_names import positions_topics, workers_groups
 from mmtool.config.names import LITERAL
 from mmtool.config.settings import OWN_TOPIC_PREFIX
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
@@ -48,11 +49,6 @@ def _mirrors(flow: FlowSettings) -> list[Pattern]:
 def _offset_syncs(flow: FlowSettings, side: Side) -> list[Pattern]:
     held = flow.emit_offset_syncs and flow.offset_syncs_location == side
     return [Pattern(flow.offset_syncs_topic)] if held else []
-
-
-def _workers(flow: FlowSettings) -> list[Pattern]:
-    """The group that dedicated MM2 would have, unless the file names another."""
-    return [Pattern(flow.mm2_group or f"{flow.source.alias}-mm2")]
 
 
 def _mirrored(flow: FlowSettings) -> list[Pattern]:
@@ -145,7 +141,8 @@ _PATTERNS: dict[Kind, Callable[[FlowSettings, Side], Iterable[Pattern]]] = {
     Kind.COMMITS: lambda _, __: [Pattern(COMMITS_TOPIC)],
     Kind.GROUPS: lambda flow, _: _accepted(flow.groups),
     Kind.OWN_GROUPS: lambda _, __: _OWN_NAMES,
-    Kind.WORKERS: lambda flow, _: _workers(flow),
+    Kind.WORKERS: lambda flow, _: [Pattern(workers_groups(flow)[0])],
+    Kind.POSITIONS: lambda flow, _: [Pattern(positions_topics(flow)[0])],
     Kind.OWN_IDS: lambda _, __: _OWN_NAMES,
     Kind.WHOLE: lambda _, __: [Pattern(CLUSTER_NAME)],
 }
