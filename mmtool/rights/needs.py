@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,6 +67,21 @@ class Kind(Enum):
         return self.value[1]
 
 
+class Condition(NamedTuple):
+    """The settings that make a flow need a right.
+
+    Attributes:
+        words: The settings; empty for any.
+        holds: Whether a flow has them.
+    """
+
+    words: str
+    holds: Callable[[FlowSettings], bool]
+
+
+ALWAYS = Condition("", lambda _: True)
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
     """A line of the table.
@@ -76,7 +91,7 @@ class Need:
         lost: What does not work without the right, as a sentence.
         needed: The purposes whose commands end without it, or leave out the resource.
         optional: The purposes that do without it, and leave out what `lost` says.
-        when: Whether the flow's settings ask for it.
+        when: The settings that ask for it.
     """
 
     side: Side
@@ -85,7 +100,7 @@ class Need:
     lost: str
     needed: frozenset[Purpose] = frozenset()
     optional: frozenset[Purpose] = frozenset()
-    when: Callable[[FlowSettings], bool] = lambda _: True
+    when: Condition = ALWAYS
 
     @property
     def is_optional(self) -> bool:
@@ -97,37 +112,22 @@ _REPLICATE, _READ, _FAILOVER, _VERIFY, _SMOKE = (frozenset({purpose}) for purpos
 _EVERY = frozenset(Purpose)
 
 
-def _syncs_configs(flow: FlowSettings) -> bool:
-    return flow.sync_topic_configs
-
-
-def _syncs_acls(flow: FlowSettings) -> bool:
-    return flow.sync_topic_acls
-
-
-def _beats(flow: FlowSettings) -> bool:
-    return flow.emit_heartbeats
-
-
-def _translates(flow: FlowSettings) -> bool:
-    return flow.emit_checkpoints
-
-
-def _syncs_groups(flow: FlowSettings) -> bool:
-    return flow.emit_checkpoints and flow.sync_group_offsets
-
-
-def _writes_letters(flow: FlowSettings) -> bool:
-    return flow.on_oversize == "dead-letter"
-
-
-def _must_tell_origins(flow: FlowSettings) -> bool:
-    return flow.must_tell_origins
-
-
-def _may_tell_origins(flow: FlowSettings) -> bool:
-    return flow.tells_origins and not flow.must_tell_origins
-
+_SYNCS_CONFIGS = Condition("`sync.topic.configs.enabled`", lambda flow: flow.sync_topic_configs)
+_SYNCS_ACLS = Condition("`sync.topic.acls.enabled`", lambda flow: flow.sync_topic_acls)
+_BEATS = Condition("`emit.heartbeats.enabled`", lambda flow: flow.emit_heartbeats)
+_TRANSLATES = Condition("`emit.checkpoints.enabled`", lambda flow: flow.emit_checkpoints)
+_SYNCS_GROUPS = Condition(
+    "`sync.group.offsets.enabled`", lambda flow: flow.emit_checkpoints and flow.sync_group_offsets
+)
+_WRITES_LETTERS = Condition(
+    "`mmtool.on.oversize = dead-letter`", lambda flow: flow.on_oversize == "dead-letter"
+)
+_MUST_TELL_ORIGINS = Condition(
+    "identical names both ways, or `mmtool.origins = local`", lambda flow: flow.must_tell_origins
+)
+_MAY_TELL_ORIGINS = Condition(
+    "identical names one way", lambda flow: flow.tells_origins and not flow.must_tell_origins
+)
 
 _CANARY_RECORDS = "`mmtool smoke` cannot write canary records"
 _COMMITS = "translated offsets cannot be committed for it"
@@ -138,7 +138,7 @@ _BROKERS = "settings of the brokers are not checked"
 _LISTED = "only groups with DESCRIBE are listed, disks are not checked, and ACLs are not copied"
 _SYNCS = "MirrorMaker 2's offset syncs cannot be written"
 _CHECKPOINTS = "checkpoints cannot be written"
-_BEATS = "heartbeats are not written"
+_NO_BEATS = "heartbeats are not written"
 _LETTERS = "dead letters cannot be written"
 _STORE = "mmtool cannot store the flow's state or offsets in it"
 _COORDINATORS = "groups of a coordinator that has just started may be missing from the list"
@@ -152,7 +152,7 @@ _SOURCE = (
         "DESCRIBE_CONFIGS",
         "its configuration is not copied to the mirror",
         optional=_REPLICATE | _READ | _VERIFY,
-        when=_syncs_configs,
+        when=_SYNCS_CONFIGS,
     ),
     Need("source", Kind.CANARY, "READ", "the canary topic is not mirrored", _SMOKE, _REPLICATE),
     Need("source", Kind.CANARY, "WRITE", _CANARY_RECORDS, _SMOKE),
@@ -162,15 +162,15 @@ _SOURCE = (
     ),
     Need("source", Kind.OFFSET_SYNCS, "WRITE", _SYNCS, _REPLICATE),
     Need("source", Kind.OFFSET_SYNCS, "CREATE", _SYNCS, _REPLICATE),
-    Need("source", Kind.HEARTBEATS, "WRITE", _BEATS, optional=_REPLICATE),
-    Need("source", Kind.HEARTBEATS, "CREATE", _BEATS, optional=_REPLICATE),
+    Need("source", Kind.HEARTBEATS, "WRITE", _NO_BEATS, optional=_REPLICATE),
+    Need("source", Kind.HEARTBEATS, "CREATE", _NO_BEATS, optional=_REPLICATE),
     Need("source", Kind.INTERNAL, "READ", "operations of the reverse flow cannot be seen", _FAILOVER),
-    Need("source", Kind.INTERNAL, "READ", _ORIGINS, _EVERY - _FAILOVER, when=_must_tell_origins),
-    Need("source", Kind.INTERNAL, "READ", _ORIGINS, optional=_EVERY - _FAILOVER, when=_may_tell_origins),
+    Need("source", Kind.INTERNAL, "READ", _ORIGINS, _EVERY - _FAILOVER, when=_MUST_TELL_ORIGINS),
+    Need("source", Kind.INTERNAL, "READ", _ORIGINS, optional=_EVERY - _FAILOVER, when=_MAY_TELL_ORIGINS),
     Need("source", Kind.COMMITS, "READ", _TIMES, optional=_READ | _FAILOVER),
-    Need("source", Kind.COMMITS, "DESCRIBE", _COORDINATORS, optional=_REPLICATE, when=_translates),
+    Need("source", Kind.COMMITS, "DESCRIBE", _COORDINATORS, optional=_REPLICATE, when=_TRANSLATES),
     Need("source", Kind.GROUPS, "DESCRIBE", _GROUP_OFFSETS, _READ | _FAILOVER),
-    Need("source", Kind.GROUPS, "DESCRIBE", _GROUP_OFFSETS, _REPLICATE, when=_translates),
+    Need("source", Kind.GROUPS, "DESCRIBE", _GROUP_OFFSETS, _REPLICATE, when=_TRANSLATES),
     Need("source", Kind.GROUPS, "READ", "a failback cannot commit its offsets", optional=_FAILOVER),
     Need("source", Kind.GROUPS, "DELETE", _UNDO, optional=_FAILOVER),
     Need("source", Kind.OWN_GROUPS, "READ", "the canary group's offset cannot be committed", _SMOKE),
@@ -205,7 +205,7 @@ _TARGET = (
         "target",
         Kind.MIRRORS,
         "CREATE",
-        "the topic does not exist yet, and mmtool cannot create it",
+        "mmtool cannot create the topic",
         _REPLICATE,
     ),
     Need(
@@ -221,7 +221,7 @@ _TARGET = (
         "ALTER_CONFIGS",
         "changes of the source topic's configuration are not copied",
         optional=_REPLICATE,
-        when=_syncs_configs,
+        when=_SYNCS_CONFIGS,
     ),
     Need(
         "target",
@@ -231,9 +231,9 @@ _TARGET = (
         optional=_REPLICATE | _READ | _VERIFY,
     ),
     Need("target", Kind.CANARY_MIRROR, "READ", "mirrored canary records cannot be read", _SMOKE),
-    Need("target", Kind.DEAD_LETTERS, "READ", _LETTERS, _REPLICATE, when=_writes_letters),
-    Need("target", Kind.DEAD_LETTERS, "WRITE", _LETTERS, _REPLICATE, when=_writes_letters),
-    Need("target", Kind.DEAD_LETTERS, "CREATE", _LETTERS, _REPLICATE, when=_writes_letters),
+    Need("target", Kind.DEAD_LETTERS, "READ", _LETTERS, _REPLICATE, when=_WRITES_LETTERS),
+    Need("target", Kind.DEAD_LETTERS, "WRITE", _LETTERS, _REPLICATE, when=_WRITES_LETTERS),
+    Need("target", Kind.DEAD_LETTERS, "CREATE", _LETTERS, _REPLICATE, when=_WRITES_LETTERS),
     Need("target", Kind.INTERNAL, "READ", "mmtool cannot read the flow's state or offsets from it", _EVERY),
     Need("target", Kind.INTERNAL, "WRITE", _STORE, _REPLICATE | _FAILOVER),
     Need(
@@ -273,11 +273,11 @@ _TARGET = (
         "mmtool cannot see whether MirrorMaker 2 runs the flow as well",
         optional=_REPLICATE,
     ),
-    Need("target", Kind.HEARTBEATS, "WRITE", _BEATS, optional=_REPLICATE, when=_beats),
-    Need("target", Kind.HEARTBEATS, "CREATE", _BEATS, optional=_REPLICATE, when=_beats),
+    Need("target", Kind.HEARTBEATS, "WRITE", _NO_BEATS, optional=_REPLICATE, when=_BEATS),
+    Need("target", Kind.HEARTBEATS, "CREATE", _NO_BEATS, optional=_REPLICATE, when=_BEATS),
     Need("target", Kind.COMMITS, "READ", _TIMES, optional=_READ | _FAILOVER),
     Need("target", Kind.GROUPS, "READ", _COMMITS, _FAILOVER),
-    Need("target", Kind.GROUPS, "READ", _COMMITS, _REPLICATE, when=_syncs_groups),
+    Need("target", Kind.GROUPS, "READ", _COMMITS, _REPLICATE, when=_SYNCS_GROUPS),
     Need("target", Kind.GROUPS, "DESCRIBE", "its offsets on the target are unknown", _READ),
     Need("target", Kind.GROUPS, "DELETE", _UNDO, optional=_FAILOVER),
     Need(
@@ -313,7 +313,7 @@ _TARGET = (
         "ALTER",
         "topic ACLs of the source are not copied to it",
         optional=_REPLICATE,
-        when=_syncs_acls,
+        when=_SYNCS_ACLS,
     ),
     Need(
         "target",
@@ -330,7 +330,7 @@ NEEDS = _SOURCE + _TARGET
 def needs_for(flow: FlowSettings, purpose: Purpose) -> Iterator[tuple[Need, bool]]:
     """The lines of the table for one purpose of a flow, each with whether it is optional."""
     for need in NEEDS:
-        if need.when(flow) and purpose in need.needed | need.optional:
+        if need.when.holds(flow) and purpose in need.needed | need.optional:
             yield need, purpose not in need.needed
 
 
@@ -338,7 +338,7 @@ def needs_on(flow: FlowSettings, side: Side, kind: Kind) -> dict[str, Need]:
     """By operation on one kind of resource, the line that needs it most, whatever the purpose."""
     found: dict[str, Need] = {}
     for need in NEEDS:
-        if (need.side, need.kind) == (side, kind) and need.when(flow):
+        if (need.side, need.kind) == (side, kind) and need.when.holds(flow):
             known = found.get(need.operation)
             if known is None or (known.is_optional and not need.is_optional):
                 found[need.operation] = need
