@@ -129,6 +129,7 @@ _MAY_TELL_ORIGINS = Condition(
     "identical names one way", lambda flow: flow.tells_origins and not flow.must_tell_origins
 )
 
+_SEARCHED = "its records cannot be searched for an offset or a newest record"
 _CANARY_RECORDS = "`mmtool smoke` cannot write canary records"
 _COMMITS = "translated offsets cannot be committed for it"
 _GROUP_OFFSETS = "mmtool cannot translate its offsets"
@@ -145,7 +146,21 @@ _COORDINATORS = "groups of a coordinator that has just started may be missing fr
 _ORIGINS = "records that other flows mirrored to the source cannot be recognised"
 
 _SOURCE = (
-    Need("source", Kind.MIRRORED, "READ", "its records cannot be read", _EVERY - _SMOKE, _SMOKE),
+    Need(
+        "source",
+        Kind.MIRRORED,
+        "READ",
+        "its records cannot be read",
+        _REPLICATE | _FAILOVER | _VERIFY,
+    ),
+    Need("source", Kind.MIRRORED, "DESCRIBE", "it is not shown", _READ),
+    Need(
+        "source",
+        Kind.MIRRORED,
+        "READ",
+        f"its lag in seconds is unknown, and {_SEARCHED}",
+        optional=_READ | _SMOKE,
+    ),
     Need(
         "source",
         Kind.MIRRORED,
@@ -196,9 +211,10 @@ _TARGET = (
         Kind.MIRRORS,
         "READ",
         "its records cannot be read, and no group's offsets can be committed",
-        _READ | _FAILOVER | _VERIFY,
-        _SMOKE,
+        _FAILOVER | _VERIFY,
     ),
+    Need("target", Kind.MIRRORS, "DESCRIBE", "it is not shown", _READ),
+    Need("target", Kind.MIRRORS, "READ", _SEARCHED, optional=_READ | _SMOKE),
     Need("target", Kind.MIRRORS, "WRITE", "`mmtool replicate` cannot mirror records to it", _REPLICATE),
     Need("target", Kind.MIRRORS, "WRITE", "diverged records cannot be replayed", optional=_FAILOVER),
     Need(

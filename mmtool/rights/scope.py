@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 CLUSTER_NAME = "kafka-cluster"
 COMMITS_TOPIC = "__consumer_offsets"
+_UNCLEAR = re.compile(r"\\Q|\(\?(?!:)|\[[^\]]*[\[(]")
+"""Quoted text, flags, look-around, and brackets in classes: what follows them may be other than it seems."""
 _STARTS = re.compile(r"(?:[\w-]|\\[^\w\s])*", re.ASCII)
 """The characters with which every match of a pattern starts: literal ones, and escaped punctuation."""
 
@@ -105,11 +107,17 @@ def _is_excluded(names: NameFilter, pattern: Pattern) -> bool:
     return pattern.pattern == "literal" and not names.accepts(pattern.name)
 
 
-def _alternatives(patterns: Iterable[str]) -> Iterator[str]:
-    """The patterns of a list, those joined by ``|`` apart, unless brackets or quotes may enclose the ``|``."""
-    for pattern in patterns:
-        enclosed = any(sign in pattern for sign in ("(", "[", "\\"))
-        yield from [pattern] if enclosed else pattern.split("|")
+def _alternatives(patterns: Iterable[str]) -> list[str]:
+    """The alternatives of a list, which is joined with ``|`` as in MM2; one for all names where that is in doubt."""
+    text, found, depth, start = "|".join(patterns), [], 0, 0
+    if _UNCLEAR.search(text):
+        return [".*"]
+    for sign in re.finditer(r"\\.|[\]\[()|]", text):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(sign.group(), 0)
+        if sign.group() == "|" and not depth:
+            found.append(text[start : sign.start()])
+            start = sign.end()
+    return [".*"] if depth else [*found, text[start:]]
 
 
 def _covering(pattern: str) -> Pattern:
@@ -119,8 +127,6 @@ def _covering(pattern: str) -> Pattern:
     start = _STARTS.match(pattern)
     literal = start.group() if start else ""
     rest = pattern[len(literal) :]
-    if "|" in pattern:
-        return EVERYTHING
     if rest[:1] in {"*", "?", "{"}:  # the last character need not be there
         literal = re.sub(r"\\?.$", "", literal)
     prefix = literal.replace("\\", "")
