@@ -264,7 +264,7 @@ _TARGET = (
         Kind.INTERNAL,
         "DESCRIBE_CONFIGS",
         "mmtool does not check that the topic keeps its records",
-        optional=_REPLICATE | _READ,
+        optional=_REPLICATE,
     ),
     Need("target", Kind.INTERNAL, "CREATE", _STORE, _REPLICATE | _FAILOVER),
     Need(
@@ -277,7 +277,7 @@ _TARGET = (
         Kind.POSITIONS,
         "READ",
         "records that MirrorMaker 2 mirrored before mmtool are not recognised",
-        optional=_REPLICATE | _READ | _VERIFY,
+        optional=_REPLICATE | _VERIFY,
     ),
     Need("target", Kind.CHECKPOINTS, "READ", "checkpoints cannot be read", _REPLICATE | _READ | _FAILOVER),
     Need("target", Kind.CHECKPOINTS, "WRITE", _CHECKPOINTS, _REPLICATE),
