@@ -163,7 +163,7 @@ class TopicAdmin:
         return failed
 
     def create_internal(self, topics: Iterable[CreateTopic]) -> None:
-        """Create mmtool's internal topics; raises as `create_needed`."""
+        """Create internal topics of mmtool or MirrorMaker 2; raises as `create_needed`."""
         self.create_needed(topics, "mmtool-*", "offset-syncs.topic.replication.factor")
 
     def create_needed(self, topics: Iterable[CreateTopic], names: str, factor: str) -> None:
@@ -183,14 +183,19 @@ class TopicAdmin:
             if KINDS.get(reason.partition(":")[0]) is Kind.AWAY:
                 raise unreachable(self._cluster.alias, f"creating {topic}", reason)
             if "AUTHORIZATION_FAILED" in reason:
+                covered = names if topic.startswith(names.removesuffix("*")) else topic
                 raise NotAuthorisedError(
                     f"cluster {self._cluster.alias} denies CREATE on topic {topic}: {reason}",
-                    remedy=f"grant mmtool's principal CREATE, READ and WRITE on topics {names}",
+                    remedy=f"grant mmtool's principal CREATE, READ and WRITE on {_topics(covered)}",
                 )
             raise RefusedError(
                 f"cluster {self._cluster.alias} refuses to create {topic}: {reason}",
                 remedy=f"remove the cause that the broker gives; for the replication factor, set {factor}",
             )
+
+
+def _topics(names: str) -> str:
+    return f"topics {names}" if names.endswith("*") else f"topic {names}"
 
 
 def _changes(steps: Iterable[SetConfig | ResetConfig]) -> Changes:

@@ -88,8 +88,11 @@ def configs_hidden(names: Sequence[str], alias: str) -> str:
 
     A topic that was created a moment ago may show it later.
     """
-    show, them = ("does not show its", "it") if len(names) == 1 else ("do not show their", "each of them")
-    return f"{few(names)} {show} configuration: check that mmtool has DESCRIBE_CONFIGS on {them} on {alias}"
+    show, topics = ("does not show its", "topic") if len(names) == 1 else ("do not show their", "topics")
+    return (
+        f"{few(names)} {show} configuration: check that mmtool has DESCRIBE_CONFIGS on {topics} {few(names)} of"
+        f" {alias}"
+    )
 
 
 def target_denied(name: str) -> str:
