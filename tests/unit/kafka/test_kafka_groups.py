@@ -29,7 +29,7 @@ ORDERS = TopicPartition("orders", 0)
     ],
 )
 def test_an_answer_about_a_group_is_an_error_of_its_kind(code, error):
-    with pytest.raises(error, match="(describing|DESCRIBE on) group g"):
+    with pytest.raises(error, match=r"(describing|DESCRIBE on) group g"):
         groups_of("nowhere:1")._check(code, "describing group", "g")
 
 
