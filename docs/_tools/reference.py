@@ -159,7 +159,10 @@ def _rights_on(side: Side) -> list[tuple[str, ...]]:
         (
             need.kind.words,
             need.operation,
-            *("n" if purpose in need.needed else "o" if purpose in need.optional else "" for purpose in Purpose),
+            *(
+                "n" if purpose in need.needed else "o" if purpose in need.optional else ""
+                for purpose in Purpose
+            ),
             need.when.words,
             need.lost,
         )
