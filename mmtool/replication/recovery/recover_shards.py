@@ -42,7 +42,10 @@ _LEADER_SECONDS = 60.0
 """Long enough for a new leader to be elected if the old one died with the last owner."""
 _SOURCE_SECONDS = 15.0
 """The total wait for source partitions without a leader, so that the other partitions continue."""
-COMPARED_LATER = "the last owner's unrecorded records are compared when the partition has a leader"
+COMPARED_LATER = (
+    "when it has one, mmtool compares what the previous `mmtool replicate` copied last with the source, and continues"
+    " the partition by itself"
+)
 
 
 async def ask_unbooked(flow: FlowContext, blocks: Collection[Block]) -> dict[TopicPartition, int | Unknown]:
