@@ -21,6 +21,7 @@ the contract's exit codes.
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -100,23 +101,29 @@ class OwnedElsewhereError(MmtoolError):
     code = "owned_elsewhere"
 
 
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
 class StdoutError(MmtoolError):
     """The result has nowhere to go. A command that changed something must not look as if it had not."""
 
     code = "stdout"
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, number: int | None = None) -> None:
+        """Why stdout cannot be written, and the system's error number; without one, stdout is closed."""
+        self._todo = "redirect stdout elsewhere"
+        if number is None:
+            self._todo = "leave stdout open, or redirect it to a file"
+        elif number in _DISK_FULL:
+            self._todo = "free space where stdout is redirected to, or redirect it elsewhere"
         super().__init__(
-            f"stdout cannot be written: {why}",
-            remedy="free space where stdout is redirected to, or redirect stdout elsewhere, and run the command again",
+            f"stdout cannot be written: {why}", remedy=f"{self._todo}, then run the command again"
         )
 
     def work_is_done(self) -> None:
         """Change message, remedy and exit code for a command that has completed its work."""
         self.message += "; the command itself has completed, only its output is missing"
-        self.remedy = (
-            "do not run the command again; free space where stdout is redirected to, or redirect it elsewhere"
-        )
+        self.remedy = f"do not run the command again; {self._todo} for the next command"
         self.exit_code = CheckFailedError.exit_code
 
 
