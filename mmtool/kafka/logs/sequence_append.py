@@ -34,9 +34,7 @@ T = TypeVar("T")
 
 _SECONDS_OF_A_LOOK = 600.0
 _ONE_OPERATION = "run one operation at a time: `mmtool failover list -c FILE` shows them"
-_NEVER = frozenset(
-    {Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE, Code.INVALID_RECORD, Code.INVALID_TIMESTAMP}
-)
+_NEVER = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE, Code.INVALID_RECORD})
 """Error codes of batches that the broker will never accept."""
 
 
