@@ -13,6 +13,7 @@ from mmtool.output import Column, OutputFormat, Result, finish
 
 if TYPE_CHECKING:
     from mmtool.evidence.document import Document
+    from mmtool.evidence.signature import PageError
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -69,13 +70,8 @@ def _said(document: Document) -> dict[str, object]:
     }
 
 
-def _error(file: Path, error: Exception) -> DifferencesError:
-    return DifferencesError(
-        f"{file}: {error}",
-        remedy="do not rely on this page: check that --key is the signer's public key, then ask the signer for"
-        " the original page",
-        code="not_authentic",
-    )
+def _error(file: Path, error: PageError) -> DifferencesError:
+    return DifferencesError(f"{file}: {error}", remedy=error.remedy, code="not_authentic")
 
 
 def _read(file: Path) -> bytes:

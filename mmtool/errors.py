@@ -21,6 +21,7 @@ the contract's exit codes.
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,6 +46,13 @@ class MmtoolError(Exception):
         self.remedy = remedy
         if code is not None:
             self.code = code
+
+
+def with_remedy(error: Exception) -> str:
+    """An error as one sentence for a notice: its message, and its remedy if it has one."""
+    said = str(error) or type(error).__name__
+    remedy = error.remedy if isinstance(error, MmtoolError) else ""
+    return f"{said}; {remedy}" if remedy else said
 
 
 class UsageError(MmtoolError):
@@ -100,23 +108,29 @@ class OwnedElsewhereError(MmtoolError):
     code = "owned_elsewhere"
 
 
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
 class StdoutError(MmtoolError):
     """The result has nowhere to go. A command that changed something must not look as if it had not."""
 
     code = "stdout"
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, number: int | None = None) -> None:
+        """Why stdout cannot be written, and the system's error number; without one, stdout is closed."""
+        self._todo = "redirect stdout elsewhere"
+        if number is None:
+            self._todo = "leave stdout open, or redirect it to a file"
+        elif number in _DISK_FULL:
+            self._todo = "free space where stdout is redirected to, or redirect it elsewhere"
         super().__init__(
-            f"stdout cannot be written: {why}",
-            remedy="free space where stdout is redirected to, or redirect stdout elsewhere, and run the command again",
+            f"stdout cannot be written: {why}", remedy=f"{self._todo}, then run the command again"
         )
 
     def work_is_done(self) -> None:
         """Change message, remedy and exit code for a command that has completed its work."""
         self.message += "; the command itself has completed, only its output is missing"
-        self.remedy = (
-            "do not run the command again; free space where stdout is redirected to, or redirect it elsewhere"
-        )
+        self.remedy = f"do not run the command again; {self._todo} for the next command"
         self.exit_code = CheckFailedError.exit_code
 
 

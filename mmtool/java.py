@@ -12,11 +12,19 @@ from pathlib import Path
 from mmtool.errors import UsageError
 
 OLDEST = 17  # Spark 4 and Kafka 4 brokers both ask for it
-_REMEDY = (
+_INSTALL = (
     f"install Java {OLDEST} or later (Debian, Ubuntu: apt install openjdk-17-jre-headless; "
     "Fedora: dnf install java-21-openjdk-headless; macOS: brew install openjdk@21) "
-    "and put java on PATH, or set JAVA_HOME to the folder of the JDK or JRE"
 )
+_MISSING = f"{_INSTALL}and put java on PATH, or set JAVA_HOME to the folder of the JDK or JRE"
+_TOO_OLD = f"{_INSTALL}and let JAVA_HOME name its folder, or unset JAVA_HOME and put its java first on PATH"
+_WRONG_HOME = (
+    f"set JAVA_HOME to the folder of a JDK or JRE, or unset it if java is on PATH; {_INSTALL}if there is none"
+)
+_DOES_NOT_RUN = (
+    f"check JAVA_TOOL_OPTIONS and free memory; if this Java is damaged, {_INSTALL}and let JAVA_HOME name it"
+)
+"""What to do about each reason why there is no usable Java."""
 
 
 def java_binary() -> Path:
@@ -34,7 +42,7 @@ def _checked(java_home: str, path: str) -> Path:
     major = major_version(_version_text(binary))
     if major < OLDEST:
         raise UsageError(
-            f"{binary} is Java {major}, and mmtool needs Java {OLDEST} or later", remedy=_REMEDY, code="java"
+            f"{binary} is Java {major}, and mmtool needs Java {OLDEST} or later", remedy=_TOO_OLD, code="java"
         )
     return binary
 
@@ -44,10 +52,10 @@ def _find(java_home: str, path: str) -> Path:
         binary = Path(java_home, "bin", "java")
         if os.access(binary, os.X_OK):
             return binary
-        raise UsageError(f"JAVA_HOME={java_home} has no executable bin/java", remedy=_REMEDY, code="java")
+        raise UsageError(f"JAVA_HOME={java_home} has no executable bin/java", remedy=_WRONG_HOME, code="java")
     found = shutil.which("java", path=path)
     if found is None:
-        raise UsageError("no java is on PATH, and JAVA_HOME is not set", remedy=_REMEDY, code="java")
+        raise UsageError("no java is on PATH, and JAVA_HOME is not set", remedy=_MISSING, code="java")
     return Path(found)
 
 
@@ -55,7 +63,7 @@ def _version_text(binary: Path) -> str:
     try:
         answer = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        raise UsageError(f"`{binary} -version` failed: {error}", remedy=_REMEDY, code="java") from error
+        raise UsageError(f"`{binary} -version` failed: {error}", remedy=_DOES_NOT_RUN, code="java") from error
     return answer.stderr + answer.stdout
 
 
@@ -67,5 +75,7 @@ def major_version(text: str) -> int:
     """
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     if found is None:
-        raise UsageError(f"`java -version` printed no version: {text[:80]!r}", remedy=_REMEDY, code="java")
+        raise UsageError(
+            f"`java -version` printed no version: {text[:80]!r}", remedy=_DOES_NOT_RUN, code="java"
+        )
     return int(found.group(1))

@@ -24,7 +24,7 @@ from mmtool.failover.modes.planned_mode import rehearse
 from mmtool.failover.operation.states import START, TABLE, Phase
 from mmtool.failover.report.plan_file import runbook_of, saved_of
 from mmtool.metrics.families import FAMILIES
-from mmtool.plan.failover.steps import ORDER, POINT_OF_NO_RETURN, Mode
+from mmtool.plan.failover.steps import FENCE_STEPS, ORDER, POINT_OF_NO_RETURN, Mode
 from mmtool.plan.flow import phases
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.runbook.plan_file import Origin
@@ -240,6 +240,8 @@ all groups; refused if one of the groups was started since |
 
     - If the target refuses the whole write, or all offsets are restored, the operation is `failed`, and is before
       the point of no return again.
+    - With `--fence acl|hook|watch` three more steps run before `drain`: \
+{", ".join(f"`{step}`" for step in FENCE_STEPS)}.
     - A drill is not resumed. Its copies of the groups are deleted however it ends: run `mmtool failover drill` again.
     """
 
@@ -288,7 +290,8 @@ def flow_phases() -> str:
         The phases of a flow in one `mmtool replicate`, and the transitions between them. No other transition exists.
         While a flow is in another phase than `running`, `/readyz` of `mmtool replicate` answers 503 and shows the
         flow with the meaning of its phase from the first table. If a flow cannot start yet, `replicate` closes it
-        and tries again as `deferred` every 2 s. All transitions are automatic: an operator has nothing to do.
+        and begins with a new one in phase `deferred` every 2 s. All transitions are automatic: an operator has
+        nothing to do.
         """
     rows = [
         (f"`{phase}`", phases.MEANING[phase], _held(phase), _planned(phase)) for phase in phases.FlowPhase

@@ -83,7 +83,7 @@ def _bootstrap_remedy(one: ListenerAnswer) -> str:
         )
     if one.failed is Stage.RESOLVE:
         return f"correct {key}, or make the name resolvable from this host (DNS, /etc/hosts)"
-    return f"start the broker; if its address has changed, correct {key}"
+    return f"start the broker; if it runs, open its firewall for this host, or correct {key}"
 
 
 def _advertised_remedy(alias: str, one: ListenerAnswer) -> str:
@@ -91,9 +91,17 @@ def _advertised_remedy(alias: str, one: ListenerAnswer) -> str:
         return (
             f"see the certificate rows of {alias}; check {one.entrance.name}.ssl.* and the broker's key store"
         )
+    if one.failed is Stage.ANSWER:
+        return (
+            f"check that {one.entrance.name}.security.protocol matches this listener, and that broker {one.broker} is"
+            " healthy"
+        )
+    how = (
+        "name resolvable (DNS, /etc/hosts)" if one.failed is Stage.RESOLVE else "address reachable (firewall)"
+    )
     return (
-        f"make {one.address} reachable from this host and every Spark worker (DNS, firewall), or set"
-        f" advertised.listeners of broker {one.broker} to an address that is"
+        f"make this {how} from this host and every Spark worker, or set advertised.listeners of broker {one.broker} to"
+        " an address that is"
     )
 
 
@@ -110,7 +118,7 @@ def judge_away(alias: str, answers: Sequence[ListenerAnswer]) -> Finding | None:
         remedy = f"see the certificate row of {alias}"
     else:
         message = f"cluster {alias} does not answer at {tried}: {first.reason}"
-        remedy = f"start its brokers, or correct {alias}.bootstrap.servers and {alias}.security.protocol"
+        remedy = _bootstrap_remedy(first)
     return problem(Check.REACHABILITY, alias, "", message, remedy)
 
 
@@ -130,7 +138,10 @@ def judge_authentication(
         tried = _tried(ones[0].entrance.security)
         refuse = "refuses" if len(ones) == 1 else "refuse"
         message = f"{addresses} {refuse} the connection of {name} with {tried}: {reason}"
-        yield problem(Check.AUTHENTICATION, alias, name, message, _login_remedy(name, stage))
+        has_login = ones[0].entrance.security.sasl is not None
+        yield problem(
+            Check.AUTHENTICATION, alias, name, message, _login_remedy(name, stage, has_login=has_login)
+        )
     if not refused and any(not one.failed for one in answers):
         yield ok(
             Check.AUTHENTICATION,
@@ -155,13 +166,20 @@ def _tried(security: Security) -> str:
     return f"{security.protocol} and no login"
 
 
-def _login_remedy(name: str, stage: Stage) -> str:
+def _login_remedy(name: str, stage: Stage, *, has_login: bool) -> str:
+    """What to do about a refused login, by the stage; ``has_login``: the properties file has a user name."""
+    otherwise = (
+        f"correct the user name and the password in {name}.sasl.jaas.config; if the listener takes no login, set"
+        f" {name}.security.protocol to the listener's"
+        if has_login
+        else f"set {name}.security.protocol to the listener's, with {name}.sasl.mechanism and {name}.sasl.jaas.config"
+    )
     return {
         Stage.MECHANISM: f"set {name}.sasl.mechanism to a mechanism that the listener enables, or add it to the"
         " brokers' sasl.enabled.mechanisms",
         Stage.CLIENT_CERTIFICATE: f"set {name}.ssl.keystore.location to a certificate that the brokers' trust store"
         " accepts",
-    }.get(stage, f"check {name}.security.protocol, {name}.sasl.mechanism and {name}.sasl.jaas.config")
+    }.get(stage, otherwise)
 
 
 # --- certificates -----------------------------------------------------------------------------------------

@@ -33,8 +33,22 @@ _NEW_KEY = (
 )
 
 
+_ASK_AGAIN = "do not rely on this page: ask the signer for the original page"
+_UNSIGNED = "do not rely on this page: ask for one that was written with --sign"
+_OTHER_KEY = f"check that --key is the signer's public key; if it is, {_ASK_AGAIN}"
+_NO_PAGE = "name a page that --html wrote; if this is one, ask the signer for the original page"
+
+
 class PageError(ValueError):
-    """A page that is no valid evidence; the message says why."""
+    """A page that is no valid evidence.
+
+    Attributes:
+        remedy: What the reader can do.
+    """
+
+    def __init__(self, message: str, remedy: str = _ASK_AGAIN) -> None:
+        super().__init__(message)
+        self.remedy = remedy
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +88,13 @@ def check(page: bytes, key: Ed25519PublicKey) -> Document:
 
     payload, signature = _parts(page)
     if not signature:
-        raise PageError("the page is not signed")
+        raise PageError("the page is not signed", _UNSIGNED)
     try:
         key.verify(_decoded(signature), payload)
     except InvalidSignature:
         raise PageError(
-            "the page was signed with another key, or its evidence was changed after it was signed"
+            "the page was signed with another key, or its evidence was changed after it was signed",
+            _OTHER_KEY,
         ) from None
     document: dict[str, Any] = json.loads(payload)
     if document.get("page_sha256") != sha256(_around(page)).hexdigest():
@@ -90,7 +105,7 @@ def check(page: bytes, key: Ed25519PublicKey) -> Document:
 def _parts(page: bytes) -> tuple[bytes, bytes]:
     evidence, signature = _EVIDENCE_IN.search(page), _SIGNATURE_IN.search(page)
     if evidence is None or signature is None:
-        raise PageError("the file is not an evidence page of mmtool, or it is damaged")
+        raise PageError("the file is not an evidence page of mmtool, or it is damaged", _NO_PAGE)
     return evidence[1], signature[1]
 
 

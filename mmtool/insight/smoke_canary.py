@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError, RefusedError
+from mmtool.insight.problem_remedies import remedy_of
 from mmtool.insight.smoke_flow import status_of
 from mmtool.kafka.ports import CanaryRecord
 from mmtool.plan.flow.smoke import CANARY_GROUP, Step
@@ -93,7 +94,8 @@ class Canary:
         alias = self.flow.clusters.source.alias
         return GateError(
             f"{alias} does not list topic {CANARY_TOPIC} within {self.flow.deadline.seconds:g} s",
-            remedy=f"grant mmtool DESCRIBE on topic {CANARY_TOPIC} of {alias}",
+            remedy=f"grant mmtool's principal DESCRIBE on topic {CANARY_TOPIC} of {alias}; if it has this right, raise"
+            " --timeout",
         )
 
     def _is_carried(self) -> bool | None:
@@ -215,10 +217,11 @@ class Canary:
         if groups.commits([CANARY_GROUP])[CANARY_GROUP].get(_PLACE) != wanted:
             self._committed = True
             for problem in groups.alter(CANARY_GROUP, {_PLACE: wanted}).values():
+                alias = self.flow.clusters.source.alias
+                grant = f"grant mmtool's principal READ on group {CANARY_GROUP} and topic {CANARY_TOPIC} of {alias}"
                 raise RefusedError(
-                    f"{self.flow.clusters.source.alias} refuses the commit of group {CANARY_GROUP}: {problem}",
-                    remedy=f"grant mmtool's principal READ on group {CANARY_GROUP} and on topic {CANARY_TOPIC} of"
-                    f" {self.flow.clusters.source.alias}",
+                    f"{alias} refuses the commit of group {CANARY_GROUP}: {problem}",
+                    remedy=remedy_of([problem.name], alias, grant) or grant,
                 )
         return groups.commits([CANARY_GROUP])[CANARY_GROUP].get(_PLACE, wanted)
 

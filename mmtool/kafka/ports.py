@@ -73,6 +73,10 @@ class Problem:
         return f"{self.sentence} ({self.name})"
 
 
+NOT_ON_EVERY_BROKER = "NOT_ON_EVERY_BROKER"
+"""The name of the problem that a broker did not apply a changed ACL in time."""
+
+
 class FirstMissing(NamedTuple):
     """The offset at which a mirror continues: that of the first record that it lacks, or one before that record."""
 

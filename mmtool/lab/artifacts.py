@@ -30,7 +30,12 @@ MIRROR_MAKER_VERSION = "4.3.1"
 RESOLVE_SECONDS = 600
 _MANIFEST = "manifest.json"
 _LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")  # the slf4j-api generation that Kafka 3.x and 4.x bring
-_REMEDY = (
+_NOT_FOUND = "not found"
+_VERSION = (
+    "choose a version that the Maven repository has, with --kafka-version; for a repository of your own, check "
+    "MMTOOL_IVY_SETTINGS"
+)
+_NETWORK = (
     "check the network (behind a proxy: JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=... -Dhttps.proxyPort=...; "
     "with a Maven repository of your own: MMTOOL_IVY_SETTINGS=ivysettings.xml), then run the command again"
 )
@@ -140,11 +145,12 @@ def _run_ivy(bundle: _Bundle, staging: Path) -> None:
         )
     except subprocess.TimeoutExpired as error:
         raise MmtoolError(
-            f"{what} could not be downloaded within {RESOLVE_SECONDS} s", remedy=_REMEDY, code="download"
+            f"{what} could not be downloaded within {RESOLVE_SECONDS} s", remedy=_NETWORK, code="download"
         ) from error
     if answer.returncode != 0 or not any(staging.glob("*.jar")):
         reason = _first_complaint(answer.stdout + answer.stderr)
-        raise MmtoolError(f"{what} could not be downloaded: {reason}", remedy=_REMEDY, code="download")
+        remedy = _VERSION if reason.endswith(_NOT_FOUND) else _NETWORK
+        raise MmtoolError(f"{what} could not be downloaded: {reason}", remedy=remedy, code="download")
 
 
 def _ivy_file(bundle: _Bundle) -> str:
@@ -181,6 +187,6 @@ def _ivy_jar() -> Path:
 
 
 def _first_complaint(output: str) -> str:
-    marks = ("Server access error", "not found", "FAILED", "Exception", "error", "ERROR")
+    marks = ("Server access error", _NOT_FOUND, "FAILED", "Exception", "error", "ERROR")
     lines = [line.strip(" :\t") for line in output.splitlines()]
     return next((line for mark in marks for line in lines if mark in line), "Ivy gave no reason")[:200]

@@ -337,12 +337,13 @@ class _Story:
         Raises:
             GateError: The condition was not met in time.
         """
-        deadline = time.monotonic() + patience(_WAIT_SECONDS)
+        limit = patience(_WAIT_SECONDS)
+        deadline = time.monotonic() + limit
         while not done():
             for look in self.watched:
                 look()
             if time.monotonic() > deadline:
-                raise GateError(f"waited {_WAIT_SECONDS:.0f} s for {what}", code="timeout")
+                raise GateError(f"waited {limit:.0f} s for {what}", code="timeout")
             time.sleep(_POLL_SECONDS)
 
     def _relay(self) -> None:

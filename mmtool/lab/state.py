@@ -76,7 +76,9 @@ class StateDirectory:
             document = json.loads((self.path / "lab.json").read_text())
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            raise self._unusable("read", error) from error
+        except ValueError as error:
             raise UsageError(
                 f"{self.path}/lab.json cannot be read: {error}",
                 remedy="remove that file, or choose another directory with --state-dir",

@@ -166,7 +166,7 @@ def write_out(text: str) -> None:
         lose_stdout()
     except OSError as error:
         lose_stdout()
-        raise StdoutError(error.strerror or str(error)) from error
+        raise StdoutError(error.strerror or str(error), error.errno or 0) from error
 
 
 def lose_stdout() -> None:

@@ -45,6 +45,15 @@ def joined(*sentences: str) -> str:
     return "; ".join(filter(None, sentences))
 
 
+_AGAIN = "run the same command again"
+
+
+def then(remedy: str, again: str = _AGAIN) -> str:
+    """A remedy and the command to run after it, in place of the one that the remedy may end with."""
+    first = remedy.removesuffix(f", then {_AGAIN}").removesuffix(f"; then {_AGAIN}")
+    return f"{first}; then {again}" if first else f"fix that, then {again}"
+
+
 def file_part(name: str) -> str:
     """The name of an alias, group or topic as a part of a file name: no path separator, at most 100 characters."""
     return _NO_FILE.sub("-", name)[:_FILE_PART_LENGTH]

@@ -93,7 +93,7 @@ def test_read_in_reverse_an_answer_past_the_source_s_end_is_told_apart(run, scen
     assert said.startswith(
         "the commit on west is valid, but its offset on east is past the end of east's log"
     )
-    assert "set the group's offset on east with kafka-consumer-groups --reset-offsets" in said
+    assert "set the group's offset on east with `kafka-consumer-groups --reset-offsets --execute`" in said
 
 
 @pytest.mark.parametrize(("words", "written"), [((), "west"), (("--reverse",), "east")])

@@ -49,15 +49,30 @@ def _checkpointed(directory: Path) -> dict[TopicPartition, int]:
     """Offsets that the last finished batch had read; Spark reads an unfinished batch again."""
     done = max(_batches(directory / "commits"), default=None)
     path = directory / "offsets" / str(done)
-    remedy = "name the checkpointLocation of a Structured Streaming query that has finished a batch"
     if done is None:
-        raise UsageError(f"{directory} has no finished batch", remedy=remedy)
+        raise _no_batch(directory)
     try:
         return parse_offset_log(path.read_text(encoding="utf-8").splitlines())
-    except OSError as error:
+    except FileNotFoundError as error:
+        remedy = "copy the whole checkpointLocation: both of its folders, offsets and commits"
         raise UsageError(f"{path}: {error.strerror}", remedy=remedy) from error
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", remedy="let this user read the file") from error
     except ValueError as error:
+        remedy = f"name the {_CHECKPOINT} that reads from Kafka; if a newer Spark wrote it, upgrade mmtool"
         raise UsageError(f"{path}: {error}", remedy=remedy) from error
+
+
+_CHECKPOINT = "checkpointLocation of a Structured Streaming query"
+
+
+def _no_batch(directory: Path) -> UsageError:
+    if not directory.is_dir():
+        return UsageError(f"{directory} is no folder", remedy=f"name the {_CHECKPOINT}")
+    remedy = "let the query finish a batch"
+    if not (directory / "offsets").is_dir():
+        remedy = f"name the {_CHECKPOINT}: it has the folders offsets and commits"
+    return UsageError(f"{directory} has no finished batch", remedy=remedy)
 
 
 def _batches(folder: Path) -> list[int]:

@@ -23,11 +23,11 @@ from mmtool.output import human
 from mmtool.plan.groups.facts import GroupFacts
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.groups.sync import SyncRow, SyncState, lead, percentile
-from mmtool.plan.words import counted, few, tally
+from mmtool.plan.words import counted, few, joined, tally
 from mmtool.translation.refusals import Reason, Sides
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from mmtool.config import FlowSettings
     from mmtool.insight.flow_now import FlowClusters
@@ -41,7 +41,14 @@ _WINDOW_SECONDS = 300.0
 _MARKS_SECONDS = 1.0
 """How old the known marks of moved groups may be, in seconds, as with ``replicate``; a turn may take minutes."""
 _PRECISION = 1  # digits of an age in seconds: few different ones, however many positions there are
-_SHORT = frozenset({SyncState.BEHIND, SyncState.ACTIVE_ON_TARGET, SyncState.UNKNOWN_GROUP})
+_REMEDIES = {
+    SyncState.BEHIND: "`mmtool translate-offsets -c FILE -s {source} -t {target} -g {group}` says what to do about a"
+    " refused offset, and the column REASON about a request that failed",
+    SyncState.ACTIVE_ON_TARGET: "leave out groups that now belong to {target}, such as {group}, or stop their consumers"
+    " on {target}",
+    SyncState.UNKNOWN_GROUP: "name groups of {source} with -g: it has no {group}",
+}
+"""What to do about groups that are not completely synced, with the first one of each state."""
 _OTHERS = (
     "the group has no members on {}, and another client commits for it, a consumer with assign() or a tool:"
     " offset sync skips the group until its offsets have not changed for 60 s"
@@ -81,16 +88,20 @@ class SyncTurn:
     @property
     def error(self) -> MmtoolError | None:
         """The error with which one requested turn ends: groups that are not completely synced; None if all are."""
-        names = [row.group for row in self.rows if row.state in _SHORT]
+        names = [row.group for row in self.rows if row.state in _REMEDIES]
         if not names:
             return None
         kind = PartlyAppliedError if any(row.written for row in self.rows) else RefusedError
-        source, target = self.flow.source.alias, self.flow.target.alias
         return kind(
-            f"not completely synced to {target}: {few(names)}",
-            remedy="the column REASON shows why; for a refused offset, `mmtool translate-offsets"
-            f" -s {source} -t {target} -g {quote(names[0])}` says what to do",
+            f"not completely synced to {self.flow.target.alias}: {few(names)}", remedy=joined(*self._remedies)
         )
+
+    @property
+    def _remedies(self) -> Iterator[str]:
+        named = {"source": self.flow.source.alias, "target": self.flow.target.alias}
+        for state, remedy in _REMEDIES.items():
+            if groups := [row.group for row in self.rows if row.state is state]:
+                yield remedy.format(group=quote(groups[0]), **named)
 
 
 @dataclass(slots=True)

@@ -136,8 +136,8 @@ def _check_standing(cluster: ClusterPort, writing: list[GroupPlan]) -> None:
         if moved:
             raise _at_work(
                 f"group {plan.group} has no members on {cluster.alias}, and its committed offset in"
-                f" {moved[0]} changed: a consumer with assign(), another tool or a running `mmtool groups"
-                " sync` commits for it",
+                f" {moved[0]} changed: a consumer with assign(), another tool, a running `mmtool groups"
+                " sync`, or `mmtool replicate` with sync.group.offsets.enabled commits for it",
                 "stop that consumer or tool, then run the same command again",
             )
 

@@ -10,12 +10,12 @@ from mmtool.errors import MmtoolError, RefusedError
 from mmtool.failover.commits.move import Moved, groups_of, refused_for
 from mmtool.failover.commits.write import (
     FRESH_SECONDS,
-    MOVED_JUST_NOW,
     Outcome,
     Written,
     failure_of_writing,
     may_come,
-    moved_since,
+    names_of,
+    overtaken,
     unread,
 )
 from mmtool.kafka.ports import Problem
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mmtool.failover.report.rows import Row
-    from mmtool.kafka.ports import ClusterPort, GroupsPort
+    from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.groups.undo import Undo, UndoGroup
     from mmtool.translation.types import TopicPartition
 
@@ -36,7 +36,7 @@ _NOT_SENT = Problem("not_sent", "not deleted, because other offsets of the group
 _WHY_NOT = {
     Reason.ACTIVE_ON_TARGET: "{group} has members on {where}: stop them, then run the same command again",
     Reason.WOULD_REWIND: "{group} has committed other offsets on {where} since, and keeps them; to go back in spite of"
-    " that, use kafka-consumer-groups --reset-offsets on {where}",
+    " that, use `kafka-consumer-groups --reset-offsets --execute` on {where}",
 }
 
 
@@ -137,8 +137,11 @@ def _undone(cluster: ClusterPort, plan: UndoGroup, looked_at: float) -> Written:
         reasons = sorted(set(plan.refused.values()))
         said = [_WHY_NOT[why].format(group=f"group {plan.group}", where=cluster.alias) for why in reasons]
         return Written(plan.group, Outcome.REFUSED, problems=tuple(said))
-    if time.monotonic() - looked_at > FRESH_SECONDS and (why := _why_not(groups, plan)):
-        return Written(plan.group, Outcome.REFUSED, problems=(f"{plan.group}: {why}",))
+    if time.monotonic() - looked_at > FRESH_SECONDS and (
+        why := overtaken(groups, plan.group, plan.now, plan.places)
+    ):
+        problems = (f"{plan.group}: {why.sentence}",)
+        return Written(plan.group, Outcome.REFUSED, problems=problems, causes=(why.name,))
     failed = dict(groups.alter(plan.group, plan.restore)) if plan.restore else {}
     if failed:  # it would be half put back, and begin anew where nothing is left
         failed |= dict.fromkeys(plan.delete, _NOT_SENT)
@@ -149,20 +152,11 @@ def _undone(cluster: ClusterPort, plan: UndoGroup, looked_at: float) -> Written:
     except MmtoolError as error:
         return unread(plan.group, plan.places, failed, error)
     stands = frozenset(place for place in plan.places if found.get(place) == plan.restore.get(place))
-    problems = tuple(f"{place}: {problem}" for place, problem in sorted(failed.items()))
+    sentences = tuple(f"{place}: {problem}" for place, problem in sorted(failed.items()))
     if stands == set(plan.places):
         if not found:  # else it would be listed for minutes more, without a commit
             groups.delete(plan.group)
         return Written(plan.group, Outcome.WRITTEN, stands)
     unknown = may_come(failed, stands)
     outcome = Outcome.PARTLY if stands or unknown else Outcome.REFUSED
-    return Written(plan.group, outcome, stands, problems, unknown)
-
-
-def _why_not(groups: GroupsPort, plan: UndoGroup) -> str:
-    """Why a group must not be restored: another client's commit; empty if its commits are unchanged."""
-    try:
-        moved = moved_since(groups, plan.group, plan.now, plan.places)
-    except MmtoolError as error:
-        return error.message
-    return f"{moved[0]} {MOVED_JUST_NOW}" if moved else ""
+    return Written(plan.group, outcome, stands, sentences, unknown, names_of(failed))

@@ -70,8 +70,8 @@ def read_undo(name: str, content: bytes, group: str | None = None) -> Undo:
         kept = Undo.decode(content)
     except UnreadableDocumentError as error:
         raise UsageError(
-            f"{name}: damaged, truncated, or not written by mmtool",
-            remedy="name a file that mmtool wrote, unchanged",
+            f"{name}: damaged, truncated, or not an undo file of this version of mmtool: {error}",
+            remedy="name an undo file that mmtool wrote, unchanged; if another version wrote it, use that version",
         ) from error
     if group is None:
         return kept

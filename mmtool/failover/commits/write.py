@@ -23,7 +23,9 @@ from mmtool.errors import (
     UnreachableError,
 )
 from mmtool.failover.operation.operation import nobody_else
+from mmtool.insight.problem_remedies import remedy_of
 from mmtool.kafka.ports import Problem
+from mmtool.plan.words import joined, then
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ class Written:
         written: Partitions whose new offset is stored.
         problems: What failed, in sentences.
         unknown: Partitions whose new offset may be stored: it was sent, and no answer came.
+        causes: The names of the problems for which `remedy_of` has a remedy; other problems say what to do.
     """
 
     group: str
@@ -76,6 +79,7 @@ class Written:
     written: frozenset[TopicPartition] = frozenset()
     problems: tuple[str, ...] = field(default=())
     unknown: frozenset[TopicPartition] = frozenset()
+    causes: tuple[str, ...] = ()
 
 
 def write_groups(
@@ -164,7 +168,8 @@ def commit_all(
                 silence.heard(dict.fromkeys(plan.to_write(), why))
                 return not_sent
             if why is not None:
-                return Written(plan.group, Outcome.REFUSED, problems=(f"{plan.group}: {why}",))
+                said = f"{plan.group}: {why}"
+                return Written(plan.group, Outcome.REFUSED, problems=(said,), causes=(why.name,))
         try:
             still_ours()
         except OwnedElsewhereError:
@@ -197,12 +202,17 @@ def read_back_all(
 
 
 def _why_not(groups: GroupsPort, plan: GroupPlan) -> Problem | None:
-    """Why a group must not be written any more: another client's commit; None if its commits are unchanged."""
+    """As `overtaken`, for the offsets that a plan writes; None for a plan that writes none."""
     wanted = plan.to_write()
-    if not wanted:
-        return None
+    return overtaken(groups, plan.group, plan.before(), wanted) if wanted else None
+
+
+def overtaken(
+    groups: GroupsPort, group: str, before: Mapping[TopicPartition, Commit], places: Iterable[TopicPartition]
+) -> Problem | None:
+    """Why a group must not be written any more: another client's commit; None if its commits are as ``before``."""
     try:
-        moved = moved_since(groups, plan.group, plan.before(), wanted)
+        moved = moved_since(groups, group, before, places)
     except MmtoolError as error:
         return Problem(error.code, error.message)
     return Problem(Reason.ACTIVE_ON_TARGET, f"{moved[0]} {MOVED_JUST_NOW}") if moved else None
@@ -284,7 +294,8 @@ def unread(
     """A group's result if it could not be read back: acknowledged partitions count as written."""
     outcome = Outcome.PARTLY if failed else Outcome.DIFFERENT
     problems = (*_sentences(failed), f"not read back: {error.message}")
-    return Written(group, outcome, frozenset(places).difference(failed), problems, _unanswered(failed))
+    stored, causes = frozenset(places).difference(failed), (*names_of(failed), error.code)
+    return Written(group, outcome, stored, problems, _unanswered(failed), causes)
 
 
 def _put_back(
@@ -304,7 +315,8 @@ def _put_back(
     unknown = unheard | may_come(failed, stands)
     outcome = Outcome.PARTLY if still or unknown else Outcome.REFUSED
     problems = _sentences(failed) + _sentences(still)
-    return Written(plan.group, outcome, frozenset(still.keys() - unheard), problems, unknown)
+    causes = names_of(failed) + names_of(still)
+    return Written(plan.group, outcome, frozenset(still.keys() - unheard), problems, unknown, causes)
 
 
 def failure_of_writing(
@@ -315,7 +327,7 @@ def failure_of_writing(
     Args:
         results: The result of each group.
         where: The cluster's alias.
-        again: The remedy's words for completing the rest.
+        again: The remedy's last words, for completing the rest.
     """
     ended = list(results)
     not_written = [w.group for w in ended if w.outcome is Outcome.REFUSED]
@@ -323,26 +335,40 @@ def failure_of_writing(
     partly = [w.group for w in ended if w.outcome is Outcome.PARTLY]
     written = [w.group for w in ended if w.outcome is Outcome.WRITTEN and w.written]
     why = "; ".join(dict.fromkeys(problem for w in ended for problem in w.problems))
+    todo = remedy_of((name for w in ended for name in w.causes), where)
     if partly or (not_written and (written or different)):
         remains = ", ".join(sorted({*not_written, *partly}))
         return PartlyAppliedError(
             f"offsets not completely committed on {where} for {remains}" + (f": {why}" if why else ""),
-            remedy=f"fix that, then {again}",
+            remedy=then(todo, again),
         )
     if different:
         return CheckFailedError(
             f"offsets were committed on {where}, but not read back as committed: {why}",
-            remedy="where another offset was read back, stop the client that also commits for the group; if the"
-            f" offset read back is lower than planned, reset the group on {where} with `kafka-consumer-groups"
-            f" --reset-offsets`; then {again}",
+            remedy=then(joined(_of_other_offsets(ended, where), todo), again),
         )
     if not_written:
         return RefusedError(
             f"no offset was committed on {where} for {', '.join(sorted(not_written))}"
             + (f": {why}" if why else ""),
-            remedy=f"fix that, then {again}",
+            remedy=then(todo, again),
         )
     return None
+
+
+def _of_other_offsets(ended: Iterable[Written], where: str) -> str:
+    """What to do about offsets that were read back and are not those committed; empty where only reading failed."""
+    if all(w.causes for w in ended if w.outcome is Outcome.DIFFERENT):
+        return ""
+    return (
+        f"stop the client that also commits for the group on {where}; if the offset read back is lower than planned,"
+        f" reset the group on {where} with `kafka-consumer-groups --reset-offsets --execute`"
+    )
+
+
+def names_of(problems: Mapping[TopicPartition, Problem]) -> tuple[str, ...]:
+    """The distinct names of problems, in the order of their partitions."""
+    return tuple(dict.fromkeys(problem.name for _, problem in sorted(problems.items())))
 
 
 def _sentences(problems: Mapping[TopicPartition, Problem]) -> tuple[str, ...]:

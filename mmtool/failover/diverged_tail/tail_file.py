@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.errors import UsageError
 from mmtool.kafka.batches import NO_TIMESTAMP, BatchError, Record, decode, verify_crc
-from mmtool.kafka.batches.errors import OTHER_LEADER_AND_AGAIN
+from mmtool.kafka.remedies import OTHER_LEADER_AND_AGAIN
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -262,8 +262,12 @@ def read_export(path: Path) -> ExportedTail:
             raise _damaged(path, "an unexpected line")
         else:
             last = content
-    if head is None or head.get("mmtool_diverged") != VERSION:
-        raise _damaged(path, "its first line is not the header of this version")
+    if head is not None and head.get("mmtool_diverged", VERSION) != VERSION:
+        raise UsageError(
+            f"{path} has the format of another mmtool version", remedy="run the mmtool version that wrote it"
+        )
+    if head is None or "mmtool_diverged" not in head:
+        raise _damaged(path, "its first line is not the header that mmtool writes")
     if not last:
         raise _damaged(path, "its last line is missing: the file is truncated")
     partitions = _partitions(path, last)

@@ -25,8 +25,9 @@ from mmtool.failover.operation.operation import TakenUpError
 from mmtool.kafka.batches import BatchError
 from mmtool.plan.failover.divergence import Replay, ToTopic
 from mmtool.plan.failover.tail_progress import Begun, Parts, left_of, together, whole
-from mmtool.plan.words import counted
+from mmtool.plan.words import counted, then
 from mmtool.translation.divergence import DivergedTail
+from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 Written = dict["TopicPartition", Parts]
+_AMBIGUOUS = Reason.AMBIGUOUS
+"""The code of a write whose progress is unknown: a resume does not continue it either."""
 
 
 class PassingPort(Protocol):
@@ -213,19 +216,23 @@ class DivergedTailWriter:
                 count = begun.records
             if self._begun is None:
                 return self._in_part(error, count, records) if count else error
+        again = f"{then(error.remedy, self._resume)}: no record is written twice"
         return PartlyAppliedError(
             f"{error.message}; some of {records} may already be written",
-            remedy=f"fix that, then `mmtool failover resume {self.operation_id} --execute`: no record is written twice",
+            remedy=error.remedy if error.code == _AMBIGUOUS else again,
             code=error.code,
         )
 
+    @property
+    def _resume(self) -> str:
+        return f"run `mmtool failover resume {self.operation_id} --execute`"
+
     def _in_part(self, error: MmtoolError, count: int, records: str) -> MmtoolError:
         passed = f", and {self.flow.identity.name} skips them" if self._replays else ""
-        resume = f"`mmtool failover resume {self.operation_id} --execute`"
-        again = "start the failback again" if self._replays else resume
+        again = "start the failback again" if self._replays else self._resume
         return PartlyAppliedError(
             f"{error.message}; {count} of {records} are written{passed}",
-            remedy=error.remedy or f"fix that, then {again}: written records are not written a second time",
+            remedy=f"{then(error.remedy, again)}: written records are not written a second time",
             code=error.code,
         )
 
@@ -337,7 +344,7 @@ def _only(tails: FoundTails, begun: Begun, alias: str) -> FoundTails:
             f"{gone[0]} was deleted on {alias} while its diverged records were being written: mmtool does not know"
             " which of them it wrote",
             remedy="restore the missing records from a backup",
-            code="ambiguous",
+            code=_AMBIGUOUS,
         )
     return replace(tails, partitions=found)
 

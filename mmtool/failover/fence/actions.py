@@ -21,8 +21,10 @@ from mmtool.errors import (
     RefusedError,
     UnreachableError,
 )
+from mmtool.kafka.ports import NOT_ON_EVERY_BROKER
 from mmtool.plan.failover.acl_fence import fence_plan, unfenced
-from mmtool.plan.words import counted, few
+from mmtool.plan.failover.fence_plan import FenceKind
+from mmtool.plan.words import counted, few, joined, then
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
@@ -65,8 +67,15 @@ class Stray:
         return f"{counted(self.came, 'record')} in {self.place} by {who}"
 
 
+_PAST_THE_FENCE = {
+    FenceKind.ACL: "an ACL fence does not stop super users, principals without an ACL of their own, or mmtool's"
+    " principal",
+    FenceKind.HOOK: "mmtool.hook.fence did not stop them",
+}
+
+
 class StrayProducersError(GateError):
-    """A producer still writes: the fence has to be lowered.
+    """A log end moves: a producer still writes, or a log was truncated. The fence has to be lowered.
 
     Attributes:
         strays: The partitions, how many records came, and from which producers.
@@ -74,12 +83,11 @@ class StrayProducersError(GateError):
 
     code = "stray_producers"
 
-    def __init__(self, alias: str, strays: tuple[Stray, ...]) -> None:
-        super().__init__(
-            f"log ends on {alias} still move: {few(strays)}",
-            remedy="stop these producers, then run the same command again; an ACL fence does not stop super users,"
-            " principals without an ACL of their own, or mmtool's principal",
-        )
+    def __init__(self, alias: str, strays: tuple[Stray, ...], kind: FenceKind) -> None:
+        came, lost = any(one.came > 0 for one in strays), any(one.came < 0 for one in strays)
+        stop = joined("stop these producers", _PAST_THE_FENCE.get(kind, "")) if came else ""
+        wait = f"wait until every replica of these partitions on {alias} is in sync" if lost else ""
+        super().__init__(f"log ends on {alias} still move: {few(strays)}", remedy=then(joined(stop, wait)))
         self.strays = strays
 
 
@@ -109,8 +117,9 @@ def raise_fence(port: FencePort, plan: FencePlan) -> tuple[Binding, ...]:
             was requested.
     """
     if plan.guards:
-        guard = plan.guards[0]
-        raise RefusedError(few([g.sentence for g in plan.guards]), remedy=guard.remedy, code=guard.code)
+        remedies = dict.fromkeys(guard.remedy for guard in plan.guards)
+        said = few([guard.sentence for guard in plan.guards], len(plan.guards))
+        raise RefusedError(said, remedy=joined(*remedies), code=plan.guards[0].code)
     try:
         _deny(port, plan.denies)
         _check(port, plan)
@@ -165,12 +174,23 @@ def _left(port: FencePort, left: Mapping[Binding, object], what: str) -> PartlyA
     )
 
 
+_NOT_SET = {
+    "CLUSTER_AUTHORIZATION_FAILED": "grant mmtool's principal ALTER on the cluster",
+    "SECURITY_DISABLED": "use --fence hook or --fence watch: the brokers have no authorizer",
+    NOT_ON_EVERY_BROKER: "restart the broker that does not apply ACLs, or wait until the cluster no longer lists it",
+}
+"""What to do about an ACL that a broker refuses or does not apply, by the problem's name; else `_OTHERWISE`."""
+_OTHERWISE = "check that every broker is up"
+
+
 def _deny(port: FencePort, denies: Collection[Binding]) -> None:
-    said = [f"{binding}: {problem}" for binding, problem in port.deny(denies).items()]
-    if said:
+    problems = port.deny(denies)
+    if problems:
+        said = [f"{binding}: {problem}" for binding, problem in problems.items()]
+        remedies = dict.fromkeys(_NOT_SET.get(problem.name, _OTHERWISE) for problem in problems.values())
         raise RefusedError(
             f"the fence on {port.alias} could not be set: {few(said, 3)}",
-            remedy="check that mmtool's principal has ALTER on the cluster, and that every broker is up",
+            remedy=then(joined(*remedies)),
             code="fence_failed",
         )
 
@@ -243,14 +263,16 @@ def watch_ends(
     places: Collection[TopicPartition],
     seconds: float = 2.0,
     pause: Callable[[float], None] = time.sleep,
+    *,
+    kind: FenceKind = FenceKind.WATCH,
 ) -> dict[TopicPartition, int]:
     """Return the partitions' log ends once they have not moved for ``seconds``.
 
     These are log ends, not last stable offsets: records of open transactions count. An end that moves within the first
-    second restarts the wait: brokers accepted those records before the fence.
+    second restarts the wait: brokers accepted those records before the fence. ``kind`` is for the error's remedy.
 
     Raises:
-        StrayProducersError: An end moves after the first second: a producer still writes.
+        StrayProducersError: An end moves after the first second.
         RefusedError: A partition no longer exists.
         UnreachableError: The cluster does not answer.
     """
@@ -263,7 +285,7 @@ def watch_ends(
         if now == seen.ends:
             continue
         if waited > _SETTLING_SECONDS:
-            raise StrayProducersError(cluster.alias, _strays(port, seen, now))
+            raise StrayProducersError(cluster.alias, _strays(port, seen, now), kind)
         seen, still = _look(cluster, port, places), 0.0
     return seen.ends
 

@@ -170,7 +170,8 @@ class FenceSteps:
     def watch(self) -> None:
         """Wait until the source's log ends stand still, and record them: no record after them is expected."""
         source, port, seconds = self.source, self.asked.port, self.fence.watch_seconds
-        ends = watch_ends(source, port, self.places, seconds, self.context.clock.pause)
+        pause, kind = self.context.clock.pause, self.fence.kind
+        ends = watch_ends(source, port, self.places, seconds, pause, kind=kind)
         if self.reads_committed and (open_in := self._unstable()):
             raise _still_open(source.alias, open_in, 0)
         self.fence = replace(self.fence, ends=ends)

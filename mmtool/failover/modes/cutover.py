@@ -347,12 +347,13 @@ def _met(
     if any(now.get(place) not in (commit, before.get(place)) for place, commit in wanted.items()):
         why = (
             f"group {plan.group} has committed other offsets on {where} since the operation was interrupted: stop its"
-            " consumers, and reset it to the planned offsets with `kafka-consumer-groups --reset-offsets`"
+            " consumers, and reset it to the planned offsets with `kafka-consumer-groups --reset-offsets"
+            " --execute`"
         )
     elif there.kind:
-        why = f"on {where}, group {plan.group} is {there.sentence}"
+        why = f"on {where}, group {plan.group} is {there.sentence}; delete this {there.kind} group"
     elif not there.idle:
-        why = f"group {plan.group} has members on {where}: {there.sentence}"
+        why = f"group {plan.group} has members on {where}: {there.sentence}; stop these consumers"
     else:
         return None
     stands = frozenset(place for place, commit in wanted.items() if now.get(place) == commit)

@@ -10,13 +10,19 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from mmtool.errors import CheckFailedError, GateError, RefusedError
+from mmtool.errors import CheckFailedError, GateError
 from mmtool.failover.modes.cutover import Cutover
 from mmtool.failover.modes.drain import bring_up
 from mmtool.failover.modes.emergency import rehearse as rehearse_emergency
 from mmtool.failover.modes.outcome import Ended
 from mmtool.failover.modes.proof import prove, state_end_guards
-from mmtool.failover.modes.rehearsal import Rehearsal, names_of, new_operation_id, refuse
+from mmtool.failover.modes.rehearsal import (
+    Rehearsal,
+    names_of,
+    new_operation_id,
+    nothing_selected,
+    refuse,
+)
 from mmtool.failover.operation import operation
 from mmtool.failover.operation.record_names import refuse_changed_names
 from mmtool.failover.report.report import ended_row
@@ -24,6 +30,7 @@ from mmtool.failover.report.rows import reread_of
 from mmtool.insight.applications import app_state, as_groups
 from mmtool.insight.flow_progress import log_ends, short_of
 from mmtool.insight.partitions import partition_facts
+from mmtool.insight.problem_remedies import remedy_of
 from mmtool.insight.translation import (
     metadata_warnings,
     plan_groups,
@@ -37,7 +44,7 @@ from mmtool.insight.translation import (
 from mmtool.kafka.ports import LogPart
 from mmtool.output import warn
 from mmtool.plan.failover.drill import plan_drill, shadow_of, shadowed
-from mmtool.plan.failover.drill_gate import missed
+from mmtool.plan.failover.drill_gate import missed, shown_by
 from mmtool.plan.failover.drill_report import markdown
 from mmtool.plan.failover.emergency import costs_of
 from mmtool.plan.failover.failover_plan import drain_goal, name_guards
@@ -45,7 +52,7 @@ from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.applications import state_warnings, with_lost_state
 from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_group
-from mmtool.plan.words import counted
+from mmtool.plan.words import counted, then
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -120,10 +127,7 @@ def rehearse(flow: FlowNow, selection: GroupSelection, *, without_state: bool = 
     """
     selected = selected_groups(flow, selection, Direction.FORWARD)
     if not selected.known and not selected.unknown:
-        raise RefusedError(
-            "no group matches: there is nothing to drill",
-            remedy="check -g and --groups, and the keys groups and groups.exclude of the properties file",
-        )
+        raise nothing_selected("drill", selection, selected)
     operation_id = new_operation_id()
     groups = read_groups(flow, selected.known, Direction.FORWARD)
     refuse_changed_names(flow, topics_of(groups))
@@ -292,11 +296,14 @@ class _Steps:
             if (problem := groups.delete(plan.group)) is not None
         }
         if left:
-            name, problem = next(iter(left.items()))
+            (name, problem), alias = next(iter(left.items())), self.rehearsal.names.target
+            denied = f"grant mmtool's principal DELETE on these groups of {alias}"
+            todo = remedy_of((one.name for one in left.values()), alias, denied)
+            rollback = f"`mmtool failover rollback {self.rehearsal.plan.operation_id} --execute`"
             raise CheckFailedError(
-                f"the copies of {counted(len(left), 'group')} could not be deleted on {self.rehearsal.names.target},"
-                f" for example {name}: {problem}",
-                remedy=f"`mmtool failover rollback {self.rehearsal.plan.operation_id} --execute` deletes them",
+                f"the copies of {counted(len(left), 'group')} could not be deleted on {alias}, for example {name}:"
+                f" {problem}",
+                remedy=f"{then(todo, f'run {rollback}')}, which deletes them",
             )
 
 
@@ -333,7 +340,7 @@ def gate(row: Row, limits: Limits) -> GateError | None:
         )
     return GateError(
         f"the drill exceeded a limit: {message}",
-        remedy="--report FILE lists the seconds of each step, -o json the re-read records of each partition",
+        remedy=shown_by(row, limits),
     )
 
 

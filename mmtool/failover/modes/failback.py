@@ -20,7 +20,13 @@ from mmtool.failover.modes.drain import bring_up
 from mmtool.failover.modes.failback_steps import HomeLook, at_home_already, stay, told
 from mmtool.failover.modes.outcome import Ended
 from mmtool.failover.modes.proof import prove, state_end_guards
-from mmtool.failover.modes.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
+from mmtool.failover.modes.rehearsal import (
+    SavableRehearsal,
+    names_of,
+    new_operation_id,
+    nothing_selected,
+    refuse,
+)
 from mmtool.failover.operation import operation
 from mmtool.failover.operation.hooks import with_hooks
 from mmtool.failover.operation.marks import Marking, release
@@ -173,10 +179,7 @@ def rehearse(
 def _selected(flow: FlowNow, selection: GroupSelection) -> SelectedGroups:
     selected = selected_groups(flow, selection, Direction.REVERSE)
     if not selected.known and not selected.unknown:
-        raise RefusedError(
-            "no group matches: there is nothing to fail back",
-            remedy="check -g and --groups, and the keys groups and groups.exclude of the properties file",
-        )
+        raise nothing_selected("fail back", selection, selected)
     return selected
 
 

@@ -10,13 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from mmtool.errors import GateError, RefusedError
+from mmtool.errors import GateError
 from mmtool.failover.fence.steps import TRANSACTION_SECONDS, FenceSteps, came_since, refuse_late_records
 from mmtool.failover.modes.cutover import Cutover
 from mmtool.failover.modes.drain import bring_up
 from mmtool.failover.modes.outcome import Ended
 from mmtool.failover.modes.proof import prove, state_end_guards
-from mmtool.failover.modes.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
+from mmtool.failover.modes.rehearsal import (
+    SavableRehearsal,
+    names_of,
+    new_operation_id,
+    nothing_selected,
+    refuse,
+)
 from mmtool.failover.operation import operation
 from mmtool.failover.operation.hooks import with_hooks
 from mmtool.failover.operation.record_names import refuse_changed_names
@@ -102,10 +108,7 @@ def rehearse(
     """
     selected = selected_groups(flow, selection, Direction.FORWARD)
     if not selected.known and not selected.unknown:
-        raise RefusedError(
-            "no group matches: there is nothing to move",
-            remedy="check -g and --groups, and the keys groups and groups.exclude of the properties file",
-        )
+        raise nothing_selected("move", selection, selected)
     groups = read_groups(flow, selected.known, Direction.FORWARD)
     refuse_changed_names(flow, topics_of(groups))
     sides = flow.sides(Direction.FORWARD)

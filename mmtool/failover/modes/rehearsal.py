@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import RefusedError
 from mmtool.plan.failover.failover_plan import drain_cures
 from mmtool.plan.groups.applications import NO_STATE
-from mmtool.plan.words import Names, counted
+from mmtool.plan.words import Names, counted, few
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.plan.failover.failover_plan import FailoverPlan, Guard
     from mmtool.plan.groups.applications import AppState
+    from mmtool.plan.groups.facts import GroupSelection, SelectedGroups
     from mmtool.plan.runbook.fingerprint import Fingerprint
     from mmtool.translation.known import Unknown
     from mmtool.translation.types import ClusterId
@@ -82,6 +83,23 @@ def new_operation_id() -> str:
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{uuid.uuid4().hex[:6]}"
 
 
+def nothing_selected(what: str, selection: GroupSelection, selected: SelectedGroups) -> RefusedError:
+    """The error of a selection without a group, with the options or keys that leave every group out.
+
+    Args:
+        what: What would be done with a group, as ``move``.
+        selection: The groups that the command line selects.
+        selected: The empty result.
+    """
+    why, remedy = "", "check the keys groups and groups.exclude of the properties file"
+    if selected.excluded:
+        why = f": groups and groups.exclude leave out {few(selected.excluded)}"
+        remedy = "name the group with -g, which overrides these keys, or change them"
+    elif selection.patterns:
+        remedy = "check --groups or --unit: `mmtool status -c FILE --groups` lists the groups"
+    return RefusedError(f"no group matches{why}: there is nothing to {what}", remedy=remedy)
+
+
 def refuse(guards: Iterable[Guard]) -> None:
     """Raise guards as one error; return if there are none."""
     found = tuple(guards)
@@ -108,6 +126,6 @@ _REMEDIES: dict[str, str] = {
         "check -s and -t: groups can move once `mmtool replicate` or MirrorMaker 2 has mirrored their topics;"
         " nothing was changed"
     ),
-    "hook_not_executable": "set mmtool.hook.STEP to one executable file (chmod +x), without arguments",
-    "source_commits_moved": "a consumer with assign() commits for the group: stop it, then run the same command again",
+    "source_commits_moved": "stop the client that commits for the group, a consumer with assign() or a tool; then run"
+    " the same command again",
 }

@@ -15,6 +15,7 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError, RefusedError
@@ -23,6 +24,7 @@ from mmtool.failover.operation.operation import Operation
 from mmtool.output import talk
 from mmtool.plan.failover.failover_plan import Guard
 from mmtool.plan.failover.steps import StepName, topics_of
+from mmtool.plan.words import then
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -56,20 +58,20 @@ def with_hooks(plan: FailoverPlan, hooks: Mapping[str, str]) -> FailoverPlan:
         for step in plan.steps
     )
     guards = [
-        Guard("hook_not_executable", f"the hook of step {step.name}, {hooks[step.name]}, {why}")
+        _unusable(step.name, hooks[step.name])
         for step in steps
-        if step.name in hooks and (why := _unusable(hooks[step.name]))
+        if step.name in hooks and shutil.which(hooks[step.name]) is None
     ]
     return replace(plan, steps=steps, guards=(*plan.guards, *guards))
 
 
-def _unusable(executable: str) -> str:
-    """Why an executable cannot be run, in words; empty if it can."""
-    if shutil.which(executable) is not None:
-        return ""
-    return (
-        "is not executable" if Path(executable).is_file() else ("does not exist (a hook takes no arguments)")
-    )
+def _unusable(step: StepName, executable: str) -> Guard:
+    """The guard for a hook that cannot be run."""
+    why, todo = "does not exist", f"set mmtool.hook.{step} to one executable file, without arguments"
+    if Path(executable).is_file():
+        why, todo = "is not executable", f"chmod +x {quote(executable)}"
+    sentence = f"the hook of step {step}, {executable}, {why}"
+    return Guard("hook_not_executable", sentence, then(todo))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,24 +125,30 @@ class Hooks:
             code = called.run({**os.environ, **self.about, **told}, row, self.seconds)
         except subprocess.TimeoutExpired as error:
             why = f"took more than {self.seconds:g} s and was stopped"
-            raise _failed(operation, f"{what} {why}", GateError) from error
+            raise _failed(operation, f"{what} {why}", _TOO_LONG, GateError) from error
         except OSError as error:
-            raise _failed(operation, f"{what} cannot be started: {error.strerror}", RefusedError) from error
-        if code:
-            why = f"exited with {code}" if code > 0 else f"was killed by {signal.Signals(-code).name}"
-            raise _failed(operation, f"{what} {why}", RefusedError)
+            todo = f"set mmtool.hook.{step.name} to a program, or to a script whose first line names its interpreter"
+            raise _failed(operation, f"{what} cannot be started: {error.strerror}", todo) from error
+        if code > 0:
+            raise _failed(operation, f"{what} exited with {code}", _EXITED)
+        if code < 0:
+            raise _failed(operation, f"{what} was killed by {signal.Signals(-code).name}", _KILLED)
 
 
-def _failed(operation: Operation, what: str, before: type[MmtoolError]) -> MmtoolError:
-    if operation.point_of_no_return_passed:
-        name = operation.plan.operation_id
-        return CheckFailedError(
-            what,
-            remedy=f"`mmtool failover resume {name} --execute` runs the hook again, and the steps after it",
-            code="hook_failed",
-        )
-    remedy = "correct the hook (its output is above), then run the same command again; no offset was written"
-    return before(what, remedy=remedy, code="hook_failed")
+_EXITED = "correct the hook: its output is above"
+_KILLED = "find out what killed the hook: its output is above"
+_TOO_LONG = "let the hook end sooner, and its slow work run in the background"
+
+
+def _failed(
+    operation: Operation, what: str, todo: str, before: type[MmtoolError] = RefusedError
+) -> MmtoolError:
+    """The error of a hook, by the operation's phase; ``before`` is its type before the point of no return."""
+    if not operation.point_of_no_return_passed:
+        return before(what, remedy=then(todo), code="hook_failed")
+    again = f"run `mmtool failover resume {operation.plan.operation_id} --execute`"
+    remedy = f"{then(todo, again)}: it runs the hook again, and the steps after it"
+    return CheckFailedError(what, remedy=remedy, code="hook_failed")
 
 
 def hooks_of(settings: FlowSettings, reason: str) -> Hooks:

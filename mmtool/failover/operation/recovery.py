@@ -27,7 +27,7 @@ from mmtool.plan.failover.emergency import costs_of
 from mmtool.plan.failover.steps import Mode, StepName, topics_of
 from mmtool.plan.groups.undo import Undo
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
-from mmtool.plan.words import few
+from mmtool.plan.words import few, then
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -158,7 +158,8 @@ def _prove_fence(found: Recorded, asked: FenceAsked | None, cutover: Cutover) ->
     except UnreachableError as error:
         warn(
             f"mmtool does not know whether a producer wrote on {found.names.source} in spite of the fence:"
-            f" {error.message}"
+            f" {error.message}; when {found.names.source} answers, `mmtool verify -c FILE -s {found.names.source}"
+            f" -t {found.names.target}` finds records that are not mirrored"
         )
         return
     cutover.figures = replace(cutover.figures, diverged_records=sum(came.values()))
@@ -386,7 +387,7 @@ def take_back(
 def _left(taking: RollbackPlan, error: MmtoolError) -> MmtoolError:
     return PartlyAppliedError(
         f"operation {taking.found.operation_id} is undone in part: {error.message}",
-        remedy="fix that, then run the same command again: finished parts are not repeated",
+        remedy=f"{then(error.remedy)}: finished parts are not repeated",
     )
 
 

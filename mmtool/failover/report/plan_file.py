@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from mmtool.translation.known import Unknown
     from mmtool.translation.types import ClusterId
 
+_REHEARSE = "rehearse again with --out FILE, and review the new plan"
+_OTHER_CLUSTER = f"correct ALIAS.bootstrap.servers; if the cluster was replaced, {_REHEARSE}"
+
 
 def saved_of(rehearsal: SavableRehearsal, options: Mapping[str, str]) -> SavedPlan:
     """The plan of a rehearsal with its origin (operator, time, mmtool version), to be written to a file.
@@ -98,12 +101,13 @@ def load(path: Path) -> SavedPlan:
     Raises:
         UsageError: The file cannot be read, or does not hold an intact saved plan.
     """
-    remedy = "name a file that a rehearsal wrote with --out FILE"
     try:
         return read_plan(path.read_bytes())
     except OSError as error:
+        remedy = "name a file that a rehearsal wrote with --out FILE"
         raise UsageError(f"--plan {path}: {error.strerror}", remedy=remedy) from error
     except UnreadableDocumentError as error:
+        remedy = f"{_REHEARSE}; or name the file as a rehearsal wrote it"
         raise UsageError(f"--plan {path}: {error}", remedy=remedy, code="unreadable_plan") from error
 
 
@@ -122,7 +126,8 @@ def check_clusters(saved: SavedPlan, there: ClusterPort, here: ClusterPort | Non
     named = [(saved.way.target, saved.seen.there.cluster_id, there)]
     if here is not None:
         named.append((saved.way.source, saved.seen.here.cluster_id, here))
-    refuse_stale(saved, [told for name, was, port in named for told in _another(name, was, port.probe())])
+    differences = [told for name, was, port in named for told in _another(name, was, port.probe())]
+    refuse_stale(saved, differences, _OTHER_CLUSTER)
 
 
 def _another(alias: str, was: ClusterId | Unknown, now: ClusterId) -> list[str]:
@@ -138,7 +143,7 @@ def check_fresh(saved: SavedPlan, rehearsal: SavableRehearsal) -> None:
     refuse_stale(saved, saved.stale(rehearsal.plan, rehearsal.seen))
 
 
-def refuse_stale(saved: SavedPlan, differences: Sequence[str]) -> None:
+def refuse_stale(saved: SavedPlan, differences: Sequence[str], remedy: str = _REHEARSE) -> None:
     """Raise for a saved plan with differences; return if there are none.
 
     Raises:
@@ -150,7 +155,7 @@ def refuse_stale(saved: SavedPlan, differences: Sequence[str]) -> None:
     more = f"; {counted(others, 'more difference')}" if others else ""
     raise StalePlanError(
         f"the plan {saved.plan.operation_id} is stale: {differences[0]}{more}",
-        remedy="nothing was changed; rehearse again with --out FILE, and review the new plan",
+        remedy=f"nothing was changed; {remedy}",
     )
 
 

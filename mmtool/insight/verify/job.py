@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.insight.verify.findings import Findings
 from mmtool.insight.verify.walk import Reading, compare_range
+from mmtool.kafka.batches import BatchError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError, UnreadableLogError
 from mmtool.runtime.threads import run_loop
@@ -56,6 +57,7 @@ class Compared:
         part: The range.
         findings: The differences; empty where it could not be read.
         problem: Why it could not be read; empty where it was.
+        remedy: What to do about that.
         moved: A log now starts after the range's start: retention deleted it.
         lost: No broker answered.
     """
@@ -65,6 +67,7 @@ class Compared:
     problem: str = ""
     moved: bool = False
     lost: bool = False
+    remedy: str = ""
 
 
 def jobs_of(flow: ComparedFlow, ranges: Iterable[Range], weight: int) -> list[Job]:
@@ -136,4 +139,14 @@ def _unread(part: Range, error: Exception) -> Compared:
         error, UnreadableLogError
     )
     problem = error.message if isinstance(error, MmtoolError) else str(error)
-    return Compared(part, problem=problem, moved=isinstance(error, OutOfRangeError), lost=lost)
+    moved = isinstance(error, OutOfRangeError)
+    return Compared(part, problem=problem, moved=moved, lost=lost, remedy=_remedy(error))
+
+
+def _remedy(error: Exception) -> str:
+    """What to do about a range that could not be read; empty where the same command is enough."""
+    if isinstance(error, MmtoolError):
+        return error.remedy
+    if isinstance(error.__cause__, BatchError):
+        return error.__cause__.remedy or "make another replica the leader of that partition"
+    return "" if isinstance(error, OutOfRangeError) else "check that every partition has a leader"

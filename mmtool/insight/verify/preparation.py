@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mmtool.errors import MmtoolError
 from mmtool.insight.partitions import partition_facts
@@ -39,6 +39,14 @@ if TYPE_CHECKING:
 
 Since = Literal["last"] | datetime
 
+
+class Uncompared(NamedTuple):
+    """Why a partition was not compared, and what to do about it."""
+
+    why: str
+    remedy: str = ""
+
+
 NEVER_RAN = "never_ran: this partition was never mirrored"
 
 
@@ -61,7 +69,7 @@ class PreparedFlow:
     by_mmtool: ComparedFlow
     by_mm2: ComparedFlow
     partitions: Mapping[TopicPartition, ComparedPartition]
-    problems: Mapping[TopicPartition, str]
+    problems: Mapping[TopicPartition, Uncompared]
     targets: Mapping[TopicPartition, TopicPartition]
     points: VerifiedPoints
     warnings: tuple[str, ...]
@@ -101,7 +109,7 @@ def prepare(clusters: FlowClusters, topics: Collection[str] = (), since: Since |
     partitions, problems = {}, {}
     for place, one in facts.items():
         problem = _problem(one, settings)
-        if problem:
+        if problem is not None:
             problems[place] = problem
             continue
         frontier = positions.get(place) if one.map is None else int(one.map.upstream_frontier)
@@ -137,16 +145,25 @@ def _beginnings(
     return dict(run_loop(ask_starts(flow, facts, since)))
 
 
-def _problem(facts: PartitionFacts, flow: FlowSettings) -> str:
+def _problem(facts: PartitionFacts, flow: FlowSettings) -> Uncompared | None:
+    here, there, topic = flow.source.alias, flow.target.alias, facts.source.topic
     if facts.problem:
-        return facts.problem
+        return Uncompared(facts.problem, "check that every partition has a leader, and mmtool's rights")
     if facts.map is None and facts.synced is None:
-        return NEVER_RAN
+        why = f"`mmtool status -c FILE --topic {topic}` shows why the partition is not mirrored"
+        return Uncompared(NEVER_RAN, f"mirror it with `mmtool replicate`; {why}")
     if facts.source_log is UNKNOWN:
-        return f"partition_missing: {flow.source.alias} has no {facts.source}"
+        missing = f"partition_missing: {here} has no {facts.source}"
+        return Uncompared(missing, f"create the topic on {here} again, or name the other topics with --topic")
     if facts.target_log is UNKNOWN:
-        return f"partition_missing: {flow.target.alias} has no {facts.target}"
-    return ""
+        forget = f"`mmtool flow forget -c FILE -s {here} -t {there} --topic {topic} --execute`"
+        anew = (
+            "restart MirrorMaker 2, which creates the topic again"
+            if facts.map is None
+            else f"stop `mmtool replicate`, run {forget}, and start `mmtool replicate`"
+        )
+        return Uncompared(f"partition_missing: {there} has no {facts.target}", anew)
+    return None
 
 
 def _by_mmtool(flow: FlowNow) -> ComparedFlow:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import DifferencesError
 from mmtool.insight.verify.findings import MUTATED, Findings, Kind
-from mmtool.plan.words import counted, joined
+from mmtool.plan.words import counted, joined, then
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class ComparedRow:
         lag_records: Offsets of the source behind what was compared; None where that is unknown.
         problem: Why it was not compared, or not completely; empty where it was.
         is_by_mm2: MirrorMaker 2 runs the flow.
+        cure: What to do about ``problem`` before the partition is compared again.
     """
 
     source_alias: str
@@ -47,6 +48,7 @@ class ComparedRow:
     lag_records: int | None
     problem: str = ""
     is_by_mm2: bool = False
+    cure: str = ""
 
     @property
     def verdict(self) -> Verdict:
@@ -81,14 +83,11 @@ class ComparedRow:
     @property
     def remedy(self) -> str:
         """What to do about the first difference, or about what kept the partition from being compared."""
-        first = self.findings.first
+        first, flow = self.findings.first, self._flow
         if self.problem or first is None:
-            template = _COMPARE
-        elif self.verdict is Verdict.INCOMPLETE:
-            template = _INCOMPLETE
-        else:
-            template = _REMEDIES.get(first.kind, _AGAIN)
-        flow = f"-c FILE -s {self.source_alias} -t {self.target_alias} --topic {self.place.topic}"
+            return then(self.cure, f"run `mmtool verify {flow}` again")
+        incomplete = self.verdict is Verdict.INCOMPLETE
+        template = _INCOMPLETE if incomplete else _REMEDIES.get(first.kind, _AGAIN)
         named = {
             "topic": self.place.topic,
             "mirror": self.target.topic,
@@ -97,6 +96,10 @@ class ComparedRow:
         }
         steps = (_BY_MM2 if self.is_by_mm2 else _BY_MMTOOL).format(**named)
         return template.format(place=self.place, steps=steps, **named)
+
+    @property
+    def _flow(self) -> str:
+        return f"-c FILE -s {self.source_alias} -t {self.target_alias} --topic {self.place.topic}"
 
     @property
     def _excuses(self) -> str:
@@ -142,7 +145,6 @@ _SENTENCES = {
     Kind.FOREIGN: "{target} has a record that {source} does not have ({there}, before the copy of {here})",
 }
 
-_COMPARE = "remove this cause, then run `mmtool verify {flow}` again"
 _INCOMPLETE = (
     "start the flow if it does not run; `mmtool status -c FILE --topic {topic}` shows why {place} is not mirrored"
     " further; then run `mmtool verify {flow}` again"

@@ -13,13 +13,13 @@ from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.insight.verify.findings import Findings
 from mmtool.insight.verify.job import jobs_of, run_job
 from mmtool.insight.verify.points import passed
-from mmtool.insight.verify.preparation import PreparedFlow, prepare
+from mmtool.insight.verify.preparation import PreparedFlow, Uncompared, prepare
 from mmtool.insight.verify.ranges import RANGE_RECORDS, Joint, plan_ranges
 from mmtool.insight.verify.transactions import read_half_transactions
 from mmtool.insight.verify.transactions_on_target import tell_from_target
 from mmtool.insight.verify.verdicts import ComparedRow, Verdict
 from mmtool.output import warn
-from mmtool.plan.words import counted
+from mmtool.plan.words import counted, then
 from mmtool.runtime.threads import Unawaited
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def _refuse_unread(results: Sequence[Compared]) -> None:
     if results and all(result.problem for result in results):
         raise UnreachableError(
             f"no log could be read: {results[0].problem}",
-            remedy="check that every partition has a leader, and that mmtool may READ the topics of both clusters",
+            remedy=then(results[0].remedy),
         )
 
 
@@ -292,7 +292,10 @@ def _run(rounds: Rounds, jobs: Sequence[Job]) -> list[Compared]:
     except MmtoolError:
         raise
     except Exception as error:
-        raise MmtoolError(f"Spark failed: {reason_of(error)}") from error
+        raise MmtoolError(
+            f"Spark failed: {reason_of(error)}",
+            remedy="run the same command again; if Spark fails again, add --debug for the traceback, and report it",
+        ) from error
 
 
 def _check_answers(flow: PreparedFlow) -> None:
@@ -306,7 +309,8 @@ def _rows(flow: PreparedFlow, compared: dict[TopicPartition, list[Compared]]) ->
     rows = []
     for place in sorted(flow.targets):
         results = compared.get(place, [])
-        problem = flow.problems.get(place, "") or next((r.problem for r in results if r.problem), "")
+        unread = (Uncompared(one.problem, one.remedy) for one in results if one.problem)
+        left = flow.problems.get(place) or next(unread, Uncompared(""))
         rows.append(
             ComparedRow(
                 settings.source.alias,
@@ -315,7 +319,8 @@ def _rows(flow: PreparedFlow, compared: dict[TopicPartition, list[Compared]]) ->
                 flow.targets[place],
                 Findings.joined(result.findings for result in results),
                 flow.lag(place),
-                problem,
+                left.why,
+                cure=left.remedy,
                 is_by_mm2=place in flow.partitions and flow.partitions[place].facts.map is None,
             )
         )

@@ -12,7 +12,8 @@ from mmtool.errors import NotAuthorisedError, RefusedError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import failure_of, is_passing, problem_of, unreachable
 from mmtool.kafka.patience import RetriableError, again, handfuls
-from mmtool.kafka.ports import Problem
+from mmtool.kafka.ports import NOT_ON_EVERY_BROKER, Problem
+from mmtool.kafka.remedies import NO_LEADER
 from mmtool.kafka.wire.acls import (
     CreateAclsRequest,
     DeleteAclsRequest,
@@ -59,7 +60,6 @@ removed (tests/chaos/test_fences_outage.py)."""
 _ANSWER_SECONDS = 2.0
 """Seconds for one such check: the cluster soon drops a broker that hangs, so it need not be waited for."""
 _PER_REQUEST = 500
-_LATE = "NOT_ON_EVERY_BROKER"
 _SUPER_USERS = "super.users"
 _ALLOWS_UNRULED = "allow.everyone.if.no.acl.found"
 
@@ -162,7 +162,7 @@ class KafkaFences:
         try:
             return self.writers(places)
         except (NotAuthorisedError, RefusedError) as error:
-            return CannotTell(error.message)
+            return CannotTell(error.message, error.remedy)
 
     # --- changing -----------------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class KafkaFences:
         """See `FencePort.remove`; an ACL that could not be deleted and does not exist is no problem."""
         problems = self._changed(bindings, DeleteAclsRequest, there=False)
         there = self.bindings({binding.name for binding in problems}) if problems else frozenset()
-        return {b: why for b, why in problems.items() if why.name == _LATE or b in there}
+        return {b: why for b, why in problems.items() if why.name == NOT_ON_EVERY_BROKER or b in there}
 
     def _changed(
         self,
@@ -226,7 +226,9 @@ class KafkaFences:
             await asyncio.sleep(_LOOK_SECONDS)
         stands = "does not apply the new ACLs yet" if there else "still applies the removed ACLs"
         return {
-            binding: Problem(_LATE, f"broker {node} {stands}") for node, of in late.items() for binding in of
+            binding: Problem(NOT_ON_EVERY_BROKER, f"broker {node} {stands}")
+            for node, of in late.items()
+            for binding in of
         }
 
     async def _listed_brokers(self, wire: WireCluster) -> list[int]:
@@ -279,7 +281,9 @@ class KafkaFences:
         for place in sorted(places):
             leader = wire.leader(*place)
             if leader is None:
-                raise RetriableError(unreachable(self.alias, "listing producers", f"{place} has no leader"))
+                raise RetriableError(
+                    unreachable(self.alias, "listing producers", f"{place} has no leader", NO_LEADER)
+                )
             by_leader.setdefault(leader, []).append(place)
         return [
             wire.send(leader, DescribeProducersRequest(some))
@@ -335,7 +339,7 @@ class KafkaFences:
                 try:
                     return await question(wire)
                 except ConnectionLostError as error:
-                    raise RetriableError(unreachable(self.alias, what, str(error))) from error
+                    raise RetriableError(unreachable(self.alias, what, error)) from error
 
             return await again(tried, self._seconds)
 

@@ -103,9 +103,10 @@ class OpenTransaction(NamedTuple):
 
 
 class CannotTell(NamedTuple):
-    """Why a fact is unknown."""
+    """Why a fact is unknown, and what to do about it."""
 
     why: str
+    remedy: str = ""
 
 
 class FenceGuard(NamedTuple):
@@ -258,7 +259,7 @@ def _guards(
         yield FenceGuard(
             "producers_unknown",
             f"the producers of {few(topics)} on {cluster} are unknown: {facts.writers.why}",
-            f"grant READ on the topics to mmtool's principal; with brokers before 2.8 {_INSTEAD}",
+            facts.writers.remedy or _INSTEAD,
         )
     if EVERYBODY in of:
         yield FenceGuard(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.plan.failover.drill import shadowed
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import counted, few, joined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,6 +43,17 @@ def missed(row: Mapping[str, Any], limits: Limits) -> str:
     if not missed_rto and not _exceeds(again, limits.reread_records):
         return ""
     return f"{_rto(rto, limits)}; {_reread_words(again, limits)}{_worst(by_group)}"
+
+
+def shown_by(row: Mapping[str, Any], limits: Limits) -> str:
+    """The options that show what made a drill miss its limits, as a remedy; arguments as for `missed`."""
+    again, _ = _reread(row)
+    steps = "--report FILE lists the seconds of each step"
+    rereads = "-o json lists the re-read records of each partition"
+    return joined(
+        steps if _exceeds(row["rto_seconds"], limits.rto_seconds) else "",
+        rereads if _exceeds(again, limits.reread_records) else "",
+    )
 
 
 def _exceeds(figure: float | None, limit: float | None) -> bool:

@@ -99,7 +99,7 @@ ORDER: dict[Mode, tuple[StepName, ...]] = {
     ),
 }
 
-_FENCING = (StepName.FENCE, StepName.TRANSACTIONS, StepName.ENDS)
+FENCE_STEPS = (StepName.FENCE, StepName.TRANSACTIONS, StepName.ENDS)
 """The steps of a fence, between the check of the groups and the drain."""
 
 
@@ -109,11 +109,11 @@ def order_of(mode: Mode, fence: FenceKind = FenceKind.NONE) -> tuple[StepName, .
     if fence is FenceKind.NONE:
         return order
     at = order.index(StepName.DRAIN)
-    return (*order[:at], *_FENCING, *order[at:])
+    return (*order[:at], *FENCE_STEPS, *order[at:])
 
 
 _REAL = [name.value for mode, order in ORDER.items() if mode is not Mode.DRILL for name in order]
-HOOKABLE = tuple(dict.fromkeys([*_REAL, *(name.value for name in _FENCING)]))
+HOOKABLE = tuple(dict.fromkeys([*_REAL, *(name.value for name in FENCE_STEPS)]))
 """The steps that ``mmtool.hook.STEP`` may name: every step but a drill's own."""
 
 
@@ -162,7 +162,7 @@ def steps_of(
 def _fencing(names: Names, plans: tuple[GroupPlan, ...], fence: Fence) -> dict[StepName, str]:
     groups = few([plan.group for plan in plans]) or "no group"
     has = "has" if len(plans) == 1 else "have"
-    return dict(zip(_FENCING, fence.sentences(names.source, f"{groups} {has}", names.flow), strict=True))
+    return dict(zip(FENCE_STEPS, fence.sentences(names.source, f"{groups} {has}", names.flow), strict=True))
 
 
 def _going_home(

@@ -299,8 +299,8 @@ def _detail(facts: PartitionFacts, commit: Commit, refusal: Reason | None, rules
         return Reason.BEYOND_SOURCE_END.said_of(Sides(read, written))
     return (
         f"the commit on {read} is valid, but its offset on {written} is past the end of {written}'s log, which was"
-        f" truncated or recreated: set the group's offset on {written} with kafka-consumer-groups --reset-offsets, or"
-        f" leave the group on {read}"
+        f" truncated or recreated: set the group's offset on {written} with `kafka-consumer-groups"
+        f" --reset-offsets --execute`, or leave the group on {read}"
     )
 
 

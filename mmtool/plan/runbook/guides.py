@@ -50,6 +50,11 @@ _MARKS = (
     " `{resume}`."
 )
 _UNMARKED = "mmtool removes the marks, and no offset has been written."
+_COPY_BY_HAND = (
+    "Copy the whole topics on {there} into files. Then produce the diverged records, in each partition those that step"
+    " find_diverged found,"
+)
+_WITH_A_PROGRAM = "Use a program: Kafka's console tools keep neither timestamps nor partitions."
 _PRINCIPAL = "(replace `User:THE-MIRROR` with the principal of the mirror)"
 
 GUIDES: dict[StepName, Guide] = {
@@ -218,9 +223,7 @@ _OF_CHOICE: dict[tuple[Kind, StepName], Guide] = {
         + " `{resume}` writes the rest, and no record"
         " twice.",
         way_back="Nothing is undone: the records stay in the topic.",
-        by_hand="Copy the whole topics on {there} into files, and produce the records at their ends into"
-        " the topic with a program, because Kafka's console tools keep neither timestamps nor"
-        " partitions.",
+        by_hand=_COPY_BY_HAND + " into the topic that `--diverged` names. " + _WITH_A_PROGRAM,
     ),
     (Kind.REPLAY, StepName.EXPORT): Guide(
         done_when="Each diverged record of {topics} is on {here} once, as a new record, and the flow {there}->{here}"
@@ -229,10 +232,11 @@ _OF_CHOICE: dict[tuple[Kind, StepName], Guide] = {
         " been written. `{resume}` writes the rest and no record twice; `{cancel}` ends the failback, and the flow"
         " skips the records that were written.",
         way_back="Nothing is undone: the records stay on {here}, like other records that were produced on {here}.",
-        by_hand="Copy the whole topics on {there} into files, and produce the records at their ends into"
-        " {topics} on {here} with a program, because Kafka's console tools keep neither"
-        " timestamps nor partitions. Before the mirror to {here} starts again, let it continue after these"
-        " records: use `mmtool flow seek --execute`, or change the stored offsets of MirrorMaker 2's connector.",
+        by_hand=_COPY_BY_HAND
+        + " into {topics} on {here}. "
+        + _WITH_A_PROGRAM
+        + " Before the mirror to {here} starts again, let it continue after these records: use `mmtool flow seek"
+        " --execute`, or change the stored offsets of MirrorMaker 2's connector.",
     ),
     (Kind.REPLAY, StepName.DRAIN_BACK): replace(
         GUIDES[StepName.DRAIN_BACK],

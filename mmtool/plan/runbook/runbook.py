@@ -12,7 +12,7 @@ from mmtool.plan.failover.fence_plan import FenceKind
 from mmtool.plan.failover.steps import POINT_OF_NO_RETURN, Mode, StepName, topics_of
 from mmtool.plan.runbook.by_hand import Hands, read_from
 from mmtool.plan.runbook.guides import NOT_RELEASED, guide_of
-from mmtool.plan.words import few, moment
+from mmtool.plan.words import few, joined, moment
 from mmtool.translation.answers import Bounded, Exact, Refused, Skipping
 from mmtool.translation.known import UNKNOWN
 
@@ -111,7 +111,7 @@ def _preconditions(runbook: Runbook) -> Iterator[str]:
     yield "## Before you begin"
     yield ""
     for guard in saved.plan.guards:
-        yield f"- [ ] **Not executable until this is fixed**: {_cell(guard.sentence)}"
+        yield f"- [ ] **Not executable until this is fixed**: {_cell(joined(guard.sentence, guard.remedy))}"
     if saved.plan.mode is Mode.EMERGENCY:
         yield f"- [ ] An operator has decided that {here} is lost: no step contacts it."
         yield f"- [ ] The consumers of every group are kept from starting on {here} when it returns."

@@ -59,7 +59,7 @@ def test_an_advertised_listener_that_fails_is_a_problem_that_names_broker_addres
     (finding,) = judge_listeners("A", [answer("one:9092"), answer("inner:9092", 7, stage)])
     assert (finding.severity, finding.subject) == ("problem", "inner:9092")
     assert "broker 7 of A advertises inner:9092" in finding.message
-    assert ("advertised.listeners" in finding.remedy) == (stage is not Stage.TLS)
+    assert ("advertised.listeners" in finding.remedy) == (stage in {Stage.RESOLVE, Stage.CONNECT})
 
 
 def test_a_refused_login_is_no_dead_listener():

@@ -296,6 +296,15 @@ def test_a_file_that_was_cut_off_or_changed_is_not_read(case, tmp_path, damage):
         read_export(path)
 
 
+def test_a_file_of_another_version_is_for_that_version(case, tmp_path):
+    case.holds(data(0, 10), end=10)
+    path = tmp_path / "tail.jsonl"
+    case.exported(path)
+    path.write_bytes(path.read_bytes().replace(b'"mmtool_diverged":1', b'"mmtool_diverged":2'))
+    with pytest.raises(UsageError, match="has the format of another mmtool version"):
+        read_export(path)
+
+
 CONTENTS = st.none() | st.binary(max_size=20) | st.text(max_size=8).map(str.encode)
 HEADERS = st.lists(st.tuples(CONTENTS.map(lambda name: name or b""), CONTENTS), max_size=3).map(tuple)
 RECORDS = st.lists(st.tuples(st.integers(-1, 2**62), CONTENTS, CONTENTS, HEADERS), min_size=1, max_size=6)

@@ -161,12 +161,15 @@ def is_alive(pid):
 
 
 def test_too_long_behind_the_point_of_no_return_is_seven(ran, hook):
-    assert ran(seconds=0.5, hand_over=hook("sleep 60")).ended.operation.error.exit_code == 7
+    error = ran(seconds=0.5, hand_over=hook("sleep 60")).ended.operation.error
+    assert (error.exit_code, error.remedy.startswith("let the hook end sooner")) == (7, True)
+    assert error.remedy.endswith("--execute`: it runs the hook again, and the steps after it")
 
 
 def test_one_that_is_killed_is_named_by_the_signal(ran, hook):
     error = ran(drain=hook("kill -9 $$")).ended.operation.error
     assert "was killed by SIGKILL" in error.message
+    assert error.remedy.startswith("find out what killed the hook")
 
 
 def test_one_that_is_no_program_fails_like_any_other(ran, tmp_path):
@@ -175,6 +178,7 @@ def test_one_that_is_no_program_fails_like_any_other(ran, tmp_path):
     path.chmod(0o755)
     error = ran(drain=path).ended.operation.error
     assert (error.exit_code, "cannot be started" in error.message) == (3, True)
+    assert error.remedy.startswith("set mmtool.hook.drain to a program")
 
 
 def test_ctrl_c_before_the_point_of_no_return_ends_the_hook_and_the_operation(ran, hook, tmp_path):
@@ -215,6 +219,9 @@ def test_a_hook_that_cannot_be_run_forbids_the_plan(tmp_path, hook, mode, why):
     scene.commits("app", "orders", 5)
     refusal = planned_mode.rehearse(scene.look(), APP).refusal
     assert (refusal.code, why in refusal.message) == ("hook_not_executable", True)
+    assert refusal.remedy.startswith(
+        "chmod +x" if mode else "set mmtool.hook.hand_over to one executable file"
+    )
 
 
 def test_a_name_without_a_folder_is_looked_up_in_path(ran):

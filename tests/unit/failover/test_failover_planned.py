@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kit.scene import half_read
+from kit.scene import Scene, half_read
 from mmtool.errors import GateError, RefusedError, UnreachableError
 from mmtool.failover.modes.planned_mode import execute, rehearse
 from mmtool.failover.operation.journal import Both
@@ -146,8 +146,20 @@ def test_an_unknown_group_is_refused(scene):
 
 
 def test_no_group_at_all_is_refused(scene):
-    with pytest.raises(RefusedError, match="no group matches"):
+    with pytest.raises(RefusedError, match="no group matches") as refused:
         rehearse(scene.look(), GroupSelection(matching="typo".__eq__))
+    assert refused.value.remedy.startswith("check --groups or --unit")
+
+
+def test_groups_that_the_keys_leave_out_are_named(tmp_path):
+    scene = Scene(tmp_path, "groups.exclude = app\n")
+    scene.has("orders", 10)
+    scene.commits("app", "orders", 5)
+    with pytest.raises(
+        RefusedError, match=r"no group matches: groups and groups\.exclude leave out app"
+    ) as refused:
+        rehearse(scene.look(), GroupSelection(matching="app".__eq__))
+    assert refused.value.remedy.startswith("name the group with -g")
 
 
 def test_a_group_that_comes_alive_between_plan_and_execution_is_refused(scene):

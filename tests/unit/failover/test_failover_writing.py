@@ -8,19 +8,26 @@ from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.failover.commits.write import (
     AT_ONCE,
     Outcome,
+    Written,
     commit_all,
     failure_of_writing,
     read_back_all,
     write_group,
     write_groups,
 )
+from mmtool.insight.problem_remedies import GRANT
 from mmtool.insight.translation import translate_groups
 from mmtool.kafka.ports import Problem
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.plan.groups.offsets import Rules
 from mmtool.translation.types import TopicPartition
 
+AWAY = "check west.bootstrap.servers and the brokers of west"
 REMOTE = [TopicPartition("east.orders", n) for n in range(2)]
+
+
+def failed(*causes, outcome=Outcome.REFUSED):
+    return Written("app", outcome, problems=("it failed",), causes=causes)
 
 
 @pytest.fixture
@@ -189,6 +196,41 @@ def test_exit_codes_follow_from_what_was_written(scene, groups):
     assert codes == [None, 3, 6]
     groups.before_reading_back = lambda: groups.committed["app"].update({REMOTE[0]: Commit(3)})
     assert failure_of_writing(write_groups(groups, [app]), "west").exit_code == 7
+
+
+@pytest.mark.parametrize(
+    ("results", "todo"),
+    [
+        ([failed("unreachable")], f"{AWAY}; then run it"),
+        (
+            [failed("UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP")],
+            "stop the group's consumers on west; then run it",
+        ),
+        (
+            [failed("OFFSET_METADATA_TOO_LARGE"), failed("unreachable")],
+            f"raise offset.metadata.max.bytes on west; {AWAY}; then run it",
+        ),
+        ([failed()], "fix that, then run it"),
+        (
+            [failed("not_authorised", outcome=Outcome.DIFFERENT)],
+            f"{GRANT}; then run it",
+        ),
+    ],
+    ids=["away", "members", "two causes", "said in the message", "not read back"],
+)
+def test_each_cause_has_its_remedy_and_the_command_comes_last(results, todo):
+    assert failure_of_writing(results, "west", "run it").remedy == todo
+
+
+def test_a_group_that_came_alive_and_one_that_was_overtaken_have_remedies_of_their_own(groups, plan):
+    made = plan()
+    groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
+    error = failure_of_writing([write_group(groups, made)], "west")
+    assert error.remedy == "stop the group's consumers on west; then run the same command again"
+    groups.members.clear()
+    groups.committed["app"] = {REMOTE[0]: Commit(3)}
+    error = failure_of_writing(write_groups(groups, [made], looked_at=0.0), "west")
+    assert error.remedy.startswith("stop the client that also commits for the group on west")
 
 
 def test_what_nobody_can_say_is_still_ours_is_not_written(groups, plan):

@@ -6,6 +6,7 @@ from kit.clusters import FakeCluster
 from kit.fences import FakeFences
 from mmtool.errors import GateError, NotAuthorisedError, PartlyAppliedError, RefusedError, UnreachableError
 from mmtool.failover.fence.actions import (
+    Stray,
     StrayProducersError,
     await_transactions,
     lower_fence,
@@ -15,6 +16,7 @@ from mmtool.failover.fence.actions import (
 )
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.acl_fence import Binding, OpenTransaction
+from mmtool.plan.failover.fence_plan import FenceKind
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import ClusterId, TopicPartition
 
@@ -44,6 +46,27 @@ def fences(cluster):
 
 def plan(fences):
     return plan_fence(fences, ["orders", "bills"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "came", "remedy"),
+    [
+        (FenceKind.WATCH, [3], "stop these producers; then run the same command again"),
+        (
+            FenceKind.HOOK,
+            [3],
+            "stop these producers; mmtool.hook.fence did not stop them; then run the same command again",
+        ),
+        (
+            FenceKind.ACL,
+            [-1],
+            "wait until every replica of these partitions on east is in sync; then run the same command again",
+        ),
+    ],
+)
+def test_a_log_end_that_moves_has_the_remedy_of_its_cause(kind, came, remedy):
+    strays = tuple(Stray(ORDERS, records, UNKNOWN) for records in came)
+    assert StrayProducersError("east", strays, kind).remedy == remedy
 
 
 # --- raising and lowering ---------------------------------------------------------------------------------

@@ -95,7 +95,9 @@ def test_what_is_not_different_is_mirrored_further_or_compared_again():
     assert gate([INCOMPLETE]).remedy.startswith(
         "start the flow if it does not run; `mmtool status -c FILE --topic"
     )
-    assert gate([DENIED]).remedy == f"remove this cause, then run `mmtool verify {FLOW}` again"
+    known = replace(DENIED, cure="grant READ, then run the same command again")
+    assert gate([known]).remedy == f"grant READ; then run `mmtool verify {FLOW}` again"
+    assert gate([DENIED]).remedy == f"fix that, then run `mmtool verify {FLOW}` again"
 
 
 def test_a_mirror_that_mirror_maker_made_is_replaced_by_mirror_maker():

@@ -13,6 +13,10 @@ from mmtool.output import OutputFormat, Result, finish, handle_failures
 with handle_failures("x", OutputFormat({output!r})):
     finish(Result("x", [{{"a": 1}}], warnings=("careful",), applied={applied}), OutputFormat({output!r}), {error})
 """
+REMEDIES = {
+    FULL: "free space where stdout is redirected to, or redirect it elsewhere",
+    CLOSED: "leave stdout open, or redirect it to a file",
+}
 REASONS = {FULL: "No space left on device", CLOSED: "it is closed"}
 
 
@@ -37,7 +41,7 @@ def test_a_result_that_cannot_be_written_is_one_line_with_its_remedy(where, outp
         [
             "warning: careful",
             f"error: stdout cannot be written: {REASONS[where]}",
-            "remedy: free space where stdout is redirected to, or redirect stdout elsewhere, and run the command again",
+            f"remedy: {REMEDIES[where]}, then run the command again",
         ],
     )
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmtool.plan.failover.drill_gate import Limits, missed
+from mmtool.plan.failover.drill_gate import Limits, missed, shown_by
 
 ID = "20261126-0000-abcd"
 
@@ -36,6 +36,15 @@ def test_both_figures_are_said_whichever_limit_was_missed():
     assert missed(row(4.2, 12, app=[2], late=[10]), Limits(30, 0)) == (
         "RTO 4.2 s (limit 30 s); 12 records read again (limit 0): late 10, app 2"
     )
+
+
+@pytest.mark.parametrize(
+    ("limits", "options"),
+    [(Limits(30, 20), ["--report"]), (Limits(60, 0), ["-o json"]), (Limits(30, 0), ["--report", "-o json"])],
+)
+def test_what_shows_the_missed_limit_is_named_and_nothing_else(limits, options):
+    said = shown_by(row(41.2, 12, app=[12]), limits)
+    assert [option for option in ("--report", "-o json") if option in said] == options
 
 
 def test_a_limit_that_was_not_asked_for_is_not_named():
