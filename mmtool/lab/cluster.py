@@ -105,6 +105,19 @@ class Cluster:
         """``host:port,...`` of all brokers, running or not."""
         return ",".join(f"127.0.0.1:{node.port}" for node in self._nodes)
 
+    def operator_client(self) -> dict[str, object]:
+        """What an admin client of librdkafka needs to do everything, also on a secured cluster."""
+        ports = [self._probe_port(node.node_id) for node in self._nodes]
+        settings: dict[str, object] = {"bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in ports)}
+        if (files := self.shape.broker_files) is None:
+            return settings
+        return settings | {
+            "security.protocol": "SSL",
+            "ssl.ca.location": files.trusted,
+            "ssl.certificate.location": files.identity,
+            "ssl.key.location": files.identity,
+        }
+
     def running(self) -> list[RunningBroker]:
         """The brokers whose processes are alive."""
         return [
@@ -214,10 +227,11 @@ class Cluster:
         self.directory.mkdir(parents=True, exist_ok=True)
         earlier = self._earlier()
         self._refuse_other_size(earlier)
+        self._refuse_other_security(earlier)
         self.cluster_id = str(earlier.get("cluster_id") or new_cluster_id())
         ports = self._reserve([port for own in earlier.get("ports", []) for port in own])
         self._nodes = tuple(Node(i, *own) for i, own in enumerate(ports))
-        memory = {"cluster_id": self.cluster_id, "ports": ports}
+        memory = {"cluster_id": self.cluster_id, "ports": ports, "secure": self._kind}
         (self.directory / "cluster.json").write_text(json.dumps(memory))
 
     def _refuse_other_size(self, earlier: Mapping[str, Any]) -> None:
@@ -228,6 +242,21 @@ class Cluster:
                 remedy=f"to keep its data, use --brokers {size} or another --state-dir; to start with empty clusters,"
                 f" remove {self.directory} and the folders of the other clusters in {self.directory.parent}",
             )
+
+    def _refuse_other_security(self, earlier: Mapping[str, Any]) -> None:
+        """Users and rights are in a cluster's data, and are made when its brokers are formatted."""
+        stored = earlier.get("secure")
+        if earlier and stored != self._kind:
+            raise UsageError(
+                f"{self.directory} holds the data of a cluster with --secure {stored or 'none'}, not"
+                f" {self._kind or 'none'}",
+                remedy=f"to keep its data, use --secure {stored or 'none'} or another --state-dir; to start with empty"
+                " clusters, run mmtool lab down",
+            )
+
+    @property
+    def _kind(self) -> str | None:
+        return None if self.shape.security is None else self.shape.security.kind.value
 
     def _earlier(self) -> dict[str, Any]:
         with contextlib.suppress(OSError, ValueError):

@@ -89,6 +89,19 @@ class Fleet:
         for cluster in self:
             cluster.remove_data()
 
+    def grant_rights(self, properties: Path) -> None:
+        """Grant the user `MMTOOL` what the flows of a properties file need; nothing where nothing is secured.
+
+        Raises:
+            ConfigError: The file is wrong.
+            MmtoolError: A cluster refused.
+        """
+        if self._security is not None:
+            from mmtool.config import load_settings
+            from mmtool.lab.security.grants import grant_flow_rights
+
+            grant_flow_rights(self.clusters, MMTOOL, load_settings(properties, {}).flows)
+
     def properties(self, flows: Sequence[tuple[str, str]] = (), **extra: str) -> str:
         """The text of a ``connect-mirror-maker.properties``, for MirrorMaker 2 and mmtool alike.
 

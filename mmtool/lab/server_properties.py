@@ -27,7 +27,7 @@ class Node:
 def server_properties(
     node: Node, nodes: Sequence[Node], data: Path, extra: Mapping[str, str]
 ) -> dict[str, str]:
-    """A broker's properties; ``extra`` wins, with the node's own ports for ``{port}``, ``{controller_port}``, ``{broker_port}``."""
+    """A broker's properties; ``extra`` wins, with the node's own ports for ``{port}`` and its other placeholders."""
     return {
         **_network(node, nodes),
         **_internal_topics(len(nodes)),

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class SecurityKind(StrEnum):
@@ -18,6 +22,19 @@ class SecurityKind(StrEnum):
         return "SSL" if self is SecurityKind.MTLS else "SASL_SSL"
 
 
+class Secure(StrEnum):
+    """The values of ``--secure``."""
+
+    NONE = "none"
+    SCRAM = SecurityKind.SCRAM.value
+    MTLS = SecurityKind.MTLS.value
+    OAUTH = SecurityKind.OAUTH.value
+
+    @property
+    def kind(self) -> SecurityKind | None:
+        return None if self is Secure.NONE else SecurityKind(self.value)
+
+
 ADMIN = "admin"
 """May do everything."""
 MMTOOL = "mmtool"
@@ -28,6 +45,11 @@ USERS = (ADMIN, MMTOOL, GUEST)
 
 BROKER = "broker"
 """The principal of the brokers themselves, known by their certificate."""
+
+
+def client_file(folder: Path, user: str) -> Path:
+    """The properties file of a user, for Kafka's command-line tools."""
+    return folder / f"{user}.properties"
 
 
 def principal(user: str) -> str:

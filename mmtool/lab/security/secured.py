@@ -13,7 +13,7 @@ from mmtool.lab.ports import PortReservation
 from mmtool.lab.probe import TlsFiles
 from mmtool.lab.security.certificates import Authority
 from mmtool.lab.security.clients import Login, client_properties, without_secrets
-from mmtool.lab.security.kinds import BROKER, USERS, SecurityKind
+from mmtool.lab.security.kinds import BROKER, USERS, SecurityKind, client_file
 from mmtool.lab.security.listeners import (
     oauth_properties,
     scram_arguments,
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from mmtool.lab.security.certificates import Issued
 
-FOLDER = "security"
-"""The name of the folder beside those of the clusters."""
 _ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 _CREDENTIALS = "credentials.json"
 
@@ -142,7 +140,7 @@ class Security:
 
     def client_file(self, user: str) -> Path:
         """The properties file of a user, for Kafka's command-line tools."""
-        return self.folder / f"{user}.properties"
+        return client_file(self.folder, user)
 
     def client_properties(self, user: str, store_format: StoreFormat = StoreFormat.PKCS12) -> dict[str, str]:
         """The properties of a user, secrets included."""
@@ -236,6 +234,8 @@ class Security:
         return placed
 
     def _file_text(self, user: str, properties: dict[str, str]) -> str:
-        lines = [f"# Kafka client properties of the user {user}, as kafka-topics.sh --command-config takes them."]
+        lines = [
+            f"# Kafka client properties of the user {user}, as kafka-topics.sh --command-config takes them."
+        ]
         lines += [f"# With Java: KAFKA_OPTS={option}" for option in self.jvm_options()]
         return "\n".join([*lines, *(f"{name}={value}" for name, value in properties.items()), ""])
