@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
+from mmtool.lab.security.kinds import SecurityKind
+from mmtool.lab.security.secured import Security
+from mmtool.lab.security.stores import write_private
 from mmtool.lab.state import ALREADY_RUNNING, LabState, StateDirectory, state_of
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--clusters", type=lambda text: text.split(","), required=True)
     parser.add_argument("--brokers", type=int, required=True)
     parser.add_argument("--kafka-version", required=True)
+    parser.add_argument("--secure", type=SecurityKind)
     return parser
 
 
@@ -44,19 +48,26 @@ def _supervise(directory: StateDirectory, options: argparse.Namespace) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
     shape = Shape(brokers=options.brokers, version=options.kafka_version)
-    fleet = Fleet.of(directory.path, *options.clusters, shape=shape)
+    security = None if options.secure is None else Security(options.secure, directory.security)
+    fleet = Fleet.of(directory.path, *options.clusters, shape=shape, security=security)
     try:
         fleet.start()
+        _write_properties(directory, fleet, options.clusters)
     except MmtoolError as error:
+        fleet.kill()
         failed = LabState(os.getpid(), shape.version, shape.brokers, (), error.message, error.remedy)
         directory.write(failed)
         return error.exit_code
-    first, *others = options.clusters
-    directory.properties.write_text(fleet.properties([(first, other) for other in others]))
-    directory.write(state_of(fleet, shape.version))
+    directory.write(state_of(fleet, shape.version, options.secure))
     stop.wait()
     fleet.stop()
     return 0
+
+
+def _write_properties(directory: StateDirectory, fleet: Fleet, clusters: Sequence[str]) -> None:
+    first, *others = clusters
+    write_private(directory.properties, fleet.properties([(first, other) for other in others]).encode())
+    fleet.grant_rights(directory.properties)
 
 
 if __name__ == "__main__":

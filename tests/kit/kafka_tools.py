@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from typing import TYPE_CHECKING
 
 from mmtool.lab.artifacts import tools_classpath
 from mmtool.lab.process import java_command
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _SECONDS = 60
 
@@ -17,6 +21,12 @@ def consumer_groups(bootstrap: str, *arguments: str) -> str:
         AssertionError: It failed.
     """
     return _run("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", bootstrap, *arguments)
+
+
+def list_topics(bootstrap: str, config: Path) -> list[str]:
+    """``kafka-topics --list`` with a file of client properties; raises as above."""
+    found = _run("org.apache.kafka.tools.TopicCommand", bootstrap, "--command-config", str(config), "--list")
+    return found.splitlines()
 
 
 def join_share_group(bootstrap: str, group: str, topic: str) -> None:
