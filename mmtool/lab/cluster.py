@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.lab.probe import TlsFiles
-    from mmtool.lab.security.secured import Security
+    from mmtool.lab.security.setup import Security
 
 READY_SECONDS = 90.0  # 3-5 s alone; the rest is for machines that do other things as well
 _POLL_SECONDS = 0.05

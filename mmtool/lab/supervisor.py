@@ -15,7 +15,7 @@ from mmtool.errors import MmtoolError
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.security.kinds import SecurityKind
-from mmtool.lab.security.secured import Security
+from mmtool.lab.security.setup import Security
 from mmtool.lab.security.stores import write_private
 from mmtool.lab.state import ALREADY_RUNNING, LabState, StateDirectory, state_of
 
