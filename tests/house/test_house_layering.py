@@ -13,7 +13,7 @@ OWNERS = {
     "pyarrow": ("mmtool.replication", "mmtool.insight.verify"),
     "confluent_kafka": ("mmtool.kafka", "mmtool.lab", "kit"),
     "aiokafka": ("mmtool.kafka",),
-    "cryptography": ("mmtool.keystores", "mmtool.evidence"),
+    "cryptography": ("mmtool.keystores", "mmtool.evidence", "mmtool.lab.security"),
     "pydantic": ("mmtool.config",),
     "typer": ("mmtool.commands",),
     "rich": ("mmtool.output",),
@@ -121,6 +121,7 @@ def test_a_command_loads_only_typer_and_light_rooms_before_it_runs(modules):
         "mmtool.plan.failover.divergence",
         "mmtool.metrics.level",
         "mmtool.rights.needs",
+        "mmtool.lab.security.kinds",
     )  # options' words; they load dataclasses and enum
     heavy = [
         f"{module.name} imports {name}"
