@@ -21,7 +21,7 @@ from mmtool.translation.types import TopicPartition
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 TOPIC = "parcels"
-KINDS = (SecurityKind.SCRAM, SecurityKind.MTLS)
+KINDS = tuple(SecurityKind)
 
 
 @pytest.fixture(scope="module", params=KINDS, ids=str)

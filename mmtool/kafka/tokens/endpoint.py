@@ -155,7 +155,8 @@ class TokenEndpoint:
         if status == 404:
             return self._away(f"answers {reason}", f"check the path of the URL in {self.login.endpoint_key}")
         return NotAuthorisedError(
-            f"cluster {self.alias}: the token endpoint {self.shown_url} refuses client {self.login.client_id}: {reason}",
+            f"cluster {self.alias}: the token endpoint {self.shown_url} refuses client {self.login.client_id}: "
+            f"{reason}",
             remedy=f"check the client id, the secret and the scope in {self.login.key}",
         )
 
