@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from mmtool.lab.artifacts import broker_classpath
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from mmtool.lab.security.secured import Security
-
 # What MM2 and its Connect herders create; their default of 3 cannot be met by one broker.
 _REPLICATED = (
     "replication.factor",
@@ -27,22 +24,23 @@ _REPLICATED = (
     "offset.storage.replication.factor",
     "status.storage.replication.factor",
 )
+# MM2 asks for the declaration; mmtool does not.
+_FILE_PROVIDER = {
+    "config.providers": "file",
+    "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+}
 
 
 class Fleet:
     """Named clusters, each in a folder of its own name below ``directory``."""
 
-    def __init__(self, clusters: Sequence[Cluster], security: Security | None = None) -> None:
+    def __init__(self, clusters: Sequence[Cluster]) -> None:
         self.clusters = {cluster.name: cluster for cluster in clusters}
-        self._security = security
 
     @classmethod
-    def of(
-        cls, directory: Path, *names: str, shape: Shape | None = None, security: Security | None = None
-    ) -> Self:
-        """A fleet of equal clusters, which share ``security``; for unequal ones, use the constructor."""
-        equal = replace(shape or Shape(), security=security)
-        return cls([Cluster(name, directory / name, equal) for name in names], security)
+    def of(cls, directory: Path, *names: str, shape: Shape | None = None) -> Self:
+        """A fleet of equal clusters; for unequal ones, use the constructor."""
+        return cls([Cluster(name, directory / name, shape) for name in names])
 
     def __getitem__(self, name: str) -> Cluster:
         return self.clusters[name]
@@ -63,8 +61,6 @@ class Fleet:
         Raises:
             MmtoolError: A cluster did not start; the message is that of the first one.
         """
-        if self._security is not None:
-            self._security.start()
         for version in {cluster.shape.version for cluster in self}:
             broker_classpath(version)
         with ThreadPoolExecutor(len(self.clusters)) as pool:
@@ -77,12 +73,10 @@ class Fleet:
     def stop(self) -> None:
         with ThreadPoolExecutor(len(self.clusters)) as pool:
             list(pool.map(Cluster.stop, self))
-        self._stop_security()
 
     def kill(self) -> None:
         for cluster in self:
             cluster.kill()
-        self._stop_security()
 
     def remove_data(self) -> None:
         """Delete the brokers' data; logs stay."""
@@ -90,22 +84,23 @@ class Fleet:
             cluster.remove_data()
 
     def grant_rights(self, properties: Path) -> None:
-        """Grant the user `MMTOOL` what the flows of a properties file need; nothing where nothing is secured.
+        """Grant the user `MMTOOL` what the flows of a properties file need on secured clusters.
 
         Raises:
             ConfigError: The file is wrong.
             MmtoolError: A cluster refused.
         """
-        if self._security is not None:
-            from mmtool.config import load_settings
-            from mmtool.lab.security.grants import grant_flow_rights
+        from mmtool.config import load_settings
+        from mmtool.lab.security.grants import grant_flow_rights
 
-            grant_flow_rights(self.clusters, MMTOOL, load_settings(properties, {}).flows)
+        secured = {name: cluster for name, cluster in self.clusters.items() if cluster.shape.security}
+        if secured:
+            grant_flow_rights(secured, MMTOOL, load_settings(properties, {}))
 
     def properties(self, flows: Sequence[tuple[str, str]] = (), **extra: str) -> str:
         """The text of a ``connect-mirror-maker.properties``, for MirrorMaker 2 and mmtool alike.
 
-        On secured clusters it is that of the user `MMTOOL`, without secrets: these are placeholders.
+        On secured clusters it is that of the user `MMTOOL`, with placeholders for secrets.
 
         ``flows`` are (source, target) names, by default the first cluster to the second; ``extra`` wins:
         ``fleet.properties([("a", "b")], **{"a->b.topics": "orders.*"})``.
@@ -115,25 +110,20 @@ class Fleet:
         settings = {
             "clusters": ", ".join(self.clusters),
             **{f"{cluster.name}.bootstrap.servers": cluster.bootstrap for cluster in self},
-            **self._login(),
+            **self._logins(),
             **{f"{source}->{target}.enabled": "true" for source, target in chosen},
             **dict.fromkeys(_REPLICATED, str(self._replicas())),
         }
         return properties_text({**settings, **extra})
 
-    def _login(self) -> dict[str, str]:
-        if self._security is None:
-            return {}
-        placeholders = self._security.placeholders(MMTOOL)
-        return {
-            "config.providers": "file",
-            "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
-            **{f"{name}.{key}": value for name in self.clusters for key, value in placeholders.items()},
+    def _logins(self) -> dict[str, str]:
+        logins = {
+            f"{cluster.name}.{key}": value
+            for cluster in self
+            if cluster.shape.security is not None
+            for key, value in cluster.shape.security.placeholders(MMTOOL).items()
         }
-
-    def _stop_security(self) -> None:
-        if self._security is not None:
-            self._security.stop()
+        return {**_FILE_PROVIDER, **logins} if logins else {}
 
     def _replicas(self) -> int:
         return min(3, *(cluster.shape.brokers for cluster in self))

@@ -17,12 +17,11 @@ from mmtool.java import java_binary
 from mmtool.lab import probe
 from mmtool.lab.artifacts import KAFKA_VERSION, broker_classpath
 from mmtool.lab.cluster import READY_SECONDS
-from mmtool.lab.security.kinds import SecurityKind
 from mmtool.lab.state import ALREADY_RUNNING, SECURITY_FOLDER
 from mmtool.lab.wait import wait_until
 
 if TYPE_CHECKING:
-    from mmtool.lab.security.kinds import Secure
+    from mmtool.lab.security.kinds import Secure, SecurityKind
     from mmtool.lab.state import BrokerState, LabState, StateDirectory
 
 STOP_SECONDS = 45.0

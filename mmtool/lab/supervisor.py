@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
@@ -47,27 +48,31 @@ def _supervise(directory: StateDirectory, options: argparse.Namespace) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
-    shape = Shape(brokers=options.brokers, version=options.kafka_version)
-    security = None if options.secure is None else Security(options.secure, directory.security)
-    fleet = Fleet.of(directory.path, *options.clusters, shape=shape, security=security)
-    try:
-        fleet.start()
-        _write_properties(directory, fleet, options.clusters)
-    except MmtoolError as error:
-        fleet.kill()
-        failed = LabState(os.getpid(), shape.version, shape.brokers, (), error.message, error.remedy)
-        directory.write(failed)
-        return error.exit_code
-    directory.write(state_of(fleet, shape.version, options.secure))
-    stop.wait()
-    fleet.stop()
+    with contextlib.ExitStack() as ends:
+        try:
+            fleet = _started(directory, options, ends)
+        except MmtoolError as error:
+            failed = LabState(
+                os.getpid(), options.kafka_version, options.brokers, (), error.message, error.remedy
+            )
+            directory.write(failed)
+            return error.exit_code
+        directory.write(state_of(fleet, options.kafka_version, options.secure))
+        stop.wait()
     return 0
 
 
-def _write_properties(directory: StateDirectory, fleet: Fleet, clusters: Sequence[str]) -> None:
-    first, *others = clusters
+def _started(directory: StateDirectory, options: argparse.Namespace, ends: contextlib.ExitStack) -> Fleet:
+    """The running clusters, with their properties file; ``ends`` stops them."""
+    security = None
+    if options.secure is not None:
+        security = ends.enter_context(Security(options.secure, directory.security))
+    shape = Shape(brokers=options.brokers, version=options.kafka_version, security=security)
+    fleet = ends.enter_context(Fleet.of(directory.path, *options.clusters, shape=shape))
+    first, *others = options.clusters
     write_private(directory.properties, fleet.properties([(first, other) for other in others]).encode())
     fleet.grant_rights(directory.properties)
+    return fleet
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 from mmtool.rights.needs import Kind, Need, Purpose, ResourceType, needs_for
@@ -70,24 +71,25 @@ def _rights(flow: FlowSettings, need: Need, optional: bool) -> Iterator[NeededRi
 
 
 def rights_of_flows(
-    flows: Iterable[FlowSettings], purpose: Purpose, beaten: Iterable[FlowSettings] = ()
+    flows: Iterable[FlowSettings], purposes: Iterable[Purpose], beaten: Iterable[FlowSettings] = ()
 ) -> tuple[NeededRight, ...]:
-    """The rights of several flows together, by cluster.
+    """The rights of several flows for several purposes together, cluster by cluster.
 
     Args:
         flows: The flows.
-        purpose: What their user runs.
+        purposes: What their user runs.
         beaten: Pairs of clusters that get heartbeats without a flow.
     """
     pairs = {(pair.target.alias, pair.source.alias) for pair in beaten}
     found = merged(
         right
-        for flow in flows
+        for flow, purpose in product(flows, purposes)
         for right in needed_rights(
             flow, purpose, beats_on_source=(flow.source.alias, flow.target.alias) in pairs
         )
     )
-    return tuple(sorted(found, key=lambda right: right.cluster))
+    order = list(dict.fromkeys(right.cluster for right in found))
+    return tuple(sorted(found, key=lambda right: order.index(right.cluster)))
 
 
 def merged(rights: Iterable[NeededRight]) -> tuple[NeededRight, ...]:

@@ -40,18 +40,20 @@ class ResourceType(StrEnum):
 class Kind(Enum):
     """The resources of a flow on one side, by what they are to mmtool; `mmtool.rights.scope` names them."""
 
-    MIRRORED = ("mirrored topics", ResourceType.TOPIC)
-    MIRRORS = ("mirrors", ResourceType.TOPIC)
+    MIRRORED = ("each mirrored topic", ResourceType.TOPIC)
+    MIRRORS = ("each mirror", ResourceType.TOPIC)
     DEAD_LETTERS = ("dead-letter topics", ResourceType.TOPIC)
     CANARY = ("the canary topic", ResourceType.TOPIC)
     CANARY_MIRROR = ("the mirror of the canary topic", ResourceType.TOPIC)
     INTERNAL = ("mmtool's internal topics", ResourceType.TOPIC)
-    OFFSET_SYNCS = ("MirrorMaker 2's offset-syncs topic", ResourceType.TOPIC)
-    CHECKPOINTS = ("MirrorMaker 2's checkpoints topic", ResourceType.TOPIC)
-    HEARTBEATS = ("the heartbeats topic", ResourceType.TOPIC)
-    GROUPS = ("the flow's groups", ResourceType.GROUP)
+    OFFSET_SYNCS = ("MirrorMaker 2's offset syncs", ResourceType.TOPIC)
+    CHECKPOINTS = ("MirrorMaker 2's checkpoints", ResourceType.TOPIC)
+    HEARTBEATS = ("MirrorMaker 2's heartbeats", ResourceType.TOPIC)
+    COMMITS = ("Kafka's topic of commits", ResourceType.TOPIC)
+    GROUPS = ("each group of the flow", ResourceType.GROUP)
     OWN_GROUPS = ("mmtool's own groups", ResourceType.GROUP)
-    SHARDS = ("mmtool's transactional ids", ResourceType.TRANSACTIONAL_ID)
+    WORKERS = ("the group of MirrorMaker 2's workers", ResourceType.GROUP)
+    OWN_IDS = ("mmtool's transactional ids", ResourceType.TRANSACTIONAL_ID)
     WHOLE = ("the cluster", ResourceType.CLUSTER)
 
     @property
@@ -71,7 +73,7 @@ class Need:
     Attributes:
         operation: As Kafka's ``AclOperation`` names it.
         lost: What does not work without the right, as a sentence.
-        needed: The purposes whose commands end without it.
+        needed: The purposes whose commands end without it, or leave out the resource.
         optional: The purposes that do without it, and leave out what `lost` says.
         when: Whether the flow's settings ask for it.
     """
@@ -85,13 +87,8 @@ class Need:
     when: Callable[[FlowSettings], bool] = lambda _: True
 
 
-def _for(*purposes: Purpose) -> frozenset[Purpose]:
-    return frozenset(purposes)
-
-
-_REPLICATE, _READ, _FAILOVER, _VERIFY, _SMOKE = Purpose
+_REPLICATE, _READ, _FAILOVER, _VERIFY, _SMOKE = (frozenset({purpose}) for purpose in Purpose)
 _EVERY = frozenset(Purpose)
-_LOOK = _for(_READ, _FAILOVER)
 
 
 def _syncs_configs(flow: FlowSettings) -> bool:
@@ -106,6 +103,10 @@ def _beats(flow: FlowSettings) -> bool:
     return flow.emit_heartbeats
 
 
+def _translates(flow: FlowSettings) -> bool:
+    return flow.emit_checkpoints
+
+
 def _syncs_groups(flow: FlowSettings) -> bool:
     return flow.emit_checkpoints and flow.sync_group_offsets
 
@@ -114,100 +115,103 @@ def _writes_letters(flow: FlowSettings) -> bool:
     return flow.on_oversize == "dead-letter"
 
 
-def _marks_origins(flow: FlowSettings) -> bool:
-    return flow.tells_origins
+def _must_tell_origins(flow: FlowSettings) -> bool:
+    return flow.must_tell_origins
 
+
+def _may_tell_origins(flow: FlowSettings) -> bool:
+    return flow.tells_origins and not flow.must_tell_origins
+
+
+_CANARY_RECORDS = "`mmtool smoke` cannot write canary records"
+_COMMITS = "translated offsets cannot be committed for it"
+_GROUP_OFFSETS = "mmtool cannot translate its offsets"
+_UNDO = "a rollback or a drill cannot delete offsets of a group that had none before"
+_TIMES = "the time of a group's last commit is unknown"
+_BROKERS = "settings of the brokers are not checked"
+_LISTED = "only groups with DESCRIBE are listed, disks are not checked, and ACLs are not copied"
+_SYNCS = "MirrorMaker 2's offset syncs cannot be written"
+_CHECKPOINTS = "checkpoints cannot be written"
+_BEATS = "heartbeats are not written"
+_LETTERS = "dead letters cannot be written"
+_STORE = "mmtool cannot store the flow's state or offsets in it"
+_ORIGINS = "records that other flows mirrored to the source cannot be recognised"
 
 _SOURCE = (
-    Need("source", Kind.MIRRORED, "READ", "the topic's records cannot be read", _EVERY),
+    Need("source", Kind.MIRRORED, "READ", "its records cannot be read", _EVERY - _SMOKE, _SMOKE),
     Need(
         "source",
         Kind.MIRRORED,
         "DESCRIBE_CONFIGS",
-        "the topic's configuration is not copied to the mirror",
-        optional=_for(_REPLICATE, _READ),
+        "its configuration is not copied to the mirror",
+        optional=_REPLICATE | _READ | _VERIFY,
         when=_syncs_configs,
     ),
-    Need("source", Kind.CANARY, "READ", "the canary topic is not mirrored", optional=_for(_REPLICATE)),
-    Need("source", Kind.CANARY, "CREATE", "the canary topic cannot be created", _for(_SMOKE)),
-    Need("source", Kind.CANARY, "WRITE", "canary records cannot be written", _for(_SMOKE)),
-    Need("source", Kind.CANARY, "READ", "the canary group's offset cannot be committed", _for(_SMOKE)),
-    Need("source", Kind.OWN_GROUPS, "READ", "the canary group's offset cannot be committed", _for(_SMOKE)),
+    Need("source", Kind.CANARY, "READ", "the canary topic is not mirrored", _SMOKE, _REPLICATE),
+    Need("source", Kind.CANARY, "WRITE", _CANARY_RECORDS, _SMOKE),
+    Need("source", Kind.CANARY, "CREATE", _CANARY_RECORDS, _SMOKE),
     Need(
-        "source",
-        Kind.OFFSET_SYNCS,
-        "CREATE",
-        "MirrorMaker 2's offset syncs cannot be written",
-        _for(_REPLICATE),
+        "source", Kind.OFFSET_SYNCS, "READ", "MirrorMaker 2's offset syncs cannot be read", _REPLICATE, _EVERY
     ),
+    Need("source", Kind.OFFSET_SYNCS, "WRITE", _SYNCS, _REPLICATE),
+    Need("source", Kind.OFFSET_SYNCS, "CREATE", _SYNCS, _REPLICATE),
+    Need("source", Kind.HEARTBEATS, "WRITE", _BEATS, optional=_REPLICATE),
+    Need("source", Kind.HEARTBEATS, "CREATE", _BEATS, optional=_REPLICATE),
+    Need("source", Kind.INTERNAL, "READ", _ORIGINS, _EVERY, when=_must_tell_origins),
+    Need("source", Kind.INTERNAL, "READ", _ORIGINS, optional=_EVERY, when=_may_tell_origins),
+    Need("source", Kind.COMMITS, "READ", _TIMES, optional=_READ | _FAILOVER),
+    Need("source", Kind.GROUPS, "DESCRIBE", _GROUP_OFFSETS, _READ),
+    Need("source", Kind.GROUPS, "DESCRIBE", _GROUP_OFFSETS, _REPLICATE, when=_translates),
+    Need("source", Kind.GROUPS, "READ", "a failback cannot commit its offsets", _FAILOVER),
+    Need("source", Kind.GROUPS, "DELETE", _UNDO, optional=_FAILOVER),
+    Need("source", Kind.OWN_GROUPS, "READ", "the canary group's offset cannot be committed", _SMOKE),
+    Need("source", Kind.OWN_GROUPS, "DELETE", "the canary group stays until it expires", optional=_SMOKE),
     Need(
-        "source",
-        Kind.OFFSET_SYNCS,
-        "WRITE",
-        "MirrorMaker 2's offset syncs cannot be written",
-        _for(_REPLICATE),
+        "source", Kind.OWN_IDS, "WRITE", "diverged records cannot be written into a topic", optional=_FAILOVER
     ),
-    Need("source", Kind.OFFSET_SYNCS, "READ", "MirrorMaker 2's offset syncs cannot be read", _EVERY),
-    Need("source", Kind.HEARTBEATS, "CREATE", "heartbeats are not written", optional=_for(_REPLICATE)),
-    Need("source", Kind.HEARTBEATS, "WRITE", "heartbeats are not written", optional=_for(_REPLICATE)),
-    Need(
-        "source",
-        Kind.INTERNAL,
-        "READ",
-        "mmtool cannot recognise records that other flows mirrored to the source",
-        _for(_REPLICATE, _READ, _FAILOVER, _VERIFY),
-        when=_marks_origins,
-    ),
-    Need(
-        "source", Kind.GROUPS, "DESCRIBE", "the group's offsets cannot be translated", _for(_REPLICATE, _READ)
-    ),
-    Need("source", Kind.GROUPS, "READ", "a failback cannot commit the group's offsets", _for(_FAILOVER)),
-    Need(
-        "source",
-        Kind.GROUPS,
-        "DELETE",
-        "a rollback or a drill cannot delete offsets of a group that had none before",
-        optional=_for(_FAILOVER),
-    ),
-    Need(
-        "source",
-        Kind.WHOLE,
-        "DESCRIBE",
-        "only groups with DESCRIBE are listed, disks are not checked, and ACLs are not copied",
-        optional=_for(_REPLICATE, _READ, _FAILOVER),
-    ),
-    Need(
-        "source",
-        Kind.WHOLE,
-        "ALTER",
-        "`--fence acl` cannot keep producers off the topics",
-        optional=_for(_FAILOVER),
-    ),
+    Need("source", Kind.WHOLE, "DESCRIBE", _LISTED, optional=_REPLICATE | _READ | _FAILOVER),
+    Need("source", Kind.WHOLE, "DESCRIBE_CONFIGS", _BROKERS, optional=_READ | _FAILOVER),
+    Need("source", Kind.WHOLE, "ALTER", "`--fence acl` is refused", optional=_FAILOVER),
 )
 
 _TARGET = (
-    Need("target", Kind.MIRRORS, "CREATE", "the mirror cannot be created", _for(_REPLICATE)),
-    Need("target", Kind.MIRRORS, "WRITE", "records cannot be mirrored", _for(_REPLICATE)),
     Need(
         "target",
         Kind.MIRRORS,
         "READ",
-        "mirrored records cannot be read back, and no group's offsets can be committed",
-        _EVERY,
+        "a new owner cannot read back mirrored records, and no group's offsets can be committed",
+        _REPLICATE,
+    ),
+    Need(
+        "target",
+        Kind.MIRRORS,
+        "READ",
+        "its records cannot be read, and no group's offsets can be committed",
+        _READ | _FAILOVER | _VERIFY,
+        _SMOKE,
+    ),
+    Need("target", Kind.MIRRORS, "WRITE", "`mmtool replicate` cannot mirror records to it", _REPLICATE),
+    Need("target", Kind.MIRRORS, "WRITE", "diverged records cannot be replayed", optional=_FAILOVER),
+    Need(
+        "target",
+        Kind.MIRRORS,
+        "CREATE",
+        "the topic does not exist yet, and mmtool cannot create it",
+        _REPLICATE,
     ),
     Need(
         "target",
         Kind.MIRRORS,
         "ALTER",
         "partitions that the source topic gains are not added",
-        optional=_for(_REPLICATE),
+        optional=_REPLICATE,
     ),
     Need(
         "target",
         Kind.MIRRORS,
         "ALTER_CONFIGS",
         "changes of the source topic's configuration are not copied",
-        optional=_for(_REPLICATE),
+        optional=_REPLICATE,
         when=_syncs_configs,
     ),
     Need(
@@ -215,130 +219,77 @@ _TARGET = (
         Kind.MIRRORS,
         "DESCRIBE_CONFIGS",
         "its configuration is not compared with the source topic's",
-        optional=_for(_REPLICATE, _READ),
+        optional=_REPLICATE | _READ | _VERIFY,
     ),
-    Need("target", Kind.CANARY_MIRROR, "READ", "canary records cannot be read", _for(_SMOKE)),
+    Need("target", Kind.CANARY_MIRROR, "READ", "mirrored canary records cannot be read", _SMOKE),
+    Need("target", Kind.DEAD_LETTERS, "READ", _LETTERS, _REPLICATE, when=_writes_letters),
+    Need("target", Kind.DEAD_LETTERS, "WRITE", _LETTERS, _REPLICATE, when=_writes_letters),
+    Need("target", Kind.DEAD_LETTERS, "CREATE", _LETTERS, _REPLICATE, when=_writes_letters),
+    Need("target", Kind.INTERNAL, "READ", "mmtool cannot read the flow's state or offsets from it", _EVERY),
+    Need("target", Kind.INTERNAL, "WRITE", _STORE, _REPLICATE | _FAILOVER),
     Need(
         "target",
-        Kind.DEAD_LETTERS,
-        "CREATE",
-        "dead letters cannot be written",
-        _for(_REPLICATE),
-        when=_writes_letters,
-    ),
-    Need(
-        "target",
-        Kind.DEAD_LETTERS,
+        Kind.INTERNAL,
         "WRITE",
-        "dead letters cannot be written",
-        _for(_REPLICATE),
-        when=_writes_letters,
+        "the points that `verify --since last` starts at are stored on this host only",
+        optional=_VERIFY,
     ),
+    Need("target", Kind.INTERNAL, "CREATE", _STORE, _REPLICATE | _FAILOVER),
+    Need(
+        "target", Kind.OFFSET_SYNCS, "READ", "MirrorMaker 2's offset syncs cannot be read", _REPLICATE, _EVERY
+    ),
+    Need("target", Kind.OFFSET_SYNCS, "WRITE", _SYNCS, _REPLICATE),
+    Need("target", Kind.OFFSET_SYNCS, "CREATE", _SYNCS, _REPLICATE),
+    Need("target", Kind.CHECKPOINTS, "READ", "checkpoints cannot be read", _REPLICATE | _READ | _FAILOVER),
+    Need("target", Kind.CHECKPOINTS, "WRITE", _CHECKPOINTS, _REPLICATE),
+    Need("target", Kind.CHECKPOINTS, "CREATE", _CHECKPOINTS, _REPLICATE),
     Need(
         "target",
-        Kind.DEAD_LETTERS,
+        Kind.HEARTBEATS,
         "READ",
-        "dead letters cannot be read",
-        _for(_REPLICATE),
-        when=_writes_letters,
+        "mmtool cannot see whether MirrorMaker 2 runs the flow as well",
+        optional=_REPLICATE,
     ),
-    Need(
-        "target",
-        Kind.INTERNAL,
-        "CREATE",
-        "mmtool's internal topics cannot be created",
-        _for(_REPLICATE, _FAILOVER),
-    ),
-    Need(
-        "target",
-        Kind.INTERNAL,
-        "WRITE",
-        "mmtool cannot store the flow's state or offsets",
-        _for(_REPLICATE, _FAILOVER),
-    ),
-    Need("target", Kind.INTERNAL, "READ", "mmtool cannot read the flow's state or offsets", _EVERY),
-    Need(
-        "target",
-        Kind.OFFSET_SYNCS,
-        "CREATE",
-        "MirrorMaker 2's offset syncs cannot be written",
-        _for(_REPLICATE),
-    ),
-    Need(
-        "target",
-        Kind.OFFSET_SYNCS,
-        "WRITE",
-        "MirrorMaker 2's offset syncs cannot be written",
-        _for(_REPLICATE),
-    ),
-    Need("target", Kind.OFFSET_SYNCS, "READ", "MirrorMaker 2's offset syncs cannot be read", _EVERY),
-    Need("target", Kind.CHECKPOINTS, "CREATE", "checkpoints cannot be written", _for(_REPLICATE)),
-    Need("target", Kind.CHECKPOINTS, "WRITE", "checkpoints cannot be written", _for(_REPLICATE)),
-    Need("target", Kind.CHECKPOINTS, "READ", "checkpoints cannot be read", _EVERY),
-    Need(
-        "target",
-        Kind.HEARTBEATS,
-        "CREATE",
-        "heartbeats are not written",
-        optional=_for(_REPLICATE),
-        when=_beats,
-    ),
-    Need(
-        "target",
-        Kind.HEARTBEATS,
-        "WRITE",
-        "heartbeats are not written",
-        optional=_for(_REPLICATE),
-        when=_beats,
-    ),
-    Need("target", Kind.SHARDS, "WRITE", "`mmtool replicate` cannot claim its shards", _for(_REPLICATE)),
-    Need("target", Kind.SHARDS, "WRITE", "diverged records cannot be replayed", optional=_for(_FAILOVER)),
+    Need("target", Kind.HEARTBEATS, "WRITE", _BEATS, optional=_REPLICATE, when=_beats),
+    Need("target", Kind.HEARTBEATS, "CREATE", _BEATS, optional=_REPLICATE, when=_beats),
+    Need("target", Kind.COMMITS, "READ", _TIMES, optional=_READ | _FAILOVER),
+    Need("target", Kind.GROUPS, "READ", _COMMITS, _FAILOVER),
+    Need("target", Kind.GROUPS, "READ", _COMMITS, _REPLICATE, when=_syncs_groups),
+    Need("target", Kind.GROUPS, "DESCRIBE", "its offsets on the target are unknown", _READ),
+    Need("target", Kind.GROUPS, "DELETE", _UNDO, optional=_FAILOVER),
     Need(
         "target",
         Kind.OWN_GROUPS,
         "READ",
-        "mmtool cannot get the ownership lease of the flow, or the operation lock",
-        _for(_REPLICATE, _FAILOVER),
+        "`mmtool replicate` cannot get the ownership lease of the flow",
+        _REPLICATE,
     ),
-    Need(
-        "target", Kind.OWN_GROUPS, "DESCRIBE", "the flow's owner is not shown", _for(_READ, _VERIFY, _SMOKE)
-    ),
-    Need(
-        "target",
-        Kind.GROUPS,
-        "READ",
-        "the group's translated offsets cannot be committed",
-        _for(_FAILOVER),
-    ),
+    Need("target", Kind.OWN_GROUPS, "READ", "`mmtool failover` cannot get the operation lock", _FAILOVER),
+    Need("target", Kind.OWN_GROUPS, "DESCRIBE", "the flow's owner is unknown", _READ | _SMOKE),
     Need(
         "target",
-        Kind.GROUPS,
-        "READ",
-        "the group's translated offsets cannot be committed",
-        _for(_REPLICATE),
-        when=_syncs_groups,
-    ),
-    Need("target", Kind.GROUPS, "DESCRIBE", "the group's offsets on the target are not shown", _for(_READ)),
-    Need(
-        "target",
-        Kind.GROUPS,
+        Kind.OWN_GROUPS,
         "DELETE",
-        "a rollback or a drill cannot delete offsets of a group that had none before",
-        optional=_for(_FAILOVER),
+        "the groups of a drill stay until they expire",
+        optional=_FAILOVER,
     ),
     Need(
         "target",
-        Kind.WHOLE,
+        Kind.WORKERS,
         "DESCRIBE",
-        "only groups with DESCRIBE are listed, disks are not checked, and ACLs are not copied",
-        optional=_for(_REPLICATE, _READ, _FAILOVER),
+        "mmtool cannot see whether MirrorMaker 2 runs the flow as well",
+        optional=_REPLICATE,
     ),
+    Need("target", Kind.OWN_IDS, "WRITE", "`mmtool replicate` cannot claim its shards", _REPLICATE),
+    Need("target", Kind.OWN_IDS, "WRITE", "diverged records cannot be replayed", optional=_FAILOVER),
+    Need("target", Kind.WHOLE, "DESCRIBE", _LISTED, optional=_REPLICATE | _READ | _FAILOVER),
+    Need("target", Kind.WHOLE, "DESCRIBE_CONFIGS", _BROKERS, optional=_REPLICATE | _READ),
     Need(
         "target",
         Kind.WHOLE,
         "ALTER",
         "topic ACLs of the source are not copied to it",
-        optional=_for(_REPLICATE),
+        optional=_REPLICATE,
         when=_syncs_acls,
     ),
     Need(
@@ -346,7 +297,7 @@ _TARGET = (
         Kind.WHOLE,
         "IDEMPOTENT_WRITE",
         "brokers before Kafka 2.8 refuse mirrored records",
-        optional=_for(_REPLICATE),
+        optional=_REPLICATE,
     ),
 )
 

@@ -6,13 +6,14 @@ import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mmtool.config.names import LITERAL
+from mmtool.config.settings import OWN_TOPIC_PREFIX
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 from mmtool.plan.records.identity import CANARY_TOPIC
 from mmtool.rights.needs import Kind
 from mmtool.translation.names import DEAD_LETTER_SUFFIX, HEARTBEATS_TOPIC, DefaultPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from mmtool.config import FlowSettings
     from mmtool.config.names import NameFilter
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from mmtool.rights.needs import Side
 
 CLUSTER_NAME = "kafka-cluster"
+COMMITS_TOPIC = "__consumer_offsets"
 _STARTS = re.compile(r"(?:[\w-]|\\[^\w\s])*", re.ASCII)
 """The characters with which every match of a pattern starts: literal ones, and escaped punctuation."""
 
@@ -36,36 +38,21 @@ EVERYTHING = Pattern("*")
 
 def resources(flow: FlowSettings, side: Side, kind: Kind) -> tuple[Pattern, ...]:
     """The flow's resources of a kind on one side; none where the flow's settings have none."""
-    return tuple(dict.fromkeys(_resources(flow, side, kind)))
+    return tuple(dict.fromkeys(_PATTERNS[kind](flow, side)))
 
 
-def _resources(flow: FlowSettings, side: Side, kind: Kind) -> Iterable[Pattern]:  # noqa: PLR0911  a table
-    match kind:
-        case Kind.MIRRORED:
-            return _mirrored(flow)
-        case Kind.MIRRORS:
-            return (mirror for topic in (*_mirrored(flow), *_canary(flow)) for mirror in _mirror(flow, topic))
-        case Kind.DEAD_LETTERS:
-            return _dead_letters(flow)
-        case Kind.CANARY:
-            return _canary(flow)
-        case Kind.CANARY_MIRROR:
-            return (mirror for topic in _canary(flow) for mirror in _mirror(flow, topic))
-        case Kind.INTERNAL:
-            return [Pattern("mmtool-", "prefixed")]
-        case Kind.OFFSET_SYNCS:
-            held = flow.emit_offset_syncs and flow.offset_syncs_location == side
-            return [Pattern(flow.offset_syncs_topic)] if held else []
-        case Kind.CHECKPOINTS:
-            return [Pattern(flow.checkpoints_topic)] if flow.emit_checkpoints else []
-        case Kind.HEARTBEATS:
-            return [Pattern(flow.policy.heartbeats_topic())]
-        case Kind.GROUPS:
-            return _accepted(flow.groups)
-        case Kind.OWN_GROUPS | Kind.SHARDS:
-            return [Pattern(OWN_GROUP_PREFIX, "prefixed")]
-        case Kind.WHOLE:
-            return [Pattern(CLUSTER_NAME)]
+def _mirrors(flow: FlowSettings) -> list[Pattern]:
+    return [mirror for topic in (*_mirrored(flow), *_canary(flow)) for mirror in _mirror(flow, topic)]
+
+
+def _offset_syncs(flow: FlowSettings, side: Side) -> list[Pattern]:
+    held = flow.emit_offset_syncs and flow.offset_syncs_location == side
+    return [Pattern(flow.offset_syncs_topic)] if held else []
+
+
+def _workers(flow: FlowSettings) -> list[Pattern]:
+    """The group that dedicated MM2 would have, unless the file names another."""
+    return [Pattern(flow.mm2_group or f"{flow.source.alias}-mm2")]
 
 
 def _mirrored(flow: FlowSettings) -> list[Pattern]:
@@ -142,3 +129,23 @@ def _covering(pattern: str) -> Pattern:
         literal = re.sub(r"\\?.$", "", literal)
     prefix = literal.replace("\\", "")
     return Pattern(prefix, "prefixed") if prefix else EVERYTHING
+
+
+_OWN_NAMES = [Pattern(OWN_GROUP_PREFIX, "prefixed")]
+_PATTERNS: dict[Kind, Callable[[FlowSettings, Side], Iterable[Pattern]]] = {
+    Kind.MIRRORED: lambda flow, _: _mirrored(flow),
+    Kind.MIRRORS: lambda flow, _: _mirrors(flow),
+    Kind.DEAD_LETTERS: lambda flow, _: _dead_letters(flow),
+    Kind.CANARY: lambda flow, _: _canary(flow),
+    Kind.CANARY_MIRROR: lambda flow, _: (m for topic in _canary(flow) for m in _mirror(flow, topic)),
+    Kind.INTERNAL: lambda _, __: [Pattern(OWN_TOPIC_PREFIX, "prefixed")],
+    Kind.OFFSET_SYNCS: _offset_syncs,
+    Kind.CHECKPOINTS: lambda flow, _: [Pattern(flow.checkpoints_topic)] if flow.emit_checkpoints else [],
+    Kind.HEARTBEATS: lambda flow, _: [Pattern(flow.policy.heartbeats_topic())],
+    Kind.COMMITS: lambda _, __: [Pattern(COMMITS_TOPIC)],
+    Kind.GROUPS: lambda flow, _: _accepted(flow.groups),
+    Kind.OWN_GROUPS: lambda _, __: _OWN_NAMES,
+    Kind.WORKERS: lambda flow, _: _workers(flow),
+    Kind.OWN_IDS: lambda _, __: _OWN_NAMES,
+    Kind.WHOLE: lambda _, __: [Pattern(CLUSTER_NAME)],
+}

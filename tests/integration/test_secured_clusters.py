@@ -85,7 +85,7 @@ def test_mmtool_connects_with_each_format_of_stores(pair, store_format):
 def test_java_clients_connect_with_each_format_of_stores(pair, store_format, tmp_path):
     config = tmp_path / "client.properties"
     config.write_text(properties_text(pair.login(ADMIN, store_format)))
-    assert TOPIC in list_topics(pair.secured["source"], config)
+    assert TOPIC in list_topics(pair.secured["source"], config, pair.security.jvm_options())
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])

@@ -9,9 +9,11 @@ from mmtool.lab.artifacts import tools_classpath
 from mmtool.lab.process import java_command
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 _SECONDS = 60
+_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
 
 
 def consumer_groups(bootstrap: str, *arguments: str) -> str:
@@ -23,10 +25,10 @@ def consumer_groups(bootstrap: str, *arguments: str) -> str:
     return _run("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", bootstrap, *arguments)
 
 
-def list_topics(bootstrap: str, config: Path) -> list[str]:
+def list_topics(bootstrap: str, config: Path, jvm: Sequence[str] = ()) -> list[str]:
     """``kafka-topics --list`` with a file of client properties; raises as above."""
-    found = _run("org.apache.kafka.tools.TopicCommand", bootstrap, "--command-config", str(config), "--list")
-    return found.splitlines()
+    words = ("--command-config", str(config), "--list")
+    return _run("org.apache.kafka.tools.TopicCommand", bootstrap, *words, jvm=jvm).split()
 
 
 def join_share_group(bootstrap: str, group: str, topic: str) -> None:
@@ -35,12 +37,12 @@ def join_share_group(bootstrap: str, group: str, topic: str) -> None:
     _run("org.apache.kafka.tools.consumer.ConsoleShareConsumer", bootstrap, *wanted)
 
 
-def _run(tool: str, bootstrap: str, *arguments: str) -> str:
+def _run(tool: str, bootstrap: str, *arguments: str, jvm: Sequence[str] = ()) -> str:
     command = java_command(
         tools_classpath(),
         tool,
         *("--bootstrap-server", bootstrap, *arguments),
-        jvm=("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"),
+        jvm=(*_JVM, *jvm),
     )
     answer = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
     assert answer.returncode == 0, answer

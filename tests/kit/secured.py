@@ -12,7 +12,6 @@ from mmtool.kafka.clients import librdkafka_config
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.ports import PortReservation
-from mmtool.lab.security.kinds import MMTOOL, SecurityKind
 from mmtool.lab.security.secured import Security
 from mmtool.lab.security.stores import StoreFormat
 from mmtool.lab.server_properties import properties_text
@@ -20,6 +19,8 @@ from mmtool.lab.server_properties import properties_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from mmtool.lab.security.kinds import SecurityKind
 
 SIDES = ("source", "target")
 _HOST = "127.0.0.1"
@@ -79,9 +80,7 @@ def secure_pair(kind: SecurityKind, directory: Path) -> Iterator[SecurePair]:
             secured[side] = f"{_HOST}:{port}"
             clusters.append(Cluster(side, directory / side, _operated(security, port)))
         fleet = ends.enter_context(Fleet(clusters))
-        placeholders = security.placeholders(MMTOOL)
-        lines = {f"{side}.{name}": value for side in SIDES for name, value in placeholders.items()}
-        lines |= {f"{side}.bootstrap.servers": address for side, address in secured.items()}
+        lines = {f"{side}.bootstrap.servers": address for side, address in secured.items()}
         yield SecurePair(Bench(fleet, directory, lines), security, secured)
 
 

@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
     from confluent_kafka.admin import AclBinding
 
-    from mmtool.config import FlowSettings
+    from mmtool.config.settings import Settings
     from mmtool.lab.cluster import Cluster
     from mmtool.rights.needed import NeededRight
 
 _SECONDS = 30.0
 
 
-def grant_flow_rights(clusters: Mapping[str, Cluster], user: str, flows: Iterable[FlowSettings]) -> None:
-    """Grant a user what ``mmtool acls`` lists for these flows and every purpose, and nothing else.
+def grant_flow_rights(clusters: Mapping[str, Cluster], user: str, settings: Settings) -> None:
+    """Grant a user what ``mmtool acls`` lists for every purpose, and nothing else.
 
     Raises:
         MmtoolError: A cluster refused.
@@ -28,8 +28,7 @@ def grant_flow_rights(clusters: Mapping[str, Cluster], user: str, flows: Iterabl
     from mmtool.rights.needed import rights_of_flows
     from mmtool.rights.needs import Purpose
 
-    chosen = tuple(flows)
-    rights = {right for purpose in Purpose for right in rights_of_flows(chosen, purpose)}
+    rights = rights_of_flows(settings.flows, Purpose, settings.heartbeats_only)
     for alias, cluster in clusters.items():
         grant(cluster, user, (right for right in rights if right.cluster == alias))
 
@@ -44,9 +43,8 @@ def grant(cluster: Cluster, user: str, rights: Iterable[NeededRight]) -> None:
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({**cluster.operator_client(), "client.id": "mmtool-lab-grants", "log_level": 2})
-    bindings = list({_binding(user, right) for right in rights})
     try:
-        for granted in admin.create_acls(bindings).values() if bindings else ():
+        for granted in admin.create_acls([_binding(user, right) for right in rights]).values():
             granted.result(_SECONDS)
     except KafkaException as error:
         raise MmtoolError(
