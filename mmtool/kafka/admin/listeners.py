@@ -130,7 +130,7 @@ class ListenerTrial:
         from aiokafka.errors import KafkaError, SaslAuthenticationFailed
 
         from mmtool.kafka.tokens.refusals import readable_refusal
-        from mmtool.kafka.wire.opened import open_connection
+        from mmtool.kafka.wire.token_exchange import open_connection
 
         try:
             async with asyncio.timeout(LISTENER_SECONDS):

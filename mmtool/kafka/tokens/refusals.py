@@ -18,4 +18,5 @@ def readable_refusal(said: str) -> str:
     if not isinstance(status, str):
         return said
     scope = f"; they expect the scope {found['scope']}" if found.get("scope") else ""
-    return f"the brokers do not accept the token: {status}{scope}"
+    # in brackets: after `token:` the redaction of stderr would take it for the token
+    return f"the brokers do not accept the token ({status}){scope}"

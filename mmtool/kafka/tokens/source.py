@@ -1,4 +1,4 @@
-"""Keep one token fresh for all threads that need it: one request at a time, and none while the endpoint is away."""
+"""Keep one token fresh for all threads that need it: one request at a time, few while the endpoint does not answer."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class TokenSource:
             _listener(notice)
 
     def _patiently(self) -> Token:
-        """The first token; asked for again while the endpoint is away, for a short time."""
+        """The first token; asked for again for a short time while the endpoint does not answer."""
         deadline = self._now() + min(_PATIENCE_SECONDS, self._pace.longest_backoff_seconds)
         pause = self._pace.backoff_seconds
         while True:

@@ -273,7 +273,7 @@ class WireCluster:
         )
 
         from mmtool.kafka.tokens.refusals import readable_refusal
-        from mmtool.kafka.wire.opened import open_connection
+        from mmtool.kafka.wire.token_exchange import open_connection
 
         provider = self._options.get("sasl_oauth_token_provider")
         if provider is not None:

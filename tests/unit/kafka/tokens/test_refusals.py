@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mmtool.kafka.tokens.refusals import readable_refusal
 
-TOLD = "the brokers do not accept the token: invalid_token"
+TOLD = "the brokers do not accept the token (invalid_token)"
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ TOLD = "the brokers do not accept the token: invalid_token"
     ],
 )
 def test_the_reason_is_told(said, told):
-    expected = told or "the brokers do not accept the token: insufficient_scope; they expect the scope kafka"
+    expected = told or "the brokers do not accept the token (insufficient_scope); they expect the scope kafka"
     assert readable_refusal(said) == expected
 
 

@@ -9,7 +9,7 @@ from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator
 _ACKNOWLEDGED = b"\x01"
 
 
-class _Exchange(OAuthAuthenticator):  # type: ignore[misc]  # aiokafka has no types
+class TokenExchange(OAuthAuthenticator):  # type: ignore[misc]  # aiokafka has no types
     """Answers the broker's refusal of a token (RFC 7628, section 3.2.3), which aiokafka takes for a success."""
 
     async def step(self, payload: bytes | None) -> tuple[bytes, bool] | None:
@@ -20,8 +20,8 @@ class _Exchange(OAuthAuthenticator):  # type: ignore[misc]  # aiokafka has no ty
 
 
 class _Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka has no types
-    def authenticator_oauth(self) -> _Exchange:
-        return _Exchange(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
+    def authenticator_oauth(self) -> TokenExchange:
+        return TokenExchange(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
 
 
 async def open_connection(host: str, port: int, **options: Any) -> Any:
