@@ -20,6 +20,8 @@ _PATIENCE_SECONDS = 5.0
 """How long the first token is asked for again and again, in seconds: an endpoint may be restarting."""
 _GRACE_SECONDS = 1.0
 """How long a caller waits for a newer token while it has a valid one, in seconds."""
+_LONGEST_SECONDS = 60.0
+"""How long a caller without a token waits for a request, in seconds: an endpoint may answer a byte at a time."""
 _LEAST_WAIT_SECONDS = 1.0
 """The shortest time between failed requests after the first ones, in seconds."""
 
@@ -74,14 +76,14 @@ class TokenSource:
                 return valid
             request = self._running_request()
         if request is not None:
-            request.wait(None if valid is None else _GRACE_SECONDS)
+            request.wait(_LONGEST_SECONDS if valid is None else _GRACE_SECONDS)
         with self._lock:
             found = self._valid()
             if found is not None:
                 return found
             failure = self._failure
         if failure is None:
-            raise UnreachableError("the token expired before it was used")
+            raise UnreachableError("no token was granted in time", remedy="check the token endpoint")
         raise type(failure)(failure.message, remedy=failure.remedy)
 
     def _valid(self) -> Token | None:
