@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, cast, get_args
 
@@ -80,13 +80,15 @@ class _Reader:
         if entry is not None:
             self.report.refused(
                 entry,
-                "names a Java class, which mmtool does not run: remove the key and use ssl.truststore.* and ssl.keystore.*",
+                "names a Java class, which mmtool does not run: remove the key and use ssl.truststore.* and "
+                "ssl.keystore.*",
             )
 
     def _sasl(self) -> Sasl | None:
-        return SaslReader(
-            self.properties, self.report, lambda found: _Reader(found, self.report)._ca()
-        ).login()
+        return SaslReader(self.properties, self.report, self._ca_among).login()
+
+    def _ca_among(self, properties: Properties) -> Pem | None:
+        return replace(self, properties=properties)._ca()  # noqa: SLF001 - its own
 
     def _ca(self) -> Pem | None:
         """The trusted certificates; text in the properties file wins over files."""

@@ -10,7 +10,7 @@ import os
 import re
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr
@@ -41,7 +41,7 @@ MSK_OAUTH_HANDLER = "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHan
 HANDLER = "sasl.login.callback.handler.class"
 ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 CLIENT_ID = "sasl.oauthbearer.client.credentials.client.id"
-CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"
+CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"  # noqa: S105 - the name of a key
 _RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
 _RETRIEVERS = tuple(f"{_PACKAGE}.{name}JwtRetriever" for name in ("Default", "ClientCredentials", "File"))
 _ASSERTIONS = ("sasl.oauthbearer.assertion.file", "sasl.oauthbearer.assertion.claim.iss")
@@ -138,7 +138,8 @@ class TokenLoginReader:
             self._credential(CLIENT_SECRET, "clientSecret"),
         )
         if client is None or secret is None:
-            return self._without_client(entry, "clientId and clientSecret")
+            self._report_no_client(entry, "clientId and clientSecret")
+            return None
         return OAuthLogin(
             endpoint=url,
             endpoint_key=entry.key,
@@ -182,22 +183,22 @@ class TokenLoginReader:
             usable = False
         if not usable:
             self.report.refused(
-                entry, "expected the token endpoint as a URL that begins with https://, http:// or file:"
+                entry, "expected the token endpoint's URL, which begins with https://, http:// or file:"
             )
             return None
         if "@" in url.netloc:
             self.report.refused(
-                entry, "the URL holds a user name: write the client id and the secret to their own keys"
+                entry, "the URL holds a user name: write client id and secret to keys of their own"
             )
             return None
         return text
 
-    def _without_client(self, entry: Entry, options: str) -> None:
+    def _report_no_client(self, entry: Entry, options: str) -> None:
         at = self.jaas or entry
         self.report.refused(
             at,
-            f"OAUTHBEARER needs a client id and its secret: set {sibling(at, CLIENT_ID)} and {sibling(at, CLIENT_SECRET)},"
-            f" or {options} in {sibling(at, 'sasl.jaas.config')}",
+            f"OAUTHBEARER needs a client id and its secret: set {sibling(at, CLIENT_ID)} and "
+            f"{sibling(at, CLIENT_SECRET)}, or {options} in {sibling(at, 'sasl.jaas.config')}",
         )
 
     def _credential(self, name: str, option: str) -> tuple[Entry, str] | None:
@@ -231,12 +232,13 @@ class TokenLoginReader:
                 subject_claim=subject_claim,
                 pace=self._strimzi_pace(),
             )
-        url = self._url(at, self._option("oauth.token.endpoint.uri"))
+        url = self._strimzi_url(at)
         client, secret = self._option("oauth.client.id"), self._option("oauth.client.secret")
-        if url is None or url.startswith("file:"):
+        if url is None:
             return None
         if not client or not secret:
-            return self._without_client(at, "oauth.client.id and oauth.client.secret")
+            self._report_no_client(at, "oauth.client.id and oauth.client.secret")
+            return None
         return OAuthLogin(
             endpoint=url,
             endpoint_key=at.key,
@@ -252,6 +254,15 @@ class TokenLoginReader:
             longest_life_seconds=int(self._number("oauth.max.token.expiry.seconds", 60, 0)) or None,
             pace=self._strimzi_pace(),
         )
+
+    def _strimzi_url(self, at: Entry) -> str | None:
+        url = self._url(at, self._option("oauth.token.endpoint.uri"))
+        if url is None or not url.startswith("file:"):
+            return url
+        self.report.refused(
+            at, "option oauth.token.endpoint.uri: set oauth.access.token.location to read a file"
+        )
+        return None
 
     def _strimzi_pace(self) -> TokenPace:
         pace = self._pace()
@@ -357,7 +368,7 @@ class TokenLoginReader:
     def _seconds(self, name: str, default: float) -> float:
         return self._parsed(name, _milliseconds, default)
 
-    def _parsed(self, name: str, parse: Callable[[str], Any], default: Any) -> Any:
+    def _parsed(self, name: str, parse: Callable[[str], T], default: T) -> T:
         entry = self._filled(name)
         if entry is None:
             return default

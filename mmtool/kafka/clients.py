@@ -29,7 +29,7 @@ C = TypeVar("C")
 _FIRST_WAIT, _LONGEST_WAIT = "reconnect.backoff.ms", "reconnect.backoff.max.ms"
 _QUOTED = re.compile(r"[\"`]([a-z][a-z.]+)[\"`]")
 
-_TOKEN_CALLBACK = "oauth_cb"
+_TOKEN_CALLBACK = "oauth_cb"  # noqa: S105 - the name of a setting
 
 CLIENT_ID = f"mmtool/{__version__}"
 """The start of every client.id, by which brokers' request logs and quotas identify mmtool."""

@@ -129,7 +129,8 @@ class ListenerTrial:
         """Log in, then send one request: a SASL listener answers the first request without a login too."""
         from aiokafka.errors import KafkaError, SaslAuthenticationFailed
 
-        from mmtool.kafka.wire.opened import open_connection, refusal
+        from mmtool.kafka.tokens.refusals import readable_refusal
+        from mmtool.kafka.wire.token_exchange import open_connection
 
         try:
             async with asyncio.timeout(LISTENER_SECONDS):
@@ -140,7 +141,7 @@ class ListenerTrial:
                 finally:
                     connection.close()
         except SaslAuthenticationFailed as error:
-            raise _FailedError(Stage.LOGIN, refusal(error)) from error
+            raise _FailedError(Stage.LOGIN, readable_refusal(_said(error))) from error
         except UnreachableError as error:  # there is no token
             raise _FailedError(Stage.LOGIN, error.message) from error
         except (KafkaError, ValueError) as error:  # the latter of a broker that does not prove who it is

@@ -32,12 +32,12 @@ class MskSigner:
             UnreachableError: AWS does not answer.
             NotAuthorisedError: There are no credentials, or AWS refuses the role.
         """
-        from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
+        from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
         now = time.time()
         try:
             value = self._signed()
-        except (ConnectionError, HTTPClientError) as error:
+        except HTTPClientError as error:
             raise UnreachableError(
                 f"cluster {self.alias}: AWS does not answer: {_first_line(error)}", remedy="check the network"
             ) from None

@@ -309,7 +309,8 @@ class WireCluster:
             UnsupportedSaslMechanismError,
         )
 
-        from mmtool.kafka.wire.opened import open_connection, refusal
+        from mmtool.kafka.tokens.refusals import readable_refusal
+        from mmtool.kafka.wire.token_exchange import open_connection
 
         provider = self._options.get("sasl_oauth_token_provider")
         if provider is not None:
@@ -320,7 +321,7 @@ class WireCluster:
             return Connection(opened, self._options["client_id"], self._options["request_timeout_ms"] / 1000)
         except (SaslAuthenticationFailed, UnsupportedSaslMechanismError, IllegalSaslStateError) as error:
             raise NotAuthorisedError(
-                f"cluster {self.alias} refuses the credentials: {refusal(error)}",
+                f"cluster {self.alias} refuses the credentials: {readable_refusal(str(error))}",
                 remedy=remedy_of(_LOGINS[type(error).__name__], self.alias),
             ) from error
         except (KafkaError, UnicodeError) as error:  # the latter of a name that no host can have

@@ -6,7 +6,7 @@ import pytest
 
 from kit.fences import PASSWORD
 from mmtool.config import ClusterSettings
-from mmtool.config.settings import Pem, Sasl, Security
+from mmtool.config.settings import PasswordLogin, Pem, Security
 from mmtool.kafka.admin import fences
 from mmtool.kafka.admin.fences import KafkaFences, own_principals
 from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -22,7 +22,9 @@ from mmtool.kafka.wire.transactions import (
 )
 from mmtool.translation.types import TopicPartition
 
-PLAIN = Security(protocol="SASL_SSL", sasl=Sasl(mechanism="SCRAM-SHA-512", username="mm", password=PASSWORD))
+PLAIN = Security(
+    protocol="SASL_SSL", sasl=PasswordLogin(mechanism="SCRAM-SHA-512", username="mm", password=PASSWORD)
+)
 CERTIFICATE = Security(protocol="SSL", certificate=Pem(origin="me.pem", text="-"))
 
 

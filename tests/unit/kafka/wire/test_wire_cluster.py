@@ -242,7 +242,7 @@ def test_a_cluster_that_refuses_the_credentials_is_not_taken_for_one_that_is_awa
     async def refuses(*_address, **_options):
         raise refused("Authentication failed")
 
-    monkeypatch.setattr("aiokafka.conn.create_conn", refuses)
+    monkeypatch.setattr("mmtool.kafka.wire.token_exchange.open_connection", refuses)
     with pytest.raises(
         NotAuthorisedError, match=r"cluster a refuses the credentials: .*Authentication failed"
     ) as error:
@@ -299,7 +299,7 @@ def test_a_broker_that_refuses_the_credentials_while_others_take_them_is_asked_a
     async def ask():
         await cluster.start()
         monkeypatch.undo()
-        monkeypatch.setattr("aiokafka.conn.create_conn", refuses)
+        monkeypatch.setattr("mmtool.kafka.wire.token_exchange.open_connection", refuses)
         await cluster.send(7, None)
 
     with pytest.raises(ConnectionLostError, match=r"broker 7: cluster a refuses the credentials: .*not now"):
