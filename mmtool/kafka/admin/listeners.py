@@ -19,7 +19,7 @@ from mmtool.kafka.wire.api_versions import (
     read_mechanisms,
     sasl_handshake_frame,
 )
-from mmtool.kafka.wire.connection import Connection
+from mmtool.kafka.wire.connection import open_connection
 from mmtool.kafka.wire.metadata import MetadataRequest
 
 if TYPE_CHECKING:
@@ -126,13 +126,11 @@ class ListenerTrial:
 
     async def _log_in(self, host: str, port: int) -> None:
         """Log in, then send one request: a SASL listener answers the first request without a login too."""
-        from aiokafka.conn import create_conn
         from aiokafka.errors import KafkaError, SaslAuthenticationFailed
 
         try:
             async with asyncio.timeout(LISTENER_SECONDS):
-                opened = await create_conn(host, port, **self._options())
-                connection = Connection(opened, CLIENT_ID, LISTENER_SECONDS)
+                connection = await open_connection(host, port, self._options(), LISTENER_SECONDS)
                 try:
                     await connection.send(MetadataRequest(()))
                 finally:

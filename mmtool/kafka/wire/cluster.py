@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.wire.ask import NEXT_SECONDS, first_answer
 from mmtool.kafka.wire.codes import DENIED, RETRIABLE, Code, name_of
-from mmtool.kafka.wire.connection import Connection
+from mmtool.kafka.wire.connection import open_connection
 from mmtool.kafka.wire.groups import Coordinated, FindCoordinatorRequest, FindCoordinatorsRequest
 from mmtool.kafka.wire.metadata import BrokerAddress, MetadataRequest, TopicMetadata
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
@@ -265,7 +265,6 @@ class WireCluster:
             return connection
 
     async def _connect(self, host: str, port: int) -> Any:
-        from aiokafka.conn import create_conn
         from aiokafka.errors import (
             IllegalSaslStateError,
             KafkaError,
@@ -275,8 +274,8 @@ class WireCluster:
 
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                opened = await create_conn(host, port, **self._options)
-            return Connection(opened, self._options["client_id"], self._options["request_timeout_ms"] / 1000)
+                seconds = self._options["request_timeout_ms"] / 1000
+                return await open_connection(host, port, self._options, seconds)
         except (SaslAuthenticationFailed, UnsupportedSaslMechanismError, IllegalSaslStateError) as error:
             raise NotAuthorisedError(
                 f"cluster {self.alias} refuses the credentials: {error}",
