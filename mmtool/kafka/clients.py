@@ -147,6 +147,17 @@ def client_id(suffix: str = "") -> str:
     return f"{CLIENT_ID}-{suffix.removeprefix('-')}" if suffix else CLIENT_ID
 
 
+def check_certificates(cluster: ClusterSettings) -> None:
+    """Check that OpenSSL accepts the certificates and keys of all roles, as also a pair of which one half is replaced.
+
+    Raises:
+        ConfigError: As `tls_context`.
+    """
+    for security in (cluster.security, *cluster.role_security.values()):
+        if security.uses_tls:
+            tls_context(security, cluster.alias)
+
+
 def tls_context(security: Security, alias: str) -> ssl.SSLContext:
     """A TLS client context that verifies the broker's certificate, and its host name unless that is turned off.
 

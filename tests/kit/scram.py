@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 )
 
 from kit.java_source import java_source
-from mmtool.lab.cluster import Cluster, Shape
+from mmtool.lab.cluster import JVM, Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.ports import PortReservation
 
@@ -29,6 +29,8 @@ MECHANISM = "SCRAM-SHA-512"
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 LISTENER = "CLIENTS"
 _HERE = "127.0.0.1"
+_JVM = (*JVM, "-Dorg.slf4j.simpleLogger.log.kafka.network.Processor=debug")
+_KILLED = "Disconnecting expired channel"
 _SECONDS = 30.0
 _ITERATIONS = 4096
 
@@ -73,7 +75,7 @@ def scram_fleet(directory: Path, *names: str, session_ms: int) -> Iterator[Scram
     ports = PortReservation()
     servers = {name: f"{_HERE}:{ports.take()}" for name in names}
     clusters = [
-        Cluster(name, directory / name, Shape(properties=_properties(servers[name], session_ms)))
+        Cluster(name, directory / name, Shape(properties=_properties(servers[name], session_ms), jvm=_JVM))
         for name in names
     ]
     try:
@@ -108,3 +110,9 @@ def login_metrics(cluster: Cluster) -> dict[str, float]:
         for name, value in map(str.split, said.splitlines()):
             found[name] = found.get(name, 0.0) + float(value)
     return found
+
+
+def killed_connections(cluster: Cluster) -> list[str]:
+    """The lines in which brokers name the client whose request came after its session, and that request."""
+    lines = [line for log in cluster.logs for line in log.read_text(errors="replace").splitlines()]
+    return [line for line in lines if _KILLED in line]

@@ -126,6 +126,23 @@ class WireCluster:
         finally:
             connection.close()
 
+    def renew_credentials(self, options: Mapping[str, Any]) -> None:
+        """Use other credentials for connections from now on; an open connection is re-authenticated with them, too.
+
+        A broker accepts no other user on an open connection. So such a connection keeps its old credentials until it
+        is closed, which happens at the latest at its next re-authentication after they were revoked.
+
+        Args:
+            options: As at the start; servers and client id stay.
+        """
+        new = {
+            name: value for name, value in options.items() if name not in {"bootstrap_servers", "client_id"}
+        }
+        if _user(new) == _user(self._options):
+            self._options.update(new)  # the dictionary from which open connections take their credentials
+        else:
+            self._options = {**self._options, **new}
+
     async def close(self) -> None:
         for connection in self._connections.values():
             connection.close()
@@ -382,6 +399,10 @@ class WireCluster:
                 f"cluster {self.alias} denies {what}: {name_of(code)}",
                 remedy="grant mmtool's principal the right: `mmtool doctor -c FILE` prints the kafka-acls.sh command",
             )
+
+
+def _user(options: Mapping[str, Any]) -> tuple[Any, ...]:
+    return options.get("sasl_mechanism"), options.get("sasl_plain_username")
 
 
 def _why(error: Exception) -> str:

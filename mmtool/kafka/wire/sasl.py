@@ -169,7 +169,9 @@ class Login:
 
     async def _authenticated(self, ask: Ask, token: bytes) -> Authenticated:
         answer = await ask(SaslAuthenticateRequest(token))
-        if self.mechanism == _OAUTH and answer.token:  # a refusal that aiokafka's authenticator does not notice
+        if (
+            self.mechanism == _OAUTH and answer.token
+        ):  # a refusal that aiokafka's authenticator does not notice
             answer = await ask(SaslAuthenticateRequest(_END_OF_OAUTH_FAILURE))
             _check(answer.error_code or Code.SASL_AUTHENTICATION_FAILED, answer.message)
         _check(answer.error_code, answer.message)
@@ -178,7 +180,11 @@ class Login:
     async def _step(self, authenticator: Authenticator, token: bytes | None) -> tuple[bytes, bool] | None:
         try:
             return await authenticator.step(token)
-        except (ValueError, KeyError, AssertionError) as error:  # as aiokafka's authenticators judge an answer
+        except (
+            ValueError,
+            KeyError,
+            AssertionError,
+        ) as error:  # as aiokafka's authenticators judge an answer
             if token is None:
                 raise
             from aiokafka.errors import SaslAuthenticationFailed

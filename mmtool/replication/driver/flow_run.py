@@ -242,8 +242,13 @@ class FlowRun:
         Raises:
             MmtoolError: the settings need a topic that cannot be created.
         """
-        begins = settings.emit_offset_syncs and not self.flow.settings.emit_offset_syncs
+        before = self.flow.settings
+        begins = settings.emit_offset_syncs and not before.emit_offset_syncs
         self.flow.settings = settings
+        if (before.source, before.target) != (settings.source, settings.target):
+            self.flow.renew_credentials()
+            self._topics.connect(TopicAdmin(settings.source), TopicAdmin(settings.target))
+            self.ownership.renew_credentials(settings.target)
         if begins:
             await make_internal_topics(self.flow)
 
