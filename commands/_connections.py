@@ -53,8 +53,16 @@ def loaded(config: Path | None, files: ReadFiles | None = None) -> Settings:
     return settings
 
 
-def live_file(config: Path | None, source: str | None, target: str | None) -> LiveFile:
+def live_file(
+    config: Path | None, source: str | None, target: str | None, *, mirrors: bool = False
+) -> LiveFile:
     """The flows that ``-c``, ``-s`` and ``-t`` mean, for a command that runs for long and reads its file again.
+
+    Args:
+        config: As all of these, the option's value.
+        source: Likewise.
+        target: Likewise.
+        mirrors: Whether the command runs the flows, and so refuses those that cannot run together.
 
     Raises:
         UsageError: No file is named.
@@ -71,7 +79,8 @@ def live_file(config: Path | None, source: str | None, target: str | None) -> Li
         files.forget()
         settings = loaded(config, files)
         flows = settings.select(source, target)
-        refuse_conflicts(settings.flows)
+        if mirrors:
+            refuse_conflicts(settings.flows)
         for flow in flows:
             check_certificates(flow.source)
             check_certificates(flow.target)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.config.read_files import ReadFiles, stamps_of
+from mmtool.plan.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from mmtool.config.read_files import Stamp
     from mmtool.config.settings import FlowSettings
+    from mmtool.errors import MmtoolError
 
 _LOOKS_AT_MOST = 5
 
@@ -87,3 +89,10 @@ class FileWatch:
         """
         kept = self._taken if also_earlier else {}
         self._watched = self._taken = {**kept, **files.stamps} or {self._path: None}
+
+
+def first_problem(error: MmtoolError) -> str:
+    """The first problem of a file that cannot be used, with the number of the others."""
+    first, *more = error.message.splitlines() or [""]
+    others = f"; the file has {counted(len(more), 'more error')}, see `mmtool config check`" if more else ""
+    return first + others

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.config.changes import Changes, compare
-from mmtool.config.live import FileWatch
+from mmtool.config.live import FileWatch, first_problem
 from mmtool.errors import MmtoolError
 from mmtool.events import Event, Notice
-from mmtool.plan.words import counted
 from mmtool.runtime.threads import in_thread
 from mmtool.runtime.timeouts import came_within
 
@@ -89,7 +88,7 @@ class Reloader:
         try:
             chosen = await in_thread(self.file.load)
         except MmtoolError as error:
-            why = _first_line(error.message)
+            why = first_problem(error)
         except Exception as error:  # noqa: BLE001  no file may end a flow that runs
             why = f"{self.file.path}: {type(error).__name__}"
         self._watch.follow(self.file.files, also_earlier=chosen is None)
@@ -140,10 +139,3 @@ def _of_flows(running: Iterable[FlowSettings], chosen: Chosen) -> Iterator[str]:
     for names, what in ((now - before, "is new: starts"), (before - now, "is no longer enabled: stops")):
         for name in sorted(names):
             yield f"flow {name} {what} at the next start"
-
-
-def _first_line(message: str) -> str:
-    """The first problem of the file, with the number of the others."""
-    first, *more = message.splitlines() or [""]
-    others = f"; the file has {counted(len(more), 'more error')}, see `mmtool config check`" if more else ""
-    return first + others
