@@ -105,11 +105,12 @@ class GroupLease:
         """Poll as one member of the group, until `leave` or until another member is needed."""
         from confluent_kafka import Consumer
 
-        from mmtool.kafka.clients import new_client
+        from mmtool.kafka.clients import new_client, renew_login
 
         self._renewed.clear()
         joined_with, self._held = self._cluster, False
-        consumer = new_client(Consumer, self._config(), joined_with)
+        config = self._config()
+        consumer = new_client(Consumer, config, joined_with)
         consumer.subscribe(
             [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
         )
@@ -118,7 +119,7 @@ class GroupLease:
         ):
             if self._renewed.is_set():
                 self._renewed.clear()
-                _set_password(consumer, self._cluster)
+                renew_login(consumer, config, self._cluster.security_for(_ROLE), self._cluster.alias)
             message = consumer.poll(_POLL_SECONDS)
             if message is not None and message.error() is not None:
                 self._check(message.error())
@@ -165,12 +166,6 @@ def _certificates_differ(before: ClusterSettings, now: ClusterSettings) -> bool:
         return False
     old, new = (cluster.security_for(_ROLE).model_copy(update={"sasl": None}) for cluster in (before, now))
     return old != new
-
-
-def _set_password(consumer: Any, cluster: ClusterSettings) -> None:
-    sasl = cluster.security_for(_ROLE).sasl
-    if sasl is not None:
-        consumer.set_sasl_credentials(sasl.username, sasl.password.get_secret_value())
 
 
 async def described(cluster: WireCluster, group: str) -> DescribedGroup:

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 
-_OAUTH = "OAUTHBEARER"
-_END_OF_OAUTH_FAILURE = b"\x01"
-"""What a client answers to the broker's JSON error, so that the broker ends the exchange (RFC 7628, 3.2.3)."""
 _EARLIEST, _LATEST = 0.85, 0.95
 """The share of its lifetime at which a session is renewed, as in Kafka's Java client."""
 _NEVER_BEFORE_SHARE = 0.5
@@ -162,20 +159,11 @@ class Login:
         began, lifetime_ms = clock(), 0
         while step is not None:
             began = clock()
-            answer = await self._authenticated(ask, step[0])
+            answer = await ask(SaslAuthenticateRequest(step[0]))
+            _check(answer.error_code, answer.message)
             lifetime_ms = answer.lifetime_ms
             step = await self._step(authenticator, answer.token)
         return Session.granted(began, lifetime_ms)
-
-    async def _authenticated(self, ask: Ask, token: bytes) -> Authenticated:
-        answer = await ask(SaslAuthenticateRequest(token))
-        if (
-            self.mechanism == _OAUTH and answer.token
-        ):  # a refusal that aiokafka's authenticator does not notice
-            answer = await ask(SaslAuthenticateRequest(_END_OF_OAUTH_FAILURE))
-            _check(answer.error_code or Code.SASL_AUTHENTICATION_FAILED, answer.message)
-        _check(answer.error_code, answer.message)
-        return answer
 
     async def _step(self, authenticator: Authenticator, token: bytes | None) -> tuple[bytes, bool] | None:
         try:
@@ -206,11 +194,13 @@ def _check(code: int, message: str) -> None:
 
 
 def _authenticator(options: Mapping[str, Any]) -> Authenticator:
-    from aiokafka.conn import OAuthAuthenticator, SaslPlainAuthenticator, ScramAuthenticator
+    from aiokafka.conn import SaslPlainAuthenticator, ScramAuthenticator
+
+    from mmtool.kafka.wire.token_exchange import TokenExchange
 
     mechanism = options["sasl_mechanism"]
-    if mechanism == _OAUTH:
-        return OAuthAuthenticator(sasl_oauth_token_provider=options["sasl_oauth_token_provider"])  # type: ignore[no-any-return]
+    if mechanism == "OAUTHBEARER":
+        return TokenExchange(sasl_oauth_token_provider=options["sasl_oauth_token_provider"])
     login = {
         "loop": asyncio.get_running_loop(),
         "sasl_plain_username": options["sasl_plain_username"],

@@ -88,8 +88,8 @@ def test_sasl_settings_without_a_sasl_protocol_are_left_alone(load):
     ("lines", "message"),
     [
         (
-            "sasl.mechanism = GSSAPI",
-            "sasl.mechanism = GSSAPI: expected PLAIN or SCRAM-SHA-256 or SCRAM-SHA-512",
+            "sasl.mechanism = NTLM",
+            "sasl.mechanism = NTLM: expected PLAIN or SCRAM-SHA-256 or SCRAM-SHA-512 or OAUTHBEARER or AWS_MSK_IAM",
         ),
         (
             "sasl.mechanism = PLAIN",

@@ -1,0 +1,112 @@
+"""OAUTHBEARER on real brokers: one token for both client libraries, and an endpoint that is away, late or strict."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from http import HTTPStatus
+
+import pytest
+
+from kit.lookups import groups_of
+from kit.processes import run_mmtool
+from kit.secured import secure_pair
+from mmtool.lab.load import Load, produce
+from mmtool.lab.security.kinds import SecurityKind
+from mmtool.lab.security.token_endpoint import Failure
+from mmtool.lab.topics import create_topic
+from mmtool.plan.groups.facts import Commit
+from mmtool.translation.types import TopicPartition
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+TOPIC = "parcels"
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """Two clusters with OAUTHBEARER; a topic with records and a group that has read a part of it."""
+    with secure_pair(SecurityKind.OAUTH, tmp_path_factory.mktemp("oauth")) as started:
+        bootstrap = started.bench.fleet["source"].bootstrap
+        create_topic(bootstrap, TOPIC, 2)
+        produce(bootstrap, Load(TOPIC, 1_000, 2, 100))
+        places = {TopicPartition(TOPIC, number): Commit(20) for number in (0, 1)}
+        assert groups_of(bootstrap).alter("app", places) == {}
+        yield started
+
+
+@pytest.fixture(scope="module")
+def path(pair):
+    return pair.properties(TOPIC)
+
+
+@pytest.fixture
+def endpoint(pair):
+    """The token endpoint, as it was again after the test."""
+    endpoint = pair.security.endpoint
+    policy = endpoint.policy
+    endpoint.requests.clear()
+    yield endpoint
+    endpoint.policy, endpoint.failure = policy, None
+
+
+@pytest.fixture
+def ask(path, tmp_path):
+    return lambda *words: run_mmtool(tmp_path / "run", *words, "-c", str(path))
+
+
+def test_every_command_logs_in_with_few_tokens(pair, path, endpoint, ask):
+    checked = ask("config", "check")
+    mirrored = pair.bench.catch_up(path)
+    after_round = len(endpoint.requests)
+    status = ask("status", "-o", "json")
+    of_status = len(endpoint.requests) - after_round
+    moved = ask("translate-offsets", "-g", "app", "--execute", "--yes", "-o", "json")
+    codes = [answer.code for answer in (checked, mirrored, status, moved)]
+    assert codes == [0, 0, 0, 0], [a.stderr for a in (checked, mirrored, status, moved)]
+    assert {row["written"] for row in moved.rows} == {True}
+    # each process: one token for each cluster; the driver of a round has one worker here
+    assert (after_round <= 4, of_status) == (True, 2)
+
+
+def test_config_show_has_the_keys_and_no_secret(pair, ask):
+    answer = ask("config", "show")
+    secrets = pair.security.credentials.passwords.values()
+    assert "sasl.oauthbearer.token.endpoint.url" in answer.stdout
+    assert [secret for secret in secrets if secret in answer.stdout + answer.stderr] == []
+
+
+@pytest.mark.parametrize(
+    "command", [("status",), ("replicate", "--until-caught-up")], ids=lambda words: words[0]
+)
+def test_an_endpoint_that_is_away_at_the_start_is_one_sentence(endpoint, ask, command):
+    endpoint.failure = Failure(HTTPStatus.SERVICE_UNAVAILABLE)
+    answer = ask(*command)
+    errors = [line for line in answer.said if line.startswith("error")]
+    assert answer.code == 9, answer.stderr
+    assert len(errors) == 1, answer.stderr
+    assert re.search(r"cluster \w+: the token endpoint http://\S+/token answers HTTP 503", errors[0])
+    assert len(endpoint.requests) < 25
+
+
+@pytest.mark.parametrize(
+    "command", [("status",), ("replicate", "--until-caught-up")], ids=lambda words: words[0]
+)
+def test_refused_credentials_name_their_key(pair, endpoint, ask, command):
+    endpoint.policy = replace(endpoint.policy, secrets={**endpoint.policy.secrets, "mmtool": "another"})
+    answer = ask(*command)
+    assert answer.code == 9, answer.stderr
+    assert "refuses client mmtool: invalid_client: HTTP 401" in answer.stderr
+    assert re.search(
+        r"remedy: check the client id, the secret and the scope in \S*sasl.jaas.config", answer.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    "command", [("status",), ("replicate", "--until-caught-up")], ids=lambda words: words[0]
+)
+def test_a_token_that_the_brokers_do_not_accept_is_told(endpoint, ask, command):
+    endpoint.policy = replace(endpoint.policy, audience="elsewhere")
+    answer = ask(*command)
+    assert answer.code == 9, answer.stderr
+    assert "invalid_token" in answer.stderr

@@ -1,0 +1,191 @@
+"""One token serves all threads, is renewed in time, and an endpoint that is away is not stormed."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmtool.config.settings import TokenPace
+from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.events import Event
+from mmtool.kafka.tokens.source import TokenSource, report_trouble_to
+from mmtool.kafka.tokens.token import Token, claims_of, life_seconds
+from mmtool.lab.wait import wait_until
+
+AWAY = UnreachableError("cluster A: the token endpoint does not answer", remedy="wait")
+DENIED = NotAuthorisedError("cluster A: the token endpoint refuses client me", remedy="the key")
+IMPATIENT = TokenPace(longest_backoff_seconds=0.05, backoff_seconds=0.02)
+
+
+class Endpoint:
+    """Counts requests, and answers with tokens that live for 100 s of a clock that only the test moves."""
+
+    def __init__(self, pace=IMPATIENT):
+        self.now = 1000.0
+        self.requests = 0
+        self.failure = None
+        self.held = threading.Event()
+        self.held.set()
+        self.source = TokenSource(self.fetch, pace, lambda: self.now)
+
+    def fetch(self):
+        self.requests += 1
+        self.held.wait(10)
+        if self.failure is not None:
+            raise self.failure
+        return Token(f"token {self.requests}", self.now, self.now + 100, "me")
+
+    def value(self):
+        return self.source.token().value
+
+    def value_once_refreshed(self, value):
+        wait_until(lambda: self.value() == value, 5, f"{value} is there")
+
+
+@pytest.fixture
+def endpoint():
+    return Endpoint()
+
+
+@pytest.fixture
+def heard():
+    notices = []
+    report_trouble_to(notices.append)
+    yield notices
+    report_trouble_to(lambda _: None)
+
+
+def test_many_threads_share_one_request(endpoint):
+    endpoint.held.clear()
+    with ThreadPoolExecutor(20) as pool:
+        asked = [pool.submit(endpoint.value) for _ in range(20)]
+        time.sleep(0.05)
+        endpoint.held.set()
+        assert {future.result() for future in asked} == {"token 1"}
+    assert endpoint.requests == 1
+
+
+def test_a_token_is_kept_for_80_percent_of_its_life(endpoint):
+    first = endpoint.value()
+    endpoint.now += 79
+    assert (first, endpoint.value(), endpoint.requests) == ("token 1", "token 1", 1)
+    endpoint.now += 2
+    endpoint.value_once_refreshed("token 2")
+
+
+def test_a_valid_token_is_used_while_the_next_one_is_on_its_way(endpoint):
+    endpoint.value()
+    endpoint.now += 85
+    endpoint.held.clear()
+    started = time.monotonic()
+    assert endpoint.value() == "token 1"
+    assert time.monotonic() - started < 3
+    endpoint.held.set()
+    endpoint.value_once_refreshed("token 2")
+
+
+def test_an_endpoint_away_at_a_refresh_is_reported_once_and_the_token_still_used(endpoint, heard):
+    endpoint.value()
+    endpoint.failure = AWAY
+    for _ in range(10):
+        endpoint.now += 1.5 if endpoint.now > 1080 else 81
+        assert endpoint.value() == "token 1"
+    assert [notice.event for notice in heard] == [Event.TOKEN_REFRESH_FAILED]
+    assert "the last token is used until 00:18:20Z" in heard[0]
+
+
+def test_a_second_absence_is_reported_again(endpoint, heard):
+    endpoint.value()
+    for number in (1, 2):
+        endpoint.failure = AWAY
+        endpoint.now += 85
+        endpoint.value()
+        wait_until(lambda number=number: len(heard) == number, 5, "a notice")
+        endpoint.failure = None
+        endpoint.now += 2
+        endpoint.value()
+        wait_until(lambda: endpoint.source._failure is None, 5, "a new token")
+
+
+def test_an_absent_endpoint_is_asked_in_growing_intervals(heard):
+    endpoint = Endpoint(TokenPace(longest_backoff_seconds=10))
+    endpoint.value()
+    endpoint.failure = AWAY
+    endpoint.now += 80
+    before = endpoint.requests
+    for _ in range(190):  # 19 s, asked ten times a second
+        endpoint.now += 0.1
+        endpoint.value()
+    assert endpoint.requests - before <= 5
+
+
+def test_an_expired_token_is_not_used(endpoint):
+    endpoint.value()
+    endpoint.failure = AWAY
+    endpoint.now += 101
+    with pytest.raises(UnreachableError, match="does not answer"):
+        endpoint.value()
+
+
+def test_the_first_token_is_asked_for_again_for_a_moment_and_then_the_same_error_is_raised_at_once():
+    endpoint = Endpoint(TokenPace(backoff_seconds=0.01, longest_backoff_seconds=30))
+    endpoint.source._now = time.time
+    endpoint.failure = AWAY
+    with pytest.raises(UnreachableError):
+        endpoint.value()
+    after_first = endpoint.requests
+    for _ in range(5):
+        with pytest.raises(UnreachableError, match="does not answer"):
+            endpoint.value()
+    assert 5 < after_first < 15
+    assert endpoint.requests == after_first
+
+
+def test_refused_credentials_are_not_tried_again(endpoint):
+    endpoint.failure = DENIED
+    for _ in range(3):
+        with pytest.raises(NotAuthorisedError) as caught:
+            endpoint.value()
+    assert (endpoint.requests, caught.value.remedy) == (1, "the key")
+
+
+def test_an_unexpected_error_does_not_leave_callers_waiting_or_show_its_text(endpoint):
+    endpoint.failure = ValueError("canary")
+    with pytest.raises(UnreachableError) as caught:
+        endpoint.value()
+    assert caught.value.message == "getting a token failed: ValueError"
+
+
+def test_a_token_is_not_in_its_repr():
+    assert "canary" not in repr(Token("canary", 0, 1, "me"))
+
+
+@given(st.text() | st.binary().map(bytes.hex).map(lambda text: f"a.{text}.b"))
+def test_any_text_has_claims_or_none(text):
+    assert isinstance(claims_of(text), dict)
+
+
+numbers = st.none() | st.integers() | st.floats(allow_nan=True) | st.text() | st.booleans()
+
+
+@given(numbers, numbers, numbers)
+def test_any_claims_have_a_life_or_none(issued, expires, expires_in):
+    life = life_seconds({"iat": issued, "exp": expires}, expires_in, 1000.0)
+    assert life is None or abs(life) < 1e13
+
+
+@pytest.mark.parametrize(
+    ("claims", "expires_in", "life"),
+    [
+        ({"iat": 5000, "exp": 5300}, 60, 60),
+        ({"iat": 5000, "exp": 5300}, None, 300),  # by the endpoint's clock, not by this host's
+        ({"exp": 1300}, None, 300),
+        ({}, "3599", 3599),
+        ({}, None, None),
+    ],
+)
+def test_a_life_does_not_depend_on_the_hosts_clock_where_it_need_not(claims, expires_in, life):
+    assert life_seconds(claims, expires_in, 1000.0) == life
