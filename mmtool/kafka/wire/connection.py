@@ -70,8 +70,8 @@ class Connection(asyncio.BufferedProtocol):
     C. A session that is about to end is renewed before the next request (KIP-368), so an idle connection sends nothing.
     D. Between the first and the last request of a login no other is sent: those asked for meanwhile are held, and sent
        after it in the order of their arrival. Requests sent before the login are answered before it.
-    E. No request is sent after the end of a session, and none is lost in a login: each is sent once, or was cancelled
-       by its caller, or fails by law B.
+    E. No request is sent after the end of a session, unless brokers refuse so early a login (`Session`). None is lost
+       in a login: each is sent once, or was cancelled by its caller, or fails by law B.
     F. A login that fails closes the connection.
 
     Args:
@@ -219,7 +219,9 @@ class Connection(asyncio.BufferedProtocol):
         try:
             await self.log_in()
         except Exception as error:  # noqa: BLE001  whatever it is, those who wait are told
-            self.close(ConnectionError(f"the re-authentication failed: {error or 'no answer in time'}"))
+            from mmtool.kafka.wire.token_exchange import refusal
+
+            self.close(ConnectionError(f"re-authentication failed: {refusal(error) or 'no answer in time'}"))
         except BaseException:
             self.close()
             raise

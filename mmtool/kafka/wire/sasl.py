@@ -100,7 +100,8 @@ class Session:
 
     A broker compares the time at which it reads a request with the session's end, closes the connection if that has
     passed, and counts it as killed. It reads a request only when it has answered the one before. So a session is
-    renewed earlier where answers are slow.
+    renewed earlier where answers are slow. It refuses a login within a second of the last one, so that a shorter
+    session ends.
 
     Attributes:
         began: When the last token was sent: the broker's session begins later.
