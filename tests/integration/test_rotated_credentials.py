@@ -75,6 +75,7 @@ def test_a_flow_goes_on_with_a_password_that_was_changed_on_the_brokers_and_in_i
             stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
             time.sleep(2 * SESSION_MS / 1000)
         said = process.stderr[before:]
+        stage.flow = bench.flow(stage.properties)
         asked = stage.prove_exact(process)
     measured(
         f"a password changed, its secret {late_seconds:g} s later: {arrivals.largest_gap:.1f} s without records"
@@ -133,7 +134,8 @@ def test_a_flow_goes_on_with_a_client_certificate_that_replaced_one_that_expires
             f"{name}.ssl.keystore.location": str(store),
             f"{name}.ssl.keystore.password": STORE_PASSWORD,
         }
-    with Stage(Bench(fleet, tmp_path, lines), "certificate", records_per_second=200.0) as stage:
+    bench = Bench(fleet, tmp_path, lines)
+    with Stage(bench, "certificate", records_per_second=200.0) as stage:
         process = stage.start()
         stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
         store.write_bytes(store.read_bytes()[:100])
@@ -149,6 +151,7 @@ def test_a_flow_goes_on_with_a_client_certificate_that_replaced_one_that_expires
             cluster.start_broker(0)
         stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
         wait_until(lambda: len(stage.members()) == 1, "the lease to be held again", PATIENCE_SECONDS)
+        stage.flow = bench.flow(stage.properties)
         asked = stage.prove_exact(process)
     measured(f"a client certificate replaced: {arrivals.largest_gap:.1f} s without records")
     assert arrivals.largest_gap < patience(GAP_SECONDS)
