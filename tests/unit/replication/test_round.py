@@ -67,10 +67,9 @@ class Deaf:
 class Renewed(Deaf):
     """A flow whose password was changed since its tasks began."""
 
-    old = SimpleNamespace(source="with the old password", target="b")
-    flow = SimpleNamespace(
-        identity=Deaf.flow.identity, settings=SimpleNamespace(source="with the new password", target="b")
-    )
+    old = SimpleNamespace(source="old password", target="b", throttle_bytes_per_second=None)
+    new = SimpleNamespace(source="new password", target="b", throttle_bytes_per_second=None)
+    flow = SimpleNamespace(identity=Deaf.flow.identity, settings=new)
 
     async def tell(self, *_):
         pass
@@ -100,9 +99,9 @@ def ran(job, *, lasts=600.0, replan=False, stop=False, silent=False, runs=()):
         )
         try:
             flows = [
-                SimpleNamespace(identity=run.flow.identity, settings=run.old)
+                SimpleNamespace(identity=run.flow.identity, settings=run.old, bytes_per_second=None)
                 for run in runs
-                if hasattr(run, "old")
+                if isinstance(run, Renewed)
             ]
             return await this.run([TaskAssignment(0, lasts, 1 << 20, tuple(flows))])
         except GivenUpError as error:
