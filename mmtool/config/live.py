@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.config.read_files import ReadFiles, stamps_of
+from mmtool.config.read_files import ReadFiles, is_read_once, stamps_of
 from mmtool.plan.words import counted
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ class FileWatch:
             also_earlier: Whether the earlier files are watched, too: the reading failed, perhaps before them.
         """
         kept = self._taken if also_earlier else {}
-        self._watched = self._taken = {**kept, **files.stamps} or {self._path: None}
+        # a properties file that can be read only once is not read again for the sake of the others
+        self._watched = self._taken = {} if is_read_once(self._path) else {**kept, **files.stamps}
 
 
 def first_problem(error: MmtoolError) -> str:

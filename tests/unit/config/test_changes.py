@@ -257,7 +257,11 @@ def test_a_file_that_is_written_all_the_time_is_read_all_the_same(watched):
 
 def test_a_pipe_is_not_read_a_second_time(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    watch = FileWatch(tmp_path / "pipe")
+    watch, files, secret = FileWatch(tmp_path / "pipe"), ReadFiles(), tmp_path / "secret"
+    assert [watch.is_due() for _ in range(6)] == [False] * 6
+    files.note(secret)
+    watch.follow(files, also_earlier=False)
+    secret.write_text("for its sake neither")
     assert [watch.is_due() for _ in range(6)] == [False] * 6
 
 
