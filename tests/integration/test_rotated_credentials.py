@@ -22,6 +22,8 @@ HERE = "127.0.0.1"
 SESSION_MS = 5_000
 PATIENCE_SECONDS = 60
 GAP_SECONDS = 5.0
+AGAIN_SECONDS = 25.0
+"""Until workers are given up that could not read that they are to stop, and others have recovered what they left."""
 EXPIRES_SECONDS = 150
 SECOND_PASSWORD = "second-pa55"  # noqa: S105  of a user that lives as long as a test
 
@@ -52,9 +54,11 @@ def scram(tmp_path_factory):
         yield fleet
 
 
-@pytest.mark.parametrize("late_seconds", [0.0, 15.0], ids=["at once", "late"])
+@pytest.mark.parametrize(
+    ("late_seconds", "gap_seconds"), [(0.0, GAP_SECONDS), (15.0, AGAIN_SECONDS)], ids=["at once", "late"]
+)
 def test_a_flow_goes_on_with_a_password_that_was_changed_on_the_brokers_and_in_its_secret(
-    scram, tmp_path, measured, late_seconds
+    scram, tmp_path, measured, late_seconds, gap_seconds
 ):
     """Sessions end meanwhile, so that a late secret is an outage: everything comes when it is there, once."""
     scram.set_password(PASSWORD)
@@ -80,7 +84,7 @@ def test_a_flow_goes_on_with_a_password_that_was_changed_on_the_brokers_and_in_i
     measured(
         f"a password changed, its secret {late_seconds:g} s later: {arrivals.largest_gap:.1f} s without records"
     )
-    assert arrivals.largest_gap < late_seconds + patience(GAP_SECONDS)
+    assert arrivals.largest_gap < late_seconds + patience(gap_seconds)
     assert (PASSWORD in said, SECOND_PASSWORD in said) == (False, False)
     assert asked > 0
 
