@@ -29,7 +29,8 @@ MECHANISM = "SCRAM-SHA-512"
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 LISTENER = "CLIENTS"
 _HERE = "127.0.0.1"
-_JVM = (*JVM, "-Dorg.slf4j.simpleLogger.log.kafka.network.Processor=debug")
+JVM_THAT_NAMES_KILLED = (*JVM, "-Dorg.slf4j.simpleLogger.log.kafka.network.Processor=debug")
+"""Brokers log the requests that came after their session: `killed_connections`."""
 _KILLED = "Disconnecting expired channel"
 _SECONDS = 30.0
 _ITERATIONS = 4096
@@ -75,7 +76,11 @@ def scram_fleet(directory: Path, *names: str, session_ms: int) -> Iterator[Scram
     ports = PortReservation()
     servers = {name: f"{_HERE}:{ports.take()}" for name in names}
     clusters = [
-        Cluster(name, directory / name, Shape(properties=_properties(servers[name], session_ms), jvm=_JVM))
+        Cluster(
+            name,
+            directory / name,
+            Shape(properties=_properties(servers[name], session_ms), jvm=JVM_THAT_NAMES_KILLED),
+        )
         for name in names
     ]
     try:

@@ -22,6 +22,7 @@ A = TypeVar("A")
 
 _EARLIEST, _LATEST = 0.85, 0.95
 """The share of its lifetime at which a session is renewed, as in Kafka's Java client."""
+_SPARE_SECONDS = 1.0
 _NEVER_BEFORE_SHARE = 0.5
 _BROKERS_MINIMUM_SECONDS = 1.1
 """A broker refuses a re-authentication within one second of the last one's start."""
@@ -100,8 +101,8 @@ class Session:
 
     A broker compares the time at which it reads a request with the session's end, closes the connection if that has
     passed, and counts it as killed. It reads a request only when it has answered the one before. So a session is
-    renewed earlier where answers are slow. It refuses a login within a second of the last one, so that a shorter
-    session ends.
+    renewed earlier where answers are slow, and a second before its end at the latest. A broker refuses a login within a
+    second of the last one, so that a session of about a second ends.
 
     Attributes:
         began: When the last token was sent: the broker's session begins later.
@@ -121,8 +122,8 @@ class Session:
 
     def is_due(self, now: float, slowest_answer: float) -> bool:
         """Whether the next request must wait for a re-authentication."""
-        by_answers = max(self.lifetime - 2 * slowest_answer, self.lifetime * _NEVER_BEFORE_SHARE)
-        age = min(self.lifetime * self.share, by_answers)
+        spare = _SPARE_SECONDS + 2 * slowest_answer
+        age = min(self.lifetime * self.share, max(self.lifetime - spare, self.lifetime * _NEVER_BEFORE_SHARE))
         return now - self.began >= max(age, _BROKERS_MINIMUM_SECONDS)
 
     def is_over(self, now: float) -> bool:

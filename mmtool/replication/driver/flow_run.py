@@ -247,8 +247,9 @@ class FlowRun:
         self.flow.settings = settings
         if (before.source, before.target) != (settings.source, settings.target):
             self.flow.renew_credentials()
-            self._topics.connect(TopicAdmin(settings.source), TopicAdmin(settings.target))
             self.ownership.renew_credentials(settings.target)
+            sides = (settings.source, settings.target)
+            self._topics.connect(*[await in_thread(TopicAdmin, side) for side in sides])
         if begins:
             await make_internal_topics(self.flow)
 
