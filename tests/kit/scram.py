@@ -50,7 +50,7 @@ class ScramFleet:
     def lines(self, password: str = PASSWORD) -> dict[str, str]:
         """The properties of mmtool by which `USER` logs in to all of them."""
         login = f'{MODULE} required username="{USER}" password="{password}";'
-        found = {}
+        found: dict[str, str] = {}
         for name, servers in self.servers.items():
             found |= {
                 f"{name}.bootstrap.servers": servers,
