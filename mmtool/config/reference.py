@@ -83,8 +83,15 @@ _SECURITY = """\
 | `bootstrap.servers` | comma list of host:port; needed for each cluster; a `PROTOCOL://` prefix is ignored |
 | `security.protocol` | {protocols} |
 | `sasl.mechanism` | {mechanisms} |
-| `sasl.jaas.config` | of `PlainLoginModule` or `ScramLoginModule`: user name and password are taken from it |
+| `sasl.jaas.config` | of `PlainLoginModule` or `ScramLoginModule`: user name and password are taken from it; of `OAuthBearerLoginModule` or `IAMLoginModule`: see [tokens](../how-to/log-in-with-tokens.md) |
 | `sasl.username`, `sasl.password` | user name and password as keys of their own; both together win over `sasl.jaas.config` |
+| `sasl.login.callback.handler.class` | with OAUTHBEARER: Kafka's handler (the default), Strimzi's or MSK's |
+| `sasl.oauthbearer.token.endpoint.url` | with OAUTHBEARER: where tokens are granted; a `file:` URL names a file with a token |
+| `sasl.oauthbearer.client.credentials.client.id`, `.client.secret`; `sasl.oauthbearer.scope` | with OAUTHBEARER: the client, and what it asks for; they win over `sasl.jaas.config` |
+| `sasl.oauthbearer.header.urlencode`, `sasl.oauthbearer.sub.claim.name` | as in Kafka |
+| `sasl.login.connect.timeout.ms`, `sasl.login.read.timeout.ms` | of the token endpoint; default 5000 |
+| `sasl.login.retry.backoff.ms`, `sasl.login.retry.backoff.max.ms` | the first and the longest wait after a failed request for a token; default 100 and 10000 |
+| `sasl.login.refresh.window.factor` | the part of a token's life after which a new one is asked for; default 0.8 |
 | `ssl.truststore.location`, `.password`; or `.certificates` | trusted certificates: a JKS, PKCS12 or PEM store, or PEM text; not set: the system's trusted certificates |
 | `ssl.keystore.location`, `.password`; or `.certificate.chain` and `.key` | the client's private key and certificate chain, in the same formats |
 | `ssl.ca.location`, `ssl.certificate.location`, `ssl.key.location` | the same as single PEM files |

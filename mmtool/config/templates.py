@@ -18,6 +18,7 @@ _OWN_SYNTAX = re.compile(r"(.*->.*\.|.*\.)?mmtool\.(topic\.rename\.format|spark\
 _SECRETS = (
     "sasl.jaas.config",
     "sasl.username",
+    "sasl.oauthbearer.client.credentials.client.id",
     "password",
     "passphrase",
     "secret",

@@ -232,9 +232,9 @@ class TokenLoginReader:
                 subject_claim=subject_claim,
                 pace=self._strimzi_pace(),
             )
-        url = self._url(at, self._option("oauth.token.endpoint.uri"))
+        url = self._strimzi_url(at)
         client, secret = self._option("oauth.client.id"), self._option("oauth.client.secret")
-        if url is None or url.startswith("file:"):
+        if url is None:
             return None
         if not client or not secret:
             self._report_no_client(at, "oauth.client.id and oauth.client.secret")
@@ -254,6 +254,15 @@ class TokenLoginReader:
             longest_life_seconds=int(self._number("oauth.max.token.expiry.seconds", 60, 0)) or None,
             pace=self._strimzi_pace(),
         )
+
+    def _strimzi_url(self, at: Entry) -> str | None:
+        url = self._url(at, self._option("oauth.token.endpoint.uri"))
+        if url is None or not url.startswith("file:"):
+            return url
+        self.report.refused(
+            at, "option oauth.token.endpoint.uri: set oauth.access.token.location to read a file"
+        )
+        return None
 
     def _strimzi_pace(self) -> TokenPace:
         pace = self._pace()

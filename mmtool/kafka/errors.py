@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError
 
 from mmtool.errors import ConfigError, MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.ports import Problem
+from mmtool.kafka.tokens.refusals import readable_refusal
 
 if TYPE_CHECKING:
     from mmtool.config import ClusterSettings
@@ -156,7 +157,7 @@ def failure_of(cluster: ClusterSettings, error: Any, what: str) -> MmtoolError:
     if error.code() in {KafkaError._SSL, KafkaError._AUTHENTICATION}:  # noqa: SLF001  librdkafka's public names
         remedy = "check security.protocol, certificates and credentials of {alias}"
     failed = f" denies {what}" if kind is Kind.DENIED else f": {what} failed"
-    said = f"{error.str()} ({error.name()})"
+    said = f"{readable_refusal(error.str())} ({error.name()})"
     remedy = remedy.format(alias=cluster.alias)
     if kind is Kind.AWAY:
         remedy += f"; mmtool tried {cluster.bootstrap_servers}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import replace
 from http import HTTPStatus
 
@@ -14,7 +15,8 @@ from kit.secured import secure_pair
 from mmtool.lab.load import Load, produce
 from mmtool.lab.security.kinds import SecurityKind
 from mmtool.lab.security.token_endpoint import Failure
-from mmtool.lab.topics import create_topic
+from mmtool.lab.topics import create_topic, end_offsets
+from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 
@@ -110,3 +112,31 @@ def test_a_token_that_the_brokers_do_not_accept_is_told(endpoint, ask, command):
     answer = ask(*command)
     assert answer.code == 9, answer.stderr
     assert "invalid_token" in answer.stderr
+
+
+def test_a_flow_goes_on_while_the_endpoint_is_away_at_a_refresh(pair, path, endpoint):
+    endpoint.policy = replace(endpoint.policy, lifetime_seconds=30)
+    bootstrap = pair.bench.fleet["source"].bootstrap
+    with pair.bench.start(path) as running:
+        running.wait_line(r"2 caught_up")
+        endpoint.failure = Failure(HTTPStatus.SERVICE_UNAVAILABLE)
+        running.wait_line(
+            r"warning: cluster target: the token endpoint .* HTTP 503; the last token is used until"
+        )
+        running.wait_line(r"warning: cluster source: the token endpoint ")
+        produce(bootstrap, Load(TOPIC, 100, 2, 100))
+        wait_until(lambda: mirrored(pair) >= 1_100, "the records are mirrored with the last token", 15)
+        endpoint.failure = None
+        refused = len([asked for asked in endpoint.requests if asked.status != HTTPStatus.OK])
+        time.sleep(25)  # the first tokens and their sessions end
+        produce(bootstrap, Load(TOPIC, 100, 2, 100))
+        wait_until(lambda: mirrored(pair) >= 1_200, "the records are mirrored with new tokens", 20)
+        ended = running.stop()
+    warnings = [line for line in ended.said if line.startswith("warning")]
+    assert (ended.code, len(warnings), refused < 20) == (143, 2, True), ended.stderr
+
+
+def mirrored(pair):
+    """How many records of the topic the target holds."""
+    ends = end_offsets(pair.bench.fleet["target"].bootstrap, f"source.{TOPIC}")
+    return sum(ends.values())

@@ -128,7 +128,7 @@ class ListenerTrial:
         """Log in, then send one request: a SASL listener answers the first request without a login too."""
         from aiokafka.errors import KafkaError, SaslAuthenticationFailed
 
-        from mmtool.kafka.wire.token_exchange import refusal
+        from mmtool.kafka.tokens.refusals import readable_refusal
 
         try:
             async with asyncio.timeout(LISTENER_SECONDS):
@@ -138,7 +138,7 @@ class ListenerTrial:
                 finally:
                     connection.close()
         except SaslAuthenticationFailed as error:
-            raise _FailedError(Stage.LOGIN, refusal(error)) from error
+            raise _FailedError(Stage.LOGIN, readable_refusal(_said(error))) from error
         except UnreachableError as error:  # there is no token
             raise _FailedError(Stage.LOGIN, error.message) from error
         except (KafkaError, ValueError) as error:  # the latter of a broker that does not prove who it is

@@ -67,8 +67,8 @@ class TokenEndpoint:
                 f"set ssl.truststore.location in {self.login.key}, or {self.alias}.ssl.truststore.location, to the CA"
                 " of the token endpoint",
             ) from None
-        except (OSError, HTTPException) as error:
-            raise self._away(f"does not answer: {_reason(error)}") from None
+        except (OSError, HTTPException, UnicodeError) as error:  # the last of a name that no host can have
+            raise self._away(f"does not answer: {self._quoted(_reason(error))}") from None
         return self._token(status, body, now)
 
     def _post(self) -> tuple[int, bytes]:

@@ -1,4 +1,4 @@
-"""Keep one token fresh for all threads that need it: one request at a time, and none while the endpoint is away."""
+"""Keep one token fresh for all threads that need it: one request at a time, few while the endpoint does not answer."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ _PATIENCE_SECONDS = 5.0
 """How long the first token is asked for again and again, in seconds: an endpoint may be restarting."""
 _GRACE_SECONDS = 1.0
 """How long a caller waits for a newer token while it has a valid one, in seconds."""
+_LONGEST_SECONDS = 60.0
+"""How long a caller without a token waits for a request, in seconds: an endpoint may answer a byte at a time."""
 _LEAST_WAIT_SECONDS = 1.0
 """The shortest time between failed requests after the first ones, in seconds."""
 
@@ -74,14 +76,14 @@ class TokenSource:
                 return valid
             request = self._running_request()
         if request is not None:
-            request.wait(None if valid is None else _GRACE_SECONDS)
+            request.wait(_LONGEST_SECONDS if valid is None else _GRACE_SECONDS)
         with self._lock:
             found = self._valid()
             if found is not None:
                 return found
             failure = self._failure
         if failure is None:
-            raise UnreachableError("the token expired before it was used")
+            raise UnreachableError("no token was granted in time", remedy="check the token endpoint")
         raise type(failure)(failure.message, remedy=failure.remedy)
 
     def _valid(self) -> Token | None:
@@ -110,7 +112,7 @@ class TokenSource:
             _listener(notice)
 
     def _patiently(self) -> Token:
-        """The first token; asked for again while the endpoint is away, for a short time."""
+        """The first token; asked for again for a short time while the endpoint does not answer."""
         deadline = self._now() + min(_PATIENCE_SECONDS, self._pace.longest_backoff_seconds)
         pause = self._pace.backoff_seconds
         while True:

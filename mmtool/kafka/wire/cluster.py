@@ -289,7 +289,7 @@ class WireCluster:
             UnsupportedSaslMechanismError,
         )
 
-        from mmtool.kafka.wire.token_exchange import refusal
+        from mmtool.kafka.tokens.refusals import readable_refusal
 
         provider = self._options.get("sasl_oauth_token_provider")
         if provider is not None:
@@ -300,7 +300,7 @@ class WireCluster:
                 return await open_connection(host, port, self._options, seconds)
         except (SaslAuthenticationFailed, UnsupportedSaslMechanismError, IllegalSaslStateError) as error:
             raise NotAuthorisedError(
-                f"cluster {self.alias} refuses the credentials: {refusal(error)}",
+                f"cluster {self.alias} refuses the credentials: {readable_refusal(str(error))}",
                 remedy=f"check {self.alias}.sasl.* and {self.alias}.ssl.* in the properties file",
             ) from error
         except (KafkaError, UnicodeError) as error:  # the latter of a name that no host can have

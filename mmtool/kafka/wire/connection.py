@@ -12,6 +12,7 @@ import struct
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from mmtool.kafka.tokens.refusals import readable_refusal
 from mmtool.kafka.wire.sasl import Login
 
 if TYPE_CHECKING:
@@ -219,9 +220,8 @@ class Connection(asyncio.BufferedProtocol):
         try:
             await self.log_in()
         except Exception as error:  # noqa: BLE001  whatever it is, those who wait are told
-            from mmtool.kafka.wire.token_exchange import refusal
-
-            self.close(ConnectionError(f"re-authentication failed: {refusal(error) or 'no answer in time'}"))
+            why = readable_refusal(str(error)) or "no answer in time"
+            self.close(ConnectionError(f"re-authentication failed: {why}"))
         except BaseException:
             self.close()
             raise

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from aiokafka.conn import OAuthAuthenticator
 
 _ACKNOWLEDGED = b"\x01"
@@ -17,18 +15,3 @@ class TokenExchange(OAuthAuthenticator):  # type: ignore[misc]  # aiokafka has n
             return _ACKNOWLEDGED, True
         step: tuple[bytes, bool] | None = await super().step(payload)
         return step
-
-
-def refusal(error: Exception) -> str:
-    """Why a broker refuses a login, for people; a broker that refuses a token answers with a JSON document."""
-    said = str(error)
-    start = said.find("{")
-    try:
-        found = json.loads(said[start:]) if start >= 0 else {}
-    except ValueError:
-        return said
-    status = found.get("status") if isinstance(found, dict) else None
-    if not isinstance(status, str):
-        return said
-    scope = f", the brokers expect scope {found['scope']}" if found.get("scope") else ""
-    return f"the brokers do not accept the token ({status}){scope}"

@@ -204,6 +204,10 @@ REFUSED = {
         f'{STRIMZI_LINES}oauth.refresh.token="{CANARY}";\n',
         "option oauth.refresh.token: refresh tokens belong to a person",
     ),
+    "Strimzi's endpoint in a file": (
+        f'{STRIMZI_LINES}oauth.token.endpoint.uri="file:/token";\n',
+        "set oauth.access.token.location",
+    ),
     "keys of AWS in JAAS": (
         f'sasl.mechanism = AWS_MSK_IAM\n{IAM} awsRoleSecretAccessKey="{CANARY}";\n',
         "option awsRoleSecretAccessKey: write the access key to an AWS profile",

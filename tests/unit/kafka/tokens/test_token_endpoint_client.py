@@ -3,16 +3,18 @@
 import json
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from pydantic import SecretStr
 
-from mmtool.config.settings import OAuthLogin, TokenPace
+from mmtool.config.settings import OAuthLogin, Pem, TokenPace
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.tokens.endpoint import TokenEndpoint
+from mmtool.lab.security.certificates import Authority
+from mmtool.lab.security.token_endpoint import Tls, TokenPolicy
 from mmtool.lab.security.token_endpoint import TokenEndpoint as LabEndpoint
-from mmtool.lab.security.token_endpoint import TokenPolicy
 
 SECRET = "canary/+ %é"  # noqa: S105  of this test alone
 PACE = TokenPace(connect_seconds=0.5, read_seconds=0.5)
@@ -160,3 +162,35 @@ def test_the_longest_life_of_strimzi_shortens_a_token():
     with answering(200, body) as (url, _):
         token = asking(url, longest_life_seconds=120).fetch()
     assert round(token.expires - token.issued) == 120
+
+
+@pytest.fixture(scope="module")
+def authority():
+    return Authority.create()
+
+
+@pytest.fixture(scope="module")
+def secure(authority, tmp_path_factory):
+    """The lab's endpoint with a certificate of the authority."""
+    files = tmp_path_factory.mktemp("tls")
+    issued = authority.issue("endpoint")
+    (files / "certificate").write_bytes(issued.certificate_pem())
+    (files / "key").write_bytes(issued.key_pem())
+    tls = Tls(files / "certificate", files / "key")
+    with LabEndpoint(TokenPolicy({"me": SECRET}), tls=tls) as running:
+        yield running
+
+
+@pytest.mark.parametrize("of", ["the login", "the cluster"])
+def test_the_endpoints_certificate_is_verified_with_the_ca_of_the_login_or_of_the_cluster(
+    of, secure, authority
+):
+    ca = Pem(origin="ca.pem", text=SecretStr(authority.own.certificate_pem().decode()))
+    asked = asking(secure.url, ca=ca) if of == "the login" else replace(asking(secure.url), cluster_ca=ca)
+    assert asked.fetch().principal == "me"
+
+
+def test_a_certificate_that_is_not_trusted_is_told_with_the_key_to_set(secure):
+    error = failure_of(secure.url)
+    assert "shows a certificate that is not trusted: " in error.message
+    assert "set ssl.truststore.location in A.sasl.jaas.config, or A.ssl.truststore.location" in error.remedy

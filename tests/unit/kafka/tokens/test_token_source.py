@@ -42,7 +42,7 @@ class Endpoint:
         return self.source.token().value
 
     def value_once_refreshed(self, value):
-        wait_until(lambda: self.value() == value, 5, f"{value} is there")
+        wait_until(lambda: self.value() == value, f"{value} is there", 5)
 
 
 @pytest.fixture
@@ -103,11 +103,11 @@ def test_a_second_absence_is_reported_again(endpoint, heard):
         endpoint.failure = AWAY
         endpoint.now += 85
         endpoint.value()
-        wait_until(lambda number=number: len(heard) == number, 5, "a notice")
+        wait_until(lambda number=number: len(heard) == number, "a notice", 5)
         endpoint.failure = None
         endpoint.now += 2
         endpoint.value()
-        wait_until(lambda: endpoint.source._failure is None, 5, "a new token")
+        wait_until(lambda: endpoint.source._failure is None, "a new token", 5)
 
 
 def test_an_absent_endpoint_is_asked_in_growing_intervals(heard):
