@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import ClusterSettings, FlowSettings, Settings
     from mmtool.config.live import LiveFile
+    from mmtool.config.read_files import ReadFiles
     from mmtool.config.values import Start
     from mmtool.doctor.examination import ExaminedCluster, ExaminedFlow
     from mmtool.insight.flow_now import FlowClusters
@@ -35,8 +36,8 @@ _SMOKE_REQUEST = timedelta(seconds=20)
 """For one request of a smoke test, which is to say what is wrong before its time is up."""
 
 
-def loaded(config: Path | None) -> Settings:
-    """The whole file; its warnings go to stderr, each once, and its secrets nowhere.
+def loaded(config: Path | None, files: ReadFiles | None = None) -> Settings:
+    """The whole file; its warnings go to stderr, each once, and its secrets nowhere; ``files`` gets what was read.
 
     Raises:
         UsageError: The file cannot be used.
@@ -45,7 +46,7 @@ def loaded(config: Path | None) -> Settings:
     from mmtool.kafka.tokens.source import report_trouble_to
 
     report_trouble_to(warn)
-    settings = load_settings(config, os.environ)
+    settings = load_settings(config, os.environ, files)
     for secret in settings.secrets():
         hide(secret)
     for sentence in settings.warnings:
@@ -54,23 +55,40 @@ def loaded(config: Path | None) -> Settings:
     return settings
 
 
-def live_file(config: Path | None, source: str | None, target: str | None) -> LiveFile:
+def live_file(
+    config: Path | None, source: str | None, target: str | None, *, mirrors: bool = False
+) -> LiveFile:
     """The flows that ``-c``, ``-s`` and ``-t`` mean, for a command that runs for long and reads its file again.
+
+    Args:
+        config: As all of these, the option's value.
+        source: Likewise.
+        target: Likewise.
+        mirrors: Whether the command runs the flows, and so refuses those that cannot run together.
 
     Raises:
         UsageError: No file is named.
     """
     from mmtool.config.live import Chosen, LiveFile
     from mmtool.config.load import config_path
+    from mmtool.config.read_files import ReadFiles
+    from mmtool.kafka.clients import check_certificates
     from mmtool.replication.ownership.limits import refuse_conflicts
 
+    files = ReadFiles()
+
     def load() -> Chosen:
-        settings = loaded(config)
+        files.forget()
+        settings = loaded(config, files)
         flows = settings.select(source, target)
-        refuse_conflicts(settings.flows)
+        if mirrors:
+            refuse_conflicts(settings.flows)
+        for flow in flows:
+            check_certificates(flow.source)
+            check_certificates(flow.target)
         return Chosen(flows, settings.heartbeats_only)
 
-    return LiveFile(config_path(config, os.environ), load)
+    return LiveFile(config_path(config, os.environ), load, files)
 
 
 def one_flow(config: Path | None, source: str | None, target: str | None) -> FlowSettings:

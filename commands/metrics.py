@@ -32,11 +32,12 @@ def metrics(
     timeout: Timeout = timedelta(seconds=10),
 ) -> None:
     """Serve Prometheus metrics of flows; runs on any host."""
-    from mmtool.commands._connections import loaded
+    from mmtool.commands._connections import live_file
     from mmtool.metrics.exporter import export
+    from mmtool.metrics.live_flows import LiveFlows
     from mmtool.metrics.server import MetricsServer
-    from mmtool.output import talk
+    from mmtool.output import talk, warn
 
-    flows = loaded(config).select(source, target)
+    flows = LiveFlows(live_file(config, source, target), warn)
     with MetricsServer(metrics_address, port, "--port") as server:
         export(flows, server, metrics_level, timeout.total_seconds(), say=talk)

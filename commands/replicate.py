@@ -91,7 +91,7 @@ def replicate(
     from mmtool.replication.driver.run_options import RunOptions
     from mmtool.replication.driver.service import replicate as run
 
-    file = live_file(config, source, target)
+    file = live_file(config, source, target, mirrors=True)
     options = RunOptions(until_caught_up=until_caught_up, standby=standby, take_over=take_over)
     with (
         served_beside(metrics_address, metrics_port, metrics_level) as observe,

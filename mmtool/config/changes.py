@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mmtool.config.names import NameFilter
+from mmtool.config.scopes import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from mmtool.config.settings import ClusterSettings, FlowSettings
+    from mmtool.config.settings import ClusterSettings, FlowSettings, Security
 
 LIVE: Mapping[str, str] = {
     "topics": "topics",
@@ -48,7 +49,10 @@ LIVE: Mapping[str, str] = {
     "on_timestamp_refused": "mmtool.on.timestamp.refused",
     "on_topic_recreated": "mmtool.on.topic.recreated",
 }
-"""Settings that a running flow takes over, and their keys in the file."""
+"""Settings that a running flow takes over, and their keys in the file; and the credentials of its clusters."""
+
+SIDES = ("source", "target")
+"""The flow's clusters, as names in ``FlowSettings``; of their settings, credentials are live."""
 
 OF_WORKERS = frozenset(
     {
@@ -123,7 +127,7 @@ class Changes:
 
     Attributes:
         settings: The running flow's, with every change that applies at once.
-        fields: The changed settings, by their names in ``FlowSettings``.
+        fields: The changed live settings, by their names in ``FlowSettings``; a cluster's for its credentials.
         applied: Their keys.
         waiting: Keys that take effect at the next start.
         fixed: Keys that a flow keeps from its first start.
@@ -139,13 +143,44 @@ class Changes:
 def compare(running: FlowSettings, new: FlowSettings) -> Changes:
     """Compare the settings of a running flow with ``new``: what applies at once, at the next start, or never."""
     fields = [name for name in LIVE if getattr(running, name) != getattr(new, name)]
+    renewed = {
+        side: _with_credentials(getattr(running, side), getattr(new, side))
+        for side in SIDES
+        if _have_changed(getattr(running, side), getattr(new, side))
+    }
+    after = running.model_copy(update={**{name: getattr(new, name) for name in fields}, **renewed})
+    credentials = (key for side in renewed for key in _credentials(getattr(running, side), renewed[side]))
     return Changes(
-        settings=running.model_copy(update={name: getattr(new, name) for name in fields}),
-        fields=frozenset(fields),
-        applied=tuple(key for name in fields for key in _keys(name, running, new)),
-        waiting=(*_differing(AT_NEXT_START, running, new), *_of_clusters(running, new)),
+        settings=after,
+        fields=frozenset((*fields, *renewed)),
+        applied=(*(key for name in fields for key in _keys(name, running, new)), *credentials),
+        waiting=(*_differing(AT_NEXT_START, running, new), *_of_clusters(after, new)),
         fixed=tuple(_differing(FIXED, running, new)),
     )
+
+
+def _have_changed(running: ClusterSettings, new: ClusterSettings) -> bool:
+    """Whether the credentials differ, and the protocols do not: another protocol needs another listener."""
+    before, after = _securities(running), _securities(new)
+    protocols = [{role: of.protocol for role, of in found.items()} for found in (before, after)]
+    return before != after and protocols[0] == protocols[1]
+
+
+def _securities(cluster: ClusterSettings) -> dict[str, Security]:
+    return {"": cluster.security, **{role: cluster.security_for(role) for role in ROLES}}
+
+
+def _with_credentials(running: ClusterSettings, new: ClusterSettings) -> ClusterSettings:
+    return running.model_copy(update={"security": new.security, "role_security": new.role_security})
+
+
+def _credentials(before: ClusterSettings, after: ClusterSettings) -> Iterator[str]:
+    """The groups of keys by which the credentials of a cluster have changed, as ``A.sasl.*``."""
+    pairs = list(zip(_securities(before).values(), _securities(after).values(), strict=True))
+    if any(old.sasl != new.sasl for old, new in pairs):
+        yield f"{after.alias}.sasl.*"
+    if any(old.model_copy(update={"sasl": new.sasl}) != new for old, new in pairs):
+        yield f"{after.alias}.ssl.*"
 
 
 def _keys(name: str, running: FlowSettings, new: FlowSettings) -> Iterator[str]:

@@ -1,16 +1,20 @@
-"""A properties file that is read again when it changes while a command runs."""
+"""A properties file, and the files that it names, that are read again when they change while a command runs."""
 
 from __future__ import annotations
 
-import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mmtool.config.read_files import ReadFiles, is_read_once, stamps_of
+from mmtool.plan.words import counted
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from mmtool.config.read_files import Stamp
     from mmtool.config.settings import FlowSettings
+    from mmtool.errors import MmtoolError
 
 _LOOKS_AT_MOST = 5
 
@@ -35,32 +39,33 @@ class LiveFile:
     Attributes:
         path: Its path.
         load: Reads it whole, with the same options each time. Raises UsageError.
+        files: What ``load`` read last: the file, and the stores, PEM files and secrets that it names; also after an
+            error.
     """
 
     path: Path
     load: Callable[[], Chosen]
+    files: ReadFiles = field(default_factory=ReadFiles)
 
 
-Stamp = tuple[int, ...] | None
-
-
-@dataclass(slots=True)
 class FileWatch:
-    """Detects whether a file has changed since it was last read. Polled about twice a second.
+    """Detects whether any of some files has changed since it was last read. Polled about twice a second.
 
-    A. A file that is being written is left until it rests, but not for more than five looks.
-    B. Each state of the file is reported once: that it is gone, too.
+    A. Files that are being written are left until they all rest, but not for more than five looks.
+    B. Each state of the files is reported once: that one is gone, too.
     """
 
-    path: Path
-    _taken: Stamp | str = "never"
-    _seen: Stamp | str = field(default="never")
-    _looks: int = 0
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._taken: dict[Path, Stamp] = {}
+        self._seen: dict[Path, Stamp] = {}
+        self._looks = 0
+        self._watched: Mapping[Path, Stamp] = {path: None}
 
     def is_due(self) -> bool:
-        """Whether the file has changed and is to be read now."""
-        now = _stamp(self.path)
-        if now == self._taken or _is_read_once(self.path):
+        """Whether a file has changed, and all are to be read now."""
+        now = stamps_of(self._watched)
+        if now == self._taken:
             self._looks = 0
             return False
         self._looks += 1
@@ -71,23 +76,24 @@ class FileWatch:
         return False
 
     def taken(self) -> None:
-        """Take the file's present state as read."""
-        self._taken = self._seen = _stamp(self.path)
+        """Take the files' present states as read."""
+        self._taken = self._seen = stamps_of(self._watched)
         self._looks = 0
 
+    def follow(self, files: ReadFiles, *, also_earlier: bool) -> None:
+        """Watch the files of a reading from their states of then on.
 
-def _is_read_once(path: Path) -> bool:
-    """Whether the path is a pipe, as the shell's ``<(...)`` makes one, which can be read only once."""
-    try:
-        return not stat.S_ISREG(path.stat().st_mode)
-    except OSError:  # gone, or not to be looked at now, as on a disk that went away: who reads it says so
-        return False
+        Args:
+            files: The files of the reading.
+            also_earlier: Whether the earlier files are watched, too: the reading failed, perhaps before them.
+        """
+        kept = self._taken if also_earlier else {}
+        # a properties file that can be read only once is not read again for the sake of the others
+        self._watched = self._taken = {} if is_read_once(self._path) else {**kept, **files.stamps}
 
 
-def _stamp(path: Path) -> Stamp:
-    """The stamp of a file's state, after symbolic links, which Kubernetes swaps; None where there is no file."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+def first_problem(error: MmtoolError) -> str:
+    """The first problem of a file that cannot be used, with the number of the others."""
+    first, *more = error.message.splitlines() or [""]
+    others = f"; the file has {counted(len(more), 'more error')}, see `mmtool config check`" if more else ""
+    return first + others

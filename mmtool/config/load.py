@@ -13,6 +13,7 @@ from mmtool.config.flows import FlowReader, extras
 from mmtool.config.keys import CLUSTER_ID
 from mmtool.config.placeholders import Resolver, UnresolvedError
 from mmtool.config.properties import PropertiesFile, read_properties
+from mmtool.config.read_files import ReadFiles
 from mmtool.config.report import Report
 from mmtool.config.scopes import ROLES, Clients, Scopes, Side, part_of_key
 from mmtool.config.security import PROTOCOLS, read_security
@@ -36,17 +37,18 @@ _LATE_COMMENT = (
 )
 
 
-def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
+def load_settings(path: Path | None, environ: Mapping[str, str], files: ReadFiles | None = None) -> Settings:
     """Read MirrorMaker 2's properties file.
 
     Args:
         path: The file; None means the one that ``MMTOOL_CONFIG`` names.
         environ: The environment, for ``MMTOOL_CONFIG`` and ``${env:}``.
+        files: Gets the files that are read, also where an error ends the reading.
 
     Raises:
         ConfigError: There is no file, it cannot be read, or a value cannot be used; all problems are named at once.
     """
-    return read_file(config_path(path, environ), environ).settings
+    return read_file(config_path(path, environ), environ, files).settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +71,15 @@ class LoadedFile:
         return (flow for flow in self.settings.all_flows if not flow.enabled)
 
 
-def read_file(path: Path, environ: Mapping[str, str]) -> LoadedFile:
-    """Read a properties file: its settings, scopes and findings.
+def read_file(path: Path, environ: Mapping[str, str], files: ReadFiles | None = None) -> LoadedFile:
+    """Read a properties file: its settings, scopes and findings; ``files`` as in `load_settings`.
 
     Raises:
         ConfigError: As `load_settings`.
     """
+    report = Report.over(path, ReadFiles() if files is None else files)
+    report.files.note(path)
     file = read_properties(path)
-    report = Report(file.path)
     for entry in file.duplicates:
         report.warn(entry, "is set more than once: the last value counts")
     scopes = Scopes(_resolved(file, environ, report))
@@ -118,7 +121,7 @@ def config_path(path: Path | None, environ: Mapping[str, str]) -> Path:
 def _resolved(file: PropertiesFile, environ: Mapping[str, str], report: Report) -> dict[str, Entry]:
     """The entries with their placeholders replaced; unsubstituted text is reported before anything else of a key."""
     raw = {key: entry.raw for key, entry in file.entries.items()}
-    resolver = Resolver.declared_in(raw, environ)
+    resolver = Resolver.declared_in(raw, environ, report.files)
     aliases = _named_aliases(file, resolver)
     entries = {}
     for key, entry in file.entries.items():

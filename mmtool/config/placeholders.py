@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmtool.config.properties import read_properties
+from mmtool.config.read_files import ReadFiles
 from mmtool.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -53,14 +54,20 @@ class Resolver:
 
     environ: Mapping[str, str] = field(repr=False)
     providers: Mapping[str, Provider]
+    files: ReadFiles = field(default_factory=ReadFiles)
 
     @classmethod
-    def declared_in(cls, raw: Mapping[str, str], environ: Mapping[str, str]) -> Resolver:
-        """A resolver with the built-in providers, and those that ``config.providers`` declares."""
+    def declared_in(
+        cls, raw: Mapping[str, str], environ: Mapping[str, str], files: ReadFiles | None = None
+    ) -> Resolver:
+        """A resolver with the built-in providers, and those that ``config.providers`` declares.
+
+        It notes in ``files`` what it reads.
+        """
         providers = {kind: Provider(kind) for kind in ("env", "file", "directory")}
         for name in _names(raw.get("config.providers", "")):
             providers[name] = _declared(name, raw, providers.get(name))
-        return cls(environ, providers)
+        return cls(environ, providers, ReadFiles() if files is None else files)
 
     def resolve(self, text: str) -> str:
         """Replace every placeholder in ``text``.
@@ -79,9 +86,9 @@ class Resolver:
         if provider.kind == "env":
             return self._variable(provider, path, key, match.group())
         if provider.kind == "file":
-            return _from_file(provider, path, key, match.group())
+            return self._from_file(provider, path, key, match.group())
         if provider.kind == "directory":
-            return _from_directory(provider, path, key, match.group())
+            return self._from_directory(provider, path, key, match.group())
         why = (
             f"{provider.kind} is a Java class, which mmtool does not run"
             if provider.kind
@@ -99,6 +106,30 @@ class Resolver:
         if key not in self.environ:
             raise UnresolvedError(f"{text}: the environment variable {key} is not set")
         return self.environ[key]
+
+    def _from_file(self, provider: Provider, path: str | None, key: str, text: str) -> str:
+        file = _allowed(provider, path, text)
+        self.files.note(file)
+        try:
+            entries = read_properties(file).entries
+        except ConfigError as error:
+            raise UnresolvedError(f"{text}: {error.message}") from None
+        if key not in entries:
+            raise UnresolvedError(f"{text}: {file} has no key {key}")
+        return entries[key].value
+
+    def _from_directory(self, provider: Provider, path: str | None, key: str, text: str) -> str:
+        """The content of a file in a directory; only plain names are allowed, as with Kafka's provider."""
+        file = _allowed(provider, path, text) / key
+        if not key or Path(key).name != key:
+            raise UnresolvedError(f"{text}: expected the name of a file in {path}")
+        self.files.note(file)
+        try:
+            # an editor's line break at the end is never part of a password
+            return file.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "not UTF-8"
+            raise UnresolvedError(f"{text}: {file} cannot be read: {reason}") from None
 
 
 def _names(text: str) -> list[str]:
@@ -123,30 +154,6 @@ def _compiled(prefix: str, pattern: str) -> re.Pattern[str]:
         raise ConfigError(
             f"{prefix}param.allowlist.pattern = {pattern}: expected a regular expression: {error}"
         ) from None
-
-
-def _from_file(provider: Provider, path: str | None, key: str, text: str) -> str:
-    file = _allowed(provider, path, text)
-    try:
-        entries = read_properties(file).entries
-    except ConfigError as error:
-        raise UnresolvedError(f"{text}: {error.message}") from None
-    if key not in entries:
-        raise UnresolvedError(f"{text}: {file} has no key {key}")
-    return entries[key].value
-
-
-def _from_directory(provider: Provider, path: str | None, key: str, text: str) -> str:
-    """The content of a file in a directory; only plain names are allowed, as with Kafka's provider."""
-    file = _allowed(provider, path, text) / key
-    if not key or Path(key).name != key:
-        raise UnresolvedError(f"{text}: expected the name of a file in {path}")
-    try:
-        # an editor's line break at the end is never part of a password
-        return file.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8"
-        raise UnresolvedError(f"{text}: {file} cannot be read: {reason}") from None
 
 
 def _allowed(provider: Provider, path: str | None, text: str) -> Path:

@@ -105,7 +105,7 @@ _SECURITY = """\
 - The `java` that Spark runs on reads some stores in memory: JKS stores, PKCS12 stores whose key has a password of its
   own, and a PKCS12 key store that is used as trust store. As in Java, such a trust store gives trust only to the first
   certificate of its key's chain.
-- Stores are read once, on the host where the command runs: Spark's executors need no copy.
+- Stores are read on the host where the command runs: Spark's executors need no copy.
 - Stores of other types (JCEKS, BKS) are refused; the error shows the command that converts them.
 - A wrong password is an error. A store without the needed key or certificate is an error.
 - An expired certificate is an error in `config check`, because brokers refuse the connection. In all other commands it

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from mmtool.config.read_files import ReadFiles
 from mmtool.errors import ConfigError
 from mmtool.events import Event, Notice
 from mmtool.runtime.secret_names import MARKING_WORDS
@@ -95,16 +96,27 @@ class _Store:
 
     found: dict[Finding, frozenset[Part] | None] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
+    files: ReadFiles = field(default_factory=ReadFiles)
 
 
 class Report:
-    """Findings, each once: a global key is read again for every flow."""
+    """Findings, each once: a global key is read again for every flow; and the files that were read."""
 
     def __init__(self, path: Path, part: Part | None = None, store: _Store | None = None) -> None:
         """Create a report of a file; only `of` passes ``part`` and ``store``."""
         self.path = path
         self._part = part
         self._store = store or _Store()
+
+    @classmethod
+    def over(cls, path: Path, files: ReadFiles) -> Report:
+        """A report of a file that notes in ``files`` what is read."""
+        return cls(path, store=_Store(files=files))
+
+    @property
+    def files(self) -> ReadFiles:
+        """The files that were read: note each one before it is read."""
+        return self._store.files
 
     def of(self, part: Part) -> Report:
         """The same report, for findings that concern one cluster or one flow."""

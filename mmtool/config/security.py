@@ -199,6 +199,7 @@ class _Reader:
     def _store(self, kind: Literal["truststore", "keystore"], location: Entry) -> StoreFile:
         store_type, password = self._filled(f"ssl.{kind}.type"), self._filled(f"ssl.{kind}.password")
         key_password = self._filled("ssl.key.password")
+        self.report.files.note(location.value.strip())
         return StoreFile(
             kind=kind,
             location=location.value.strip(),
@@ -210,6 +211,7 @@ class _Reader:
         )
 
     def _pem_file(self, entry: Entry) -> Pem | None:
+        self.report.files.note(entry.value.strip())
         try:
             text = Path(entry.value.strip()).read_text(encoding="utf-8")
         except UnicodeDecodeError:

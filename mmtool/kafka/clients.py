@@ -94,6 +94,22 @@ def new_client(factory: Callable[[dict[str, Any]], C], config: dict[str, Any], c
         ) from None
 
 
+def renew_login(client: Any, config: Mapping[str, Any], security: Security, alias: str) -> None:
+    """Give a running client of confluent-kafka another password or token source, for its next connection or session.
+
+    Args:
+        client: The client.
+        config: What it was created with.
+        security: The new security settings; their certificates are not used.
+        alias: The cluster's, for messages.
+    """
+    login = _librdkafka_login(alias, security)
+    if _TOKEN_CALLBACK in login and _TOKEN_CALLBACK in config:
+        config[_TOKEN_CALLBACK].become(login[_TOKEN_CALLBACK])
+    elif "sasl.username" in login:
+        client.set_sasl_credentials(login["sasl.username"], login["sasl.password"])
+
+
 def wire_options(
     cluster: ClusterSettings, *, role: Role | None = None, client_id_suffix: str = ""
 ) -> dict[str, Any]:
@@ -147,6 +163,17 @@ def wire_cluster(
 def client_id(suffix: str = "") -> str:
     """The client id: ``mmtool/<version>`` and, after a dash, the purpose of the client."""
     return f"{CLIENT_ID}-{suffix.removeprefix('-')}" if suffix else CLIENT_ID
+
+
+def check_certificates(cluster: ClusterSettings) -> None:
+    """Check that OpenSSL accepts the certificates and keys of all roles, as also a pair of which one half is replaced.
+
+    Raises:
+        ConfigError: As `tls_context`.
+    """
+    for security in (cluster.security, *cluster.role_security.values()):
+        if security.uses_tls:
+            tls_context(security, cluster.alias)
 
 
 def tls_context(security: Security, alias: str) -> ssl.SSLContext:

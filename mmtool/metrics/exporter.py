@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.metrics.level import Level
+    from mmtool.metrics.live_flows import LiveFlows
     from mmtool.metrics.server import MetricsServer
 
+_LOOK_SECONDS = 0.5
 PROBE_SECONDS = 10.0
 """The default time limit in seconds of one request of a poll."""
 
 
 def export(
-    flows: Sequence[FlowSettings],
+    flows: LiveFlows,
     server: MetricsServer,
     level: Level,
     seconds: float,
@@ -42,10 +44,15 @@ def export(
     Raises:
         StoppedError, KeyboardInterrupt: A signal came.
     """
-    with ended_by_signals(), Collector(lambda: flows, KafkaProbes(level, seconds), say=say) as collector:
+    with (
+        ended_by_signals(),
+        Collector(lambda: flows.settings, KafkaProbes(level, seconds), say=say) as collector,
+    ):
         server.serve(Answers(collector.exposition, lambda: [*collector.away(), *collector.unseen()]))
         say(f"metrics on {server.url}")
-        threading.Event().wait()
+        while True:
+            time.sleep(_LOOK_SECONDS)
+            flows.look()
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -74,3 +75,38 @@ def committed(bootstrap: str, group: str, places: Iterable[tuple[str, int]]) -> 
     finally:
         consumer.close()
     return {(at.topic, at.partition): at.offset for at in found if at.error is None and at.offset >= 0}
+
+
+class Arrivals:
+    """When records arrive in topics, from the first one after its start on; a context manager.
+
+    Attributes:
+        largest_gap: The longest time without a record, in seconds.
+    """
+
+    def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
+        self.largest_gap = 0.0
+        self._ends = threading.Event()
+        self._consumer = Consumer({**_WATCHER, "bootstrap.servers": bootstrap})
+        ends = [(topic, *place) for topic in topics for place in end_offsets(bootstrap, topic).items()]
+        self._consumer.assign([TopicPartition(*place) for place in ends])
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def _watch(self) -> None:
+        last: float | None = None
+        while not self._ends.is_set():
+            message = self._consumer.poll(0.05)
+            now = time.monotonic()
+            if last is not None:
+                self.largest_gap = max(self.largest_gap, now - last)
+            if message is not None and message.error() is None:
+                last = now

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kit.bench import Bench
+from kit.scram import JVM_THAT_NAMES_KILLED
 from mmtool.config import load_settings
 from mmtool.kafka.clients import librdkafka_config
 from mmtool.lab.cluster import Cluster, Shape
@@ -94,6 +95,7 @@ def _operated(security: Security, port: int) -> Shape:
     }
     return Shape(
         security=security,
+        jvm=JVM_THAT_NAMES_KILLED,
         properties={
             **listeners,
             "listener.security.protocol.map": f"{of_lab['listener.security.protocol.map']},PLAINTEXT:PLAINTEXT",

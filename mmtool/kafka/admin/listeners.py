@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 from mmtool.errors import UnreachableError
 from mmtool.kafka.admin.details import Entrance, ListenerAnswer, Stage
 from mmtool.kafka.clients import CLIENT_ID, tls_context, wire_options
-from mmtool.kafka.wire.api_versions import (
-    api_versions_frame,
-    read_api_versions,
-    read_mechanisms,
-    sasl_handshake_frame,
-)
-from mmtool.kafka.wire.connection import Connection
+from mmtool.kafka.wire.api_versions import api_versions_frame, read_api_versions
+from mmtool.kafka.wire.codec import int32
+from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.connection import open_connection
 from mmtool.kafka.wire.metadata import MetadataRequest
+from mmtool.kafka.wire.request import Prepared
+from mmtool.kafka.wire.sasl import SaslHandshakeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -130,12 +129,10 @@ class ListenerTrial:
         from aiokafka.errors import KafkaError, SaslAuthenticationFailed
 
         from mmtool.kafka.tokens.refusals import readable_refusal
-        from mmtool.kafka.wire.token_exchange import open_connection
 
         try:
             async with asyncio.timeout(LISTENER_SECONDS):
-                opened = await open_connection(host, port, **self._options())
-                connection = Connection(opened, CLIENT_ID, LISTENER_SECONDS)
+                connection = await open_connection(host, port, self._options(), LISTENER_SECONDS)
                 try:
                     await connection.send(MetadataRequest(()))
                 finally:
@@ -207,8 +204,10 @@ async def _ask_versions(reader: asyncio.StreamReader, writer: asyncio.StreamWrit
 async def _check_mechanism(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, mechanism: str
 ) -> None:
-    enabled = read_mechanisms(await _exchange(reader, writer, sasl_handshake_frame(_CLIENT_ID, mechanism)))
-    if enabled is None:
+    request = Prepared(SaslHandshakeRequest(mechanism), SaslHandshakeRequest.VERSIONS[-1])
+    frame = b"".join(request.pieces(1, _CLIENT_ID))
+    error_code, enabled = request.read(memoryview(await _exchange(reader, writer, int32(len(frame)) + frame)))
+    if error_code == Code.ILLEGAL_SASL_STATE:
         raise _FailedError(Stage.LOGIN, "the listener takes no login: its protocol is PLAINTEXT or SSL")
     if mechanism not in enabled:
         raise _FailedError(Stage.MECHANISM, f"the listener's mechanisms are {', '.join(sorted(enabled))}")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mmtool.config import ClusterSettings
+    from mmtool.config.scopes import Role
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.groups import DescribedGroup
     from mmtool.plan.flow.status import FlowMember
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 SESSION_TIMEOUT_MS = int(SESSION_SECONDS * 1000)
 _HEARTBEAT_MS = 2_000
 _POLL_SECONDS = 0.1
+_ROLE: Role = "admin"
 _DESCRIBE_SECONDS = 10.0
 
 
@@ -54,7 +56,18 @@ class GroupLease:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._broke = False
+        self._held = False
+        self._renewed = threading.Event()
         self.failure: BaseException | None = None
+
+    def renew_credentials(self, cluster: ClusterSettings) -> None:
+        """Use other credentials from the next connection on; the lease stays.
+
+        A member cannot change its certificate. So a new one joins when the lease is not held, as after the old
+        certificate was refused; until then the open connection serves.
+        """
+        self._cluster = cluster
+        self._renewed.set()
 
     def start(self) -> None:
         """Join the group, or join again after the membership has failed; does nothing while a member."""
@@ -75,20 +88,11 @@ class GroupLease:
 
     def _run(self) -> None:
         """Poll as a member until `leave`; a failure reports the lease as lost, whatever was reported before."""
-        from confluent_kafka import Consumer, KafkaException
-
-        from mmtool.kafka.clients import new_client
+        from confluent_kafka import KafkaException
 
         try:
-            consumer = new_client(Consumer, self._config(), self._cluster)
-            consumer.subscribe(
-                [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
-            )
             while not self._stop.is_set():
-                message = consumer.poll(_POLL_SECONDS)
-                if message is not None and message.error() is not None:
-                    self._check(message.error())
-            consumer.close()
+                self._be_member()
         except KafkaException as error:
             self.failure = failure_of(
                 self._cluster,
@@ -102,11 +106,35 @@ class GroupLease:
             self._broke = True
             self._changed(False)
 
+    def _be_member(self) -> None:
+        """Poll as one member of the group, until `leave` or until another member is needed."""
+        from confluent_kafka import Consumer
+
+        from mmtool.kafka.clients import new_client, renew_login
+
+        self._renewed.clear()
+        joined_with, self._held = self._cluster, False
+        config = self._config()
+        consumer = new_client(Consumer, config, joined_with)
+        consumer.subscribe(
+            [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+        )
+        while not (
+            self._stop.is_set() or (not self._held and _certificates_differ(joined_with, self._cluster))
+        ):
+            if self._renewed.is_set():
+                self._renewed.clear()
+                renew_login(consumer, config, self._cluster.security_for(_ROLE), self._cluster.alias)
+            message = consumer.poll(_POLL_SECONDS)
+            if message is not None and message.error() is not None:
+                self._check(message.error())
+        consumer.close()
+
     def _config(self) -> dict[str, Any]:
         from mmtool.kafka.clients import librdkafka_config
 
         return {
-            **librdkafka_config(self._cluster, role="admin"),
+            **librdkafka_config(self._cluster, role=_ROLE),
             "client.id": self._client_id,
             "group.id": self._group,
             "group.protocol": "classic",
@@ -128,12 +156,21 @@ class GroupLease:
             consumer.incremental_assign(partitions)
             consumer.pause(partitions)  # membership is all that is wanted
             self.failure = None  # a right that was missing is there again
+            self._held = True
             self._changed(True)
 
     def _revoked(self, consumer: Any, partitions: list[Any]) -> None:
         if partitions:
             consumer.incremental_unassign(partitions)
+            self._held = False
             self._changed(False)
+
+
+def _certificates_differ(before: ClusterSettings, now: ClusterSettings) -> bool:
+    if before is now:
+        return False
+    old, new = (cluster.security_for(_ROLE).model_copy(update={"sasl": None}) for cluster in (before, now))
+    return old != new
 
 
 async def described(cluster: WireCluster, group: str) -> DescribedGroup:

@@ -57,6 +57,10 @@ class OauthCallback:
         self.source = source
         self._extensions = dict(login.extensions)
 
+    def become(self, other: OauthCallback) -> None:
+        """Give the tokens of another login from now on."""
+        self.source, self._extensions = other.source, other._extensions
+
     def __call__(self, _config: str) -> tuple[str, float, str, dict[str, str]]:
         token = self.source.token()
         return token.value, token.expires, token.principal, self._extensions

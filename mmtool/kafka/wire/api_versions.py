@@ -1,4 +1,4 @@
-"""Requests that a broker answers before a login: ApiVersions (18), and SaslHandshake (17) with its mechanisms."""
+"""The request that a broker answers before a login: ApiVersions (18)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _API_KEY = 18
-_HANDSHAKE_KEY = 17
 _WITH_FEATURES = 3
 _SUPPORTED_TAG = 0
 
@@ -71,18 +70,3 @@ def _feature(cursor: Cursor) -> tuple[str, int]:
     name, _lowest, highest = cursor.compact_string() or "", cursor.int16(), cursor.int16()
     cursor.tags()
     return name, highest
-
-
-def sasl_handshake_frame(client_id: str, mechanism: str) -> bytes:
-    """Encode a SaslHandshake request, with its size prefix, for a mechanism."""
-    frame = int16(_HANDSHAKE_KEY) + int16(1) + int32(1) + string(client_id) + string(mechanism)
-    return int32(len(frame)) + frame
-
-
-def read_mechanisms(frame: bytes) -> list[str] | None:
-    """Decode a SaslHandshake response: the mechanisms that the listener enables; None where it takes no login."""
-    cursor = Cursor(frame)
-    cursor.int32()  # correlation id
-    if cursor.int16() == Code.ILLEGAL_SASL_STATE:
-        return None
-    return [name or "" for name in cursor.array(cursor.string)]

@@ -14,7 +14,7 @@ from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.kafka.remedies import CLOSED, NO_LEADER, OTHER_CLUSTER, OTHER_LEADER_AND_AGAIN, remedy_of
 from mmtool.kafka.wire.ask import NEXT_SECONDS, first_answer
 from mmtool.kafka.wire.codes import DENIED, RETRIABLE, Code, name_of
-from mmtool.kafka.wire.connection import Connection
+from mmtool.kafka.wire.connection import open_connection
 from mmtool.kafka.wire.groups import Coordinated, FindCoordinatorRequest, FindCoordinatorsRequest
 from mmtool.kafka.wire.metadata import BrokerAddress, MetadataRequest, TopicMetadata
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
@@ -161,6 +161,23 @@ class WireCluster:
             return await connection.send(MetadataRequest(()))
         finally:
             connection.close()
+
+    def renew_credentials(self, options: Mapping[str, Any]) -> None:
+        """Use other credentials for connections from now on; an open connection is re-authenticated with them, too.
+
+        A broker accepts no other user on an open connection. So such a connection keeps its old credentials until it
+        is closed, which happens at the latest at its next re-authentication after they were revoked.
+
+        Args:
+            options: As at the start; servers and client id stay.
+        """
+        new = {
+            name: value for name, value in options.items() if name not in {"bootstrap_servers", "client_id"}
+        }
+        if _user(new) == _user(self._options):
+            self._options.update(new)  # the dictionary from which open connections take their credentials
+        else:
+            self._options = {**self._options, **new}
 
     async def close(self) -> None:
         for connection in self._connections.values():
@@ -310,15 +327,14 @@ class WireCluster:
         )
 
         from mmtool.kafka.tokens.refusals import readable_refusal
-        from mmtool.kafka.wire.token_exchange import open_connection
 
         provider = self._options.get("sasl_oauth_token_provider")
         if provider is not None:
             await provider.token()  # before the time limit: a token endpoint may take longer than a broker
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                opened = await open_connection(host, port, **self._options)
-            return Connection(opened, self._options["client_id"], self._options["request_timeout_ms"] / 1000)
+                seconds = self._options["request_timeout_ms"] / 1000
+                return await open_connection(host, port, self._options, seconds)
         except (SaslAuthenticationFailed, UnsupportedSaslMechanismError, IllegalSaslStateError) as error:
             raise NotAuthorisedError(
                 f"cluster {self.alias} refuses the credentials: {readable_refusal(str(error))}",
@@ -426,6 +442,10 @@ class WireCluster:
                 f"cluster {self.alias} denies {what}: {name_of(code)}",
                 remedy=remedy_of(name_of(code), self.alias),
             )
+
+
+def _user(options: Mapping[str, Any]) -> tuple[Any, ...]:
+    return options.get("sasl_mechanism"), options.get("sasl_plain_username")
 
 
 def _why(error: Exception) -> str:

@@ -1,7 +1,7 @@
 """One connection to one broker: frames read into their own memory, batches written without a copy.
 
-aiokafka opens it: TCP, TLS, SASL and the version lookup are aiokafka's. Then this protocol takes the
-transport over, because aiokafka's own reading through a stream copies every byte four times and grows a buffer
+aiokafka opens it: TCP, TLS and the version lookup are aiokafka's. Then this protocol takes the transport over,
+and logs in (`sasl.py`): aiokafka's own reading through a stream copies every byte four times and grows a buffer
 while it reads, which was 45 % of a worker's CPU at 1 KB records.
 """
 
@@ -10,12 +10,16 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import deque
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from mmtool.kafka.tokens.refusals import readable_refusal
+from mmtool.kafka.wire.sasl import Login
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mmtool.kafka.wire.request import Prepared, WireRequest
+    from mmtool.kafka.wire.sasl import Session
 
 A = TypeVar("A")
 
@@ -26,18 +30,77 @@ _WORTH_A_VIEW = 32 << 10
 _LARGEST_ANSWER = 1 << 30
 
 
+async def open_connection(host: str, port: int, options: Mapping[str, Any], seconds: float) -> Connection:
+    """Connect to a broker, and log in where the options hold a login.
+
+    ``options`` are those of `mmtool.kafka.clients.wire_options`, without the servers; ``seconds`` is the longest time
+    for the answer to a request.
+
+    Raises:
+        KafkaError: the broker refuses the login; aiokafka's, as all of these.
+        OSError, TimeoutError: the broker does not answer.
+    """
+    from aiokafka.conn import create_conn
+
+    plain = {name: value for name, value in options.items() if not name.startswith("sasl_")}
+    plain["security_protocol"] = plain["security_protocol"].removeprefix("SASL_")
+    opened = await create_conn(host, port, **plain)
+    connection = Connection(opened, options["client_id"], seconds, Login.of(options))
+    try:
+        await connection.log_in()
+    except BaseException as error:
+        connection.close(error)
+        raise
+    return connection
+
+
+class _Asked(NamedTuple):
+    """A request that was sent and has no answer yet."""
+
+    number: int
+    prepared: Prepared[Any]
+    answer: asyncio.Future[Any]
+    since: float
+
+
 class Connection(asyncio.BufferedProtocol):
     """A connection on which requests are sent, and answered, in order.
 
     A. An answer is given to the request that has waited longest, and only when it carries its number.
-    B. Once closed, every waiting request fails with ConnectionError, and so does every later one.
+    B. Once closed, every waiting or held request fails with ConnectionError, and so does every later one.
+    C. A session that is about to end is renewed before the next request (KIP-368), so an idle connection sends nothing.
+    D. Between the first and the last request of a login no other is sent: those asked for meanwhile are held, and sent
+       after it in the order of their arrival. Requests sent before the login are answered before it.
+    E. No request is sent after the end of a session, unless brokers refuse so early a login (`Session`). None is lost
+       in a login: each is sent once, or was cancelled by its caller, or fails by law B.
+    F. A login that fails closes the connection.
+
+    Args:
+        opened: aiokafka's connection, not logged in.
+        timeout_seconds: The longest time for an answer, and for a login.
+        login: None for a connection without SASL.
+        clock: The seconds by which a session ends; the event loop's without it.
     """
 
-    def __init__(self, opened: Any, client_id: str, timeout_seconds: float) -> None:
+    def __init__(
+        self,
+        opened: Any,
+        client_id: str,
+        timeout_seconds: float,
+        login: Login | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
         self._versions: Mapping[int, tuple[int, int]] = opened._versions  # noqa: SLF001  aiokafka has no public way
         self._client_id = client_id
         self._timeout = timeout_seconds
-        self._waiting: deque[tuple[int, Prepared[Any], asyncio.Future[Any]]] = deque()
+        self._login = login
+        self._clock = clock or asyncio.get_running_loop().time
+        self._session: Session | None = None
+        self._renewal: asyncio.Task[None] | None = None
+        self._logging_in = False
+        self._held: deque[tuple[Prepared[Any], asyncio.Future[Any]]] = deque()
+        self._slowest = 0.0
+        self._waiting: deque[_Asked] = deque()
         self._number = 0
         self._unsent: deque[memoryview] = deque()
         self._paused = False
@@ -70,13 +133,19 @@ class Connection(asyncio.BufferedProtocol):
         """
         if not self._open:
             raise ConnectionError("closed")
-        self._number = (self._number + 1) & 0x7FFFFFFF
         prepared = request.prepare(self._versions)
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
-        self._waiting.append((self._number, prepared, answer))
-        self._queue(prepared.pieces(self._number, self._client_id))
+        if self._must_hold():
+            self._held.append((prepared, answer))
+        else:
+            self._send(prepared, answer)
         async with asyncio.timeout(self._timeout):
             return await answer
+
+    def _send(self, prepared: Prepared[A], answer: asyncio.Future[A]) -> None:
+        self._number = (self._number + 1) & 0x7FFFFFFF
+        self._waiting.append(_Asked(self._number, prepared, answer, self._clock()))
+        self._queue(prepared.pieces(self._number, self._client_id))
 
     def _queue(self, pieces: list[bytes | bytearray]) -> None:
         small: list[bytes | bytearray] = [_SIZE.pack(sum(map(len, pieces)))]
@@ -107,6 +176,57 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._paused = False
         self._write()
+
+    # --- logging in ---------------------------------------------------------------------------------------
+
+    async def log_in(self) -> None:
+        """Authenticate, for the first time or again; nothing without a login.
+
+        Raises:
+            KafkaError, ConnectionError, TimeoutError: as `Login.perform`.
+        """
+        if self._login is None:
+            return
+        try:
+            async with asyncio.timeout(self._timeout):
+                self._session = await self._login.perform(self._ask_in_login, self._clock)
+        finally:
+            self._logging_in = False
+        self._slowest = 0.0
+        while self._held:
+            prepared, answer = self._held.popleft()
+            if not answer.done():
+                self._send(prepared, answer)
+
+    async def _ask_in_login(self, request: WireRequest[A]) -> A:
+        """Send a request of a login, past those that are held."""
+        if not self._open:
+            raise ConnectionError("closed")
+        self._logging_in = True
+        answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+        self._send(request.prepare(self._versions), answer)
+        return await answer
+
+    def _must_hold(self) -> bool:
+        """Whether a request must wait for a login, which begins here where it is due."""
+        if self._session is None:
+            return self._logging_in
+        now = self._clock()
+        if self._renewal is None and self._session.is_due(now, self._slowest):
+            self._renewal = asyncio.get_running_loop().create_task(self._renew())
+        return self._logging_in or (self._renewal is not None and self._session.is_over(now))
+
+    async def _renew(self) -> None:
+        try:
+            await self.log_in()
+        except Exception as error:  # noqa: BLE001  whatever it is, those who wait are told
+            why = readable_refusal(str(error)) or "no answer in time"
+            self.close(ConnectionError(f"re-authentication failed: {why}"))
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._renewal = None
 
     # --- answers ------------------------------------------------------------------------------------------
 
@@ -153,12 +273,14 @@ class Connection(asyncio.BufferedProtocol):
         self._small_filled = left
 
     def _answered(self, frame: memoryview) -> None:
-        number, prepared, answer = self._waiting[0]  # one that cannot be read fails with all others
-        if _SIZE.unpack_from(frame)[0] != number:
+        asked = self._waiting[0]  # one that cannot be read fails with all others
+        if _SIZE.unpack_from(frame)[0] != asked.number:
             raise ConnectionError("the broker sent the response to another request")
-        if not answer.done():
-            answer.set_result(prepared.read(frame))
+        if not asked.answer.done():
+            asked.answer.set_result(asked.prepared.read(frame))
         self._waiting.popleft()
+        if self._session is not None:
+            self._slowest = max(self._slowest, self._clock() - asked.since)
 
     # --- ending -------------------------------------------------------------------------------------------
 
@@ -175,8 +297,10 @@ class Connection(asyncio.BufferedProtocol):
         self._open = False
         self._unsent.clear()
         self._transport.close()
-        waiting, self._waiting = self._waiting, deque()
-        for _, _, answer in waiting:
+        left = [asked.answer for asked in self._waiting] + [answer for _, answer in self._held]
+        self._waiting.clear()
+        self._held.clear()
+        for answer in left:
             if not answer.done():
                 failure = ConnectionError(f"closed: {error}" if error else "closed")
                 failure.__cause__ = error

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import ConfigError
 from mmtool.kafka.admin.cluster_facts import check_cluster_id
-from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.clients import wire_cluster, wire_options
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.records.identity import FlowIdentity
 
 if TYPE_CHECKING:
     from mmtool.config import FlowSettings
+    from mmtool.config.scopes import Role
     from mmtool.kafka.wire.cluster import WireCluster
+
+_SOURCE_ROLE: Role = "consumer"
+_TARGET_ROLE: Role = "producer"
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +46,15 @@ class FlowContext:
             return False
         return True
 
+    def renew_credentials(self) -> None:
+        """Connect with the credentials of `settings` from now on; open connections stay.
+
+        Raises:
+            ConfigError: as `wire_options`.
+        """
+        self.source.renew_credentials(wire_options(self.settings.source, role=_SOURCE_ROLE))
+        self.target.renew_credentials(wire_options(self.settings.target, role=_TARGET_ROLE))
+
     async def close(self) -> None:
         await asyncio.gather(self.source.close(), self.target.close())
 
@@ -55,8 +68,8 @@ async def connect(settings: FlowSettings) -> FlowContext:
         ConfigError: both aliases are one cluster.
     """
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # lost connections are our own affair
-    source = wire_cluster(settings.source, "driver", role="consumer")
-    target = wire_cluster(settings.target, "driver", role="producer")
+    source = wire_cluster(settings.source, "driver", role=_SOURCE_ROLE)
+    target = wire_cluster(settings.target, "driver", role=_TARGET_ROLE)
     try:
         await asyncio.gather(source.start(), target.start())
         check_cluster_id(settings.source, source.cluster_id)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.config.changes import OF_THE_DRIVER, OF_WORKERS, compare
+from mmtool.config.changes import OF_THE_DRIVER, OF_WORKERS, SIDES, compare
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.events import Event, Notice, flow_notice
 from mmtool.kafka.remedies import BOTH_AWAY
@@ -285,7 +285,7 @@ class Engine:
         self._drop_goals(run)
         if beats_else or changes.fields - OF_WORKERS - OF_THE_DRIVER:
             self._rotas[run.name].adopt(self._duties(run))
-        if changes.fields & OF_WORKERS:
+        if changes.fields & {*OF_WORKERS, *SIDES}:
             self._replan.set()
         if "throttle_bytes_per_second" in changes.fields:
             self._tell_throttle(run)

@@ -242,8 +242,14 @@ class FlowRun:
         Raises:
             MmtoolError: the settings need a topic that cannot be created.
         """
-        begins = settings.emit_offset_syncs and not self.flow.settings.emit_offset_syncs
+        before = self.flow.settings
+        begins = settings.emit_offset_syncs and not before.emit_offset_syncs
         self.flow.settings = settings
+        if (before.source, before.target) != (settings.source, settings.target):
+            self.flow.renew_credentials()
+            self.ownership.renew_credentials(settings.target)
+            sides = (settings.source, settings.target)
+            self._topics.connect(*[await in_thread(TopicAdmin, side) for side in sides])
         if begins:
             await make_internal_topics(self.flow)
 

@@ -1,4 +1,4 @@
-"""Reload the properties file of a running engine when it changes, and on SIGHUP."""
+"""Reload the properties file of a running engine, and the files that it names, when one changes, and on SIGHUP."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.config.changes import Changes, compare
-from mmtool.config.live import FileWatch
+from mmtool.config.live import FileWatch, first_problem
 from mmtool.errors import MmtoolError
 from mmtool.events import Event, Notice
-from mmtool.plan.words import counted
 from mmtool.runtime.threads import in_thread
 from mmtool.runtime.timeouts import came_within
 
@@ -27,7 +26,7 @@ _STAYS = "the old configuration stays in force"
 
 @dataclass(slots=True)
 class Reloader:
-    """Watches the properties file of a running engine, and applies what has changed in it.
+    """Watches the properties file of a running engine and the files that it names, and applies what has changed.
 
     Attributes:
         file: The file.
@@ -42,30 +41,28 @@ class Reloader:
     say: Callable[[str], None]
     warn: Callable[[str], None]
     asked: asyncio.Event = field(default_factory=asyncio.Event)
+    _watch: FileWatch = field(init=False)
     _complaint: str = ""
     _waits: str = ""
 
+    def __post_init__(self) -> None:
+        self._watch = FileWatch(self.file.path)
+
     async def run(self) -> None:
-        """Reload the file when it changes, until cancelled; the first time when the engine owns its flows."""
+        """Reload the files when one changes, until cancelled; the first time when the engine owns its flows."""
         await self.engine.ready.wait()
-        watch = FileWatch(self.file.path)
         while True:
             asked = self.asked.is_set()
             self.asked.clear()
             if asked:
-                watch.taken()
-            if asked or watch.is_due():
+                self._watch.taken()
+            if asked or self._watch.is_due():
                 await self._reload(asked=asked)
             await came_within(_LOOK_SECONDS, self.asked.wait())
 
     async def _reload(self, *, asked: bool) -> None:
-        try:
-            chosen = await in_thread(self.file.load)
-        except MmtoolError as error:
-            self._refuse(_first_line(error.message), asked=asked)
-            return
-        except Exception as error:  # noqa: BLE001  no file may end a flow that runs
-            self._refuse(f"{self.file.path}: {type(error).__name__}", asked=asked)
+        chosen = await self._read(asked=asked)
+        if chosen is None:
             return
         refused, self._complaint = self._complaint, ""
         changes = _changes(self.engine.settings, chosen)
@@ -84,6 +81,20 @@ class Reloader:
             said = f"{self.file.path} reloaded: no change for the running flows"
             self.say(Notice(said, Event.CONFIG_RELOADED))
         self._tell_waiting(chosen, changes)
+
+    async def _read(self, *, asked: bool) -> Chosen | None:
+        """Read the files; None where they cannot be used, which is reported."""
+        chosen, why = None, ""
+        try:
+            chosen = await in_thread(self.file.load)
+        except MmtoolError as error:
+            why = first_problem(error)
+        except Exception as error:  # noqa: BLE001  no file may end a flow that runs
+            why = f"{self.file.path}: {type(error).__name__}"
+        self._watch.follow(self.file.files, also_earlier=chosen is None)
+        if chosen is None:
+            self._refuse(why, asked=asked)
+        return chosen
 
     def _refuse(self, why: str, *, asked: bool) -> None:
         """Report once why the file is not applied; answer each reload that an operator asked for."""
@@ -128,10 +139,3 @@ def _of_flows(running: Iterable[FlowSettings], chosen: Chosen) -> Iterator[str]:
     for names, what in ((now - before, "is new: starts"), (before - now, "is no longer enabled: stops")):
         for name in sorted(names):
             yield f"flow {name} {what} at the next start"
-
-
-def _first_line(message: str) -> str:
-    """The first problem of the file, with the number of the others."""
-    first, *more = message.splitlines() or [""]
-    others = f"; the file has {counted(len(more), 'more error')}, see `mmtool config check`" if more else ""
-    return first + others

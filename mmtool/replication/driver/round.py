@@ -39,6 +39,8 @@ _STOP_SECONDS = 15.0
 """A service manager kills a process about half a minute after it asked it to stop."""
 _CANCEL_SECONDS = 5.0
 """A JVM that hangs cancels nothing; after this time the job is abandoned."""
+_RENEWED_SECONDS = 10.0
+"""Workers whose old credentials are refused cannot read that they are to stop."""
 _HUNG_SECONDS = 180.0
 """Workers end within this time after a round's end: they wait 150 s for a cluster that does not answer, and what a
 worker may hold (``mmtool.buffer.bytes``, 128 MiB) takes 135 s over a link of 1 MB/s. A slower one hangs."""
@@ -138,7 +140,7 @@ class Round:
                 differs = self.replan.is_set() or any(run.holds_moved for run in self.runs)
                 if differs and wanted is None:
                     wanted = Command.REPLAN
-                    self._ends_within(_HUNG_SECONDS, job)
+                    self._ends_within(self._replan_seconds(tasks), job)
                 if look.free and self.topics.is_due:
                     look.begin(self.topics.look())
                 if word.succeeded():
@@ -156,6 +158,13 @@ class Round:
             await slots.drop()
             self.slots.end(self.runs)
         return self._outcome(job)
+
+    def _replan_seconds(self, tasks: Sequence[TaskAssignment]) -> float:
+        """How long workers may take to end the round early: less where they have other credentials than the driver."""
+        now = {run.flow.identity.flow: run.flow for run in self.runs}
+        pairs = ((flow.settings, now[flow.identity.flow].settings) for task in tasks for flow in task.flows)
+        renewed = any((old.source, old.target) != (new.source, new.target) for old, new in pairs)
+        return _RENEWED_SECONDS if renewed else _HUNG_SECONDS
 
     def _outcome(self, job: asyncio.Task[list[ReportRow]]) -> list[ReportRow]:
         try:

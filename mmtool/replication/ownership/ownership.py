@@ -25,6 +25,7 @@ from mmtool.runtime.timeouts import came_within
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from mmtool.config import ClusterSettings
     from mmtool.plan.flow.phases import FlowTransition
     from mmtool.plan.flow.status import FlowMember
     from mmtool.replication.driver.context import FlowContext
@@ -112,6 +113,10 @@ class Ownership:
                     remedy="to take over when that process ends, start `mmtool replicate -c FILE --standby`",
                 )
             self._lease.start()
+
+    def renew_credentials(self, target: ClusterSettings) -> None:
+        """Use other credentials for the lease; it is not lost by that."""
+        self._lease.renew_credentials(target)
 
     def claimed(self) -> FlowTransition:
         """Move the flow to its next phase, after its shards were claimed and its stored state was recovered."""

@@ -115,14 +115,18 @@ class MirrorTopics:
         adjusted: ConfigNotices | None = None,
     ) -> None:
         self._flow = flow
-        self._source = source
-        self._target = target
+        self.connect(source, target)
         self._settle_seconds = settle_seconds
         self._adjusted = ConfigNotices() if adjusted is None else adjusted
         self._limits: dict[str, TargetLimits] = {}
         self._hidden: set[str] = set()
         self._gone_check = AbsenceCheck[str]()
         self._deleted_check = AbsenceCheck[str]()
+
+    def connect(self, source: TopicAdmin, target: TopicAdmin) -> None:
+        """Use these clients from now on, as after credentials have changed."""
+        self._source = source
+        self._target = target
 
     async def matched(self) -> list[str]:
         """The names of the source's topics that the flow's filter accepts; changes nothing.

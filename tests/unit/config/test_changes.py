@@ -20,6 +20,8 @@ from mmtool.config.changes import (
     compare,
 )
 from mmtool.config.live import FileWatch
+from mmtool.config.read_files import ReadFiles
+from mmtool.errors import ConfigError
 
 BASE = """
 clusters = a, b
@@ -84,7 +86,7 @@ def _another(value):
         ("mmtool.spark.conf.spark.executor.memory = 1g", (), ("mmtool.spark.conf",), ()),
         ("replication.policy.separator = _", (), ("replication.policy.* or mmtool.topic.rename.format",), ()),
         ("b.producer.linger.ms = 5", (), ("b.producer",), ()),
-        (SASL, (), ("a.security",), ()),
+        (SASL, (), ("a.security",), ()),  # another protocol: another listener
         ("clusters = a, b, c\nc.bootstrap.servers = localhost:3", (), (), ()),
         ("a.alias = plant", (), ("source.cluster.alias, target.cluster.alias",), ()),
     ],
@@ -92,6 +94,38 @@ def _another(value):
 def test_keys_are_named_as_the_file_has_them_and_values_never(settings, more, applied, waiting, fixed):
     found = compare(settings(), settings(more))
     assert (found.applied, found.waiting, found.fixed) == (applied, waiting, fixed)
+
+
+TLS = """
+a.security.protocol = SASL_SSL
+a.sasl.mechanism = PLAIN
+a.sasl.username = me
+a.sasl.password = hush
+a.ssl.truststore.certificates = -----BEGIN CERTIFICATE----- MIIB -----END CERTIFICATE-----
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "applied"),
+    [
+        ("a.sasl.password = hush2", ("a.sasl.*",)),
+        ("a.admin.sasl.password = hush2", ("a.sasl.*",)),
+        ("a.sasl.mechanism = SCRAM-SHA-512", ("a.sasl.*",)),
+        (
+            "a.ssl.truststore.certificates = -----BEGIN CERTIFICATE----- MIIC -----END CERTIFICATE-----",
+            ("a.ssl.*",),
+        ),
+        ("a.sasl.password = hush2\na.ssl.endpoint.identification.algorithm =", ("a.sasl.*", "a.ssl.*")),
+        ("# nothing", ()),
+    ],
+)
+def test_changed_credentials_are_taken_over_and_the_rest_of_a_cluster_is_not(settings, more, applied):
+    before, after = settings(TLS), settings(f"{TLS}{more}\na.producer.linger.ms = 5")
+    found = compare(before, after)
+    assert (found.applied, found.waiting) == (applied, ("a.producer",))
+    assert found.fields == ({"source"} if applied else set())
+    assert found.settings.source.security_for("admin") == after.source.security_for("admin")
+    assert found.settings.source.producer == before.source.producer
 
 
 # --- the file itself --------------------------------------------------------------------------------------
@@ -143,6 +177,75 @@ def test_a_link_that_leads_elsewhere_is_a_change(tmp_path):
     assert [watch.is_due() for _ in range(3)] == [False, True, False]
 
 
+def test_a_change_of_any_file_that_was_read_is_seen_also_one_from_the_time_of_reading(tmp_path):
+    path, other, late = (tmp_path / name for name in ("mm2.properties", "password", "key.pem"))
+    path.write_text("one")
+    other.write_text("one")
+    watch, files = FileWatch(path), ReadFiles()
+    assert [watch.is_due() for _ in range(3)] == [False, True, False]
+    for file in (path, other, late):
+        files.note(file)
+    other.write_text("while it was read")
+    watch.follow(files, also_earlier=False)
+    assert [watch.is_due() for _ in range(3)] == [False, True, False]
+    late.write_text("there now")
+    assert [watch.is_due() for _ in range(3)] == [False, True, False]
+
+
+def test_files_that_are_written_one_after_the_other_are_read_when_all_rest(tmp_path):
+    """As a certificate and its key: no half of a pair is read while the other one is on its way."""
+    files = ReadFiles()
+    certificate, key = (tmp_path / name for name in ("client.pem", "client.key"))
+    for file in (certificate, key):
+        files.note(file)
+    watch = FileWatch(tmp_path / "mm2.properties")
+    watch.follow(files, also_earlier=False)
+    certificate.write_text("new")
+    due = [watch.is_due()]
+    key.write_text("new")
+    assert [*due, *(watch.is_due() for _ in range(3))] == [False, False, True, False]
+
+
+def test_files_of_a_reading_that_failed_are_watched_beside_those_of_the_last_good_one(tmp_path):
+    names = ("mm2.properties", "old", "new", "unread")
+    path, old, new, unread = (tmp_path / name for name in names)
+    watch, files = FileWatch(path), ReadFiles()
+    for file in (path, old):
+        files.note(file)
+    watch.follow(files, also_earlier=False)
+    files.forget()
+    for file in (path, new):
+        files.note(file)
+    watch.follow(files, also_earlier=True)
+    for file, is_seen in ((old, True), (new, True), (unread, False)):
+        file.write_text("something")
+        assert any(watch.is_due() for _ in range(3)) is is_seen
+    files.forget()
+    files.note(new)
+    watch.follow(files, also_earlier=False)
+    old.write_text("of no interest any more")
+    assert not any(watch.is_due() for _ in range(3))
+
+
+def test_every_file_that_a_configuration_is_read_from_is_noted_also_one_that_is_missing(tmp_path):
+    secrets, folder = tmp_path / "secrets.properties", tmp_path / "mounted"
+    folder.mkdir()
+    secrets.write_text("user = me")
+    (folder / "password").write_text("hush")
+    path = tmp_path / "mm2.properties"
+    pem = {kind: tmp_path / f"{kind}.pem" for kind in ("trust", "own")}
+    path.write_text(
+        f"{BASE}a.security.protocol = SASL_SSL\na.sasl.mechanism = PLAIN\n"
+        f"a.sasl.username = ${{file:{secrets}:user}}\na.sasl.password = ${{directory:{folder}:password}}\n"
+        f"a.ssl.truststore.location = {pem['trust']}\na.ssl.certificate.location = {pem['own']}\n"
+    )
+    files = ReadFiles()
+    with pytest.raises(ConfigError):
+        load_settings(path, {}, files)
+    assert set(files.stamps) == {path, secrets, folder / "password", *pem.values()}
+    assert [file for file, stamp in files.stamps.items() if stamp is None] == [*pem.values()]
+
+
 def test_a_file_that_is_written_all_the_time_is_read_all_the_same(watched):
     path, watch = watched
     due = []
@@ -154,7 +257,11 @@ def test_a_file_that_is_written_all_the_time_is_read_all_the_same(watched):
 
 def test_a_pipe_is_not_read_a_second_time(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    watch = FileWatch(tmp_path / "pipe")
+    watch, files, secret = FileWatch(tmp_path / "pipe"), ReadFiles(), tmp_path / "secret"
+    assert [watch.is_due() for _ in range(6)] == [False] * 6
+    files.note(secret)
+    watch.follow(files, also_earlier=False)
+    secret.write_text("for its sake neither")
     assert [watch.is_due() for _ in range(6)] == [False] * 6
 
 

@@ -64,6 +64,17 @@ class Deaf:
         raise MmtoolError("topic mmtool-control.east.internal is missing on cluster west")
 
 
+class Renewed(Deaf):
+    """A flow whose password was changed since its tasks began."""
+
+    old = SimpleNamespace(source="old password", target="b", throttle_bytes_per_second=None)
+    new = SimpleNamespace(source="new password", target="b", throttle_bytes_per_second=None)
+    flow = SimpleNamespace(identity=Deaf.flow.identity, settings=new)
+
+    async def tell(self, *_):
+        pass
+
+
 def ran(job, *, lasts=600.0, replan=False, stop=False, silent=False, runs=()):
     """What a round gave, or failed with, and what it said."""
     said = []
@@ -87,7 +98,12 @@ def ran(job, *, lasts=600.0, replan=False, stop=False, silent=False, runs=()):
             ),
         )
         try:
-            return await this.run([TaskAssignment(0, lasts, 1 << 20, ())])
+            flows = [
+                SimpleNamespace(identity=run.flow.identity, settings=run.old, bytes_per_second=None)
+                for run in runs
+                if isinstance(run, Renewed)
+            ]
+            return await this.run([TaskAssignment(0, lasts, 1 << 20, tuple(flows))])
         except GivenUpError as error:
             return error
 
@@ -111,8 +127,15 @@ def test_a_job_that_ends_is_left_to_its_end(monkeypatch):
         ("_HUNG_SECONDS", {"replan": True}),
         ("_STOP_SECONDS", {"stop": True}),
         ("_STOP_SECONDS", {"silent": True}),
+        ("_RENEWED_SECONDS", {"replan": True, "runs": [Renewed()]}),
     ],
-    ids=["its time is up", "the plan has changed", "it is to stop", "a task is silent over Spark Connect"],
+    ids=[
+        "its time is up",
+        "the plan has changed",
+        "it is to stop",
+        "a task is silent over Spark Connect",
+        "its workers have the old password",
+    ],
 )
 def test_a_job_that_does_not_end_is_given_up(monkeypatch, limit, how):
     monkeypatch.setattr(round_module, limit, 0.2)

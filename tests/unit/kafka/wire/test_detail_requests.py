@@ -7,8 +7,6 @@ from mmtool.kafka.wire.api_versions import (
     SpokenApis,
     api_versions_frame,
     read_api_versions,
-    read_mechanisms,
-    sasl_handshake_frame,
 )
 from mmtool.kafka.wire.placement import (
     DescribedConfig,
@@ -44,12 +42,6 @@ def test_a_broker_before_2_4_asks_for_the_older_version():
     assert read_api_versions(raw("00000000 0023 00000000"), with_features=True) is None
     told = raw("00000000 0000 00000001 0001 0004 000a")
     assert read_api_versions(told, with_features=False) == SpokenApis({1: (4, 10)}, {})
-
-
-def test_the_mechanisms_of_a_listener_are_read_and_one_without_logins_says_so():
-    assert sasl_handshake_frame("me", "PLAIN")[4:] == raw("0011 0001 00000001 0002 6d65 0005 504c41494e")
-    assert read_mechanisms(raw("00000001 0021 00000001 0005 504c41494e")) == ["PLAIN"]
-    assert read_mechanisms(raw("00000001 0022 00000000")) is None
 
 
 def test_replicas_of_a_broker_before_2_8_are_read_without_rights():

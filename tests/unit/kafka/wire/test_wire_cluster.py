@@ -21,7 +21,7 @@ from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.wire import ask as asking
-from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
+from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster, retrying
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import BrokerAddress, PartitionLeader, TopicMetadata
 
@@ -242,7 +242,7 @@ def test_a_cluster_that_refuses_the_credentials_is_not_taken_for_one_that_is_awa
     async def refuses(*_address, **_options):
         raise refused("Authentication failed")
 
-    monkeypatch.setattr("mmtool.kafka.wire.token_exchange.open_connection", refuses)
+    monkeypatch.setattr("aiokafka.conn.create_conn", refuses)
     with pytest.raises(
         NotAuthorisedError, match=r"cluster a refuses the credentials: .*Authentication failed"
     ) as error:
@@ -299,7 +299,7 @@ def test_a_broker_that_refuses_the_credentials_while_others_take_them_is_asked_a
     async def ask():
         await cluster.start()
         monkeypatch.undo()
-        monkeypatch.setattr("mmtool.kafka.wire.token_exchange.open_connection", refuses)
+        monkeypatch.setattr("aiokafka.conn.create_conn", refuses)
         await cluster.send(7, None)
 
     with pytest.raises(ConnectionLostError, match=r"broker 7: cluster a refuses the credentials: .*not now"):
@@ -311,3 +311,25 @@ def test_a_name_that_can_be_none_is_a_cluster_that_does_not_answer(host):
     settings = ClusterSettings(alias="a", bootstrap_servers=f"{host}:1")
     with pytest.raises(UnreachableError, match=f"cluster a does not answer at {host}:1"):
         asyncio.run(wire_cluster(settings, "test", role="admin").start())
+
+
+@pytest.mark.parametrize(("user", "password"), [("me", "new"), ("another", "old")])
+def test_an_open_connection_takes_a_new_password_and_no_other_user(monkeypatch, user, password):
+    """A broker refuses another user on it; new connections take both."""
+    login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_plain_username": "me"}
+    options = {**login, "bootstrap_servers": ["h:1"], "sasl_plain_password": "old"}
+    cluster, given = WireCluster(options, alias="a", client_id="id"), []
+
+    async def opened(_host, _port, options, _seconds):
+        given.append(options)
+        return Answers(None)
+
+    async def scene():
+        await cluster._connect("h", 1)
+        cluster.renew_credentials({**options, "sasl_plain_username": user, "sasl_plain_password": "new"})
+        await cluster._connect("h", 1)
+
+    monkeypatch.setattr("mmtool.kafka.wire.cluster.open_connection", opened)
+    asyncio.run(scene())
+    then, now = ((found["sasl_plain_username"], found["sasl_plain_password"]) for found in given)
+    assert (then, now) == (("me", password), (user, "new"))

@@ -1,0 +1,213 @@
+"""Logins on an open connection: SaslHandshake (17), SaslAuthenticate (36), and sessions that end (KIP-368).
+
+aiokafka authenticates only while it connects, and drops the lifetime that the broker grants. Its authenticators compute
+the tokens here, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from mmtool.kafka.wire.codec import Cursor, int32, string
+from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.request import WireRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+A = TypeVar("A")
+
+_EARLIEST, _LATEST = 0.85, 0.95
+"""The share of its lifetime at which a session is renewed, as in Kafka's Java client."""
+_SPARE_SECONDS = 1.0
+_NEVER_BEFORE_SHARE = 0.5
+_BROKERS_MINIMUM_SECONDS = 1.1
+"""A broker refuses a re-authentication within one second of the last one's start."""
+
+
+class Handshake(NamedTuple):
+    """The answer to SaslHandshake: the mechanisms that the listener enables."""
+
+    error_code: int
+    mechanisms: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SaslHandshakeRequest(WireRequest[Handshake]):
+    """Starts a login with a mechanism; version 1 announces SaslAuthenticate requests."""
+
+    API_KEY = 17
+    VERSIONS = (1,)
+
+    mechanism: str
+
+    def body(self, version: int) -> bytes:  # noqa: ARG002  there is one
+        return string(self.mechanism)
+
+    def answer(self, version: int, cursor: Cursor) -> Handshake:  # noqa: ARG002  there is one
+        return Handshake(cursor.int16(), [name or "" for name in cursor.array(cursor.string)])
+
+
+class Authenticated(NamedTuple):
+    """The answer to SaslAuthenticate.
+
+    Attributes:
+        message: The broker's reason; empty without an error.
+        token: The broker's token for the authenticator.
+        lifetime_ms: How long the session lasts; 0 without an end, and before the last token.
+    """
+
+    error_code: int
+    message: str
+    token: bytes
+    lifetime_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SaslAuthenticateRequest(WireRequest[Authenticated]):
+    """Sends one token of a login."""
+
+    API_KEY = 36
+    VERSIONS = (0, 1)
+
+    token: bytes = field(repr=False)
+
+    def body(self, version: int) -> bytes:  # noqa: ARG002  both versions are alike
+        return int32(len(self.token)) + self.token
+
+    def answer(self, version: int, cursor: Cursor) -> Authenticated:
+        code, message, token = cursor.int16(), cursor.string() or "", bytes(cursor.records())
+        return Authenticated(code, message, token, cursor.int64() if version else 0)
+
+
+class Authenticator(Protocol):
+    """One login with one mechanism: a token of ours for each of the broker's, None after the last."""
+
+    def step(self, payload: bytes | None) -> Awaitable[tuple[bytes, bool] | None]: ...
+
+
+class Ask(Protocol):
+    """Sends a request and returns its decoded answer."""
+
+    async def __call__(self, request: WireRequest[A]) -> A: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The time that a broker grants to a login. Times are an event loop's, in seconds.
+
+    A broker compares the time at which it reads a request with the session's end, closes the connection if that has
+    passed, and counts it as killed. It reads a request only when it has answered the one before. So a session is
+    renewed earlier where answers are slow, and a second before its end at the latest. A broker refuses a login within a
+    second of the last one, so that a session of about a second ends.
+
+    Attributes:
+        began: When the last token was sent: the broker's session begins later.
+        share: The share of the lifetime at which the session is to be renewed.
+    """
+
+    began: float
+    lifetime: float
+    share: float
+
+    @classmethod
+    def granted(cls, began: float, lifetime_ms: int) -> Session | None:
+        """The session of an answer; None where it has no end."""
+        # random, so that the connections of many workers do not log in at once
+        share = random.uniform(_EARLIEST, _LATEST)
+        return cls(began, lifetime_ms / 1000, share) if lifetime_ms > 0 else None
+
+    def is_due(self, now: float, slowest_answer: float) -> bool:
+        """Whether the next request must wait for a re-authentication."""
+        spare = _SPARE_SECONDS + 2 * slowest_answer
+        age = min(self.lifetime * self.share, max(self.lifetime - spare, self.lifetime * _NEVER_BEFORE_SHARE))
+        return now - self.began >= max(age, _BROKERS_MINIMUM_SECONDS)
+
+    def is_over(self, now: float) -> bool:
+        return now - self.began >= self.lifetime
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A mechanism, and its authenticator: a new one for each login, so that each takes the credentials of then."""
+
+    mechanism: str
+    authenticator: Callable[[], Authenticator] = field(repr=False)
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Login | None:
+        """The login of aiokafka's options; None for a connection without SASL."""
+        mechanism = options.get("sasl_mechanism")
+        return cls(mechanism, lambda: _authenticator(options)) if mechanism else None
+
+    async def perform(self, ask: Ask, clock: Callable[[], float]) -> Session | None:
+        """Log in; return the session, or None where it has no end.
+
+        The first token is made before the first request: a token endpoint may take a while, and other requests can be
+        sent meanwhile.
+
+        Raises:
+            SaslAuthenticationFailed, UnsupportedSaslMechanismError, IllegalSaslStateError: the broker refuses, or its
+                answer does not prove that it knows the password.
+            ConnectionError, TimeoutError: the broker does not answer.
+        """
+        authenticator = self.authenticator()
+        step = await self._step(authenticator, None)
+        shaken = await ask(SaslHandshakeRequest(self.mechanism))
+        _check(shaken.error_code, _of_mechanisms(shaken.mechanisms))
+        began, lifetime_ms = clock(), 0
+        while step is not None:
+            began = clock()
+            answer = await ask(SaslAuthenticateRequest(step[0]))
+            _check(answer.error_code, answer.message)
+            lifetime_ms = answer.lifetime_ms
+            step = await self._step(authenticator, answer.token)
+        return Session.granted(began, lifetime_ms)
+
+    async def _step(self, authenticator: Authenticator, token: bytes | None) -> tuple[bytes, bool] | None:
+        try:
+            return await authenticator.step(token)
+        except (
+            ValueError,
+            KeyError,
+            AssertionError,
+        ) as error:  # as aiokafka's authenticators judge an answer
+            if token is None:
+                raise
+            from aiokafka.errors import SaslAuthenticationFailed
+
+            raise SaslAuthenticationFailed(f"the broker's answer is no {self.mechanism} proof") from error
+
+
+def _of_mechanisms(names: list[str]) -> str:
+    if names:
+        return f"the listener's mechanisms are {', '.join(sorted(names))}"
+    return "the listener takes no login: its protocol is PLAINTEXT or SSL"
+
+
+def _check(code: int, message: str) -> None:
+    from aiokafka.errors import for_code
+
+    if code != Code.NONE:
+        raise for_code(code)(message)
+
+
+def _authenticator(options: Mapping[str, Any]) -> Authenticator:
+    from aiokafka.conn import SaslPlainAuthenticator, ScramAuthenticator
+
+    from mmtool.kafka.wire.token_exchange import TokenExchange
+
+    mechanism = options["sasl_mechanism"]
+    if mechanism == "OAUTHBEARER":
+        return TokenExchange(sasl_oauth_token_provider=options["sasl_oauth_token_provider"])
+    login = {
+        "loop": asyncio.get_running_loop(),
+        "sasl_plain_username": options["sasl_plain_username"],
+        "sasl_plain_password": options["sasl_plain_password"],
+    }
+    if mechanism == "PLAIN":
+        return SaslPlainAuthenticator(**login)  # type: ignore[no-any-return]
+    return ScramAuthenticator(**login, sasl_mechanism=mechanism)  # type: ignore[no-any-return]

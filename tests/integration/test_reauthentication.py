@@ -1,0 +1,98 @@
+"""Sessions of five seconds (``connections.max.reauth.ms``): what a running flow and the brokers notice of their end."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, replace
+
+import pytest
+
+from kit.bench import Bench, Stage
+from kit.broker_watch import Arrivals
+from kit.scram import killed_connections, login_metrics, scram_fleet
+from kit.secured import secure_pair
+from mmtool.lab.security.kinds import SecurityKind
+from mmtool.lab.wait import patience
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
+
+SESSION_MS = 5_000
+TOKEN_SECONDS = 12.0
+SESSIONS = 8
+GAP_SECONDS = 1.0
+PATIENCE_SECONDS = 60
+PROGRESS = re.compile(r"^source->target  records ")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a running flow and the brokers noticed of sessions that end.
+
+    Attributes:
+        killed: The lines in which brokers name requests that came after their session.
+        counts: The brokers' counts about logins, by cluster.
+        said: What the flow said, progress aside.
+        gap: The longest time without a record on the target, in seconds.
+    """
+
+    killed: list[str]
+    counts: dict[str, dict[str, float]]
+    said: list[str]
+    gap: float
+
+    def count(self, name):
+        return {cluster: counts[name] for cluster, counts in self.counts.items()}
+
+
+def watched(stage, seconds):
+    """A flow that runs for so long, and whose records are all there once afterwards."""
+    fleet = stage.bench.fleet
+    process = stage.start()
+    stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
+    before = len(process.stderr)
+    with Arrivals(fleet["target"].bootstrap, stage.targets[:1]) as arrivals:
+        time.sleep(seconds)
+    said = [line for line in process.stderr[before:].splitlines() if not PROGRESS.search(line)]
+    counts = {name: login_metrics(fleet[name]) for name in ("source", "target")}
+    killed = [line for name in counts for line in killed_connections(fleet[name])]
+    assert stage.prove_exact(process) > 0
+    return Seen(killed, counts, said, arrivals.largest_gap)
+
+
+NONE = {"source": 0, "target": 0}
+
+
+def assert_nothing_noticed(seen, sessions):
+    """No connection was killed, no login failed, no record waited, and nothing was said."""
+    assert (seen.killed, seen.count("expired-connections-killed-count"), seen.said) == ([], NONE, [])
+    assert seen.count("failed-reauthentication-total") == NONE
+    assert min(seen.count("successful-reauthentication-total").values()) >= sessions
+    assert seen.gap < patience(GAP_SECONDS)
+
+
+def test_a_flow_notices_nothing_of_sessions_that_end_under_load(tmp_path, measured):
+    """Neither do its leases and admin clients: no connection is killed, no arrival waits, nothing comes twice."""
+    with (
+        scram_fleet(tmp_path, "source", "target", session_ms=SESSION_MS) as scram,
+        Stage(Bench(scram.fleet, tmp_path, scram.lines()), "sessions", records_per_second=600.0) as stage,
+    ):
+        seen = watched(stage, SESSIONS * SESSION_MS / 1000)
+    again = seen.count("successful-reauthentication-total")
+    measured(f"sessions of 5 s, SCRAM: {seen.gap:.2f} s the largest gap, {again} re-authentications")
+    assert_nothing_noticed(seen, SESSIONS)
+
+
+def test_a_flow_notices_nothing_of_tokens_that_expire_under_load(tmp_path, measured):
+    """A session ends with its token, so that each re-authentication needs a new one."""
+    with secure_pair(SecurityKind.OAUTH, tmp_path) as pair:
+        endpoint = pair.security.endpoint
+        endpoint.policy = replace(endpoint.policy, lifetime_seconds=TOKEN_SECONDS)
+        with Stage(pair.bench, "tokens", records_per_second=300.0) as stage:
+            pair.bench.fleet.grant_rights(stage.properties)
+            seen = watched(stage, SESSIONS * TOKEN_SECONDS)
+    again, tokens = seen.count("successful-reauthentication-total"), len(endpoint.requests)
+    measured(
+        f"tokens of {TOKEN_SECONDS:g} s: {seen.gap:.2f} s the largest gap, {again} re-authentications, {tokens} tokens"
+    )
+    assert_nothing_noticed(seen, SESSIONS / 2)
