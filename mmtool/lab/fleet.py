@@ -100,7 +100,7 @@ class Fleet:
     def properties(self, flows: Sequence[tuple[str, str]] = (), **extra: str) -> str:
         """The text of a ``connect-mirror-maker.properties``, for MirrorMaker 2 and mmtool alike.
 
-        On secured clusters it is that of the user `MMTOOL`, with placeholders for secrets.
+        On secured clusters it connects as the user `MMTOOL`, and has placeholders for secrets.
 
         ``flows`` are (source, target) names, by default the first cluster to the second; ``extra`` wins:
         ``fleet.properties([("a", "b")], **{"a->b.topics": "orders.*"})``.

@@ -40,7 +40,7 @@ class Issued:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A certificate authority: whoever trusts its certificate trusts what it has issued."""
+    """A certificate authority: a peer that trusts its certificate trusts the certificates that it has issued."""
 
     own: Issued
 
