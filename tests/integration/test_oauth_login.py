@@ -11,7 +11,7 @@ import pytest
 
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
-from kit.secured import secure_pair
+from kit.secure_pairs import secure_pair
 from mmtool.lab.load import Load, produce
 from mmtool.lab.security.kinds import SecurityKind
 from mmtool.lab.security.token_endpoint import Failure

@@ -11,7 +11,7 @@ import pytest
 from kit.bench import Bench, Stage
 from kit.broker_watch import Arrivals
 from kit.scram import killed_connections, login_metrics, scram_fleet
-from kit.secured import secure_pair
+from kit.secure_pairs import secure_pair
 from mmtool.lab.security.kinds import SecurityKind
 from mmtool.lab.wait import patience
 
