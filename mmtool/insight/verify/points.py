@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import MmtoolError
 from mmtool.insight.verify.ranges import Joint
 from mmtool.plan.records.marks import VerifiedRecord
+from mmtool.plan.records.shapes import misfit
 from mmtool.runtime.operator_name import operator
 from mmtool.runtime.paths import state_root
+from mmtool.translation.json_text import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -144,12 +146,18 @@ class VerifiedPoints:
 
     def _from_file(self) -> list[VerifiedRecord]:
         try:
-            found = json.loads(self._file.read_text(encoding="utf-8"))
-            return [VerifiedRecord(**record) for record in found]
+            found = parse_json(self._file.read_bytes())
+            return [_point(record) for record in found]
         except FileNotFoundError:
             return []
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             self.warnings.append(
                 f"{self._file} cannot be read ({error}): --since last uses only the points in the control topic"
             )
             return []
+
+
+def _point(record: Any) -> VerifiedRecord:
+    if wrong := misfit(VerifiedRecord, record):
+        raise TypeError(f"the field {wrong!r} is of another type")
+    return VerifiedRecord(**record)

@@ -7,7 +7,7 @@ import os
 import re
 import socket
 import ssl
-import struct
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,12 @@ from mmtool.kafka.wire.api_versions import (
     read_mechanisms,
     sasl_handshake_frame,
 )
+from mmtool.kafka.wire.codec import UnreadableResponseError
 from mmtool.kafka.wire.connection import Connection
 from mmtool.kafka.wire.metadata import MetadataRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from mmtool.config import ClusterSettings
     from mmtool.config.scopes import Role
@@ -190,10 +191,8 @@ async def _ask_versions(reader: asyncio.StreamReader, writer: asyncio.StreamWrit
     for with_features in (True, False):
         request = api_versions_frame(_CLIENT_ID, with_features=with_features)
         answer = await _exchange(reader, writer, request)
-        try:
+        with _in_protocol():
             apis = read_api_versions(answer, with_features=with_features)
-        except (IndexError, ValueError, struct.error) as error:
-            raise _FailedError(Stage.ANSWER, _NOT_KAFKA) from error
         if apis is not None:
             return apis
     raise _FailedError(Stage.ANSWER, _NOT_KAFKA)
@@ -202,11 +201,21 @@ async def _ask_versions(reader: asyncio.StreamReader, writer: asyncio.StreamWrit
 async def _check_mechanism(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, mechanism: str
 ) -> None:
-    enabled = read_mechanisms(await _exchange(reader, writer, sasl_handshake_frame(_CLIENT_ID, mechanism)))
+    answer = await _exchange(reader, writer, sasl_handshake_frame(_CLIENT_ID, mechanism))
+    with _in_protocol():
+        enabled = read_mechanisms(answer)
     if enabled is None:
         raise _FailedError(Stage.LOGIN, "the listener takes no login: its protocol is PLAINTEXT or SSL")
     if mechanism not in enabled:
         raise _FailedError(Stage.MECHANISM, f"the listener's mechanisms are {', '.join(sorted(enabled))}")
+
+
+@contextmanager
+def _in_protocol() -> Iterator[None]:
+    try:
+        yield
+    except UnreadableResponseError as error:
+        raise _FailedError(Stage.ANSWER, _NOT_KAFKA) from error
 
 
 async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> bytes:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mmtool.kafka.batches.compression import decompress
 from mmtool.kafka.batches.errors import BatchError
-from mmtool.kafka.batches.header import MAGIC
+from mmtool.kafka.batches.header import MAGIC, MOST_RECORDS
 from mmtool.kafka.batches.legacy import legacy_records
 
 if TYPE_CHECKING:
@@ -144,6 +144,8 @@ def _walk(plain: bytes, header: BatchHeader) -> RecordColumns:
 
     Varints of one and two bytes are read in the loop: a call would cost more than the rest of the record.
     """
+    if header.record_count > MOST_RECORDS:
+        raise ValueError(f"there are {header.record_count}, more than {MOST_RECORDS}")
     columns = RecordColumns()
     add_offset, add_time = columns.offsets.append, columns.timestamps.append
     add_attributes, add_body = columns.attributes.append, columns.bodies.append
