@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from mmtool.insight.smoke_flow import Landed, SmokeFlow
     from mmtool.kafka.state.control_view import ControlView
-    from mmtool.translation.json_text import parse_json
 from mmtool.translation.types import TopicId
 
 HEADER = "mmtool-canary"

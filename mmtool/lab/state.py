@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, UsageError
 from mmtool.lab.wait import wait_until
+from mmtool.plan.records.shapes import made_of
 from mmtool.runtime.paths import state_root
+from mmtool.translation.json_text import parse_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,16 +75,16 @@ class StateDirectory:
     def read(self) -> LabState | None:
         """The state of the last lab that was started here; None where there was none."""
         try:
-            document = json.loads((self.path / "lab.json").read_text())
+            document = parse_json((self.path / "lab.json").read_bytes())
+            brokers = tuple(made_of(BrokerState, broker) for broker in document.pop("brokers"))
+            return made_of(LabState, {**document, "brokers": brokers})
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(
                 f"{self.path}/lab.json cannot be read: {error}",
                 remedy="remove that file, or choose another directory with --state-dir",
             ) from error
-        brokers = tuple(BrokerState(**broker) for broker in document.pop("brokers"))
-        return LabState(**document, brokers=brokers)
 
     def write(self, state: LabState) -> None:
         draft = self.path / ".lab.json"

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mmtool.errors import UsageError
 from mmtool.kafka.batches import NO_TIMESTAMP, BatchError, Record, decode, verify_crc
 from mmtool.kafka.batches.errors import OTHER_LEADER_AND_AGAIN
-from mmtool.plan.records.shapes import made, misfit
+from mmtool.plan.records.shapes import made, made_of
 from mmtool.translation.json_text import parse_json
 from mmtool.translation.types import TopicPartition
 
@@ -264,7 +264,11 @@ def read_export(path: Path) -> ExportedTail:
             raise _damaged(path, "an unexpected line")
         else:
             last = content
-    if head is None or head.get("mmtool_diverged") != VERSION:
+    if (
+        head is None
+        or head.get("mmtool_diverged") != VERSION
+        or not {"operation_id", "source_cluster_id"} <= head.keys()
+    ):
         raise _damaged(path, "its first line is not the header of this version")
     if not last:
         raise _damaged(path, "its last line is missing: the file is truncated")
@@ -275,15 +279,9 @@ def read_export(path: Path) -> ExportedTail:
 
 def _partitions(path: Path, last: dict[str, Any]) -> tuple[ExportedPartition, ...]:
     try:
-        return tuple(_partition(partition) for partition in last["partitions"])
+        return tuple(made_of(ExportedPartition, partition) for partition in last["partitions"])
     except (TypeError, AttributeError) as error:
         raise _damaged(path, "its last line is not what mmtool writes") from error
-
-
-def _partition(told: dict[str, Any]) -> ExportedPartition:
-    if wrong := misfit(ExportedPartition, told):
-        raise TypeError(wrong)
-    return ExportedPartition(**told)
 
 
 def _check(

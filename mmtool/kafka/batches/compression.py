@@ -1,4 +1,4 @@
-"""Kafka's four codecs, with aiokafka's framing when compressing: xerial for snappy, independent blocks for lz4 (KIP-57).
+"""Kafka's four codecs, compressed with aiokafka's framing: xerial for snappy, independent blocks for lz4 (KIP-57).
 
 Decompression has a limit: a zstd batch of 30 KB can claim, and have, a gigabyte of records.
 """
@@ -58,12 +58,13 @@ class _Room(threading.local):
 
     def filled(self, unpack: Callable[[memoryview], int]) -> bytes:
         """The bytes that ``unpack`` wrote; it returns their number."""
+        import cramjam
+
         size = MOST_BYTES
         try:
             size = unpack(self._view)
             return bytes(self._view[:size])
-        except ValueError as error:
-            # cramjam has one error for everything
+        except cramjam.DecompressionError as error:  # its only one
             if "whole buffer" in str(error) or "output buffer" in str(error):
                 raise ValueError(f"they have more than {MOST_BYTES >> 20} MiB") from error
             raise

@@ -117,6 +117,8 @@ def read_columns(view: BatchView) -> RecordColumns:
     header = view.header
     if header.magic != MAGIC:
         return _old_columns(view)
+    if header.record_count > MOST_RECORDS:
+        raise _too_many(header)
     try:
         columns = _walk(decompress(header.codec, view.records), header)
     except BatchError:
@@ -127,6 +129,12 @@ def read_columns(view: BatchView) -> RecordColumns:
     if header.is_log_append_time:
         columns.timestamps = [header.max_timestamp] * len(columns)
     return columns
+
+
+def _too_many(header: BatchHeader) -> BatchError:
+    return BatchError(
+        f"the batch at offset {header.base_offset} has {header.record_count} records, more than {MOST_RECORDS}"
+    )
 
 
 def _old_columns(view: BatchView) -> RecordColumns:
@@ -144,8 +152,6 @@ def _walk(plain: bytes, header: BatchHeader) -> RecordColumns:
 
     Varints of one and two bytes are read in the loop: a call would cost more than the rest of the record.
     """
-    if header.record_count > MOST_RECORDS:
-        raise ValueError(f"there are {header.record_count}, more than {MOST_RECORDS}")
     columns = RecordColumns()
     add_offset, add_time = columns.offsets.append, columns.timestamps.append
     add_attributes, add_body = columns.attributes.append, columns.bodies.append

@@ -26,7 +26,7 @@ from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mmtool.translation.answers import Answer
 
@@ -161,12 +161,13 @@ def _answer_row(answer: Answer | Skipping) -> list[Any]:
 
 
 def _answer(kind: str, *numbers: int) -> Answer | Skipping:
-    kinds: dict[str, type[Exact | Bounded | Skipping]] = {
+    kinds: dict[str, Callable[..., Answer | Skipping]] = {
         "exact": Exact,
         "bounded": Bounded,
         "skipping": Skipping,
     }
-    return made(kinds[kind], *numbers)
+    answer: Answer | Skipping = made(kinds[kind], *numbers)
+    return answer
 
 
 def _known(number: float | Unknown) -> float | None:

@@ -28,12 +28,25 @@ def made(cls: Callable[..., T], *values: Any) -> T:
     Raises:
         TypeError: A value is not of its field's annotated type, or there are too many or too few.
     """
+    _checked(cls, dict(zip(_hints(cls), values, strict=False)))
+    return cls(*values)
+
+
+def made_of(cls: Callable[..., T], values: Mapping[str, Any]) -> T:
+    """An object of a class from a JSON object with its fields.
+
+    Raises:
+        TypeError, AttributeError: It is no such object, or a value is not of its field's annotated type.
+    """
+    return cls(**_checked(cls, values))
+
+
+def _checked(cls: Callable[..., Any], values: Mapping[str, Any]) -> Mapping[str, Any]:
     assert isinstance(cls, type)
-    name = misfit(cls, dict(zip(_hints(cls), values, strict=False)))
+    name = misfit(cls, values)
     if name is not None:
         raise TypeError(f"{name} of {cls.__name__} is of another type")
-    made: T = cls(*values)
-    return made
+    return values
 
 
 def fits(value: Any, kind: Any) -> bool:
