@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _NATURAL_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _KEY = re.compile(r"((?:[^\\=: \t\f]|\\.)*+)[ \t\f]*+[=:]?[ \t\f]*+", re.DOTALL)
+_LONGEST_KEY = 4096
 _BLANKS = " \t\f"
 
 
@@ -60,7 +61,7 @@ def read_properties(path: Path) -> PropertiesFile:
     itself assumes.
 
     Raises:
-        ConfigError: The file cannot be read, or has a broken ``\u`` escape, or half of a surrogate pair.
+        ConfigError: The file cannot be read, or has a broken ``\u`` escape, half of a surrogate pair, or an endless key.
     """
     text = _decode(_read_bytes(path))
     try:
@@ -131,4 +132,9 @@ def _entry(path: Path, number: int, line: str) -> Entry:
             f"{path}:{number}: {half!r} is half of a character",
             remedy="write the character itself, or both of its \\u escapes",
         ) from None
+    if len(key) > _LONGEST_KEY:
+        raise ConfigError(
+            f"{path}:{number}: a key of {len(key)} characters, more than {_LONGEST_KEY}",
+            remedy="check the line, and the backslashes at the ends of the lines before it",
+        )
     return Entry(key, number, value, value)
