@@ -61,7 +61,8 @@ def read_properties(path: Path) -> PropertiesFile:
     itself assumes.
 
     Raises:
-        ConfigError: The file cannot be read, or has a broken ``\u`` escape, half of a surrogate pair, or an endless key.
+        ConfigError: The file cannot be read, or has a broken ``\u`` escape, half of a surrogate pair or an endless
+            key.
     """
     text = _decode(_read_bytes(path))
     try:
