@@ -8,13 +8,14 @@
 #   make test-chaos        seeded faults, and the laws tried on many more examples: two hours
 #   make chaos-seeds       of it the seeds alone, of a flow and of operations, that have not passed yet (SEEDS=50),
 #                          and some on clusters of three brokers (THREES=12)
+#   make fuzz              decoders with atheris, which follows their branches (SECONDS=600, NAMES='"saved plan"')
 #   make bench             against MirrorMaker 2 on this machine, verify, and translation at scale (BENCH=--quick: 5 minutes)
 #   make bench-rereads     records re-read after a failover, by MirrorMaker 2's answers and by mmtool's
 #   make completions docs  write the generated files again
 #   make clean             everything that can be built again
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit test test-all lint test-chaos chaos-seeds bench bench-rereads completions docs clean
+.PHONY: help demo unit test test-all lint test-chaos chaos-seeds fuzz bench bench-rereads completions docs clean
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -60,6 +61,12 @@ chaos-seeds: .venv/.stamp
 	$(BIN)/python -m kit.chaos --seeds $(SEEDS) --log .chaos/seeds-$$(git rev-parse --short HEAD).jsonl
 	$(BIN)/python -m kit.chaos --brokers 3 --seeds $(THREES) --log .chaos/threes-$$(git rev-parse --short HEAD).jsonl
 	$(BIN)/python -m kit.chaos --moves --seeds $(SEEDS) --log .chaos/moves-$$(git rev-parse --short HEAD).jsonl
+
+# atheris has wheels for Linux on x86-64 alone, so no other target needs it.
+SECONDS := 600
+fuzz: .venv/.stamp
+	$(PIP) install -c constraints.txt atheris
+	$(BIN)/python -m kit.decoders.fuzz --seconds $(SECONDS) $(NAMES)
 
 bench: .venv/.stamp
 	$(BIN)/python benchmarks/side_by_side.py $(BENCH)

@@ -6,10 +6,10 @@ name}]`` with the topic's name on the source; value: ``{"offset": n}``, the last
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mmtool.translation.json_text import parse_json
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.mm2_records import MalformedRecord
 from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -56,7 +56,7 @@ def decode_position(
         cluster: The alias inside the key, where an override names the source's topics by another one.
     """
     try:
-        name, place = json.loads(key or b"null")
+        name, place = parse_json(key or b"null")
         if not isinstance(place, dict) or place.keys() != _PLACE:
             return None
         if place["cluster"] != (source_alias if cluster is None else cluster) or not _copies_to(
@@ -64,7 +64,7 @@ def decode_position(
         ):
             return None
         partition = TopicPartition(_text(place["topic"]), _number(place["partition"]))
-        stored = json.loads(value or b"null")
+        stored = parse_json(value or b"null")
         last = UNKNOWN if stored is None else stored.get("offset")
     except (ValueError, TypeError, KeyError, AttributeError) as wrong:
         return MalformedRecord(f"no position of MM2's: {wrong}")

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 _MODULE = re.compile(
     r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b(.*?);\s*", re.DOTALL | re.IGNORECASE
 )
-_OPTION = re.compile(r"""\s*([\w.\-]+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s"';=]+)""", re.DOTALL)
+_OPTION = re.compile(r"""\s*([\w.\-]+)\s*=\s*("(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|[^\s"';=]+)""", re.DOTALL)
+_REST = re.compile(r"\s*")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -53,7 +54,7 @@ def parse_jaas(text: str) -> Login:
 def _options(text: str) -> dict[str, str]:
     options = {}
     position = 0
-    while text[position:].strip():
+    while not _REST.fullmatch(text, position):
         match = _OPTION.match(text, position)
         if match is None:
             raise ValueError('options after the login module, as: username="..." password="...";')

@@ -27,6 +27,7 @@ __all__ = ["PatternRefusedError", "compile_java"]
 
 _GROUP_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9]*")
 _BOUNDS = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
+_MOST_DIGITS = 10
 _FLAGS = re.compile(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]*))?([:)])")
 _LOOKAROUND = ("(?=", "(?!", "(?<=", "(?<!")
 _WORD = WORD.as_class()
@@ -252,6 +253,8 @@ class _Translator:
         match = _BOUNDS.match(self.cursor.pattern, self.cursor.position)
         if match is None:
             self.cursor.refuse("{ is not followed by a count: write \\{ for the character")
+        if any(len(digits) > _MOST_DIGITS for digits in match.groups("")):
+            self.cursor.refuse("a count is too large")
         low, high = int(match.group(1)), match.group(3)
         if high and int(high) < low:
             self.cursor.refuse(f"the second count of {match.group()} is less than the first")

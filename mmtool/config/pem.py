@@ -7,9 +7,8 @@ their own, and limits the length of base64 lines.
 from __future__ import annotations
 
 import re
-from textwrap import wrap
 
-_BLOCK = re.compile(r"-{5}BEGIN ([A-Z0-9 ]+?)-{5}(.*?)-{5}END \1-{5}", re.DOTALL)
+_BLOCK = re.compile(r"-{5}BEGIN ([A-Z0-9 ]+)-{5}([^-]*+(?:-(?!----)[^-]*+)*+)-{5}END \1-{5}")
 _HEADERS = re.compile(r"\s*(Proc-Type:\s*4,ENCRYPTED)\s+(DEK-Info:\s*[A-Z0-9-]+,[0-9A-Fa-f]+)\s+")
 _SPACE = re.compile(r"(?:\s|\\[rn])+")
 _LINE = 64
@@ -36,10 +35,12 @@ def _spaced(text: str) -> str:
     return re.sub(r"-{5}(?:BEGIN|END)[^-]*-{5}", lambda match: _SPACE.sub(" ", match.group()), text)
 
 
+def _lines(content: str) -> list[str]:
+    return [content[at : at + _LINE] for at in range(0, len(content), _LINE)]
+
+
 def _block(label: str, body: str) -> str:
     found = _HEADERS.match(_SPACE.sub(" ", body))
     headers = [*found.groups(), ""] if found else []
     content = _SPACE.sub("", _SPACE.sub(" ", body)[found.end() :] if found else body)
-    return "\n".join(
-        [f"-----BEGIN {label}-----", *headers, *wrap(content, _LINE), f"-----END {label}-----", ""]
-    )
+    return "\n".join([f"-----BEGIN {label}-----", *headers, *_lines(content), f"-----END {label}-----", ""])

@@ -20,7 +20,6 @@ from mmtool.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_PLACEHOLDER = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 _KAFKA_PACKAGE = "org.apache.kafka.common.config.provider."
 _KIND_OF_CLASS = {
     f"{_KAFKA_PACKAGE}EnvVarConfigProvider": "env",
@@ -75,30 +74,41 @@ class Resolver:
         Raises:
             UnresolvedError: A placeholder cannot be resolved.
         """
-        return _PLACEHOLDER.sub(self._answer, text)
+        resolved: list[str] = []
+        at = 0
+        while (start := text.find("${", at)) >= 0 and (end := text.find("}", start)) >= 0:
+            resolved += text[at:start], self._answer(text[start : end + 1])
+            at = end + 1
+        return "".join((*resolved, text[at:]))
 
-    def _answer(self, match: re.Match[str]) -> str:
-        name, path, key = match.group(1), match.group(2), match.group(3)
+    def _answer(self, shown: str) -> str:
+        """The value of a text in ``${}``; the text itself if it has no colon, as with Kafka."""
+        name, colon, rest = shown[2:-1].partition(":")
+        if not colon:
+            return shown
+        path, colon, key = rest.partition(":")
+        if not colon:
+            path, key = "", rest
         provider = self.providers.get(name)
         if provider is None:
             known = ", ".join(self.providers)
-            raise UnresolvedError(f"{match.group()}: there is no config provider {name!r}: known are {known}")
+            raise UnresolvedError(f"{shown}: there is no config provider {name!r}: known are {known}")
         if provider.kind == "env":
-            return self._variable(provider, path, key, match.group())
+            return self._variable(provider, path, key, shown)
         if provider.kind == "file":
-            return self._from_file(provider, path, key, match.group())
+            return self._from_file(provider, path, key, shown)
         if provider.kind == "directory":
-            return self._from_directory(provider, path, key, match.group())
+            return self._from_directory(provider, path, key, shown)
         why = (
             f"{provider.kind} is a Java class, which mmtool does not run"
             if provider.kind
             else f"config.providers.{name}.class is not set"
         )
         raise UnresolvedError(
-            f"{match.group()}: {why}: use ${{env:NAME}}, ${{file:PATH:KEY}} or ${{directory:PATH:FILE}}"
+            f"{shown}: {why}: use ${{env:NAME}}, ${{file:PATH:KEY}} or ${{directory:PATH:FILE}}"
         )
 
-    def _variable(self, provider: Provider, path: str | None, key: str, text: str) -> str:
+    def _variable(self, provider: Provider, path: str, key: str, text: str) -> str:
         if path:
             raise UnresolvedError(f"{text}: an environment variable has no path: write ${{env:{key}}}")
         if provider.allowed is not None and not provider.allowed.fullmatch(key):
@@ -127,7 +137,7 @@ class Resolver:
         try:
             # an editor's line break at the end is never part of a password
             return file.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "not UTF-8"
             raise UnresolvedError(f"{text}: {file} cannot be read: {reason}") from None
 
@@ -150,7 +160,7 @@ def _declared(name: str, raw: Mapping[str, str], built_in: Provider | None) -> P
 def _compiled(prefix: str, pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ConfigError(
             f"{prefix}param.allowlist.pattern = {pattern}: expected a regular expression: {error}"
         ) from None
@@ -159,6 +169,8 @@ def _compiled(prefix: str, pattern: str) -> re.Pattern[str]:
 def _allowed(provider: Provider, path: str | None, text: str) -> Path:
     if not path:
         raise UnresolvedError(f"{text}: expected ${{{provider.kind}:PATH:NAME}}")
+    if "\0" in path:
+        raise UnresolvedError(f"{text}: a path has no null character")
     file = Path(path)
     if provider.roots and not any(file.resolve().is_relative_to(root.resolve()) for root in provider.roots):
         raise UnresolvedError(f"{text}: param.allowed.paths does not permit {file}")

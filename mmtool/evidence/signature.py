@@ -7,14 +7,14 @@ alone, covers every byte of the file except itself: JSON and visible page cannot
 from __future__ import annotations
 
 import binascii
-import json
 import re
 from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
+from mmtool.translation.json_text import parse_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,9 +96,19 @@ def check(page: bytes, key: Ed25519PublicKey) -> Document:
             "the page was signed with another key, or its evidence was changed after it was signed",
             _OTHER_KEY,
         ) from None
-    document: dict[str, Any] = json.loads(payload)
+    document = _document(payload)
     if document.get("page_sha256") != sha256(_around(page)).hexdigest():
         raise PageError("the visible page was changed after it was signed")
+    return document
+
+
+def _document(payload: bytes) -> Document:
+    try:
+        document = parse_json(payload)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise PageError("the page was signed with this key, but its evidence was not written by mmtool")
     return document
 
 

@@ -16,6 +16,7 @@ from mmtool.plan.flow.smoke import CANARY_GROUP, Step
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.records.identity import CANARY_TOPIC
 from mmtool.plan.words import counted, few
+from mmtool.translation.json_text import parse_json
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from mmtool.insight.smoke_flow import Landed, SmokeFlow
     from mmtool.kafka.state.control_view import ControlView
-    from mmtool.translation.types import TopicId
+from mmtool.translation.types import TopicId
 
 HEADER = "mmtool-canary"
 _PLACE = TopicPartition(CANARY_TOPIC, 0)
@@ -288,7 +289,7 @@ def difference(sent: list[CanaryRecord], found: list[CanaryRecord]) -> str:
 
 def _number(record: CanaryRecord) -> str:
     try:
-        return str(json.loads(record.value)["number"])
+        return str(parse_json(record.value)["number"])
     except (ValueError, KeyError, TypeError):
         return "?"
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
@@ -25,6 +24,7 @@ from mmtool.plan.flow.activity import activity_of
 from mmtool.plan.flow.status import FlowFacts, flow_row, has_silent, has_unmirrored, standings
 from mmtool.plan.topics.disappearance import vanished_rows
 from mmtool.plan.topics.retention import Retention
+from mmtool.plan.words import clock_time
 from mmtool.runtime.threads import Unawaited
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ class FlowStatus:
         about = {
             "owner_host": runs and runs.host,
             "owner_pid": runs and runs.pid,
-            "owner_since": runs and _time(runs.since_ms),
-            "heard_at": self.facts.heard_ms and _time(self.facts.heard_ms),
+            "owner_since": runs and clock_time(runs.since_ms),
+            "heard_at": self.facts.heard_ms and clock_time(self.facts.heard_ms),
             "standbys": self.facts.standbys,
             "groups": self.groups,
         }
@@ -76,10 +76,6 @@ class FlowStatus:
             row._asdict() | about | activity._asdict()
             for row, activity in zip(self.rows, self.activities, strict=True)
         ]
-
-
-def _time(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms / 1000, UTC)
 
 
 @dataclass(frozen=True, slots=True)

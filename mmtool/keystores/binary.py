@@ -145,9 +145,9 @@ def _entries(
     """
     if store_format is Format.PKCS12 and not only_java:
         with contextlib.suppress(ValueError):
-            return _load_pkcs12(content, password)
+            return load_pkcs12_store(content, password)
     try:
-        return _load_pkcs12(*_asked(ask_java))
+        return load_pkcs12_store(*_asked(ask_java))
     except StorePasswordError:
         return Fault.PASSWORD if password is not None else Fault.NO_PASSWORD
     except KeyPasswordError:
@@ -168,7 +168,7 @@ def _asked(ask: Callable[[StoreJvm], tuple[bytes, str]]) -> tuple[bytes, str]:
         return ask(own)
 
 
-def _load_pkcs12(content: bytes, password: str | None) -> PKCS12KeyAndCertificates:
+def load_pkcs12_store(content: bytes, password: str | None) -> PKCS12KeyAndCertificates:
     """The entries of a PKCS12 store; raises ValueError if it is damaged, unsupported, or the password is wrong."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12

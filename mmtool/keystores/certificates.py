@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
     from cryptography.x509 import Certificate
 
-_KEY = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?-----END \1-----", re.DOTALL)
+_BODY = r"[^-]*+(?:-(?!----)[^-]*+)*+"  # what is between two lines of hyphens
+_KEY = re.compile(rf"-----BEGIN ([A-Z ]*PRIVATE KEY)-----{_BODY}-----END \1-----")
 _CERTIFICATE = re.compile(r"-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----")
-_CERTIFICATE_BLOCK = re.compile(r"-----BEGIN ((?:X509 )?CERTIFICATE)-----.*?-----END \1-----", re.DOTALL)
+_CERTIFICATE_BLOCK = re.compile(rf"-----BEGIN ((?:X509 )?CERTIFICATE)-----{_BODY}-----END \1-----")
 
 
 def has_certificate(text: str) -> bool:

@@ -16,7 +16,9 @@ from mmtool.errors import GateError, UsageError
 from mmtool.lab.probe import TlsFiles
 from mmtool.lab.security.kinds import SecurityKind
 from mmtool.lab.wait import wait_until
+from mmtool.plan.records.shapes import made_of
 from mmtool.runtime.paths import state_root
+from mmtool.translation.json_text import parse_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,20 +102,20 @@ class StateDirectory:
     def read(self) -> LabState | None:
         """The state of the last lab that was started here; None where there was none."""
         try:
-            document = json.loads((self.path / "lab.json").read_text())
+            document = parse_json((self.path / "lab.json").read_bytes())
+            brokers = tuple(BrokerState.read(broker) for broker in document.pop("brokers"))
+            secure = document.pop("secure", None)
+            kind = None if secure is None else SecurityKind(secure)
+            return made_of(LabState, {**document, "brokers": brokers, "secure": kind})
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise self._unusable("read", error) from error
-        except ValueError as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(
                 f"{self.path}/lab.json cannot be read: {error}",
                 remedy="remove that file, or choose another directory with --state-dir",
             ) from error
-        brokers = tuple(BrokerState.read(broker) for broker in document.pop("brokers"))
-        secure = document.pop("secure", None)
-        kind = None if secure is None else SecurityKind(secure)
-        return LabState(**document, brokers=brokers, secure=kind)
 
     def write(self, state: LabState) -> None:
         draft = self.path / ".lab.json"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
+_END_OF_TIME_MS = 253_402_300_800_000  # the year 10000
 _NO_FILE = re.compile(r"[^\w.-]", re.ASCII)
 _FILE_PART_LENGTH = 100
 GRANT_IT = "is denied: grant it to mmtool's principal; `mmtool replicate` then tries again by itself"
@@ -60,8 +61,14 @@ def file_part(name: str) -> str:
 
 
 def moment(ms: int) -> str:
-    """A time in ms since 1970 as ISO-8601 in UTC, to the second."""
-    return datetime.fromtimestamp(ms // 1000, UTC).isoformat().replace("+00:00", "Z")
+    """A time in ms since 1970 as ISO-8601 in UTC, to the second; a number where no calendar has it."""
+    at = clock_time(ms // 1000 * 1000)
+    return f"{ms} ms after 1970" if at is None else at.isoformat().replace("+00:00", "Z")
+
+
+def clock_time(ms: int) -> datetime | None:
+    """A time in ms since 1970, in UTC; None where no calendar has it, as in a damaged record."""
+    return datetime.fromtimestamp(ms / 1000, UTC) if 0 <= ms < _END_OF_TIME_MS else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mmtool.errors import UsageError
 from mmtool.kafka.batches import NO_TIMESTAMP, BatchError, Record, decode, verify_crc
 from mmtool.kafka.remedies import OTHER_LEADER_AND_AGAIN
+from mmtool.plan.records.shapes import made, made_of
+from mmtool.translation.json_text import parse_json
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -266,7 +268,7 @@ def read_export(path: Path) -> ExportedTail:
         raise UsageError(
             f"{path} has the format of another mmtool version", remedy="run the mmtool version that wrote it"
         )
-    if head is None or "mmtool_diverged" not in head:
+    if head is None or not {"mmtool_diverged", "operation_id", "source_cluster_id"} <= head.keys():
         raise _damaged(path, "its first line is not the header that mmtool writes")
     if not last:
         raise _damaged(path, "its last line is missing: the file is truncated")
@@ -277,8 +279,8 @@ def read_export(path: Path) -> ExportedTail:
 
 def _partitions(path: Path, last: dict[str, Any]) -> tuple[ExportedPartition, ...]:
     try:
-        return tuple(ExportedPartition(**partition) for partition in last["partitions"])
-    except TypeError as error:
+        return tuple(made_of(ExportedPartition, partition) for partition in last["partitions"])
+    except (TypeError, AttributeError) as error:
         raise _damaged(path, "its last line is not what mmtool writes") from error
 
 
@@ -311,9 +313,9 @@ def _record(path: Path, content: dict[str, Any]) -> TailRecord:
         timestamp = NO_TIMESTAMP if content["timestamp"] is None else content["timestamp"]
         headers = tuple((_meant(name) or b"", _meant(value)) for name, value in content["headers"])
         key, value = _meant(content["key"]), _meant(content["value"])
-        place = TopicPartition(content["topic"], content["partition"])
-        record = Record(content["offset"], timestamp, key, value, headers)
-        return TailRecord(place, content["timestamp_type"], record)
+        place = made(TopicPartition, content["topic"], content["partition"])
+        record = made(Record, content["offset"], timestamp, key, value, headers)
+        return made(TailRecord, place, content["timestamp_type"], record)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(path, "a line is not a record") from error
 
@@ -322,7 +324,7 @@ def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
     try:
         with path.open("rb") as file:
             for line in file:
-                content = json.loads(line)
+                content = parse_json(line)
                 if not isinstance(content, dict) or not line.endswith(b"\n"):
                     raise _damaged(path, "a line is truncated or not a JSON object")
                 yield line, content

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,7 @@ from mmtool.errors import (
 from mmtool.kafka.ports import NOT_ON_EVERY_BROKER
 from mmtool.plan.failover.acl_fence import fence_plan, unfenced
 from mmtool.plan.failover.fence_plan import FenceKind
-from mmtool.plan.words import counted, few, joined, then
+from mmtool.plan.words import counted, few, joined, moment, then
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
@@ -249,12 +248,8 @@ def await_transactions(
 
 def _open(one: OpenTransaction) -> str:
     name = "" if one.transactional_id is UNKNOWN else f" ({one.transactional_id})"
-    since = "" if one.since_ms is UNKNOWN else f" since {_at(one.since_ms)}"
+    since = "" if one.since_ms is UNKNOWN else f" since {moment(one.since_ms)}"
     return f"producer id {one.producer_id}{name} in {one.place} from offset {one.open_from}{since}"
-
-
-def _at(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def watch_ends(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from shlex import join, quote
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from mmtool.plan.failover.fence_plan import FenceKind, lowering_commands
 from mmtool.plan.failover.risks import NO_RISK
 from mmtool.plan.failover.steps import Mode, topics_of
 from mmtool.plan.groups.offsets import Direction
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import clock_time, counted, few
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -119,8 +118,8 @@ def recorded_row(found: Recorded) -> Row:
         **row,
         "reason": found.reason,
         "by": found.by,
-        "began_at": datetime.fromtimestamp(found.began_ms / 1000, UTC),
-        "changed_at": datetime.fromtimestamp(found.last_ms / 1000, UTC),
+        "began_at": clock_time(found.began_ms),
+        "changed_at": clock_time(found.last_ms),
         "group_names": list(found.group_names),
         "problem": found.problem,
     }

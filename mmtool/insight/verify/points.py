@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.insight.verify.ranges import Joint
 from mmtool.plan.records.marks import VerifiedRecord
+from mmtool.plan.records.shapes import made_of
 from mmtool.runtime.operator_name import operator
 from mmtool.runtime.paths import state_root
+from mmtool.translation.json_text import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -144,12 +146,23 @@ class VerifiedPoints:
 
     def _from_file(self) -> list[VerifiedRecord]:
         try:
-            found = json.loads(self._file.read_text(encoding="utf-8"))
-            return [VerifiedRecord(**record) for record in found]
+            return points_in(self._file.read_bytes())
         except FileNotFoundError:
             return []
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError) as error:
             self.warnings.append(
                 f"{self._file} cannot be read ({error}): --since last uses only the points in the control topic"
             )
             return []
+
+
+def points_in(content: bytes) -> list[VerifiedRecord]:
+    """The points that a file on this host holds.
+
+    Raises:
+        ValueError: The content is not what mmtool writes.
+    """
+    try:
+        return [made_of(VerifiedRecord, record) for record in parse_json(content)]
+    except (TypeError, AttributeError) as error:
+        raise ValueError(str(error)) from error

@@ -7,7 +7,7 @@ import os
 import re
 import socket
 import ssl
-import struct
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from mmtool.errors import UnreachableError
 from mmtool.kafka.admin.details import Entrance, ListenerAnswer, Stage
 from mmtool.kafka.clients import CLIENT_ID, tls_context, wire_options
 from mmtool.kafka.wire.api_versions import api_versions_frame, read_api_versions
-from mmtool.kafka.wire.codec import int32
+from mmtool.kafka.wire.codec import UnreadableResponseError, int32
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.connection import open_connection
 from mmtool.kafka.wire.metadata import MetadataRequest
@@ -23,7 +23,7 @@ from mmtool.kafka.wire.request import Prepared
 from mmtool.kafka.wire.sasl import SaslHandshakeRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from mmtool.config import ClusterSettings
     from mmtool.config.scopes import Role
@@ -192,10 +192,8 @@ async def _ask_versions(reader: asyncio.StreamReader, writer: asyncio.StreamWrit
     for with_features in (True, False):
         request = api_versions_frame(_CLIENT_ID, with_features=with_features)
         answer = await _exchange(reader, writer, request)
-        try:
+        with _in_protocol():
             apis = read_api_versions(answer, with_features=with_features)
-        except (IndexError, ValueError, struct.error) as error:
-            raise _FailedError(Stage.ANSWER, _NOT_KAFKA) from error
         if apis is not None:
             return apis
     raise _FailedError(Stage.ANSWER, _NOT_KAFKA)
@@ -206,11 +204,21 @@ async def _check_mechanism(
 ) -> None:
     request = Prepared(SaslHandshakeRequest(mechanism), SaslHandshakeRequest.VERSIONS[-1])
     frame = b"".join(request.pieces(1, _CLIENT_ID))
-    error_code, enabled = request.read(memoryview(await _exchange(reader, writer, int32(len(frame)) + frame)))
+    answer = await _exchange(reader, writer, int32(len(frame)) + frame)
+    with _in_protocol():
+        error_code, enabled = request.read(memoryview(answer))
     if error_code == Code.ILLEGAL_SASL_STATE:
         raise _FailedError(Stage.LOGIN, "the listener takes no login: its protocol is PLAINTEXT or SSL")
     if mechanism not in enabled:
         raise _FailedError(Stage.MECHANISM, f"the listener's mechanisms are {', '.join(sorted(enabled))}")
+
+
+@contextmanager
+def _in_protocol() -> Iterator[None]:
+    try:
+        yield
+    except UnreadableResponseError as error:
+        raise _FailedError(Stage.ANSWER, _NOT_KAFKA) from error
 
 
 async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> bytes:

@@ -35,6 +35,9 @@ NO_PRODUCER_ID: Final = NO_PRODUCER[0]
 SEQUENCES: Final = 1 << 31
 """Size of the range of a producer's sequence numbers in a partition; the next one after the last is 0 (KIP-98)."""
 
+MOST_RECORDS: Final = 1 << 22
+"""Records that mmtool decodes from one batch; in memory each takes some hundred bytes, and seven in the batch."""
+
 MAGIC_AT = 16
 _PRODUCER_ID_AT = 43
 LENGTH_FIELD = struct.Struct(">i")

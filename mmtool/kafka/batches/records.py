@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mmtool.kafka.batches.compression import decompress
 from mmtool.kafka.batches.errors import BatchError
-from mmtool.kafka.batches.header import MAGIC
+from mmtool.kafka.batches.header import MAGIC, MOST_RECORDS
 from mmtool.kafka.batches.legacy import legacy_records
 
 if TYPE_CHECKING:
@@ -117,6 +117,8 @@ def read_columns(view: BatchView) -> RecordColumns:
     header = view.header
     if header.magic != MAGIC:
         return _old_columns(view)
+    if header.record_count > MOST_RECORDS:
+        raise _too_many(header)
     try:
         columns = _walk(decompress(header.codec, view.records), header)
     except BatchError:
@@ -127,6 +129,12 @@ def read_columns(view: BatchView) -> RecordColumns:
     if header.is_log_append_time:
         columns.timestamps = [header.max_timestamp] * len(columns)
     return columns
+
+
+def _too_many(header: BatchHeader) -> BatchError:
+    return BatchError(
+        f"the batch at offset {header.base_offset} has {header.record_count} records, more than {MOST_RECORDS}"
+    )
 
 
 def _old_columns(view: BatchView) -> RecordColumns:

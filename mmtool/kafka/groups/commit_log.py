@@ -35,7 +35,7 @@ def read_commit_times(
     """
     wanted, found = set(groups), defaultdict[str, dict[TopicPartition, int]](dict)
     for record in read_log(cluster, topic, sorted(partitions)):
-        named = _commit_of(record.key)
+        named = commit_of(record.key)
         if named is None or named[0] not in wanted:
             continue
         group, place = named
@@ -58,7 +58,7 @@ def partition_of(group: str, count: int) -> int:
     return (0 if signed == _NO_ABSOLUTE else abs(signed)) % count
 
 
-def _commit_of(key: bytes) -> tuple[str, TopicPartition] | None:
+def commit_of(key: bytes) -> tuple[str, TopicPartition] | None:
     """The group and partition of a commit record's key (OffsetCommitKey); None for other records."""
     try:
         (version,) = struct.unpack_from(">h", key)
@@ -74,4 +74,6 @@ def _commit_of(key: bytes) -> tuple[str, TopicPartition] | None:
 
 def _text(key: bytes, at: int) -> tuple[str, int]:
     (length,) = struct.unpack_from(">h", key, at)
+    if not 0 <= length <= len(key) - at - 2:
+        raise struct.error
     return key[at + 2 : at + 2 + length].decode(), at + 2 + length

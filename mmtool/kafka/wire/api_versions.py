@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.kafka.wire.codec import NO_TAGS, Cursor, compact_string, int16, int32, string
+from mmtool.kafka.wire.codec import NO_TAGS, Cursor, compact_string, int16, int32, read_whole, string
 from mmtool.kafka.wire.codes import Code
 
 if TYPE_CHECKING:
@@ -41,8 +41,14 @@ def read_api_versions(frame: bytes, *, with_features: bool) -> SpokenApis | None
     """Decode an ApiVersions response without its size prefix; None where the broker does not support version 3.
 
     The header of this response has no tags in any version: the client does not know the broker's versions yet.
+
+    Raises:
+        UnreadableResponseError: the response breaks the protocol.
     """
-    cursor = Cursor(frame)
+    return read_whole("ApiVersions", lambda: _apis(Cursor(frame), with_features=with_features))
+
+
+def _apis(cursor: Cursor, *, with_features: bool) -> SpokenApis | None:
     cursor.int32()  # correlation id
     if cursor.int16() == Code.UNSUPPORTED_VERSION:
         return None

@@ -33,12 +33,35 @@ int64 = _INT64.pack
 
 NO_TAGS = b"\x00"
 _CONTINUES = 0x80
+_LONGEST_UVARINT = 35  # bits: five groups of seven, as Kafka's ByteUtils reads them
+_BROKEN = (IndexError, ValueError, struct.error)
 _NO_TOPIC_ID = "A" * 22
 """The zero topic id in Kafka's text form."""
 
 
+class UnreadableResponseError(ConnectionError):
+    """A response that breaks Kafka's protocol: the connection is of no more use."""
+
+
+def read_whole(what: object, read: Callable[[], T]) -> T:
+    """The result of ``read``, which decodes a response of the request ``what``.
+
+    Raises:
+        UnreadableResponseError: the response breaks the protocol.
+    """
+    try:
+        return read()
+    except _BROKEN as error:
+        raise UnreadableResponseError(
+            f"the broker's response to {what} cannot be read: {error or 'it is cut off'}"
+        ) from error
+
+
 class Cursor:
-    """Reads one answer from front to back; byte fields come out as views into it."""
+    """Reads one answer from front to back; byte fields come out as views into it.
+
+    Raises IndexError, ValueError or struct.error where the answer ends too early or has an impossible length.
+    """
 
     __slots__ = ("_at", "_view")
 
@@ -83,10 +106,14 @@ class Cursor:
             if byte < _CONTINUES:
                 return value
             shift += 7
+            if shift >= _LONGEST_UVARINT:
+                raise ValueError("a number of more than five bytes")
 
     def take(self, length: int) -> memoryview:
         start = self._at
         self._at += length
+        if self._at > len(self._view):
+            raise IndexError(f"a field of {length} bytes, where {len(self._view) - start} are left")
         return self._view[start : self._at]
 
     def string(self) -> str | None:

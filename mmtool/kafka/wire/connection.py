@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import deque
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mmtool.kafka.tokens.refusals import readable_refusal
@@ -28,6 +29,14 @@ _SMALL_ANSWER = 16 << 10
 _WRITE_BYTES = 512 << 10
 _WORTH_A_VIEW = 32 << 10
 _LARGEST_ANSWER = 1 << 30
+_LARGE_ANSWER = 32 << 20
+
+
+def _frame_of(size: int) -> memoryview:
+    """Memory for a response; the pages of a large one exist only once they are written: its size is only a claim."""
+    if size <= _LARGE_ANSWER:
+        return memoryview(bytearray(size))
+    return memoryview(mmap(-1, size, flags=MAP_PRIVATE | MAP_ANONYMOUS))
 
 
 async def open_connection(host: str, port: int, options: Mapping[str, Any], seconds: float) -> Connection:
@@ -259,7 +268,7 @@ class Connection(asyncio.BufferedProtocol):
             if not 0 <= size <= _LARGEST_ANSWER:
                 raise ConnectionError(f"the broker sent a response of {size} bytes, which is no valid size")
             start += _SIZE.size
-            frame = memoryview(bytearray(size))
+            frame = _frame_of(size)
             there = min(size, end - start)
             frame[:there] = self._small[start : start + there]
             start += there
@@ -273,8 +282,10 @@ class Connection(asyncio.BufferedProtocol):
         self._small_filled = left
 
     def _answered(self, frame: memoryview) -> None:
+        if not self._waiting:
+            raise ConnectionError("the broker sent a response to no request")
         asked = self._waiting[0]  # one that cannot be read fails with all others
-        if _SIZE.unpack_from(frame)[0] != asked.number:
+        if len(frame) < _SIZE.size or _SIZE.unpack_from(frame)[0] != asked.number:
             raise ConnectionError("the broker sent the response to another request")
         if not asked.answer.done():
             asked.answer.set_result(asked.prepared.read(frame))

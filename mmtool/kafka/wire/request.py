@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from mmtool.kafka.wire.codec import NO_TAGS, Cursor, int16, int32, string
+from mmtool.kafka.wire.codec import NO_TAGS, Cursor, int16, int32, read_whole, string
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,8 +84,13 @@ class Prepared(Generic[A]):
         return [head + NO_TAGS if self._flexible else head, *self._request.pieces(self._version)]
 
     def read(self, frame: memoryview) -> A:
-        """Decode a response with its header, in which no broker sends tags."""
-        return self._request.answer(self._version, Cursor(frame[5 if self._flexible else 4 :]))
+        """Decode a response with its header, in which no broker sends tags.
+
+        Raises:
+            UnreadableResponseError: the response breaks the protocol.
+        """
+        cursor = Cursor(frame[5 if self._flexible else 4 :])
+        return read_whole(self, lambda: self._request.answer(self._version, cursor))
 
     def __repr__(self) -> str:
         return f"{type(self._request).__name__} v{self._version}"

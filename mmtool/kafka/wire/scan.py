@@ -189,7 +189,7 @@ async def read_range(
         _check(cluster, topic, partition, part.error_code)
         admitted = AbortedFilter(part.aborted)
         for view in iter_batches(part.records):
-            quiet = 0
+            quiet = 0 if view.header.next_offset > position else quiet  # else the fetch may bring it for ever
             position = max(position, view.header.next_offset)
             if view.header.base_offset >= stop:
                 return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from mmtool.translation.json_text import parse_json
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def _offsets_in(line: str, version: str) -> str:
 def _of_source(line: str) -> dict[TopicPartition, int]:
     """The Kafka offsets of one source's line (topic to partition to offset); empty for other sources."""
     try:
-        topics = json.loads(line)
+        topics = parse_json(line)
         return {
             TopicPartition(topic, int(partition)): offset
             for topic, partitions in topics.items()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.records.documents import UnreadableDocumentError, decode, encode
+from mmtool.plan.records.shapes import made
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import ClusterId, TopicPartition
 
@@ -74,7 +75,12 @@ class Undo:
         body = decode(value)
         if body.get("kind") != _KIND:
             raise UnreadableDocumentError("a document of mmtool that is no undo file")
-        return cls(ClusterId(body["cluster_id"]), tuple(_replaced(row) for row in body["replaced"]))
+        try:
+            return cls(ClusterId(body["cluster_id"]), tuple(_replaced(row) for row in body["replaced"]))
+        except (KeyError, ValueError, TypeError) as error:
+            raise UnreadableDocumentError(
+                "an undo file with a field that is missing or of another type"
+            ) from error
 
 
 def _pair(commit: Commit) -> tuple[int, str]:
@@ -83,8 +89,12 @@ def _pair(commit: Commit) -> tuple[int, str]:
 
 def _replaced(row: list[Any]) -> Replaced:
     group, topic, partition, before, written = row
-    return Replaced(
-        group, TopicPartition(topic, partition), None if before is None else Commit(*before), Commit(*written)
+    return made(
+        Replaced,
+        group,
+        made(TopicPartition, topic, partition),
+        None if before is None else made(Commit, *before),
+        made(Commit, *written),
     )
 
 

@@ -12,7 +12,9 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 from zlib import crc32
 
+from mmtool.plan.records.shapes import misfit
 from mmtool.plan.words import are, counted, joined
+from mmtool.translation.json_text import parse_json
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
 
 VERSION = 1
@@ -57,15 +59,16 @@ def decode(value: bytes) -> dict[str, Any]:
         UnreadableDocumentError: The value is damaged, or of another version.
     """
     try:
-        body = json.loads(value)
+        body = parse_json(value)
         stated = body.pop("crc")
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        is_whole = stated == _crc_as_it_lies(value) or stated == crc32(_canonical(body))
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise UnreadableDocumentError(f"not in mmtool's format: {value[:60]!r}") from error
     if body.get("v") != VERSION:
         raise UnreadableDocumentError(
             f"format version {body.get('v')} instead of {VERSION}: another version of mmtool wrote it"
         )
-    if stated != _crc_as_it_lies(value) and stated != crc32(_canonical(body)):
+    if not is_whole:
         raise UnreadableDocumentError(
             "the checksum is wrong: the content was changed or damaged after mmtool wrote it"
         )
@@ -106,14 +109,18 @@ class Document:
         """Decode a document; missing fields take their defaults, and unknown fields are ignored.
 
         Raises:
-            UnreadableDocumentError: The value is damaged, or a field without a default is missing.
+            UnreadableDocumentError: The value is damaged, a field without a default is missing, or one is of another
+                type.
         """
         body = decode(value)
         known = fields(cls)  # type: ignore[arg-type]  # a dataclass
         for field in known:
             if field.name not in body and field.default is MISSING is field.default_factory:
                 raise UnreadableDocumentError(f"the field {field.name!r} of {cls.__name__} is missing")
-        return cls(**{field.name: body[field.name] for field in known if field.name in body})
+        given = {field.name: body[field.name] for field in known if field.name in body}
+        if wrong := misfit(cls, given):
+            raise UnreadableDocumentError(f"the field {wrong!r} of {cls.__name__} is of another type")
+        return cls(**given)
 
 
 @dataclass(frozen=True, slots=True)

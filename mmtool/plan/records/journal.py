@@ -19,13 +19,14 @@ from mmtool.plan.failover.risks import Risk
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
 from mmtool.plan.records.documents import Document
+from mmtool.plan.records.shapes import made
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Skipping
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mmtool.translation.answers import Answer
 
@@ -111,7 +112,7 @@ def group_of(body: Mapping[str, Any]) -> tuple[GroupPlan, Risks]:
     # an older mmtool wrote none of these
     expected = {(topic, partition): number for topic, partition, number in body.get("expected", ())}
     risks = {
-        (name, TopicPartition(topic, partition)): Risk(
+        (name, made(TopicPartition, topic, partition)): Risk(
             _unknown(lost), _unknown(reread), _unknown(age), expected.get((topic, partition), UNKNOWN)
         )
         for topic, partition, lost, reread, age in body["risks"]
@@ -137,13 +138,13 @@ def _verdict_row(verdict: Verdict) -> dict[str, Any]:
 def _verdict(group: str, row: Mapping[str, Any]) -> Verdict:
     return Verdict(
         group,
-        TopicPartition(*row["source"]) if "source" in row else None,
-        TopicPartition(*row["target"]) if "target" in row else None,
-        Commit(*row["commit"]) if "commit" in row else None,
+        made(TopicPartition, *row["source"]) if "source" in row else None,
+        made(TopicPartition, *row["target"]) if "target" in row else None,
+        made(Commit, *row["commit"]) if "commit" in row else None,
         _answer(*row["answer"]) if "answer" in row else None,
         Reason(row["refusal"]) if "refusal" in row else None,
         row.get("blocks", False),
-        Commit(*row["before"]) if "before" in row else None,
+        made(Commit, *row["before"]) if "before" in row else None,
         Knowledge(row["knowledge"]) if "knowledge" in row else None,
     )
 
@@ -160,12 +161,13 @@ def _answer_row(answer: Answer | Skipping) -> list[Any]:
 
 
 def _answer(kind: str, *numbers: int) -> Answer | Skipping:
-    kinds: dict[str, type[Exact | Bounded | Skipping]] = {
+    kinds: dict[str, Callable[..., Answer | Skipping]] = {
         "exact": Exact,
         "bounded": Bounded,
         "skipping": Skipping,
     }
-    return kinds[kind](*numbers)
+    answer: Answer | Skipping = made(kinds[kind], *numbers)
+    return answer
 
 
 def _known(number: float | Unknown) -> float | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mmtool.plan.groups.facts import Commit, Member
+from mmtool.plan.records.shapes import made
 from mmtool.plan.words import counted
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import ClusterId, TopicPartition
@@ -215,8 +216,8 @@ def from_values(values: Mapping[str, Any]) -> Fingerprint:
         name: GroupSeen(
             _commits_from(group["commits"]),
             _commits_from(group["before"]),
-            tuple(Member(*member) for member in group["members_here"]),
-            tuple(Member(*member) for member in group["members_there"]),
+            tuple(made(Member, *member) for member in group["members_here"]),
+            tuple(made(Member, *member) for member in group["members_there"]),
         )
         for name, group in values["groups"].items()
     }
@@ -232,7 +233,7 @@ def _side_values(side: SideSeen) -> dict[str, Any]:
 
 def _side_from(values: Mapping[str, Any]) -> SideSeen:
     told = values["cluster_id"]
-    topics = {name: TopicSeen(*topic) for name, topic in values["topics"].items()}
+    topics = {name: made(TopicSeen, *topic) for name, topic in values["topics"].items()}
     return SideSeen(UNKNOWN if told is None else ClusterId(told), topics)
 
 
@@ -241,4 +242,7 @@ def _commit_values(commits: Mapping[TopicPartition, Commit]) -> list[list[Any]]:
 
 
 def _commits_from(rows: Iterable[list[Any]]) -> Commits:
-    return {TopicPartition(topic, number): Commit(offset, text) for topic, number, offset, text in rows}
+    return {
+        made(TopicPartition, topic, number): made(Commit, offset, text)
+        for topic, number, offset, text in rows
+    }

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.resident import resident_growth
 from mmtool.kafka.wire.connection import Connection
 from mmtool.kafka.wire.metadata import MetadataRequest
 
@@ -54,3 +55,12 @@ def test_an_answer_that_cannot_be_read_fails_its_own_request_at_once_as_well(num
         return await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), SECONDS / 2)
 
     assert [type(ended) for ended in asyncio.run(scene())] == [ConnectionError] * 2
+
+
+def test_a_response_that_claims_a_gigabyte_takes_no_memory_before_it_comes():
+    connection = connected(Socket(1, b""))
+    with resident_growth() as growth:
+        connection.get_buffer(-1)[:8] = struct.pack(">ii", 1 << 30, 1)
+        connection.buffer_updated(8)
+    assert growth.most < 8 << 20
+    assert len(connection.get_buffer(-1)) == (1 << 30) - 4

@@ -1,0 +1,15 @@
+"""All rows of the table of decoders."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kit.decoders import files, logs, settings, state, wire
+
+if TYPE_CHECKING:
+    from kit.decoders.table import Decoder
+
+
+def every_decoder() -> list[Decoder]:
+    """The rows of every room, with the encodings that they are tried with."""
+    return [row for room in (wire, logs, state, files, settings) for row in room.rows()]
