@@ -48,8 +48,8 @@ def life_seconds(claims: dict[str, Any], expires_in: object, now: float) -> floa
     The endpoint's own figure and the distance of ``iat`` and ``exp`` do not depend on this host's clock, so they win
     over ``exp`` alone.
     """
-    issued, expires = _number(claims.get("iat")), _number(claims.get("exp"))
-    given = _number(expires_in)
+    issued, expires = finite_number(claims.get("iat")), finite_number(claims.get("exp"))
+    given = finite_number(expires_in)
     if given is not None:
         return given
     if expires is None:
@@ -57,7 +57,7 @@ def life_seconds(claims: dict[str, Any], expires_in: object, now: float) -> floa
     return expires - (now if issued is None else issued)
 
 
-def _number(value: object) -> float | None:
+def finite_number(value: object) -> float | None:
     """A finite number, also one written as text, as Azure's older endpoint answers ``expires_in``."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
-from mmtool.kafka.tokens.token import Token, claims_of
+from mmtool.kafka.tokens.token import Token, claims_of, finite_number
 
 if TYPE_CHECKING:
     from mmtool.config.settings import TokenFileLogin
@@ -38,11 +38,13 @@ class TokenFile:
         if not value or not value.isprintable():
             raise self._away("no token in it")
         claims = claims_of(value)
-        expires = claims.get("exp", now + _OPAQUE_SECONDS)
-        if not isinstance(expires, (int, float)) or expires <= now:
+        expires = finite_number(claims.get("exp", now + _OPAQUE_SECONDS))
+        if expires is None:
+            raise self._away("its token ends at no time that can be read")
+        if expires <= now:
             raise self._away("its token has expired")
         name = claims.get(self.login.subject_claim)
-        return Token(value, now, float(expires), name if isinstance(name, str) and name else self.login.path)
+        return Token(value, now, expires, name if isinstance(name, str) and name else self.login.path)
 
     def _away(self, why: str) -> UnreachableError:
         return UnreachableError(

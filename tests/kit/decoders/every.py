@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kit.decoders import files, logs, settings, state, wire
+from kit.decoders import files, logs, settings, state, tokens, wire
 
 if TYPE_CHECKING:
     from kit.decoders.table import Decoder
@@ -12,4 +12,4 @@ if TYPE_CHECKING:
 
 def every_decoder() -> list[Decoder]:
     """The rows of every room, with the encodings that they are tried with."""
-    return [row for room in (wire, logs, state, files, settings) for row in room.rows()]
+    return [row for room in (wire, logs, state, files, settings, tokens) for row in room.rows()]

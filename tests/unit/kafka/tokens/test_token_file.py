@@ -42,6 +42,7 @@ def test_a_token_in_a_file_lives_as_long_as_it_says(file):
         (None, "No such file"),
         ("", "no token in it"),
         (jwt(exp=1), "has expired"),
+        (jwt(exp=10**400), "ends at no time that can be read"),
         ("a\x01b", "no token in it"),
     ],
 )
