@@ -378,5 +378,5 @@ def drilled_row(drilled: Drilled, emergency: Costs) -> Row:
 
 def _prove(steps: _Steps) -> None:
     ends = plans_by(steps.flow, as_groups(steps.until, steps.rehearsal.plan.state), steps.partitions, _RULES)
-    refuse(state_end_guards(ends, steps.rehearsal.names))
+    refuse(state_end_guards(ends, steps.partitions, steps.flow.clusters.settings))
     prove(steps.flow, [*steps.cutover.plans, *ends], steps.partitions)

@@ -391,7 +391,7 @@ class _Steps:
             if readers := as_groups(until, state):
                 partitions = partition_facts(back, Direction.FORWARD, topics=state, complete=True)
                 ends = plans_by(back, readers, partitions, Rules(Direction.FORWARD))
-                refuse(state_end_guards(ends, names_of(back.clusters.settings)))
+                refuse(state_end_guards(ends, partitions, back.clusters.settings))
                 prove(back, ends, partitions)
 
     def _drain(
