@@ -304,7 +304,7 @@ _OWN = (
         "mmtool.on.topic.recreated",
         "choice",
         "halt",
-        "The source topic was deleted and recreated: halt its partitions, or mirror the new topic from its start.",
+        "The source topic was deleted and recreated: halt its partitions, or mirror the new topic from `mmtool.start`.",
         choices=("halt", "restart"),
     ),
 )

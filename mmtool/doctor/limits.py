@@ -211,6 +211,7 @@ def judge_times(facts: TimeFacts) -> Iterator[Finding]:
         remedy = (
             f"to keep the records' own times: kafka-configs.sh --bootstrap-server {facts.bootstrap} --alter"
             f" --entity-type topics --entity-name {facts.stamped[0]} --add-config message.timestamp.type=CreateTime"
+            f"{' (likewise for the others)' if len(facts.stamped) > 1 else ''}"
         )
         found.append(warning(Check.TIMESTAMPS, facts.alias, facts.stamped[0], message, remedy))
     yield from _first(found) or [

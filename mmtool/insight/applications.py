@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.insight.partitions import partition_facts
-from mmtool.plan.groups.applications import AppState, StateLoss, StateTopic, internal_topics
+from mmtool.plan.groups.applications import AGAIN, AppState, StateLoss, StateTopic, internal_topics
 from mmtool.plan.groups.commit_metadata import is_of_streams
 from mmtool.plan.groups.facts import ABSENT, Commit, GroupFacts
 from mmtool.plan.groups.offsets import Direction
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from mmtool.plan.groups.offsets import PartitionFacts
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.types import TopicPartition
-
-
-_AGAIN = "run the same command again"
 
 
 def app_state(flow: FlowNow, groups: Collection[str], *, without: bool) -> AppState:
@@ -154,27 +151,27 @@ def _why_lost(
     if flow.remote(name) != name:
         return StateLoss(f"mirrored as {flow.remote(name)}")
     if name not in flow.topics:
-        return StateLoss("created after mmtool listed the topics", _AGAIN)
+        return StateLoss("created after mmtool listed the topics", AGAIN)
     return _first_loss([known for known in copies if known.source.topic == name], settings)
 
 
 def _first_loss(copies: Iterable[PartitionFacts], flow: FlowSettings) -> StateLoss | None:
     """Why the target's copy of a topic is incomplete, for its first such partition; None where none is."""
-    return next((loss for known in copies if (loss := _copy_loss(known, flow))), None)
+    return next((loss for known in copies if (loss := copy_loss(known, flow))), None)
 
 
-def _copy_loss(known: PartitionFacts, flow: FlowSettings) -> StateLoss | None:
+def copy_loss(known: PartitionFacts, flow: FlowSettings) -> StateLoss | None:
     """Why the target's copy of a partition is incomplete; None where it is complete.
 
     A mirror continues after what it has copied: records that the target has lost are not mirrored again.
     """
     if known.problem:
-        return StateLoss(known.problem, _AGAIN)
+        return StateLoss(known.problem, AGAIN)
     copied_to = _copied_to(known)
     if copied_to is None:
         return None
     cluster = flow.target.alias
-    copy, again = f"the copy of partition {known.source.partition} on {cluster}", _mirror_again(known, flow)
+    copy, again = f"the copy of partition {known.source.partition} on {cluster}", mirror_again(known, flow)
     if known.target_log is UNKNOWN:
         return StateLoss(f"{copy} was deleted or recreated", again)
     end = known.target_log.log_end
@@ -184,7 +181,7 @@ def _copy_loss(known: PartitionFacts, flow: FlowSettings) -> StateLoss | None:
     return StateLoss(why, again)
 
 
-def _mirror_again(known: PartitionFacts, flow: FlowSettings) -> str:
+def mirror_again(known: PartitionFacts, flow: FlowSettings) -> str:
     """How to mirror the topic again; where MM2 made the copy, mmtool has no state to delete."""
     if known.map is None:
         return f"let MirrorMaker 2 copy {known.source.topic} again: delete its connector's stored offsets of this topic"

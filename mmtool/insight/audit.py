@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError, with_remedy
 from mmtool.insight.partitions import partition_facts, passed_over
 from mmtool.insight.translation import look, plans_by, read_groups, topics_of
 from mmtool.output.human import duration
@@ -81,7 +81,7 @@ def audit(clusters: FlowClusters, selection: GroupSelection, topics: Collection[
         return _both(look(clusters, topics), selection, now_ms)
     if source is not None and target is not None:
         raise source
-    warnings = [error.message for error in (source, target) if error]
+    warnings = [with_remedy(error) for error in (source, target) if error]
     rows = (
         _without_target(clusters, selection)
         if target

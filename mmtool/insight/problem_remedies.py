@@ -6,28 +6,22 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.errors import KINDS, Kind
-from mmtool.plan.words import joined
+from mmtool.kafka.remedies import AWAY, GRANT, REMEDIES
+from mmtool.plan.words import first_part, joined
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-GRANT = "grant mmtool's principal the missing right: `mmtool doctor -c FILE` prints the kafka-acls.sh command"
-"""The remedy of a denied request that may have needed one of several rights."""
-
 _OURS = {UnreachableError.code: Kind.AWAY, NotAuthorisedError.code: Kind.DENIED}
-_BY_NAME = {
-    "OFFSET_METADATA_TOO_LARGE": "raise offset.metadata.max.bytes on {where}",
-    "GROUP_SUBSCRIBED_TO_TOPIC": "stop the group's consumers on {where}",
-    Reason.ACTIVE_ON_TARGET: "stop the client that also commits for the group on {where}: a consumer with assign(), or"
-    " a tool",
-}
+_ACTIVE = "stop the client that also commits for the group on {alias}: a consumer with assign(), or a tool"
 _BY_KIND = {
-    Kind.AWAY: "check {where}.bootstrap.servers and the brokers of {where}",
-    Kind.DENIED: "{denied}",
-    Kind.BUSY: "stop the group's consumers on {where}",
-    Kind.GONE: "check whether the topic or the group was deleted on {where}",
+    Kind.AWAY: AWAY,
+    Kind.DENIED: GRANT,
+    Kind.BUSY: "stop the consumers of the group on {alias}",
+    Kind.GONE: "check whether the topic or the group was deleted on {alias}",
 }
+"""The clause for a problem that has none in `REMEDIES`."""
 
 
 def remedy_of(problems: Iterable[str], where: str, denied: str = GRANT) -> str:
@@ -39,9 +33,13 @@ def remedy_of(problems: Iterable[str], where: str, denied: str = GRANT) -> str:
         denied: The clause for a missing right.
     """
     templates = dict.fromkeys(filter(None, map(_template, problems)))
-    return joined(*(one.format(where=where, denied=denied) for one in templates))
+    return joined(
+        *(denied if one == GRANT else one.format(alias=where, topic="the topic") for one in templates)
+    )
 
 
 def _template(name: str) -> str:
+    if name == Reason.ACTIVE_ON_TARGET:
+        return _ACTIVE
     kind = _OURS.get(name) or KINDS.get(name)
-    return _BY_NAME.get(name) or ("" if kind is None else _BY_KIND.get(kind, ""))
+    return first_part(REMEDIES.get(name, "")) or ("" if kind is None else _BY_KIND.get(kind, ""))

@@ -8,6 +8,8 @@ BOTH_AWAY = "check the brokers of both clusters, then run the same command again
 """Where a broker of either cluster did not answer."""
 OTHER_LEADER_AND_AGAIN = "make another replica the leader of that partition, then run the same command again"
 """Of a command that reads a replica with damaged bytes: a repetition alone reads the same bytes."""
+GRANT = "grant mmtool's principal the missing right: `mmtool doctor -c FILE` prints the kafka-acls.sh command"
+"""Of a denied request, which may have needed one of several rights."""
 NO_LEADER = "LEADER_NOT_AVAILABLE"
 THROTTLED = "THROTTLING_QUOTA_EXCEEDED"
 OTHER_CLUSTER = "OTHER_CLUSTER"
@@ -44,7 +46,7 @@ _NAMES = {
         UNSUPPORTED_SASL_MECHANISM""",
     "set {alias}.security.protocol to PLAINTEXT or SSL, or use a listener that takes a login": "ILLEGAL_SASL_STATE",
     "check {alias}.security.protocol and {alias}.ssl.*: `mmtool doctor -c FILE` names the cause": "_SSL",
-    "grant mmtool's principal the right: `mmtool doctor -c FILE` prints the kafka-acls.sh command": """
+    GRANT: """
         CLUSTER_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED TOPIC_AUTHORIZATION_FAILED
         TRANSACTIONAL_ID_AUTHORIZATION_FAILED""",
     "change what the policy of the brokers of {alias} refuses, or the policy": "POLICY_VIOLATION",

@@ -137,19 +137,19 @@ def _not_read(store: StoreFile, store_format: Format) -> str:
         f"convert it: keytool -importkeystore -srckeystore {store.shown} -srcstoretype {{}} "
         f"-destkeystore {store.kind}.p12 -deststoretype PKCS12"
     )
+    then = f", then set {store.key('location')} to {store.kind}.p12 and {store.key('type')} to PKCS12"
     bks = " -providerclass org.bouncycastle.jce.provider.BouncyCastleProvider -providerpath bcprov.jar"
     kept = {
         Format.EMPTY: f"{store.shown} is empty; expected a JKS, PKCS12 or PEM store",
-        Format.JCEKS: f"{store.shown} is a JCEKS store, which mmtool does not read; {convert.format('JCEKS')}",
-        Format.BKS: f"{store.shown} is a BKS store, which mmtool does not read; {convert.format('BKS')}{bks}",
+        Format.JCEKS: f"{store.shown} is a JCEKS store, which mmtool does not read; {convert.format('JCEKS')}{then}",
+        Format.BKS: f"{store.shown} is a BKS store, which mmtool does not read; {convert.format('BKS')}{bks}{then}",
         Format.DER: f"{store.shown} is a DER file, not a store; "
-        f"for a certificate: openssl x509 -inform DER -in {store.shown} -out {store.kind}.pem",
+        f"for a certificate: openssl x509 -inform DER -in {store.shown} -out {store.kind}.pem, then set "
+        f"{store.key('location')} to {store.kind}.pem and {store.key('type')} to PEM",
     }
     store_type = store.store_type.strip().upper()
     if store_type and store_type not in (*_SUPPORTED_TYPES, "JCEKS", "BKS"):
-        return (
-            f"{store.shown} is of type {store_type}, which mmtool does not read; {convert.format(store_type)}"
-        )
+        return f"{store.shown} is of type {store_type}, which mmtool does not read; {convert.format(store_type)}{then}"
     return kept.get(store_format, f"{store.shown} is not a JKS, PKCS12 or PEM store; check the path")
 
 

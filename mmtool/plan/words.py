@@ -49,9 +49,14 @@ def joined(*sentences: str) -> str:
 _AGAIN = "run the same command again"
 
 
+def first_part(remedy: str) -> str:
+    """A remedy without the request to run the same command again that it may end with."""
+    return remedy.removesuffix(f", then {_AGAIN}").removesuffix(f"; then {_AGAIN}")
+
+
 def then(remedy: str, again: str = _AGAIN) -> str:
     """A remedy and the command to run after it, in place of the one that the remedy may end with."""
-    first = remedy.removesuffix(f", then {_AGAIN}").removesuffix(f"; then {_AGAIN}")
+    first = first_part(remedy)
     return f"{first}; then {again}" if first else f"fix that, then {again}"
 
 

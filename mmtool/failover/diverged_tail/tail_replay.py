@@ -43,6 +43,12 @@ def into_counterpart(flow: FlowNow) -> Callable[[TopicPartition], TopicPartition
     return lambda place: TopicPartition(flow.remote(place.topic), place.partition)
 
 
+class UnknownProgressError(RefusedError):
+    """The source has deleted diverged records since the first attempt: which of them were written is unknown."""
+
+    code = "ambiguous"
+
+
 @dataclass(frozen=True, slots=True)
 class BeforeReplay:
     """What the journal keeps before the first record is written; a resumed operation starts from it.
@@ -105,7 +111,7 @@ def replay_tail(
         The number of records written from each source partition, including those of earlier attempts.
 
     Raises:
-        RefusedError: An earlier attempt wrote some records, and the source has deleted records since.
+        UnknownProgressError: An earlier attempt wrote some records, and the source has deleted records since.
         BatchError: A record cannot be read, or is larger than the topic accepts.
         UnreachableError, NotAuthorisedError, MmtoolError: As both ports.
     """
@@ -177,12 +183,9 @@ def _check_whole(source: BatchesPort, tails: FoundTails, before: BeforeReplay) -
         for view in own_batches_of(source, tails, found)
     )
     if left != before.records:
-        raise RefusedError(
+        raise UnknownProgressError(
             f"the source now holds {left} of {before.records} diverged records: mmtool does not know which"
-            " of them it wrote before it was interrupted, and writes no more of them",
-            remedy="compare the records that mmtool wrote with those that the source still holds, and produce the"
-            " missing ones yourself",
-            code="ambiguous",
+            " of them it wrote before it was interrupted, and writes no more of them"
         )
 
 

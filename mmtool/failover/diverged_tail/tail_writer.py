@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from mmtool.errors import MmtoolError, NotAuthorisedError, PartlyAppliedError, RefusedError
 from mmtool.failover.diverged_tail.tail_replay import (
     BeforeReplay,
+    UnknownProgressError,
     before_replay,
     into_counterpart,
     into_topic,
@@ -25,9 +26,10 @@ from mmtool.failover.operation.operation import TakenUpError
 from mmtool.kafka.batches import BatchError
 from mmtool.plan.failover.divergence import Replay, ToTopic
 from mmtool.plan.failover.tail_progress import Begun, Parts, left_of, together, whole
-from mmtool.plan.words import counted, then
-from mmtool.translation.divergence import DivergedTail
+from mmtool.plan.words import counted, few, then
+from mmtool.translation.divergence import DivergedTail, TailPart
 from mmtool.translation.refusals import Reason
+from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -39,11 +41,11 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import AppendPort, BatchesPort, ClusterPort
     from mmtool.plan.failover.divergence import Diverged
     from mmtool.plan.failover.failover_plan import FailoverPlan
-    from mmtool.translation.types import TopicPartition, UpstreamOffset
+    from mmtool.translation.types import TopicPartition
 
 Written = dict["TopicPartition", Parts]
 _AMBIGUOUS = Reason.AMBIGUOUS
-"""The code of a write whose progress is unknown: a resume does not continue it either."""
+"""The code of a write that a resume does not continue."""
 
 
 class PassingPort(Protocol):
@@ -163,27 +165,70 @@ class DivergedTailWriter:
         """End an interrupted write: make the flow skip replayed records, and return how many were written.
 
         Raises:
-            RefusedError: The flow's source has deleted records since (``ambiguous``).
+            UnknownProgressError: The flow's source has deleted records since.
             MmtoolError: As `PassingPort.pass_over`, and the logs.
         """
         begun = self._begun
         if begun is None:
             return 0
-        tails = _only(tails, begun, self.flow.clusters.source.alias)
-        written = begun.first(written_to(self.home, self.tools.writer, tails, _before(begun), self._to))
-        self._close(written)
+        written = self._written_of(begun, tails)
+        self._close(written, tails)
         return _count(written)
+
+    def abandon(self, tails: FoundTails) -> tuple[str, ...]:
+        """End an interrupted replay as `give_up`, also where the flow's source has deleted records since.
+
+        Of a partition with deleted records the flow skips nothing: records that were not replayed would be lost.
+
+        Returns:
+            A warning for each partition of which some records were written, and which ones is unknown.
+
+        Raises:
+            MmtoolError: As `PassingPort.pass_over`, and the logs.
+        """
+        written, unknown, begun = Written(), list[str](), self._begun
+        if begun is None:
+            return ()
+        for place in sorted(begun.parts):
+            one = begun.only(place, self._to(place))
+            try:
+                written |= dict(one.parts) if self._is_there(one) else self._written_of(one, tails)
+            except UnknownProgressError:
+                unknown += self._unknown(place, one)
+        self._close(written, tails)
+        return tuple(unknown)
+
+    def _written_of(self, begun: Begun, tails: FoundTails) -> Written:
+        left = _only(tails, begun, self.flow.clusters.source)
+        return begun.first(written_to(self.home, self.tools.writer, left, _before(begun), self._to))
+
+    def _unknown(self, place: TopicPartition, begun: Begun) -> list[str]:
+        """A warning about the records that were written from a partition; none where none was."""
+        count = sum(self.tools.writer.appended(to, end) for to, end in begun.ends.items())
+        where = destination(self.flow, self.diverged)[0].alias
+        said = (
+            f"{count} of {counted(begun.records, 'diverged record')} of {place} are on {where}, and which ones is"
+            f" unknown, as {self.flow.clusters.source.alias} has deleted some of them: {self._compare(begun)}"
+        )
+        return [said] if count else []
+
+    def _compare(self, begun: Begun) -> str:
+        """How an operator completes a write whose progress is unknown."""
+        where, topics = destination(self.flow, self.diverged)[0].alias, {place.topic for place in begun.ends}
+        return (
+            f"compare topic {few(sorted(topics), 3)} on {where} with a backup and with what"
+            f" {self.flow.clusters.source.alias} still has, and produce the records that it lacks"
+        )
 
     def _left(self, tails: FoundTails) -> FoundTails:
         return _each(tails, lambda found: left_of(found.tail, self.done.get(found.place, ())))
 
     def _write(self, begun: Begun, tails: FoundTails) -> None:
-        tails = _only(tails, begun, self.flow.clusters.source.alias)
         try:
             if not self._is_there(begun):
-                ours = self.journal.still_ours
-                replay_tail(self.home, self.tools.writer, tails, _before(begun), self._to, still_ours=ours)
-            self._close(dict(begun.parts))
+                ours, left = self.journal.still_ours, _only(tails, begun, self.flow.clusters.source)
+                replay_tail(self.home, self.tools.writer, left, _before(begun), self._to, still_ours=ours)
+            self._close(dict(begun.parts), tails)
         except TakenUpError:
             raise
         except MmtoolError as error:
@@ -194,12 +239,12 @@ class DivergedTailWriter:
         written = sum(self.tools.writer.appended(place, end) for place, end in begun.ends.items())
         return written == begun.records
 
-    def _close(self, written: Written) -> None:
+    def _close(self, written: Written, tails: FoundTails) -> None:
+        """Record what is written; make the flow skip it in the partitions that the source still has."""
         self.journal.still_ours()
-        if self._replays:
-            self.tools.passing.pass_over(
-                self.flow, {place: parts[-1].stop for place, parts in written.items()}
-            )
+        skipped = {place: parts[-1].stop for place, parts in written.items() if tails.of(place) is not None}
+        if self._replays and skipped:
+            self.tools.passing.pass_over(self.flow, skipped)
         self.journal.salvaged(written)
         self.done, self._begun = together(self.done, written), None
 
@@ -216,12 +261,18 @@ class DivergedTailWriter:
                 count = begun.records
             if self._begun is None:
                 return self._in_part(error, count, records) if count else error
-        again = f"{then(error.remedy, self._resume)}: no record is written twice"
         return PartlyAppliedError(
             f"{error.message}; some of {records} may already be written",
-            remedy=error.remedy if error.code == _AMBIGUOUS else again,
+            remedy=self._way_on(begun, error),
             code=error.code,
         )
+
+    def _way_on(self, begun: Begun, error: MmtoolError) -> str:
+        if isinstance(error, UnknownProgressError):
+            return f"run `mmtool failover cancel {self.operation_id} --execute`, then {self._compare(begun)}"
+        if error.code == _AMBIGUOUS:
+            return error.remedy
+        return f"{then(error.remedy, self._resume)}: no record is written twice"
 
     @property
     def _resume(self) -> str:
@@ -254,7 +305,8 @@ def written_before(found: Iterable[Recorded], plan: FailoverPlan, tails: FoundTa
     counts = [(one, _among(tails, one)) for one in same]
     return tuple(
         f"operation {one.operation_id} already wrote up to {counted(count, 'diverged record')} into topic"
-        f" {plan.diverged.topic} of {one.names.source}; this operation writes them into it a second time"
+        f" {plan.diverged.topic} of {one.names.source}; this operation writes them into it a second time: to avoid"
+        " that, name an empty topic, or use --diverged file"
         for one, count in counts
         if count
     )
@@ -327,28 +379,31 @@ def _each(tails: FoundTails, change: Callable[[FoundTail], DivergedTail]) -> Fou
     return replace(tails, partitions=tuple(replace(found, tail=change(found)) for found in tails.partitions))
 
 
-def _only(tails: FoundTails, begun: Begun, alias: str) -> FoundTails:
-    """The tails as they were when an interrupted write started; ``alias`` is the source's, for the error.
+def _only(tails: FoundTails, begun: Begun, source: ClusterPort) -> FoundTails:
+    """The tails as they were when an interrupted write started, without records that the source has deleted.
 
     Raises:
-        RefusedError: A partition was deleted since.
+        UnknownProgressError: A partition was deleted since.
+        UnreachableError, NotAuthorisedError: The source does not answer.
     """
+    bounds = source.bounds(list(begun.parts))
     found = tuple(
-        replace(found, kind=TailKind.DIVERGED, tail=_as_begun(found.tail, begun.parts[found.place]))
+        replace(
+            found, kind=TailKind.DIVERGED, tail=_as_begun(found.tail, begun.parts[at], bounds[at].log_start)
+        )
         for found in tails.partitions
-        if found.place in begun.parts
+        if (at := found.place) in begun.parts and at in bounds
     )
     gone = sorted(begun.parts.keys() - {one.place for one in found})
     if gone:
-        raise RefusedError(
-            f"{gone[0]} was deleted on {alias} while its diverged records were being written: mmtool does not know"
-            " which of them it wrote",
-            remedy="restore the missing records from a backup",
-            code=_AMBIGUOUS,
+        raise UnknownProgressError(
+            f"{gone[0]} was deleted on {source.alias} while its diverged records were being written: mmtool does not"
+            " know which of them it wrote"
         )
     return replace(tails, partitions=found)
 
 
-def _as_begun(tail: DivergedTail, parts: Parts) -> DivergedTail:
+def _as_begun(tail: DivergedTail, parts: Parts, log_start: int) -> DivergedTail:
     start, end = parts[0].start, parts[-1].stop
-    return DivergedTail(start, end, parts, tail.is_final, start)
+    begun = DivergedTail(start, end, parts, tail.is_final, start)
+    return left_of(begun, (TailPart(start, UpstreamOffset(log_start), 0),)) if log_start > start else begun

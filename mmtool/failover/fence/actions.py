@@ -69,7 +69,7 @@ class Stray:
 _PAST_THE_FENCE = {
     FenceKind.ACL: "an ACL fence does not stop super users, principals without an ACL of their own, or mmtool's"
     " principal",
-    FenceKind.HOOK: "mmtool.hook.fence did not stop them",
+    FenceKind.HOOK: "correct mmtool.hook.fence, which did not stop them",
 }
 
 

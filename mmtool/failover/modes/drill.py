@@ -44,7 +44,7 @@ from mmtool.insight.translation import (
 from mmtool.kafka.ports import LogPart
 from mmtool.output import warn
 from mmtool.plan.failover.drill import plan_drill, shadow_of, shadowed
-from mmtool.plan.failover.drill_gate import missed, shown_by
+from mmtool.plan.failover.drill_gate import failing, missed, shown_by
 from mmtool.plan.failover.drill_report import markdown
 from mmtool.plan.failover.emergency import costs_of
 from mmtool.plan.failover.failover_plan import drain_goal, name_guards
@@ -339,7 +339,7 @@ def gate(row: Row, limits: Limits) -> GateError | None:
             f"nothing was measured: {message}", remedy="add --execute --yes: a rehearsal measures nothing"
         )
     return GateError(
-        f"the drill exceeded a limit: {message}",
+        f"the drill {failing(row, limits)}: {message}",
         remedy=shown_by(row, limits),
     )
 
@@ -378,5 +378,5 @@ def drilled_row(drilled: Drilled, emergency: Costs) -> Row:
 
 def _prove(steps: _Steps) -> None:
     ends = plans_by(steps.flow, as_groups(steps.until, steps.rehearsal.plan.state), steps.partitions, _RULES)
-    refuse(state_end_guards(ends, steps.rehearsal.names))
+    refuse(state_end_guards(ends, steps.partitions, steps.flow.clusters.settings))
     prove(steps.flow, [*steps.cutover.plans, *ends], steps.partitions)

@@ -46,6 +46,7 @@ from mmtool.insight.translation import (
     selected_groups,
     selection_warnings,
 )
+from mmtool.output import warn
 from mmtool.plan.failover.divergence import TO_FILE, Replay
 from mmtool.plan.failover.failback import plan_failback
 from mmtool.plan.failover.failover_plan import active_guards, drain_goal, moved_meanwhile, state_guards
@@ -98,14 +99,16 @@ class FailbackRehearsal(SavableRehearsal):
 
 
 def look_both_ways(
-    clusters: FlowClusters, back: FlowClusters, home: BatchesPort, away: BatchesPort
+    clusters: FlowClusters, back: FlowClusters, home: BatchesPort, away: BatchesPort, *, past: bool = False
 ) -> BothWays:
     """Read a flow and its reverse flow from both clusters; the reverse flow is None if it has no topic to mirror.
+
+    With ``past``, topics that the flow mirrored and that no longer exist on its source suffice.
 
     Raises:
         As `look`, except for a reverse flow without a topic.
     """
-    flow = look(clusters)
+    flow = look(clusters, past=past)
     try:
         return BothWays(flow, look(back), home, away)
     except UsageError as error:
@@ -254,6 +257,8 @@ def salvage_of(
 def give_up(both: BothWays, found: Recorded, tools: TailTools, context: OperationContext) -> None:
     """End a replay that may be done in part: make the flow skip the replayed records, and write no more of them.
 
+    Warns of records that were replayed and cannot be told from others, as the source has deleted some since.
+
     Args:
         both: The flow and its reverse flow.
         found: The operation.
@@ -261,13 +266,13 @@ def give_up(both: BothWays, found: Recorded, tools: TailTools, context: Operatio
         context: The ports of the operation.
 
     Raises:
-        RefusedError: It is unknown which records were written (``ambiguous``).
         MmtoolError: A cluster does not answer or denies a part; nothing was changed.
     """
     assert found.tail is not None
     flow = both.flow.narrowed_to({place.topic for place in found.tail.parts})
     tails = find_tail(flow, source=both.home, target=both.away)
-    salvage_of(both, found.operation.plan, tools, context).give_up(tails)
+    for unknown in salvage_of(both, found.operation.plan, tools, context).abandon(tails):
+        warn(unknown)
 
 
 @dataclass(slots=True)
@@ -391,7 +396,7 @@ class _Steps:
             if readers := as_groups(until, state):
                 partitions = partition_facts(back, Direction.FORWARD, topics=state, complete=True)
                 ends = plans_by(back, readers, partitions, Rules(Direction.FORWARD))
-                refuse(state_end_guards(ends, names_of(back.clusters.settings)))
+                refuse(state_end_guards(ends, partitions, back.clusters.settings))
                 prove(back, ends, partitions)
 
     def _drain(

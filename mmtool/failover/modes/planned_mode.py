@@ -298,7 +298,7 @@ class _Steps:
         """Prove that each group's next record, and each state topic's last, is the same on both clusters."""
         readers = as_groups(self.until, self.rehearsal.plan.state)
         ends = plans_by(self.flow, readers, self.partitions, _RULES)
-        refuse(state_end_guards(ends, self.rehearsal.names))
+        refuse(state_end_guards(ends, self.partitions, self.flow.clusters.settings))
         prove(self.flow, [*self.cutover.plans, *ends], self.partitions)
 
     def validate(self) -> None:

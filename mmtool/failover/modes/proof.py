@@ -6,18 +6,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import RefusedError
 from mmtool.failover.modes.rehearsal import names_of
+from mmtool.insight.applications import copy_loss, mirror_again
 from mmtool.kafka.ports import LogPart
 from mmtool.plan.failover.boundaries import boundaries
 from mmtool.plan.failover.failover_plan import Guard
 from mmtool.plan.failover.steps import MOST_PROVEN
-from mmtool.translation.answers import Knowledge
+from mmtool.plan.groups.applications import AGAIN, end_loss, or_without_state
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from mmtool.config import FlowSettings
     from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.failover.boundaries import Boundary
+    from mmtool.plan.groups.applications import StateLoss
     from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts, Verdict
     from mmtool.plan.words import Names
     from mmtool.translation.lockstep import Seen
@@ -65,26 +68,37 @@ def prove(
     return Proof(same, gone)
 
 
-def state_end_guards(ends: Iterable[GroupPlan], flow: Names) -> tuple[Guard, ...]:
+def state_end_guards(
+    ends: Iterable[GroupPlan], partitions: Mapping[TopicPartition, PartitionFacts], flow: FlowSettings
+) -> tuple[Guard, ...]:
     """A guard for each state topic whose last record the flow's target does not hold.
 
     Args:
         ends: Plans of a reader whose commits are the drain's end offsets in each state topic.
-        flow: The aliases of the flow that mirrors the state to the applications' destination.
+        partitions: The partition facts of these plans, by source partition.
+        flow: The flow that mirrors the state to the applications' destination.
     """
-    return tuple(_lost_state(plan, verdict, flow) for plan in ends for verdict in plan.blocking)
+    return tuple(_lost_state(verdict, partitions, flow) for plan in ends for verdict in plan.blocking)
 
 
-def _lost_state(plan: GroupPlan, verdict: Verdict, flow: Names) -> Guard:
-    without = "add --without-state: the application then starts with empty state"
-    if verdict.source is not None and verdict.knowledge is Knowledge.OFFSET_RUNS:
-        without = (
-            f"to mirror the topic again, stop `mmtool replicate`, run `mmtool flow forget -s {flow.source}"
-            f" -t {flow.target} --topic {verdict.source.topic} --execute`, and start `mmtool replicate` again; or"
-            f" {without}"
-        )
-    sentence = f"the state in {verdict.source} is not on {flow.target}: {plan.why(verdict)}"
-    return Guard(Reason.STATE_NOT_MIRRORED, sentence, without)
+def _lost_state(
+    verdict: Verdict, partitions: Mapping[TopicPartition, PartitionFacts], flow: FlowSettings
+) -> Guard:
+    loss, target = _state_loss(verdict, partitions, flow), flow.target.alias
+    sentence = f"the state in {verdict.source} is not on {target}: {loss.why}"
+    return Guard(Reason.STATE_NOT_MIRRORED, sentence, or_without_state(loss.remedy, target))
+
+
+def _state_loss(
+    verdict: Verdict, partitions: Mapping[TopicPartition, PartitionFacts], flow: FlowSettings
+) -> StateLoss:
+    reason = verdict.refusal
+    assert verdict.source is not None, "a verdict on a source partition"
+    assert reason is not None, "a blocking verdict"
+    known, names = partitions.get(verdict.source), names_of(flow)
+    if known is None:  # the topic was recreated on the source with fewer partitions
+        return end_loss(reason, names, AGAIN)
+    return copy_loss(known, flow) or end_loss(reason, names, mirror_again(known, flow))
 
 
 def _parts(boundary: Boundary, record: Mirrored) -> tuple[LogPart, LogPart]:

@@ -122,8 +122,8 @@ def target_side(flow: FlowSettings, timeout: timedelta) -> TargetSide:
     )
 
 
-def both_ways(flow: FlowSettings, back: FlowSettings, timeout: timedelta) -> BothWays:
-    """Read a flow and its reverse flow from both clusters.
+def both_ways(flow: FlowSettings, back: FlowSettings, timeout: timedelta, *, past: bool = False) -> BothWays:
+    """Read a flow and its reverse flow from both clusters; ``past`` as in `look_both_ways`.
 
     Raises:
         As `mmtool.insight.translation.look`.
@@ -138,6 +138,7 @@ def both_ways(flow: FlowSettings, back: FlowSettings, timeout: timedelta) -> Bot
         connect(back, timeout, beside_mm2=True),
         KafkaBatches(flow.source, seconds),
         KafkaBatches(flow.target, seconds),
+        past=past,
     )
 
 

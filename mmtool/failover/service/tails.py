@@ -83,7 +83,7 @@ def giving_up(
         return None
 
     def give_up(context: OperationContext) -> None:
-        both = connections.both_ways(flow, back, timeout)
+        both = connections.both_ways(flow, back, timeout, past=True)
         writer = writer_into(both, found.head.plan.diverged, found.operation_id, timeout)
         failback.give_up(both, found, TailTools(writer, passing(), found.tail, found.salvaged), context)
 

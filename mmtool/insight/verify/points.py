@@ -11,7 +11,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError
+from mmtool.errors import MmtoolError, with_remedy
 from mmtool.insight.verify.ranges import Joint
 from mmtool.plan.records.marks import VerifiedRecord
 from mmtool.plan.records.shapes import made_of
@@ -120,8 +120,8 @@ class VerifiedPoints:
         except MmtoolError as error:
             self._in_topic = False
             self.warnings.append(
-                f"the flow's control topic cannot be written ({error.message}): the points for --since last are stored"
-                f" in {self._file}, and hold on this host only"
+                f"the points for --since last are stored in {self._file}, and hold on this host only, as the flow's"
+                f" control topic cannot be written: {with_remedy(error)}"
             )
         return self._in_topic
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from mmtool.errors import MmtoolError
+from mmtool.errors import MmtoolError, with_remedy
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import look
 from mmtool.insight.verify.job import ComparedFlow
@@ -194,8 +194,8 @@ def _positions(settings: FlowSettings, warnings: list[str]) -> dict[TopicPartiti
         found = latest_positions(settings)
     except MmtoolError as error:
         warnings.append(
-            f"MirrorMaker 2's source offsets cannot be read ({error.message}): records that MirrorMaker 2 has not"
-            " copied yet count as missing"
+            "MirrorMaker 2's source offsets cannot be read, so records that MirrorMaker 2 has not copied yet count as"
+            f" missing: {with_remedy(error)}"
         )
         return {}
     return {place: int(last) + 1 for place, last in found.items()}
@@ -218,8 +218,8 @@ def _compacted_of(cluster: ClusterSettings, topics: Collection[str], warnings: l
         found = TopicAdmin(cluster).configs(topics)
     except MmtoolError as error:
         warnings.append(
-            f"topic configs of {cluster.alias} cannot be read ({error.message}): records that compaction removed may"
-            " count as missing"
+            f"topic configs of {cluster.alias} cannot be read, so records that compaction removed may count as missing:"
+            f" {with_remedy(error)}"
         )
         return []
     return [topic for topic, entries in found.items() if "compact" in cleanup_policies(entries)]

@@ -166,7 +166,8 @@ class _Lookup:
         try:
             answer = await within(seconds, self._wire.send(node, request, purpose="metadata"))
         except (ConnectionLostError, TimeoutError) as error:
-            self._wait(places, str(error) or f"broker {node} did not answer within {seconds:g} s")
+            silent = f"broker {node} did not answer within {seconds:g} s"
+            self._wait(places, error if str(error) else silent)
             return
         for place in places:
             self._take(place, answer[place])
@@ -190,7 +191,7 @@ class _Lookup:
         else:
             self._fail(place, failure)
 
-    def _wait(self, places: Iterable[TopicPartition], why: str) -> None:
+    def _wait(self, places: Iterable[TopicPartition], why: object) -> None:
         for place in places:
             error = unreachable(self._cluster.alias, f"reading offsets of {place}", why or "no answer")
             self._waits[place] = _Wait(error, self._patience.answer)

@@ -45,6 +45,13 @@ def missed(row: Mapping[str, Any], limits: Limits) -> str:
     return f"{_rto(rto, limits)}; {_reread_words(again, limits)}{_worst(by_group)}"
 
 
+def failing(row: Mapping[str, Any], limits: Limits) -> str:
+    """How a drill missed its limits: a measured figure exceeds one, or a figure is not known."""
+    figures = (row["rto_seconds"], limits.rto_seconds), (_reread(row)[0], limits.reread_records)
+    exceeds = any(figure is not None and _exceeds(figure, limit) for figure, limit in figures)
+    return "exceeded a limit" if exceeds else "did not show that it met a limit"
+
+
 def shown_by(row: Mapping[str, Any], limits: Limits) -> str:
     """The options that show what made a drill miss its limits, as a remedy; arguments as for `missed`."""
     again, _ = _reread(row)

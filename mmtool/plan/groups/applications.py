@@ -17,6 +17,8 @@ from mmtool.translation.types import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+    from mmtool.plan.words import Names
+
 _SUFFIXES = ("-changelog", "-repartition")
 _NAMED = 3
 
@@ -63,6 +65,31 @@ class StateLoss(NamedTuple):
         "mirror {group}-.*-(changelog|repartition) and its input topics with IdentityReplicationPolicy, and let"
         " `topics` match them"
     )
+
+
+AGAIN = "run the same command again"
+"""The remedy for a state topic that changed while the command ran."""
+
+_AT_ITS_END = {
+    Reason.AMBIGUOUS: "no stored offset proves that {target} has its last records",
+    Reason.BEYOND_SOURCE_END: "its log on {source} was truncated or recreated",
+    Reason.NOT_MIRRORED: "{source}->{target} has not mirrored all of it",
+    Reason.TARGET_LOG_START_PASSED: "{target} has already deleted records of it",
+}
+_CHANGED = "what {source}->{target} had stored of it was deleted or has changed"
+_FROM_A_NEW_COPY = {Reason.AMBIGUOUS, Reason.NOT_MIRRORED}
+
+
+def end_loss(reason: Reason, names: Names, mirror_again: str) -> StateLoss:
+    """Why the last record of a state topic is not on the target, where the target still has all that was copied.
+
+    Args:
+        reason: Why the topic's end offset has no translation: no group committed it, so its sentence says too much.
+        names: The aliases of the flow that mirrors the topic.
+        mirror_again: How to mirror the topic again.
+    """
+    why = _AT_ITS_END.get(reason, _CHANGED).format(source=names.source, target=names.target)
+    return StateLoss(why, mirror_again if reason in _FROM_A_NEW_COPY else AGAIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +150,7 @@ class AppState:
         causes = dict.fromkeys(
             topic.lost.remedy for topic in self.topics if topic.group == group and topic.lost
         )
-        clauses = joined(*(one.replace("{group}", group) for one in causes))
-        return (
-            f"{clauses}{'; or, ' * bool(clauses)}to move it without its state, add --without-state to `mmtool"
-            f" failover`, and reset it on {cluster} with kafka-streams-application-reset.sh before you start it"
-        )
+        return or_without_state(joined(*(one.replace("{group}", group) for one in causes)), cluster)
 
     @property
     def losing(self) -> tuple[str, ...]:
@@ -136,6 +159,14 @@ class AppState:
 
 
 NO_STATE = AppState()
+
+
+def or_without_state(remedy: str, cluster: str) -> str:
+    """A remedy for lost state, and the way to move the application to ``cluster`` without it."""
+    return (
+        f"{remedy}{'; or, ' * bool(remedy)}to move it without its state, add --without-state to `mmtool failover`, and"
+        f" reset it on {cluster} with kafka-streams-application-reset.sh before you start it"
+    )
 
 
 def state_warnings(state: AppState, cluster: str) -> Iterator[str]:

@@ -108,8 +108,10 @@ GUIDES: dict[StepName, Guide] = {
     ),
     StepName.FIND: Guide(
         done_when="mmtool knows the diverged tail: the records of {topics} on {there} that never reached {here}.",
-        stop_when="A log on {there} cannot be read, or ends in an open transaction. " + _UNMARKED + " Let the"
-        " transaction end, then run `{resume}`.",
+        stop_when="A log on {there} or {here}, or the stored state of the flow, cannot be read. "
+        + _UNMARKED
+        + " Apply the remedy of the message, then run `{resume}`. An open transaction does not stop the step: its"
+        " records and later ones are left out of the diverged tail, as the rehearsal warns.",
         way_back=_NOTHING,
         by_hand="Compare the log ends of {topics} on {there} with the source offsets at which the mirror to {here}"
         " stopped: the records between them are the diverged tail.",
@@ -229,8 +231,9 @@ _OF_CHOICE: dict[tuple[Kind, StepName], Guide] = {
         done_when="Each diverged record of {topics} is on {here} once, as a new record, and the flow {there}->{here}"
         " skips the original records.",
         stop_when="{here} does not accept a record, or another process runs the flow {there}->{here}. No offset has"
-        " been written. `{resume}` writes the rest and no record twice; `{cancel}` ends the failback, and the flow"
-        " skips the records that were written.",
+        " been written. Apply the remedy of the message, then run `{resume}`, which writes the rest and no record"
+        " twice; `{cancel}` ends the failback, and the flow skips the records that were written. If {there} has deleted"
+        " records of the tail since, only `{cancel}` is possible.",
         way_back="Nothing is undone: the records stay on {here}, like other records that were produced on {here}.",
         by_hand=_COPY_BY_HAND
         + " into {topics} on {here}. "

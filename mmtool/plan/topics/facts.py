@@ -10,6 +10,7 @@ from mmtool.plan.words import GRANT_IT, counted, few
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from typing import Self
 
     from mmtool.translation.types import TopicId
 
@@ -25,10 +26,29 @@ _PASSES = frozenset(
 )
 
 BEGIN_AGAIN = (
-    "set mmtool.on.topic.recreated = restart, and stop and start `mmtool replicate`, to mirror it again from the"
-    " start"
+    "set mmtool.on.topic.recreated = restart, and stop and start `mmtool replicate`, to mirror it again from"
+    " `mmtool.start`"
 )
 """The remedy for a deleted target topic."""
+
+
+class HaltReason(str):
+    """Why a partition is halted, as one sentence with its remedy.
+
+    Attributes:
+        cause: The sentence without the remedy.
+        cure: The remedy; empty where the sentence has none.
+    """
+
+    __slots__ = ("cause", "cure")
+    cause: str
+    cure: str
+
+    def __new__(cls, cause: str, cure: str = "", between: str = ": ") -> Self:
+        made = super().__new__(cls, f"{cause}{between}{cure}" if cure else cause)
+        made.cause, made.cure = cause, cure
+        return made
+
 
 _LONGEST_NAME = 249
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
@@ -65,11 +85,11 @@ def not_the_same(
     return "" if begins_again else source_made_again(name)
 
 
-def source_made_again(name: str) -> str:
+def source_made_again(name: str) -> HaltReason:
     """The sentence that a mirrored source topic was deleted and created again, with the remedy."""
-    return (
-        f"source topic {name} was deleted and created again: `mmtool.on.topic.recreated = restart` mirrors"
-        " the new topic after the old topic's records"
+    return HaltReason(
+        f"source topic {name} was deleted and created again",
+        "`mmtool.on.topic.recreated = restart` mirrors the new topic after the old topic's records",
     )
 
 

@@ -177,7 +177,8 @@ class FlowRun:
         if self.flow.settings.begins_again:
             kept = control.failed_over
             for topic in await forget_deleted(self.flow, self.standing, self.shard_count, kept):
-                said = f"{topic} was deleted and created again: mirroring restarts from its beginning"
+                start = self.flow.settings.start_setting
+                said = f"target topic {topic} was deleted or recreated: mirroring restarts from {start}"
                 self.warnings.append(flow_notice(self.name, said, Event.TOPIC_DELETED, topic=topic))
         self.halted.clear()
         self.halted.update(self.standing.halted)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError
+from mmtool.errors import MmtoolError, with_remedy
 from mmtool.events import Event, Notice
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.flow.rounds import pack
@@ -221,7 +221,7 @@ class Round:
             await asyncio.gather(*(run.tell(command, self.number) for run in self.runs))
         except MmtoolError as error:
             self._sayings.once(
-                "word", f"the workers cannot be sent the command {command.value}: {error.message}"
+                "word", f"the workers cannot be sent the command {command.value}: {with_remedy(error)}"
             )
             await asyncio.sleep(_AGAIN_SECONDS)
             return False

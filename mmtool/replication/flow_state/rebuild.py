@@ -111,8 +111,8 @@ class Rebuilt:
             )
         if self.strays:
             said.append(
-                f"the rebuild removes from the offset-runs topic {counted(self.strays, 'record')} that mmtool did not"
-                " write"
+                f"the rebuild removes {counted(self.strays, 'record')} that mmtool did not write from the offset-runs"
+                " topic"
             )
         if self.anew:
             said.append(
@@ -138,10 +138,12 @@ class Rebuilt:
         return None
 
 
-_FROM_THE_START = "`mmtool flow forget --topic T --execute` makes the next replicate mirror T from the start"
+_FROM_THE_START = (
+    "`mmtool flow forget --topic T --execute` makes the next replicate mirror T again from `mmtool.start`"
+)
 _WAYS_ON: dict[str, str] = {
     Reason.PARTITION_MISSING: "`mmtool flow forget --topic T --execute` deletes the stored state of a topic T that a"
-    " cluster no longer has; if the source has it, the next replicate mirrors it from the start",
+    " cluster no longer has; if the source has it, the next replicate mirrors it from `mmtool.start`",
 }
 """The remedy for a reason why a partition cannot be rebuilt, other than to mirror it again."""
 

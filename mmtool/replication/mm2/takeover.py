@@ -219,8 +219,8 @@ class Mm2Takeover:
             return
         raise RefusedError(
             sentence,
-            remedy=f"to mirror topic {first.topic} from the start, delete its mirror on {self.flow.target.alias}; to"
-            f" mirror the other topics without it, add {first.topic} to topics.exclude",
+            remedy=f"to mirror topic {first.topic} from {self.flow.settings.start_setting}, delete its mirror on"
+            f" {self.flow.target.alias}; to mirror the other topics without it, add {first.topic} to topics.exclude",
             code="contradiction",
         )
 
@@ -267,25 +267,44 @@ class Mm2Takeover:
             where = ", ".join(where for where, of in told.items() if of)
             self.warnings.append(
                 f"{here.name}: MirrorMaker 2 has mirrored {few(sorted(topics), 3)} before, and its offsets ({where})"
-                f" are ignored: {self._what_repeats()}; `mmtool replicate --take-over` continues where"
-                " MirrorMaker 2 stopped"
+                f" are ignored: {self._what_follows()}; to continue where MirrorMaker 2 stopped, stop `mmtool"
+                f" replicate`, run {self._forget(topics)}, and start it again with --take-over: what was mirrored"
+                f" until then stays on {here.target.alias}"
             )
-        others = sorted({up.topic for up in written} - topics)
+        others = {up.topic for up in written} - topics
         if (
             others
             and isinstance(here.policy, DefaultPolicy)
             and not here.keeps_names
             and not here.begins_again
         ):
-            names = few([here.remote_topic(topic) for topic in others], 3)
+            names = few([here.remote_topic(topic) for topic in sorted(others)], 3)
             self.warnings.append(
                 f"{here.name}: {names} on {here.target.alias} already hold records, but neither mmtool nor"
-                f" MirrorMaker 2 has stored offsets for them: {self._what_repeats()}"
+                f" MirrorMaker 2 has stored offsets for them: {self._what_follows()}; to have each record once, stop"
+                f" `mmtool replicate`, delete these topics on {here.target.alias}, run {self._forget(others)}, and"
+                " start it again"
             )
 
-    def _what_repeats(self) -> str:
-        start = self.flow.settings.start_setting
-        return f"records are mirrored again from {start}, after the records that are on the target"
+    def _what_follows(self) -> str:
+        here = self.flow.settings
+        if here.start == "latest":
+            return (
+                f"mirroring starts at {here.start_setting}, and records that the source has and"
+                f" {here.target.alias} lacks are left out"
+            )
+        return (
+            f"every record from {here.start_setting} on is mirrored again, and {here.target.alias} then holds these"
+            " records twice"
+        )
+
+    def _forget(self, topics: Collection[str]) -> str:
+        """The command that makes the next start treat topics as never mirrored, for the first of them."""
+        here, likewise = self.flow.settings, " (likewise for the others)" if len(topics) > 1 else ""
+        return (
+            f"`mmtool flow forget -c FILE -s {here.source.alias} -t {here.target.alias} --topic {min(topics)}"
+            f" --execute`{likewise}"
+        )
 
 
 def _likeliest(

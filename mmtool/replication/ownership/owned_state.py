@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.plan.records.identity import shard_of
+from mmtool.plan.topics.facts import HaltReason
 
 if TYPE_CHECKING:
     from mmtool.plan.records.documents import PositionRecord
@@ -57,16 +58,23 @@ class OwnedState:
         return [self.blocks[place].about for place in self.later & self.halted.keys() & self.blocks.keys()]
 
     def way_on(self, place: Place, identity: FlowIdentity) -> str:
-        """The remedy for a halted partition, as a phrase for the operator."""
+        """The remedy for a halted partition, as a phrase for the operator: its halt's own one, if there is one."""
         if place in self.later:
             return "run the same command again when the source partition has a leader"
+        if cure := self.why(place).cure:
+            return cure
         block = self.blocks.get(place)
         topic = block.about.source_topic if block is not None else "T"
         of = f"-c FILE -s {identity.source_alias} -t {identity.target_alias} --topic {topic} --execute"
         return (
             f"run `mmtool flow rebuild {of}`, then the same command again; if the rebuild is refused, `mmtool flow"
-            f" forget {of}` lets the next replicate mirror the topic again from the start"
+            f" forget {of}` lets the next replicate mirror the topic again from `mmtool.start`"
         )
+
+    def why(self, place: Place) -> HaltReason:
+        """Why a halted partition is halted, with the cause and the remedy apart where they are known apart."""
+        reason = self.halted[place]
+        return reason if isinstance(reason, HaltReason) else HaltReason(reason)
 
     def clear(self, count: int) -> list[ShardAssignment]:
         """The shards, of ``count``, that can be closed: those without a partition that the next owner has to read."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mmtool.plan.topics.facts import HaltReason
+
 if TYPE_CHECKING:
     from mmtool.kafka.wire.fetch import Diverging
     from mmtool.translation.blocks import MirroredPartition
@@ -62,7 +64,7 @@ def _mirror_from(place: TopicPartition, offset: int | str) -> str:
 
 def target_cut(
     about: MirroredPartition, log_end: DownstreamOffset, target_verified_end: DownstreamOffset
-) -> str:
+) -> HaltReason:
     """The message about a target log that ends before the end of its offset runs.
 
     Args:
@@ -70,9 +72,10 @@ def target_cut(
         log_end: The end of the target's log now.
         target_verified_end: The end of the target's log when it was verified last.
     """
-    return (
+    return HaltReason(
         f"the target's log was cut at {log_end}, as by an unclean leader election:"
-        f" offsets {log_end} to {target_verified_end - 1} of {about.downstream} are gone;"
-        " to mirror their records again: stop `mmtool replicate`, run"
-        f" `mmtool flow rebuild --topic {about.source_topic} --execute`, then start it again"
+        f" offsets {log_end} to {target_verified_end - 1} of {about.downstream} are gone",
+        "to mirror their records again: stop `mmtool replicate`, run"
+        f" `mmtool flow rebuild --topic {about.source_topic} --execute`, then start it again",
+        "; ",
     )

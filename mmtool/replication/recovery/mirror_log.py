@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.topics.facts import HaltReason
     from mmtool.translation.answers import TargetLog
     from mmtool.translation.blocks import MirroredPartition, Tail
     from mmtool.translation.types import TopicId
@@ -27,7 +28,11 @@ _GROWN = 1000
 
 
 class DivergedError(Exception):
-    """Source and target disagree on the mirrored records; the message says where, and what can be done."""
+    """Source and target disagree on the mirrored records; ``reason`` says where, and what can be done."""
+
+    def __init__(self, reason: HaltReason) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class Behind(NamedTuple):

@@ -26,7 +26,7 @@ from mmtool.kafka.wire.cluster import (
 )
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
-from mmtool.plan.topics.facts import BEGIN_AGAIN
+from mmtool.plan.topics.facts import BEGIN_AGAIN, HaltReason
 from mmtool.replication.pump.truncation import target_cut
 from mmtool.replication.recovery.compaction import SourceRemains, match_compacted
 from mmtool.replication.recovery.mirror_log import DivergedError, MirrorLog
@@ -107,8 +107,8 @@ class Upstream:
         except UnreachableError as error:
             raise ConnectionLostError(error.message) from error
 
-    async def why_gone(self, about: MirroredPartition) -> str:
-        """A phrase that the partition's source topic was deleted or recreated; empty if it still exists or may return.
+    async def why_gone(self, about: MirroredPartition) -> HaltReason | None:
+        """Why the partition's source topic is gone: deleted or recreated; None if it still exists or may return.
 
         Raises:
             ConnectionLostError: no broker answers.
@@ -119,7 +119,7 @@ class Upstream:
         if found is not None:
             self.cluster.check_denied(found.error_code, f"DESCRIBE on topic {topic}")
         presence = self.watch.presence(topic, about.topic_id, found)
-        return source_gone(topic, presence) if presence.is_gone else ""
+        return source_gone(topic, presence) if presence.is_gone else None
 
 
 async def resume(
@@ -158,10 +158,12 @@ async def resume(
         raise DivergedError(target_cut(about, await mirror.cut_at(log_end), stored_end))
     tail, others = await mirror.behind(block.tail)
     if log_start > stored_end and not _is_whole(block, tail, unbooked):
-        raise DivergedError(
+        deleted = (
             f"target partition {about.target_topic}-{about.partition} deleted offsets {stored_end} to {log_start - 1}"
-            f" before mmtool recorded them: delete topic {about.target_topic} on {target.alias} and {BEGIN_AGAIN}"
+            " before mmtool recorded them"
         )
+        cure = f"delete topic {about.target_topic} on {target.alias} and {BEGIN_AGAIN}"
+        raise DivergedError(HaltReason(deleted, cure))
     found = await _walk(source, target, block, tail, target_topic_id, bounds)
     for piece in found.runs:
         writer = block.tail.writer
@@ -219,11 +221,11 @@ async def _walk(
             matched = [await match_compacted(k, target, block, tail, target_topic_id, bounds) for k in known]
             found = [_Found(one.runs, one.frontier) for one in matched if one is not None]
     except (BatchError, UnreadableLogError) as error:
-        raise _incomparable(about, _unreadable(error)) from error
+        raise DivergedError(_incomparable(about, _unreadable(error))) from error
     except ConnectionLostError as error:
         # a broker that is away for a moment has nothing to say about what was mirrored
         if why := await source.why_gone(about):
-            raise _gone(about, why) from error
+            raise GoneError(_incomparable(about, why)) from error
         raise SourceAwayError(str(error), error.cause) from error
     if len({one.frontier for one in found}) != 1:
         alike = (
@@ -279,7 +281,7 @@ async def _end(source: Upstream, about: MirroredPartition) -> int:
     """The source's end offset, by the flow's isolation level; a deleted topic is refused without a wait."""
     place = about.upstream
     if source.cluster.leader(*place) is None and (why := await source.why_gone(about)):
-        raise _gone(about, why)
+        raise GoneError(_incomparable(about, why))
     end = await source.offset(place, LATEST, read_committed=source.read_committed)
     if end is None:
         raise ConnectionLostError(f"{source.cluster.alias} reports no log end of {place}", NO_LEADER)
@@ -329,26 +331,25 @@ async def surviving(
     return views
 
 
-def _incomparable(about: MirroredPartition, why: object) -> DivergedError:
-    return DivergedError(f"unrecorded records of {about.upstream} cannot be compared with the source: {why}")
+def _incomparable(about: MirroredPartition, why: HaltReason) -> HaltReason:
+    cannot = f"unrecorded records of {about.upstream} cannot be compared with the source"
+    return HaltReason(f"{cannot}: {why.cause}", why.cure)
 
 
-def _unreadable(error: Exception) -> str:
+def _unreadable(error: Exception) -> HaltReason:
     """Why a part of the source's log cannot be read, and the remedy: damaged bytes stay so on their replica."""
     restart = "stop and start `mmtool replicate`"
-    return f"{error}: {restart if isinstance(error, OutOfRangeError) else f'{OTHER_LEADER}, then {restart}'}"
+    again = restart if isinstance(error, OutOfRangeError) else f"{OTHER_LEADER}, then {restart}"
+    return HaltReason(str(error), again)
 
 
-def _gone(about: MirroredPartition, why: str) -> GoneError:
-    return GoneError(str(_incomparable(about, why)))
-
-
-def _difference(flow: str, block: Block, found: Comparison, alike: str | None) -> str:
+def _difference(flow: str, block: Block, found: Comparison, alike: str | None) -> HaltReason:
     about, difference = block.about, found.difference or alike
     these = f"{flow} --topic {about.source_topic}"
     why = f" ({difference})" if difference else ""
-    return (
+    return HaltReason(
         f"diverged: of {found.wanted} records that the target holds from"
-        f" source offset {block.tail.upstream_frontier} on, the first {found.compared} equal the source's{why}: stop"
-        f" `mmtool replicate`, compare with `mmtool verify {these}`, then run `mmtool flow rebuild {these} --execute`"
+        f" source offset {block.tail.upstream_frontier} on, the first {found.compared} equal the source's{why}",
+        f"stop `mmtool replicate`, compare with `mmtool verify {these}`, then run `mmtool flow rebuild {these}"
+        " --execute`",
     )

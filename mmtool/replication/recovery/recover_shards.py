@@ -15,7 +15,7 @@ from mmtool.kafka.wire.codes import Code, name_of
 from mmtool.kafka.wire.offsets import EARLIEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds
 from mmtool.plan.records.identity import shard_of
-from mmtool.plan.topics.facts import BEGIN_AGAIN
+from mmtool.plan.topics.facts import BEGIN_AGAIN, HaltReason
 from mmtool.replication.pump.state_writer import store_owned
 from mmtool.replication.recovery.foreign_records import told_of_others
 from mmtool.replication.recovery.mirror_log import DivergedError
@@ -84,11 +84,11 @@ async def resume_all(
         try:
             recorder, others[place] = await resumption.resumed(block)
         except GoneError as error:
-            standing.halted[place] = str(error)
+            standing.halted[place] = error.reason
         except DivergedError as error:
-            standing.halt(place, str(error))
+            standing.halt(place, error.reason)
         except _PutOffError as error:
-            standing.put_off(place, f"{error}: {COMPARED_LATER}")
+            standing.put_off(place, HaltReason(str(error), COMPARED_LATER))
         else:
             recorder.claimed(WriterState(claims[shard].producer_id, claims[shard].epoch, 0))
             return shard, recorder.take()
@@ -172,7 +172,7 @@ class _Resumption:
         bounds, topic_id = self.bounds.pop(tp, None), target.topic_id(tp.topic)
         if (tp.topic, known) in self.gone:
             what = "was deleted" if topic_id is None else "was deleted and created again"
-            raise GoneError(f"target topic {tp.topic} {what}: {BEGIN_AGAIN}")
+            raise GoneError(HaltReason(f"target topic {tp.topic} {what}", BEGIN_AGAIN))
         if topic_id is None or known not in (topic_id, tp.topic):
             what = "does not list" if topic_id is None else "reports another topic id for"
             raise ConnectionLostError(

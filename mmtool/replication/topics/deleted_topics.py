@@ -1,6 +1,6 @@
 """Deleted and recreated topics, of the source and of the target.
 
-With ``mmtool.on.topic.recreated = restart``, mirrors whose target topic was deleted start from the beginning. Their
+With ``mmtool.on.topic.recreated = restart``, mirrors whose target topic was deleted start at ``mmtool.start``. Their
 offset runs get tombstones first, under the shards' claims and before the first round, when no other process writes
 there. What a crash leaves: some of a topic's partitions without offset runs; the next start does the rest.
 """

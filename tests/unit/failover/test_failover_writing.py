@@ -15,14 +15,14 @@ from mmtool.failover.commits.write import (
     write_group,
     write_groups,
 )
-from mmtool.insight.problem_remedies import GRANT
 from mmtool.insight.translation import translate_groups
 from mmtool.kafka.ports import Problem
+from mmtool.kafka.remedies import GRANT
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.plan.groups.offsets import Rules
 from mmtool.translation.types import TopicPartition
 
-AWAY = "check west.bootstrap.servers and the brokers of west"
+AWAY = "check west.bootstrap.servers and the cluster's health"
 REMOTE = [TopicPartition("east.orders", n) for n in range(2)]
 
 
@@ -204,11 +204,11 @@ def test_exit_codes_follow_from_what_was_written(scene, groups):
         ([failed("unreachable")], f"{AWAY}; then run it"),
         (
             [failed("UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP")],
-            "stop the group's consumers on west; then run it",
+            "stop the consumers of the group on west; then run it",
         ),
         (
             [failed("OFFSET_METADATA_TOO_LARGE"), failed("unreachable")],
-            f"raise offset.metadata.max.bytes on west; {AWAY}; then run it",
+            f"raise offset.metadata.max.bytes on the brokers of west; {AWAY}; then run it",
         ),
         ([failed()], "fix that, then run it"),
         (
@@ -226,7 +226,7 @@ def test_a_group_that_came_alive_and_one_that_was_overtaken_have_remedies_of_the
     made = plan()
     groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
     error = failure_of_writing([write_group(groups, made)], "west")
-    assert error.remedy == "stop the group's consumers on west; then run the same command again"
+    assert error.remedy == "stop the consumers of the group on west; then run the same command again"
     groups.members.clear()
     groups.committed["app"] = {REMOTE[0]: Commit(3)}
     error = failure_of_writing(write_groups(groups, [made], looked_at=0.0), "west")

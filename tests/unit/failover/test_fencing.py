@@ -55,7 +55,7 @@ def plan(fences):
         (
             FenceKind.HOOK,
             [3],
-            "stop these producers; mmtool.hook.fence did not stop them; then run the same command again",
+            "stop these producers; correct mmtool.hook.fence, which did not stop them; then run the same command again",
         ),
         (
             FenceKind.ACL,

@@ -6,15 +6,19 @@ from kit.batches import data
 from kit.one_name import AT_HOME, ORDERS, OneName
 from kit.there_and_back import ThereAndBack
 from mmtool.errors import NotAuthorisedError, OwnedElsewhereError, RefusedError, UnreachableError
-from mmtool.failover.modes.failback import execute, rehearse
+from mmtool.failover.modes.failback import execute, give_up, rehearse
+from mmtool.failover.modes.rehearsal import Rehearsal
 from mmtool.failover.modes.release import refuse_half_way
 from mmtool.failover.operation.flapping_check import judged
 from mmtool.failover.operation.records import recorded
+from mmtool.failover.operation.recovery import rehearse_taking_back, take_back
+from mmtool.failover.operation.states import Event
 from mmtool.failover.report.report import ended_row, rehearsed_row
 from mmtool.kafka.batches import CorruptBatchError
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.divergence import Replay, ToTopic, diverged_of
 from mmtool.plan.groups.facts import Commit, GroupSelection
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.translation.types import TopicPartition
 
 BOTH = GroupSelection(("app", "late"))
@@ -264,6 +268,96 @@ def test_home_is_not_asked_again_for_what_is_written(scene, ran):
     again = ran("replay", since=found(scene))
     assert (again.operation.error, scene.writers["replay"].values(ORDERS)) == (None, TAIL)
     assert scene.frontier == 15
+
+
+# --- the tail is deleted while it is written ---------------------------------------------------------------
+
+
+def tail_deleted_in_part(scene):
+    scene.home.logs[ORDERS] = data(12, 3)
+    scene.source.logs[ORDERS] = Bounds(12, 15)
+
+
+def topic_deleted(scene):
+    scene.source.add_topic("orders-of-others", "id-others", 0)  # a flow without any topic is refused
+    scene.source.forget_topic("orders")
+    del scene.home.logs[ORDERS]
+
+
+def cancelled(scene, capsys):
+    """As `mmtool failover cancel` does it; returns what it warns of."""
+    one = found(scene)
+    rehearsal = Rehearsal(scene.settings, one.source_id, one.target_id, one.operation.plan)
+    context, log = scene.context(rehearsal, since=one, home=True)
+    tools = scene.tools_for("replay", one)
+    identity = FlowIdentity(one.source_id, one.target_id, "east", "west")
+    take_back(
+        lambda: rehearse_taking_back(
+            one, Event.CANCEL, scene.source, scene.state, identity, "bob@host-2", 0, others=[one]
+        ),
+        context,
+        log,
+        give_up=lambda context: give_up(scene.both, one, tools, context),
+    )
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", ["topic salvage", "replay"])
+def test_where_the_tail_is_deleted_while_it_is_written_a_resume_says_that_only_a_cancel_ends_it(
+    scene, ran, words
+):
+    writer, place = (
+        scene.writers[words.split()[0]],
+        "orders on west" if words == "replay" else "salvage on east",
+    )
+    writer.lives, writer.dies = [1], UnreachableError("gone")
+    ran(words)
+    tail_deleted_in_part(scene)
+    error = ran(words, since=found(scene)).operation.error
+    assert (error.exit_code, error.code) == (6, "ambiguous")
+    assert error.remedy == (
+        f"run `mmtool failover cancel {found(scene).operation_id} --execute`, then compare topic {place} with a backup"
+        " and with what east still has, and produce the records that it lacks"
+    )
+
+
+@pytest.mark.parametrize("delete", [tail_deleted_in_part, topic_deleted])
+def test_a_cancel_ends_a_replay_whose_tail_is_deleted_and_says_what_is_not_known(scene, ran, delete, capsys):
+    scene.writers["replay"].lives, scene.writers["replay"].dies = [1], UnreachableError("west is gone")
+    ran("replay")
+    delete(scene)
+    scene.home.read.clear()
+    said = cancelled(scene, capsys)
+    assert all(offsets.start >= 12 for _, offsets in scene.home.read), (
+        "a broker refuses to read below the log start"
+    )
+    assert "2 of 5 diverged records of orders-0 are on west" in said
+    assert "compare topic orders on west with a backup" in said
+    assert (found(scene).state, found(scene).tail, scene.passing.passed) == ("cancelled", None, [])
+    assert scene.writers["replay"].values(ORDERS) == TAIL[:2]
+
+
+def test_a_cancel_has_nothing_to_say_where_all_was_written_before_the_topic_was_deleted(scene, ran, capsys):
+    scene.passing.failure = UnreachableError("west is gone")
+    assert ran("replay").operation.error.exit_code == 6
+    topic_deleted(scene)
+    assert "diverged records" not in cancelled(scene, capsys)
+    assert (found(scene).state, found(scene).salvaged[ORDERS][0].records) == ("cancelled", 5)
+
+
+def test_a_cancel_ends_a_replay_of_which_nothing_was_written_before_the_topic_was_deleted(scene, ran, capsys):
+    scene.writers["replay"].lives, scene.writers["replay"].dies = [0], UnreachableError("west is gone")
+    ran("replay")
+    topic_deleted(scene)
+    assert "diverged records" not in cancelled(scene, capsys)
+    assert (found(scene).state, found(scene).salvaged) == ("cancelled", {})
+
+
+def test_of_a_tail_that_is_whole_a_cancel_makes_the_flow_skip_what_is_written(scene, ran, capsys):
+    scene.writers["replay"].lives, scene.writers["replay"].dies = [1], UnreachableError("west is gone")
+    ran("replay")
+    assert "diverged records" not in cancelled(scene, capsys)
+    assert (found(scene).state, scene.frontier) == ("cancelled", 12)
 
 
 def test_a_group_that_never_committed_at_home_goes_home_as_well(scene, ran):

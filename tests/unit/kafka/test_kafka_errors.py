@@ -68,7 +68,7 @@ def test_an_error_ends_with_the_contracts_code_and_says_where(code, exit_code, w
         (
             KafkaError.TOPIC_AUTHORIZATION_FAILED,
             "denies reading orders",
-            "grant mmtool's principal the right",
+            "grant mmtool's principal the missing right",
         ),
         (
             KafkaError._AUTHENTICATION,

@@ -10,6 +10,7 @@ from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka import patience
 from mmtool.kafka.logs.log_bounds import Patience, read_bounds
 from mmtool.kafka.ports import Bounds
+from mmtool.kafka.remedies import CLOSED
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import PartitionLeader, TopicMetadata
@@ -39,7 +40,7 @@ class Brokers:
         self.topics = {}
         self.leaders = {ORDERS: 1, OTHER: 2}
         self.answers = {}
-        self.down = {}
+        self.down, self.cause = {}, ""
         self.asked = []
 
     async def refresh(self, topics):
@@ -62,7 +63,7 @@ class Brokers:
         if self.down.get(node) == HANGS:
             await asyncio.sleep(60)
         if node in self.down:
-            raise ConnectionLostError(self.down[node])
+            raise ConnectionLostError(self.down[node], self.cause)
         return {place: self._answer(place, when) for place, when in request.timestamps.items()}
 
     def _answer(self, place, when):
@@ -209,3 +210,8 @@ def test_one_that_is_not_there_costs_a_few_seconds_and_not_all_the_patience(brok
     began = time.monotonic()
     assert asked(brokers, within=Patience(answer=30, leader=30)) == {ORDERS: Bounds(3, 10)}
     assert time.monotonic() - began < 10
+
+
+def test_the_cause_of_a_lost_answer_gives_the_remedy(brokers):
+    brokers.down[2], brokers.cause = "broker 2 closed the connection", CLOSED
+    assert "west.security.protocol" in asked(brokers).failed[OTHER].remedy

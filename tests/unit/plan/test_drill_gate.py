@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmtool.plan.failover.drill_gate import Limits, missed, shown_by
+from mmtool.plan.failover.drill_gate import Limits, failing, missed, shown_by
 
 ID = "20261126-0000-abcd"
 
@@ -63,6 +63,14 @@ def test_a_figure_that_is_not_known_misses_its_limit():
     assert missed(row(4.2, 0, app=[None], late=[1]), Limits(None, 5)) == (
         "RTO 4.2 s; an unknown number of records read again (limit 5): app not known, late 1"
     )
+
+
+def test_what_is_not_known_was_not_exceeded():
+    exceeded, unknown = "exceeded a limit", "did not show that it met a limit"
+    assert failing(row(None, 0, app=[0]), Limits(30)) == unknown
+    assert failing(row(None, 12, app=[12]), Limits(30, 5)) == exceeded
+    assert failing(row(4.2, 0, app=[None]), Limits(30, 5)) == unknown
+    assert failing(row(41.2, 0, app=[0]), Limits(30)) == exceeded
 
 
 def test_a_partition_that_is_left_without_a_commit_reads_nothing_again():

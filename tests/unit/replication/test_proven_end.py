@@ -12,9 +12,10 @@ from kit.paired_logs import LogOnWire, PairedLog, disturb, lose_answers
 from kit.pairs import HERE
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.codes import Code
-from mmtool.plan.flow.take_over import Traces
+from mmtool.plan.flow.take_over import Traces, cut_of
 from mmtool.replication.mm2.stop_point import mm2_stop_point
 from mmtool.translation.answers import SourceLog, TargetLog
+from mmtool.translation.blocks import MirrorStart
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.mm2_records import OffsetSync
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
@@ -29,23 +30,36 @@ def logs():
     return source, target
 
 
-def end(logs):
+def traces_of(logs):
     source, target = logs
-    flow = SimpleNamespace(
-        source=LogOnWire(source, "source", SOURCE_ID), target=LogOnWire(target, "target", TARGET_ID)
-    )
     sync = OffsetSync(TopicPartition("orders", 0), UpstreamOffset(1), DownstreamOffset(1))
-    traces = Traces(
+    return Traces(
         UNKNOWN,
         sync,
         SourceLog(UpstreamOffset(0), UpstreamOffset(source.end)),
         TargetLog(DownstreamOffset(0), DownstreamOffset(target.end)),
     )
-    return asyncio.run(mm2_stop_point(flow, assigned().block.about, traces))
+
+
+def end(logs):
+    source, target = logs
+    flow = SimpleNamespace(
+        source=LogOnWire(source, "source", SOURCE_ID), target=LogOnWire(target, "target", TARGET_ID)
+    )
+    return asyncio.run(mm2_stop_point(flow, assigned().block.about, traces_of(logs)))
 
 
 def test_behind_the_last_record_that_both_logs_have_it_stopped(logs):
     assert end(logs) == 4
+
+
+def test_after_a_start_without_a_take_over_it_goes_on_where_mm2s_sync_is(logs):
+    """`replicate` was started, mirrored from the beginning, and its state was forgotten: MM2's sync still fits."""
+    _, target = logs
+    target.born(1, alike=True)  # the first record once more
+    assert end(logs) is UNKNOWN
+    cut = cut_of(traces_of(logs), UNKNOWN)
+    assert (cut.start, cut.repeats_max) == (MirrorStart(UpstreamOffset(2), DownstreamOffset(5)), 3)
 
 
 @pytest.mark.parametrize("side", [0, 1], ids=["source", "target"])
