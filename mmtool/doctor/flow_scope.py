@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 from mmtool.config.names import LITERAL
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 from mmtool.plan.records.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, FlowIdentity
+from mmtool.rights.needs import Kind
+from mmtool.rights.scope import resources
 
 if TYPE_CHECKING:
     from mmtool.doctor.examination import ExaminedFlow
+    from mmtool.rights.needs import Side
 
 
 def identity_of(flow: ExaminedFlow) -> FlowIdentity:
@@ -44,14 +47,10 @@ def own_topics(identity: FlowIdentity) -> tuple[str, ...]:
     return (identity.control_topic, identity.runs_topic, PRODUCERS_TOPIC, JOURNAL_TOPIC)
 
 
-def mm2_topics(flow: ExaminedFlow, side: str) -> tuple[str, ...]:
-    """MM2's internal topics that the flow writes on one side (``source``, ``target``), as the file switches them on."""
-    settings = flow.settings
-    syncs = settings.emit_offset_syncs and settings.offset_syncs_location == side
-    found = [settings.offset_syncs_topic] if syncs else []
-    if side == "target" and settings.emit_checkpoints:
-        found.append(settings.checkpoints_topic)
-    return tuple(found)
+def mm2_topics(flow: ExaminedFlow, side: Side) -> tuple[str, ...]:
+    """MM2's internal topics that the flow writes on one side, as the file switches them on."""
+    kinds = (Kind.OFFSET_SYNCS,) if side == "source" else (Kind.OFFSET_SYNCS, Kind.CHECKPOINTS)
+    return tuple(name for kind in kinds for name, _ in resources(flow.settings, side, kind))
 
 
 def synced_groups(flow: ExaminedFlow) -> frozenset[str]:

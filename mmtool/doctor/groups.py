@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from mmtool.config.mm2_names import workers_groups
 from mmtool.doctor.finding import Check, Finding, problem, warning
 from mmtool.doctor.flow_view import now_ms
 from mmtool.insight.applications import app_state
-from mmtool.kafka.mm2.mirror_maker import workers_groups
 from mmtool.plan.words import counted, few
 
 if TYPE_CHECKING:

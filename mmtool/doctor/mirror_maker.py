@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.config.keys import FLOW_KEYS
 from mmtool.config.load import read_file
+from mmtool.config.mm2_names import workers_groups
 from mmtool.config.names import NameFilter
 from mmtool.config.scopes import part_of_key
 from mmtool.config.values import parse_list
@@ -14,7 +15,6 @@ from mmtool.doctor.finding import Check, Finding, Severity, ok, problem, warning
 from mmtool.doctor.flow_view import now_ms
 from mmtool.doctor.groups import unread
 from mmtool.doctor.retention import span_words
-from mmtool.kafka.mm2.mirror_maker import workers_groups
 from mmtool.kafka.ports import FirstMissing
 from mmtool.plan.words import counted, few
 

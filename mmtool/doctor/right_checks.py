@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mmtool.config.settings import OWN_TOPIC_PREFIX
 from mmtool.doctor.finding import Check, ok, warning
 from mmtool.doctor.flow_scope import (
     identity_of,
@@ -16,59 +17,28 @@ from mmtool.doctor.flow_scope import (
 from mmtool.doctor.rights import (
     Asker,
     Lack,
-    Need,
     judge_rights,
     lacking_on_cluster,
     lacking_on_topics,
 )
 from mmtool.errors import MmtoolError
 from mmtool.kafka.wire.rights import Operation
+from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 from mmtool.plan.words import counted, few
+from mmtool.rights.needs import Kind, needs_on
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator
 
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.finding import Finding
-    from mmtool.kafka.admin.details import ClusterDetailsPort, TopicDetails
+    from mmtool.kafka.admin.details import ClusterDetailsPort
+    from mmtool.rights.needs import Need, Side
 
-_MIRROR_FROM = (
-    Need(Operation.READ, "`mmtool replicate` cannot read its records"),
-    Need(Operation.DESCRIBE_CONFIGS, "its configuration is not copied to the mirror", is_optional=True),
-)
-_MIRROR_TO = (
-    Need(Operation.WRITE, "`mmtool replicate` cannot mirror records to it"),
-    Need(
-        Operation.READ,
-        "a new owner cannot read back mirrored records, and no group's offsets can be committed",
-    ),
-    Need(Operation.ALTER, "partitions that the source topic gains are not added", is_optional=True),
-    Need(
-        Operation.ALTER_CONFIGS,
-        "changes of the source topic's configuration are not copied",
-        is_optional=True,
-    ),
-    Need(
-        Operation.DESCRIBE_CONFIGS,
-        "its configuration is not compared with the source topic's",
-        is_optional=True,
-    ),
-)
-_KEPT = (
-    Need(Operation.WRITE, "mmtool cannot store the flow's state or offsets in it"),
-    Need(Operation.READ, "mmtool cannot read the flow's state or offsets from it"),
-)
-_ACLS = (
-    Need(
-        Operation.DESCRIBE,
-        "only groups with DESCRIBE are listed, disks are not checked, and ACLs are not copied",
-        is_optional=True,
-    ),
-    Need(Operation.ALTER, "topic ACLs of the source are not copied to it", is_optional=True),
-)
-_DESCRIBED = _ACLS[:1]
-_CREATE = "the topic does not exist yet, and mmtool cannot create it"
+_ON_MIRRORED = ("READ", "DESCRIBE_CONFIGS")
+_ON_MIRRORS = ("WRITE", "READ", "ALTER", "ALTER_CONFIGS", "DESCRIBE_CONFIGS")
+_KEPT = ("WRITE", "READ")
 
 
 def check_rights(flow: ExaminedFlow) -> Iterable[Finding]:
@@ -106,85 +76,89 @@ def _untold_rights(flow: ExaminedFlow) -> Iterator[Finding]:
                 f"rights on topics of {details.alias} were not checked: brokers before Kafka 2.8 do not report"
                 " them"
             )
-            remedy = f"compare the ACLs of {details.principal} with the rights in docs/reference/doctor.md"
+            remedy = f"compare the ACLs of {details.principal} with `mmtool acls --for replicate -c FILE`"
             yield warning(Check.RIGHT, details.alias, "", message, remedy)
 
 
 def _source_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]:
     details, topics = flow.source, flow.source.topics()
-    needs = _MIRROR_FROM if flow.settings.sync_topic_configs else _MIRROR_FROM[:1]
-    yield from lacking_on_topics(topics, mirrored_topics(flow), needs)
-    yield from _all_of(details.hidden(named_topics(flow) - topics.keys()), _MIRROR_FROM)
-    yield from _of_kept(details, topics, mm2_topics(flow, "source"))
-    for group in sorted(details.hidden_groups(groups)):
-        yield Lack("group", "DESCRIBE", group, "mmtool cannot translate its offsets")
-    yield from lacking_on_cluster(details.rights(), _DESCRIBED)
+    mirrored = _needs(flow, "source", Kind.MIRRORED, *_ON_MIRRORED)
+    yield from lacking_on_topics(topics, mirrored_topics(flow), mirrored)
+    yield from _all_of(details.hidden(named_topics(flow) - topics.keys()), mirrored)
+    yield from _of_kept(
+        details, mm2_topics(flow, "source"), _needs(flow, "source", Kind.OFFSET_SYNCS, *_KEPT)
+    )
+    (described,) = _needs(flow, "source", Kind.GROUPS, "DESCRIBE")
+    yield from (Lack.of(described, name) for name in sorted(details.hidden_groups(groups)))
+    yield from lacking_on_cluster(details.rights(), _needs(flow, "source", Kind.WHOLE, "DESCRIBE"))
 
 
 def _target_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]:
     details, topics = flow.target, flow.target.topics()
     identity = identity_of(flow)
     remote = mirrored_topics(flow).values()
-    yield from lacking_on_topics(topics, remote, _needed_of(flow))
-    yield from _hidden_or_uncreatable(details, topics, remote)
-    yield from _of_kept(details, topics, own_topics(identity), "mmtool-*")
-    yield from _of_kept(details, topics, mm2_topics(flow, "target"))
+    mirrors = _needs(flow, "target", Kind.MIRRORS, *_ON_MIRRORS)
+    yield from lacking_on_topics(topics, remote, mirrors)
+    yield from _hidden_or_uncreatable(flow, remote, mirrors)
+    kept = _needs(flow, "target", Kind.INTERNAL, *_KEPT)
+    yield from _of_kept(details, own_topics(identity), kept, f"{OWN_TOPIC_PREFIX}*")
+    yield from _of_kept(details, mm2_topics(flow, "target"), kept)
+    own = f"{OWN_GROUP_PREFIX}*"
     if details.unclaimable([identity.transactional_id(0)]):
-        yield Lack("transactional id", "WRITE", "mmtool.*", "`mmtool replicate` cannot claim its shards")
+        yield from (Lack.of(need, own) for need in _needs(flow, "target", Kind.OWN_IDS, "WRITE"))
     if details.unreadable_groups([identity.ownership_group]):
-        yield Lack(
-            "group", "READ", "mmtool.*", "`mmtool replicate` cannot get the ownership lease of the flow"
-        )
-    for group in sorted(details.unreadable_groups(groups)):
-        yield Lack("group", "READ", group, "translated offsets cannot be committed for it")
-    yield from _undeletable(details, groups)
+        yield from (Lack.of(need, own) for need in _needs(flow, "target", Kind.OWN_GROUPS, "READ"))
+    yield from _on_groups(flow, groups)
     carries_acls = flow.settings.sync_topic_acls and flow.source.has_authorizer()
-    yield from lacking_on_cluster(details.rights(), _ACLS if carries_acls else _DESCRIBED)
+    of_cluster = ("DESCRIBE", "ALTER") if carries_acls else ("DESCRIBE",)
+    yield from lacking_on_cluster(details.rights(), _needs(flow, "target", Kind.WHOLE, *of_cluster))
 
 
-def _undeletable(details: ClusterDetailsPort, groups: Collection[str]) -> Iterator[Lack]:
-    """Missing DELETE rights on groups; one row where they are missing on all groups."""
-    why = "a rollback or a drill cannot delete offsets of a group that had none before"
-    denied = sorted(details.undeletable_groups(groups))
+def _on_groups(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]:
+    """Missing READ and DELETE rights on groups; one row where DELETE is missing on all groups."""
+    read, delete = _needs(flow, "target", Kind.GROUPS, "READ", "DELETE")
+    yield from (Lack.of(read, name) for name in sorted(flow.target.unreadable_groups(groups)))
+    denied = sorted(flow.target.undeletable_groups(groups))
     named = ["*"] if len(denied) == len(groups) > 1 else denied
-    yield from (Lack("group", "DELETE", name, why, is_optional=True) for name in named)
+    yield from (Lack.of(delete, name) for name in named)
 
 
-def _needed_of(flow: ExaminedFlow) -> list[Need]:
-    left_out = set() if flow.settings.sync_topic_configs else {Operation.ALTER_CONFIGS}
-    return [need for need in _MIRROR_TO if need.operation not in left_out]
+def _needs(flow: ExaminedFlow, side: Side, kind: Kind, *operations: str) -> list[Need]:
+    """The lines of the table of rights for these operations, as far as the flow's settings ask for them."""
+    found = needs_on(flow.settings, side, kind)
+    return [found[operation] for operation in operations if operation in found]
 
 
 def _all_of(hidden: Iterable[str], needs: Iterable[Need]) -> Iterator[Lack]:
     """Every needed right, for topics that are not shown: each right on a topic implies DESCRIBE, so all are missing."""
     needed = [need for need in needs if not need.is_optional]
     for name in sorted(hidden):
-        yield from (Lack("topic", need.operation.name, name, need.why) for need in needed)
+        yield from (Lack.of(need, name) for need in needed)
 
 
-def _hidden_or_uncreatable(
-    details: ClusterDetailsPort, topics: Collection[str], names: Iterable[str]
-) -> Iterator[Lack]:
-    missing = set(names) - set(topics)
+def _hidden_or_uncreatable(flow: ExaminedFlow, names: Iterable[str], needs: Iterable[Need]) -> Iterator[Lack]:
+    details = flow.target
+    missing = set(names) - set(details.topics())
     hidden = details.hidden(missing)
-    yield from _all_of(hidden, _MIRROR_TO)
-    for name in _uncreatable(details, missing - hidden):
-        yield Lack("topic", "CREATE", name, _CREATE)
+    yield from _all_of(hidden, needs)
+    (create,) = _needs(flow, "target", Kind.MIRRORS, "CREATE")
+    yield from (Lack.of(create, name) for name in _uncreatable(details, missing - hidden))
 
 
 def _of_kept(
-    details: ClusterDetailsPort, topics: Mapping[str, TopicDetails], names: Collection[str], pattern: str = ""
+    details: ClusterDetailsPort, names: Collection[str], needs: Collection[Need], pattern: str = ""
 ) -> Iterator[Lack]:
     """Missing rights on internal topics; where none can be created, the pattern that grants all of them."""
-    yield from lacking_on_topics(topics, names, _KEPT)
+    topics = details.topics()
+    yield from lacking_on_topics(topics, names, needs)
     missing = set(names) - topics.keys()
     hidden = details.hidden(missing)
-    yield from _all_of(hidden, _KEPT)
-    denied = _uncreatable(details, missing - hidden)
+    yield from _all_of(hidden, needs)
+    denied = sorted(_uncreatable(details, missing - hidden))
     if denied and pattern:
-        yield Lack("topic", "CREATE", pattern, f"mmtool cannot create {few(sorted(denied), 2)}")
+        yield Lack("topic", "CREATE", pattern, f"mmtool cannot create {few(denied, 2)}")
     else:
-        yield from (Lack("topic", "CREATE", name, _CREATE) for name in sorted(denied))
+        yield from (Lack("topic", "CREATE", name, f"mmtool cannot create {name}") for name in denied)
 
 
 def _uncreatable(details: ClusterDetailsPort, names: Collection[str]) -> Collection[str]:

@@ -7,10 +7,13 @@ one feature is left out, and the rest works.
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from mmtool.doctor.finding import Check, problem, warning
+from mmtool.kafka.wire.rights import Operation
 from mmtool.plan.words import counted, few
+from mmtool.rights.needs import ResourceType
+from mmtool.rights.render import grant_command, resource_option
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
@@ -18,12 +21,19 @@ if TYPE_CHECKING:
 
     from mmtool.doctor.finding import Finding
     from mmtool.kafka.admin.details import TopicDetails
-    from mmtool.kafka.wire.rights import Operation, Rights
+    from mmtool.kafka.wire.rights import Rights
+    from mmtool.rights.needs import Need
 
 _ROWS = 20
 """The most rows for one operation on one kind of resource; the others are counted in one row."""
-_OPTIONS = {"topic": "--topic", "group": "--group", "transactional id": "--transactional-id"}
 CLUSTER = "the cluster"
+_KINDS = {
+    ResourceType.TOPIC: "topic",
+    ResourceType.GROUP: "group",
+    ResourceType.TRANSACTIONAL_ID: "transactional id",
+    ResourceType.CLUSTER: CLUSTER,
+}
+"""The words for each kind of resource."""
 
 
 class Asker(NamedTuple):
@@ -55,13 +65,10 @@ class Lack(NamedTuple):
     why: str
     is_optional: bool = False
 
-
-class Need(NamedTuple):
-    """An operation on topics or on the cluster, and the feature that needs it."""
-
-    operation: Operation
-    why: str
-    is_optional: bool = False
+    @classmethod
+    def of(cls, need: Need, name: str) -> Self:
+        """A needed right that is missing on one resource; on the cluster itself the name is empty."""
+        return cls(_KINDS[need.kind.resource_type], need.operation, name, need.lost, need.is_optional)
 
 
 def lacking_on_topics(
@@ -70,19 +77,17 @@ def lacking_on_topics(
     """The missing rights on those of the named topics that exist; none where the broker does not report rights."""
     listed = list(needs)
     for name in sorted(set(names) & topics.keys()):
-        rights = topics[name].rights
-        if rights is not UNKNOWN:
-            yield from (_lack("topic", name, need) for need in listed if not rights.may(need.operation))
+        yield from _lacking(topics[name].rights, name, listed)
 
 
 def lacking_on_cluster(rights: Rights | Unknown, needs: Iterable[Need]) -> Iterator[Lack]:
     """The missing rights on the cluster itself; none where the broker does not report rights."""
+    yield from _lacking(rights, "", needs)
+
+
+def _lacking(rights: Rights | Unknown, name: str, needs: Iterable[Need]) -> Iterator[Lack]:
     if rights is not UNKNOWN:
-        yield from (_lack(CLUSTER, "", need) for need in needs if not rights.may(need.operation))
-
-
-def _lack(kind: str, name: str, need: Need) -> Lack:
-    return Lack(kind, need.operation.name, name, need.why, need.is_optional)
+        yield from (Lack.of(need, name) for need in needs if not rights.may(Operation[need.operation]))
 
 
 def judge_rights(asker: Asker, lacks: Iterable[Lack]) -> Iterator[Finding]:
@@ -119,11 +124,9 @@ def _named(asker: Asker, lack: Lack) -> str:
 
 
 def _grant(asker: Asker, lack: Lack) -> str:
-    operation = lack.operation.title().replace("_", "")
     name = lack.name.removesuffix("*") or lack.name
-    resource = "--cluster" if lack.kind == CLUSTER else f"{_OPTIONS[lack.kind]} '{name}'"
-    prefixed = " --resource-pattern-type prefixed" if name != lack.name else ""
-    return (
-        f"kafka-acls.sh --bootstrap-server {asker.bootstrap} --add --allow-principal '{asker.principal}'"
-        f" --operation {operation} {resource}{prefixed}; an existing DENY rule overrides it"
-    )
+    pattern = "literal" if name == lack.name else "prefixed"
+    resource_type = next(of for of, kind in _KINDS.items() if kind == lack.kind)
+    resource = resource_option(resource_type, name, pattern)
+    command = grant_command(asker.bootstrap, asker.principal, [lack.operation], resource)
+    return f"{command}; an existing DENY rule overrides it"

@@ -143,19 +143,20 @@ def problem_of(code: int) -> Problem:
     return Problem(error.name(), error.str())
 
 
-def failure_of(cluster: ClusterSettings, error: Any, what: str) -> MmtoolError:
+def failure_of(cluster: ClusterSettings, error: Any, what: str, *, right: str = "") -> MmtoolError:
     """Convert a librdkafka error to mmtool's error of its kind, with a remedy.
 
     Args:
         cluster: The cluster that was asked.
         error: A ``KafkaError``.
-        what: The action that failed, as ``reading orders``; for a denied one the missing right.
+        what: The action that failed, as ``reading orders``.
+        right: The right that the action needs, as ``READ on topic orders``, unless ``what`` says so.
     """
     kind = kind_of(error.code())
     ours, remedy = _OURS[kind]
     if error.code() in {KafkaError._SSL, KafkaError._AUTHENTICATION}:  # noqa: SLF001  librdkafka's public names
         remedy = "check security.protocol, certificates and credentials of {alias}"
-    failed = f" denies {what}" if kind is Kind.DENIED else f": {what} failed"
+    failed = f" denies {right or what}" if kind is Kind.DENIED else f": {what} failed"
     said = f"{error.str()} ({error.name()})"
     remedy = remedy.format(alias=cluster.alias)
     if kind is Kind.AWAY:

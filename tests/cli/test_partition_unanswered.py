@@ -180,7 +180,7 @@ def test_members_are_still_named_where_a_partition_is_not_told(run, scene):
 @pytest.mark.parametrize("alias", ["east", "west"])
 def test_a_group_that_a_cluster_tells_nothing_of_costs_its_own_row(run, scene, alias):
     cluster = {"east": scene.source, "west": scene.target}[alias]
-    why = f"cluster {alias} denies describing group b: Group authorization failed"
+    why = f"cluster {alias} denies DESCRIBE on group b: Group authorization failed"
     cluster.groups.hidden["b"] = NotAuthorisedError(why)
     answer = run("translate-offsets", "-g", "a", "-g", "b")
     assert answer.code == 3
@@ -194,12 +194,12 @@ def test_a_group_that_a_cluster_tells_nothing_of_costs_its_own_row(run, scene, a
 @pytest.mark.parametrize("alias", ["east", "west"])
 def test_where_it_is_the_only_one_the_command_ends_with_what_the_cluster_said(run, scene, alias):
     cluster = {"east": scene.source, "west": scene.target}[alias]
-    cluster.groups.hidden["b"] = NotAuthorisedError("cluster denies describing group b")
+    cluster.groups.hidden["b"] = NotAuthorisedError("cluster denies DESCRIBE on group b")
     assert run("translate-offsets", "-g", "b").code == 9
 
 
 def test_lines_of_an_import_about_such_a_group_are_refused_by_themselves(run, scene, tmp_path):
-    scene.target.groups.hidden["other"] = NotAuthorisedError("cluster west denies describing group other")
+    scene.target.groups.hidden["other"] = NotAuthorisedError("cluster west denies DESCRIBE on group other")
     file = tmp_path / "offsets.csv"
     file.write_text("app,east.orders-a,0,7\nother,east.orders-a,0,7\n")
     answer = run("groups", "import", file)

@@ -8,7 +8,8 @@ import pytest
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
 from mmtool.config import FlowSettings, load_settings
-from mmtool.kafka.mm2.mirror_maker import positions_topic, read_positions, read_syncs
+from mmtool.config.mm2_names import positions_topic
+from mmtool.kafka.mm2.mirror_maker import read_positions, read_syncs
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker

@@ -362,7 +362,7 @@ def test_a_group_that_the_source_denies_is_known_as_of_its_last_look_and_all_oth
         lost = properties("lost", **{"target.bootstrap.servers": hole.bootstrap})
         wait_until(lambda: ages(lost).keys() == {shown, secret}, "both groups' checkpoints", 60, poll=1)
         deny(ResourceType.GROUP, secret, AclOperation.DESCRIBE)
-        process.wait_line(f"denies reading the commits of group {secret}", 30)
+        process.wait_line(f"denies DESCRIBE on group {secret}", 30)
         time.sleep(UNASKED_SECONDS)
         process.freeze()
         known = ages(lost)

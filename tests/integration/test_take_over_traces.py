@@ -18,9 +18,9 @@ from kit.lab_admin import grow_topic
 from kit.mirror_flow import Owner, flow_of
 from kit.mirror_maker import MirrorMakerByHand
 from mmtool.config import load_settings
+from mmtool.config.mm2_names import STRIMZI_POSITIONS
 from mmtool.errors import OwnedElsewhereError, RefusedError
 from mmtool.events import is_for_people
-from mmtool.kafka.mm2.mirror_maker import STRIMZI_POSITIONS
 from mmtool.kafka.state.own_log import append_records
 from mmtool.kafka.state.own_records import MARK
 from mmtool.lab.checker import Content, compare

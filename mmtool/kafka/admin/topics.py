@@ -59,7 +59,7 @@ class TopicAdmin:
                     failed[resource.name] = error.args[0]
         if failed and not found:
             name, first = next(iter(failed.items()))
-            raise failure_of(self._cluster, first, f"DESCRIBE_CONFIGS on {name}")
+            raise failure_of(self._cluster, first, f"DESCRIBE_CONFIGS on topic {name}")
         return found
 
     def alter_adjusted(self, steps: Mapping[str, Sequence[SetConfig | ResetConfig]]) -> TrialResult:

@@ -29,6 +29,8 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 _PAUSE_SECONDS = 0.1
+DESCRIBE, READ, DELETE = "DESCRIBE", "READ", "DELETE"
+"""Rights on a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Question(Generic[A, B]):
         at_once: How many groups share a request.
         moves: A broker that does not answer is given up before the timeout: another broker may be the coordinator by
             then.
+        operation: The right on the group that the request needs.
     """
 
     what: str
@@ -49,6 +52,7 @@ class Question(Generic[A, B]):
     take: Callable[[str, A], B]
     at_once: int
     moves: bool
+    operation: str = DESCRIBE
 
 
 class Coordinators:
@@ -81,12 +85,18 @@ class Coordinators:
                 await asyncio.sleep(_PAUSE_SECONDS)
         return turn.found
 
-    def check(self, code: int, what: str) -> None:
-        """Raise mmtool's error for a broker's error code; `RetriableError` for a retriable one."""
+    def check(self, code: int, what: str, right: str = "") -> None:
+        """Raise mmtool's error for a broker's error code; `RetriableError` for a retriable one.
+
+        Args:
+            code: The broker's answer.
+            what: The request in words.
+            right: The right that the request needs, as ``READ on group app``.
+        """
         if code == Code.NONE:
             return
         error = KafkaError(code)
-        failure = failure_of(self._cluster, error, what)
+        failure = failure_of(self._cluster, error, what, right=right)
         raise RetriableError(failure) if is_passing(error) else failure
 
     def lost(self, what: str, why: object) -> MmtoolError:
@@ -156,7 +166,8 @@ class _Turn(Generic[A, B]):
         await asyncio.gather(*asked)
 
     def _check(self, code: int, group: str) -> None:
-        self._coordinators.check(code, f"{self._question.what} {group}")
+        question = self._question
+        self._coordinators.check(code, f"{question.what} {group}", f"{question.operation} on group {group}")
 
     async def _ask(self, node: int, groups: list[str], few: asyncio.Semaphore) -> None:
         try:

@@ -15,13 +15,13 @@ from confluent_kafka import KafkaError
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import is_passing, problem_of, unreachable
-from mmtool.kafka.groups.coordinators import Coordinators, Question
+from mmtool.kafka.groups.coordinators import DELETE, DESCRIBE, READ, Coordinators, Question
 from mmtool.kafka.groups.listing import all_groups
 from mmtool.kafka.patience import RetriableError, again, handfuls, seconds_for_each
 from mmtool.kafka.ports import Answers, GroupListing, Problem
 from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.group_offsets import (
     OffsetCommitRequest,
     OffsetDeleteRequest,
@@ -97,7 +97,7 @@ class KafkaGroups:
             return await self._patiently("listing groups", lambda: all_groups(wire, check))
 
         def check(code: int) -> None:
-            self._check(code, "listing groups")
+            self._coordinators.check(code, "listing groups")
 
         groups = self._wire.ask(listed, "listing groups")
         return GroupListing(
@@ -134,20 +134,21 @@ class KafkaGroups:
         return seconds_for_each(self._seconds)
 
     def _commits_of(self, group: str, answer: FetchedOffsets) -> dict[TopicPartition, Commit]:
-        self._check(answer.error_code, f"reading the commits of group {group}")
+        self._check(answer.error_code, "reading the commits of group", group)
         for place, partition in answer.partitions.items():
             if partition.error_code != Code.NONE:
-                self._refuse_commit(group, f"{place.topic}-{place.partition}", partition.error_code)
+                self._refuse_commit(group, place, partition.error_code)
         return {
             place: Commit(partition.offset, partition.metadata)
             for place, partition in answer.partitions.items()
             if partition.offset >= 0  # Kafka's own word for "no commit" in this answer is -1
         }
 
-    def _refuse_commit(self, group: str, place: str, code: int) -> None:
+    def _refuse_commit(self, group: str, place: TopicPartition, code: int) -> None:
         if code == Code.UNSTABLE_OFFSET_COMMIT:  # one that has just been committed is open for a moment more
-            raise RetriableError(self._unstable(group, place))
-        self._check(code, f"reading group {group}'s commit of {place}")
+            raise RetriableError(self._unstable(group, f"{place}"))
+        what, right = f"reading group {group}'s commit of {place}", f"DESCRIBE on topic {place.topic}"
+        self._coordinators.check(code, what, right)
 
     def _unstable(self, group: str, place: str) -> UnstableOffsetError:
         return UnstableOffsetError(
@@ -180,7 +181,7 @@ class KafkaGroups:
     def _standing_of(self, group: str, described: DescribedGroup) -> GroupStanding:
         if described.error_code in _DEAD:
             return ABSENT
-        self._check(described.error_code, f"describing group {group}")
+        self._check(described.error_code, "describing group", group)
         members = tuple(Member(m.client_id, m.host) for m in described.members)
         kind = described.protocol_type if described.protocol_type in OTHER_KINDS else ""
         return GroupStanding(described.state, members, kind)
@@ -208,7 +209,7 @@ class KafkaGroups:
     def _rights_of(self, group: str, described: DescribedGroup) -> Rights | Unknown:
         """mmtool's rights on a group, from its description; a retriable error raises, as its answer has no rights."""
         if is_passing(KafkaError(described.error_code)):
-            self._check(described.error_code, f"reading mmtool's rights on group {group}")
+            self._check(described.error_code, "reading mmtool's rights on group", group)
         return described.rights
 
     async def _topic_rights(self, wire: WireCluster, topics: Collection[str]) -> dict[str, TopicMetadata]:
@@ -224,6 +225,7 @@ class KafkaGroups:
                 "writing the offsets of group",
                 lambda name: OffsetCommitRequest(name, wanted),
                 self._refused_of,
+                operation=READ,
             ).complete()[group]
         except _RefusedError as refused:
             return refused.problems
@@ -237,13 +239,16 @@ class KafkaGroups:
                 "deleting offsets of group",
                 lambda name: OffsetDeleteRequest(name, places),
                 lambda name, answer: self._undeleted(name, answer, places),
+                operation=DELETE,
             ).complete()[group]
         except MmtoolError as error:
             return dict.fromkeys(places, Problem(error.code, error.message))
 
     def delete(self, group: str) -> Problem | None:
         try:
-            asked = self._of_each([group], "deleting group", DeleteGroupRequest, self._still_there)
+            asked = self._of_each(
+                [group], "deleting group", DeleteGroupRequest, self._still_there, operation=DELETE
+            )
             return asked.complete()[group]
         except MmtoolError as error:
             return Problem(error.code, error.message)
@@ -252,7 +257,7 @@ class KafkaGroups:
         if code == Code.NON_EMPTY_GROUP:
             return problem_of(code)
         is_gone = code == Code.GROUP_ID_NOT_FOUND  # by a request whose answer was lost, or it has expired
-        self._check(Code.NONE if is_gone else code, f"deleting group {group}")
+        self._check(Code.NONE if is_gone else code, "deleting group", group, DELETE)
         return None
 
     def _undeleted(
@@ -262,15 +267,26 @@ class KafkaGroups:
             return {}
         if answer.error_code == Code.NON_EMPTY_GROUP:
             return dict.fromkeys(places, problem_of(Code.NON_EMPTY_GROUP))
-        self._check(answer.error_code, f"deleting offsets of group {group}")
+        self._check(answer.error_code, "deleting offsets of group", group, DELETE)
         return {place: problem_of(code) for place, code in answer.partitions.items() if code != Code.NONE}
 
-    def _refused_of(self, _: str, answer: dict[TopicPartition, int]) -> dict[TopicPartition, Problem]:
+    def _refused_of(self, group: str, answer: dict[TopicPartition, int]) -> dict[TopicPartition, Problem]:
         """The refused partitions of a commit; a retriable error raises, since the same commit can be sent again."""
-        problems = {place: _not_taken(code) for place, code in answer.items() if code != Code.NONE}
+        problems = {
+            place: self._not_taken(group, place, code) for place, code in answer.items() if code != Code.NONE
+        }
         if any(is_passing(KafkaError(code)) for code in answer.values()):
             raise RetriableError(_RefusedError(problems))
         return problems
+
+    def _not_taken(self, group: str, place: TopicPartition, code: int) -> Problem:
+        """The problem of a refused commit; after a retriable error some replicas may have the commit."""
+        problem = problem_of(code)
+        if code in DENIED:
+            of_topic = code == Code.TOPIC_AUTHORIZATION_FAILED
+            right = f"READ on topic {place.topic}" if of_topic else f"READ on group {group}"
+            return Problem(problem.name, f"{self._cluster.alias} denies {right}: {problem.sentence}")
+        return Problem(UnreachableError.code, str(problem)) if is_passing(KafkaError(code)) else problem
 
     # --- asking -------------------------------------------------------------------------------------------
 
@@ -300,13 +316,15 @@ class KafkaGroups:
         request: Callable[[str], WireRequest[A]],
         take: Callable[[str, A], B],
         seconds: float | None = None,
+        operation: str = DESCRIBE,
     ) -> Answers[str, B]:
         """Ask each group's coordinator, with one request for each group; return each group's decoded answer."""
 
         async def send(wire: WireCluster, node: int, some: list[str]) -> dict[str, A]:
             return {group: await wire.send(node, request(group)) for group in some}
 
-        return self._asked(groups, Question(what, send, take, at_once=1, moves=False), seconds)
+        question = Question(what, send, take, at_once=1, moves=False, operation=operation)
+        return self._asked(groups, question, seconds)
 
     def _asked(
         self, groups: Collection[str], question: Question[A, B], seconds: float | None
@@ -332,9 +350,9 @@ class KafkaGroups:
 
         return await again(tried, self._seconds)
 
-    def _check(self, code: int, what: str) -> None:
+    def _check(self, code: int, what: str, group: str, operation: str = DESCRIBE) -> None:
         """Raise mmtool's error for a broker's error code; `RetriableError` for a retriable one."""
-        self._coordinators.check(code, what)
+        self._coordinators.check(code, f"{what} {group}", f"{operation} on group {group}")
 
 
 class _RefusedError(MmtoolError):
@@ -343,12 +361,6 @@ class _RefusedError(MmtoolError):
     def __init__(self, problems: dict[TopicPartition, Problem]) -> None:
         super().__init__(str(next(iter(problems.values()))))
         self.problems = problems
-
-
-def _not_taken(code: int) -> Problem:
-    """The problem of a refused commit; after a retriable error some replicas may have the commit."""
-    problem = problem_of(code)
-    return Problem(UnreachableError.code, str(problem)) if is_passing(KafkaError(code)) else problem
 
 
 def _may_not_read(rights: Rights | Unknown) -> bool:

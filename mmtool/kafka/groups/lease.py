@@ -90,7 +90,12 @@ class GroupLease:
                     self._check(message.error())
             consumer.close()
         except KafkaException as error:
-            self.failure = failure_of(self._cluster, error.args[0], f"joining group {self._group}")
+            self.failure = failure_of(
+                self._cluster,
+                error.args[0],
+                f"joining group {self._group}",
+                right=f"READ on group {self._group}",
+            )
         except Exception as error:  # noqa: BLE001  whoever waits must hear of it
             self.failure = error
         if self.failure is not None and not self._stop.is_set():

@@ -15,7 +15,8 @@ from mmtool.plan.topics.facts import CreateTopic
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mmtool.config import FlowSettings
+    from mmtool.config import ClusterSettings, FlowSettings
+    from mmtool.errors import MmtoolError
 
 _POLL_SECONDS = 0.1
 _CONFIGS = {
@@ -70,9 +71,9 @@ class KafkaCanary:
                 )
             left = producer.flush(self._seconds)
         except KafkaException as error:
-            raise failure_of(source, error.args[0], f"writing to {CANARY_TOPIC}") from error
+            raise _unwritten(source, error.args[0]) from error
         if failed:
-            raise failure_of(source, failed[0], f"writing to {CANARY_TOPIC}")
+            raise _unwritten(source, failed[0])
         if left:
             raise UnreachableError(
                 f"cluster {source.alias} did not acknowledge {left} records of {CANARY_TOPIC} within"
@@ -111,14 +112,22 @@ class KafkaCanary:
             unknown = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001  public
             if error.args[0].code() in unknown:
                 return []
-            raise failure_of(target, error.args[0], f"reading {topic}") from error
+            raise failure_of(
+                target, error.args[0], f"reading {topic}", right=f"READ on topic {topic}"
+            ) from error
         finally:
             consumer.close()
+
+
+def _unwritten(source: ClusterSettings, error: Any) -> MmtoolError:
+    return failure_of(source, error, f"writing to {CANARY_TOPIC}", right=f"WRITE on topic {CANARY_TOPIC}")
 
 
 def _until_the_end(consumer: Any, seconds: float) -> list[CanaryRecord]:
     """Read records until the partition ends, or until ``seconds`` have passed."""
     from confluent_kafka import KafkaError, KafkaException
+
+    from mmtool.kafka.state.log_reader import is_final
 
     found: list[CanaryRecord] = []
     for _ in range(max(1, int(seconds / _POLL_SECONDS))):
@@ -129,7 +138,7 @@ def _until_the_end(consumer: Any, seconds: float) -> list[CanaryRecord]:
                 found.append(_record_of(message))
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  librdkafka's public name for it
                 return found
-            elif not error.retriable():
+            elif is_final(error):
                 raise KafkaException(error)
             message = consumer.poll(0)
     return found

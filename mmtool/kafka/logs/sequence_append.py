@@ -126,11 +126,12 @@ class KafkaAppender:
                 " nothing more",
                 remedy="run one operation at a time: `mmtool failover list -c FILE` shows them",
             )
-        said = f"cluster {self._alias} refuses a batch of {place}: {name_of(code)}"
         if code in DENIED:
             return NotAuthorisedError(
-                said, remedy=f"grant WRITE on topic {place.topic} to mmtool's principal"
+                f"cluster {self._alias} denies WRITE on topic {place.topic}: {name_of(code)}",
+                remedy=f"grant WRITE on topic {place.topic} to mmtool's principal",
             )
+        said = f"cluster {self._alias} refuses a batch of {place}: {name_of(code)}"
         if code in _CURES:
             return RefusedError(said, remedy=_CURES[Code(code)].format(topic=place.topic))
         return MmtoolError(said)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mmtool.config.mm2_names import workers_groups
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.groups.groups import KafkaGroups
 from mmtool.kafka.groups.lease import members_now
 from mmtool.kafka.logs.oldest import first_missing_times
-from mmtool.kafka.mm2.mirror_maker import FollowedMirrorMaker, workers_groups
+from mmtool.kafka.mm2.mirror_maker import FollowedMirrorMaker
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.kafka.state.flow_state import FollowedFlowState
 from mmtool.kafka.state.log_reader import read_log

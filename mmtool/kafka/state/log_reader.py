@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from mmtool.config import ClusterSettings
+    from mmtool.errors import MmtoolError
     from mmtool.kafka.wire.blocking_client import BlockingWireClient
 
 REBUILD_RUNS = (
@@ -95,7 +96,7 @@ def read_log(
         consumer.assign([TopicPartition(topic, p, start.get(p, OFFSET_BEGINNING)) for p in places])
         yield from _until_the_end(consumer, cluster, topic, set(places))
     except KafkaException as error:
-        raise failure_of(cluster, error.args[0], f"reading {topic}") from error
+        raise _unread(cluster, error.args[0], topic) from error
     finally:
         consumer.close()
 
@@ -114,6 +115,20 @@ def reader_config(cluster: ClusterSettings, *, committed: bool = False) -> dict[
         "fetch.wait.max.ms": 10,
         "auto.offset.reset": "earliest",
     }
+
+
+def _unread(cluster: ClusterSettings, error: Any, topic: str) -> MmtoolError:
+    return failure_of(cluster, error, f"reading {topic}", right=f"READ on topic {topic}")
+
+
+def is_final(error: Any) -> bool:
+    """Whether a reader's error ends the reading.
+
+    A denied group does not: librdkafka looks up the coordinator of every consumer, and a reader never uses its group.
+    """
+    from confluent_kafka import KafkaError
+
+    return not error.retriable() and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
 def _is_there(cluster: ClusterSettings, topic: str, patience_seconds: float) -> bool:
@@ -141,7 +156,7 @@ def _is_there(cluster: ClusterSettings, topic: str, patience_seconds: float) -> 
         if code == Code.UNKNOWN_TOPIC_OR_PARTITION:
             return False
         if code in DENIED:
-            raise failure_of(cluster, KafkaError(code), f"reading {topic}")
+            raise _unread(cluster, KafkaError(code), topic)
         _seen.add(key)
     return True
 
@@ -168,7 +183,7 @@ def _partitions(consumer: Any, cluster: ClusterSettings, topic: str, patience_se
 
         if metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return []
-        raise failure_of(cluster, metadata.error, f"reading {topic}")
+        raise _unread(cluster, metadata.error, topic)
     return sorted(metadata.partitions)
 
 
@@ -205,8 +220,8 @@ def _until_the_end(
                     )
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  librdkafka's public name for it
                 ends.shown[message.partition()] = message.offset()
-            elif not error.retriable() and error.code() != KafkaError._TRANSPORT:  # noqa: SLF001  likewise
-                raise failure_of(cluster, error, f"reading {topic}")
+            elif is_final(error) and error.code() != KafkaError._TRANSPORT:  # noqa: SLF001  likewise
+                raise _unread(cluster, error, topic)
         open_ones -= ends.reached(open_ones)
 
 

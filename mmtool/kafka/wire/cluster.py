@@ -34,10 +34,13 @@ _CONNECT_SECONDS = 8.0
 _BACKOFF_SECONDS = 0.05
 _BACKOFF_LIMIT_SECONDS = 1.0
 _COORDINATED = {
-    Coordinated.GROUP: ("group", COMMITS),
-    Coordinated.TRANSACTION: ("transactional id", "__transaction_state"),
+    Coordinated.GROUP: ("group", COMMITS, "DESCRIBE"),
+    Coordinated.TRANSACTION: ("transactional id", "__transaction_state", "WRITE"),
 }
-"""The kind of key that a coordinator is for, and the topic whose partition leaders are its coordinators."""
+"""The kind of key, the topic whose partition leaders are its coordinators, and the right that mmtool needs on it.
+
+To find a coordinator takes DESCRIBE; mmtool writes under each transactional id that it looks up, and WRITE implies it.
+"""
 
 
 class ConnectionLostError(Exception):
@@ -315,7 +318,7 @@ class WireCluster:
             NotAuthorisedError: without DESCRIBE on the transactional id or group.
             UnreachableError: when no coordinator appears in ``seconds``.
         """
-        what, topic = _COORDINATED[kind]
+        what, topic, operation = _COORDINATED[kind]
         deadline = asyncio.get_running_loop().time() + seconds
         pause = _BACKOFF_SECONDS
         while True:
@@ -324,7 +327,7 @@ class WireCluster:
                 found = await self.ask_any(FindCoordinatorRequest(key, kind))
                 if found.error_code == Code.NONE:
                     return self._coordinates(found)
-                self.check_denied(found.error_code, f"{what} {key}")
+                self.check_denied(found.error_code, f"{operation} on {what} {key}")
                 reason = name_of(found.error_code)
             if asyncio.get_running_loop().time() > deadline:
                 raise UnreachableError(

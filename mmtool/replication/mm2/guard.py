@@ -12,10 +12,11 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mmtool.config.mm2_names import workers_groups
 from mmtool.errors import NotAuthorisedError, OwnedElsewhereError, UnreachableError
 from mmtool.events import Event, flow_notice
 from mmtool.kafka.groups.lease import described
-from mmtool.kafka.mm2.mirror_maker import syncs_place, workers_groups
+from mmtool.kafka.mm2.mirror_maker import syncs_place
 from mmtool.kafka.state.own_records import foreign_records
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import LATEST

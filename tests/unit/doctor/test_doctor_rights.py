@@ -4,17 +4,21 @@ from mmtool.doctor.rights import (
     CLUSTER,
     Asker,
     Lack,
-    Need,
     judge_rights,
     lacking_on_cluster,
     lacking_on_topics,
 )
 from mmtool.kafka.admin.details import TopicDetails
 from mmtool.kafka.wire.rights import Operation, Rights
+from mmtool.rights.needs import Kind, Need, Purpose
 from mmtool.translation.known import UNKNOWN
 
 MM = Asker("B", "User:mm", "b:9092")
-NEEDS = (Need(Operation.READ, "is read"), Need(Operation.ALTER, "grows", is_optional=True))
+EVERY = frozenset(Purpose)
+NEEDS = (
+    Need("target", Kind.MIRRORS, "READ", "is read", EVERY),
+    Need("target", Kind.MIRRORS, "ALTER", "grows", optional=EVERY),
+)
 
 
 def topic(name, *operations):

@@ -78,23 +78,23 @@ def test_one_partition_that_cannot_be_told_keeps_no_other_one_back_and_grows_old
 def test_a_group_that_the_target_does_not_show_to_us_keeps_no_other_one_back(turns):
     turns.scene.commits("secret", "orders", 15)
     turns.scene.target.groups.hidden["secret"] = NotAuthorisedError(
-        "cluster west denies describing group secret"
+        "cluster west denies DESCRIBE on group secret"
     )
     rows = {row.group: row for row in turns.after(0).rows}
     assert told(rows["app"]) == ("synced", 2, 0, 0.0)
     assert told(rows["secret"]) == ("behind", 0, 1, None)
-    assert rows["secret"].reason == "cluster west denies describing group secret"
+    assert rows["secret"].reason == "cluster west denies DESCRIBE on group secret"
 
 
 def test_nor_does_one_whose_commits_the_source_does_not_show_to_us(turns):
     """Who may describe the cluster is told of every group, and of the commits of some."""
     turns.scene.commits("secret", "orders", 15)
-    why = "cluster east denies reading the commits of group secret"
+    why = "cluster east denies DESCRIBE on group secret"
     turns.scene.source.groups.hidden["secret"] = NotAuthorisedError(why)
     rows = {row.group: row for row in turns.after(0).rows}
     assert told(rows["app"]) == ("synced", 2, 0, 0.0)
     assert told(rows["secret"]) == ("behind", 0, 0, None)
-    assert rows["secret"].reason == "cluster east denies reading the commits of group secret"
+    assert rows["secret"].reason == "cluster east denies DESCRIBE on group secret"
 
 
 def test_a_group_that_runs_on_the_target_is_named_and_left_alone(turns):

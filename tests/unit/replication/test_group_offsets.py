@@ -96,14 +96,14 @@ def test_one_partition_that_is_denied_is_named_and_everything_else_is_committed(
 
 def shows_nothing_of(target, *denied):
     """As a broker does without DESCRIBE on a group."""
-    errors = {group: NotAuthorisedError(f"cluster b denies describing group {group}") for group in denied}
+    errors = {group: NotAuthorisedError(f"cluster b denies DESCRIBE on group {group}") for group in denied}
     target.groups.hidden.update(errors)
 
 
 def test_a_group_that_the_target_does_not_show_to_us_is_named_and_all_others_are_followed(target):
     shows_nothing_of(target, "secret")
     duty = duty_for(target, *((f"app-{n}", 0, n) for n in range(5)), ("secret", 0, 5))
-    with pytest.raises(MmtoolError, match="denies describing group secret"):
+    with pytest.raises(MmtoolError, match="denies DESCRIBE on group secret"):
         turn(duty)
     assert target.groups.committed == {f"app-{n}": {REMOTE[0]: Commit(n, "m")} for n in range(5)}
 
@@ -335,14 +335,14 @@ def looking(tmp_path, monkeypatch):
 
 
 def hides_secret(scene):
-    why = "cluster east denies reading the commits of group secret"
+    why = "cluster east denies DESCRIBE on group secret"
     scene.source.groups.hidden["secret"] = NotAuthorisedError(why)
 
 
 def test_a_group_that_the_source_does_not_show_to_us_is_named_and_all_others_get_their_checkpoints(looking):
     scene, duty, _ = looking
     hides_secret(scene)
-    with pytest.raises(MmtoolError, match="denies reading the commits of group secret"):
+    with pytest.raises(MmtoolError, match="denies DESCRIBE on group secret"):
         turn(duty)
     assert {(group, place.partition) for group, place in duty.current} == {("app", 0), ("app", 1)}
 

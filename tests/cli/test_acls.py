@@ -1,0 +1,57 @@
+"""``mmtool acls`` prints rights without asking a cluster."""
+
+import json
+
+import pytest
+
+FILE = """\
+clusters = west, east
+west.bootstrap.servers = w:9092
+east.bootstrap.servers = e:9092
+west->east.enabled = true
+west->east.topics = orders
+"""
+KEYS = ["cluster", "resource_type", "name", "pattern", "operation", "optional", "why"]
+
+
+@pytest.fixture
+def acls(mmtool, tmp_path):
+    path = tmp_path / "mm2.properties"
+    path.write_text(FILE)
+    return lambda *words: mmtool("acls", "-c", path, *words)
+
+
+@pytest.mark.parametrize("words", [("--format", "json"), ("-o", "json")])
+def test_the_document_has_the_contracts_keys(acls, words):
+    answer = acls("--for", "read", *words)
+    assert (answer.code, list(answer.rows[0])) == (0, KEYS)
+    assert {row["optional"] for row in answer.rows} == {True, False}
+
+
+def test_several_purposes_are_listed_together(acls):
+    both = acls("--for", "read", "--for", "smoke", "-o", "json").rows
+    assert {"mmtool-canary", "orders"} <= {row["name"] for row in both}
+
+
+def test_a_failure_is_a_document_as_well(mmtool, tmp_path):
+    answer = mmtool("acls", "-c", tmp_path / "absent", "--for", "read", "--format", "json")
+    assert (answer.code, json.loads(answer.stdout)["errors"][0]["code"]) == (2, "config")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--format", "kafka-acls"), "--format kafka-acls needs a principal"),
+        (("--format", "strimzi", "--principal", "mm"), "--principal mm has no type"),
+        (("--format", "kafka-acls", "-o", "json"), "--format kafka-acls and -o json exclude each other"),
+    ],
+)
+def test_bad_input_is_one_line_with_a_remedy(acls, words, said):
+    answer = acls("--for", "read", *words)
+    assert (answer.code, f"error: {said}" in answer.stderr, "remedy: " in answer.stderr) == (2, True, True)
+
+
+def test_commands_are_printed_for_both_clusters(acls):
+    lines = acls("--for", "verify", "--format", "kafka-acls", "--principal", "User:mm").stdout.splitlines()
+    servers = {line.split()[2] for line in lines if not line.startswith("#")}
+    assert servers == {"w:9092", "e:9092"}
