@@ -7,7 +7,7 @@ import pytest
 from kit.operations import KilledError
 from kit.scene import Scene
 from mmtool.errors import GateError
-from mmtool.plan.failover.acl_fence import Binding
+from mmtool.plan.failover.acl_rules import Binding
 from mmtool.translation.types import TopicPartition
 
 MAY = Binding("orders", "LITERAL", "User:alice", "*", "WRITE", "ALLOW")

@@ -35,7 +35,7 @@ from mmtool.kafka.admin.fences import KafkaFences
 from mmtool.kafka.wire.acls import DescribeClusterRequest
 from mmtool.kafka.wire.transactions import DescribeProducersRequest
 from mmtool.lab.topics import create_topic
-from mmtool.plan.failover.acl_fence import ANY_HOST, LITERAL, PREFIXED, Binding
+from mmtool.plan.failover.acl_rules import ANY_HOST, LITERAL, PREFIXED, Binding
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import ClusterId, TopicPartition
 
@@ -452,7 +452,7 @@ def test_how_long_a_rule_takes(broker, topic_name, measured):
     broker.allow("bob", topic)
     plan = plan_fence(broker.fences, [topic])
     began = time.monotonic()
-    broker.fences.deny(plan.denies)
+    broker.fences.create(plan.denies)
     seconds = time.monotonic() - began
     assert broker.producer("bob", idempotent=False).send(topic) == "TOPIC_AUTHORIZATION_FAILED"
     lower_fence(broker.fences, plan.denies)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError, NotAuthorisedError, RefusedError
 from mmtool.failover.fence.actions import await_transactions, lower_fence, raise_fence, watch_ends
-from mmtool.plan.failover.acl_fence import FenceGuard, fence_plan
+from mmtool.plan.failover.acl_fence import fence_plan
+from mmtool.plan.failover.acl_rules import AclGuard
 from mmtool.plan.failover.fence_plan import WATCH_SECONDS, Fence, FenceKind
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.words import counted, few
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.operation.hooks import Hooks
     from mmtool.kafka.ports import ClusterPort, FencePort
-    from mmtool.plan.failover.acl_fence import Binding, FencePlan
+    from mmtool.plan.failover.acl_fence import FencePlan
+    from mmtool.plan.failover.acl_rules import Binding
     from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.words import Names
     from mmtool.translation.types import TopicPartition
@@ -84,7 +86,7 @@ def _grown(rules: FencePlan, topics: tuple[str, ...]) -> FencePlan:
     left = sorted(set(topics) - set(rules.topics))
     if not left:
         return rules
-    guard = FenceGuard(
+    guard = AclGuard(
         "fence_stale",
         f"the groups have committed offsets in {few(left)}, which the operation's fence does not cover",
         "end the operation with `mmtool failover cancel OPERATION_ID --execute` (`mmtool failover list` shows the id),"

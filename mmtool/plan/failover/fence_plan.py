@@ -7,7 +7,8 @@ from enum import StrEnum
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from mmtool.plan.failover.acl_fence import Binding, FencePlan
+from mmtool.plan.failover.acl_fence import FencePlan
+from mmtool.plan.failover.acl_rules import Binding
 from mmtool.plan.words import few
 from mmtool.translation.types import TopicPartition
 

@@ -19,7 +19,7 @@ from mmtool.failover.operation.operation import Operation, StepState
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.recovery import rehearse_taking_back, roll_forward, take_back
 from mmtool.failover.operation.states import Event, OperationState, can
-from mmtool.plan.failover.acl_fence import Binding
+from mmtool.plan.failover.acl_rules import Binding
 from mmtool.plan.failover.divergence import diverged_of
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection

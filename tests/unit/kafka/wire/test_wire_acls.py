@@ -14,7 +14,7 @@ from mmtool.kafka.wire.acls import (
     ListedBindings,
 )
 from mmtool.kafka.wire.rights import Rights
-from mmtool.plan.failover.acl_fence import Binding
+from mmtool.plan.failover.acl_rules import Binding
 
 DENY = Binding("a", "LITERAL", "User:b", "*", "WRITE", "DENY")
 GIVE = Binding("o", "PREFIXED", "User:c", "*", "ALL", "ALLOW")
