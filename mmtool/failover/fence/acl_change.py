@@ -18,7 +18,7 @@ from mmtool.plan.failover.acl_rules import removal_command
 from mmtool.plan.words import few, joined, then
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from mmtool.kafka.ports import AclPort, Problem
     from mmtool.plan.failover.acl_rules import Binding
@@ -59,17 +59,38 @@ class AclChange:
 
     They must be in the journal before `create`: after a crash in it, `remove` removes them. A second call continues
     where the first one ended.
+
+    Attributes:
+        port: The cluster.
+        acls: The rules; all of them count as created by the operation.
+        use: What they are for.
     """
 
     port: AclPort
     acls: Collection[Binding]
     use: AclUse
 
-    def create(self) -> None:
-        """Create the ACLs on every broker.
+    def create(self, check: Callable[[], None] = lambda: None) -> None:
+        """Create the ACLs on every broker and check them, or remove those that were created and raise.
 
         Raises:
-            RefusedError, NotAuthorisedError: An ACL could not be created; others may have been.
+            RefusedError, NotAuthorisedError: An ACL could not be created, or ``check`` raises. No ACL is left.
+            PartlyAppliedError: One of these, and some ACLs could not be removed; they are listed.
+            UnreachableError: The cluster did not answer. It has none of the ACLs now, but may still create one that
+                was requested.
+        """
+        try:
+            self.restore()
+            check()
+        except BaseException as error:  # a Ctrl-C as well
+            self._take_back(error)
+            raise
+
+    def restore(self) -> None:
+        """Create the ACLs on every broker; those that were created stay if others fail.
+
+        Raises:
+            RefusedError, NotAuthorisedError: An ACL could not be created.
             UnreachableError: The cluster did not answer.
         """
         problems = self.port.create(self.acls)
@@ -87,13 +108,7 @@ class AclChange:
         if left:
             raise self._left(left, self.use.name)
 
-    def take_back(self, why: BaseException) -> None:
-        """Remove the ACLs because of an error; return if none is left, so that the caller raises that error.
-
-        Raises:
-            PartlyAppliedError: Some could not be removed; they are listed.
-            UnreachableError: The cluster did not answer to their creation, and may still create them.
-        """
+    def _take_back(self, why: BaseException) -> None:
         try:
             left: Mapping[Binding, object] = self.port.remove(self.acls) if self.acls else {}
         except MmtoolError as error:

@@ -118,13 +118,7 @@ def raise_fence(port: FencePort, plan: FencePlan) -> tuple[Binding, ...]:
         remedies = dict.fromkeys(guard.remedy for guard in plan.guards)
         said = few([guard.sentence for guard in plan.guards], len(plan.guards))
         raise RefusedError(said, remedy=joined(*remedies), code=plan.guards[0].code)
-    change = AclChange(port, plan.denies, _FENCE)
-    try:
-        change.create()
-        _check(port, plan)
-    except BaseException as error:  # a Ctrl-C as well
-        change.take_back(error)
-        raise
+    AclChange(port, plan.denies, _FENCE).create(lambda: _check(port, plan))
     return plan.denies
 
 

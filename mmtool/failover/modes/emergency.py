@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
+from mmtool.failover.fence.promotion import PromotionStep
 from mmtool.failover.modes.cutover import Cutover
 from mmtool.failover.modes.outcome import Ended
 from mmtool.failover.modes.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
@@ -23,8 +24,10 @@ from mmtool.failover.operation.step_hooks import after_step
 from mmtool.failover.report.seen import seen_of_target
 from mmtool.insight.applications import app_state_on_target
 from mmtool.insight.target_only import identity_on_target, look_at_target
+from mmtool.plan.failover.acl_promotion import NO_PROMOTION
 from mmtool.plan.failover.emergency import Unknowns, costs_of, plan_emergency, told_before
 from mmtool.plan.failover.failover_plan import active_guards
+from mmtool.plan.failover.fence_plan import topics_to_fence
 from mmtool.plan.failover.half_transactions import told_by_target, transactions_on_target
 from mmtool.plan.failover.state_lag import state_lags
 from mmtool.plan.failover.steps import StepName, topics_of
@@ -32,11 +35,13 @@ from mmtool.plan.groups.applications import state_warnings
 from mmtool.plan.groups.commit_metadata import position_map_warnings
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.groups.units import dependencies
+from mmtool.plan.words import joined
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from mmtool.failover.fence.promotion import AclsAsked
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.operation.operation import StepLog
     from mmtool.failover.operation.states import OperationStatus
@@ -75,8 +80,11 @@ def rehearse(
     *,
     operation_id: str | None = None,
     without_state: bool = False,
+    acls: AclsAsked | None = None,
 ) -> EmergencyRehearsal:
     """Plan an emergency failover of the selected groups, from the target's answers alone; change nothing.
+
+    Only a promotion of producers' ACLs asks the source: for its ACLs.
 
     Args:
         side: The connections to the flow's target.
@@ -84,6 +92,7 @@ def rehearse(
         unknowns: Start position in partitions where a group's offset is unknown.
         operation_id: The id of a resumed or saved operation; None for a new one.
         without_state: Kafka Streams applications move although their state does not.
+        acls: The requested promotion of producers' ACLs with its connections; None without one.
 
     Raises:
         RefusedError: No group is selected, mirrored topics would get other names, or stored state cannot be read.
@@ -100,7 +109,8 @@ def rehearse(
     names = names_of(side.settings)
     state = app_state_on_target(now, without=without_state)
     lags = tuple(state_lags(state, now.facts, now.seen_ms))
-    plan = plan_emergency(operation_id or new_operation_id(), names, now.facts, unknowns, state)
+    promotion = NO_PROMOTION if acls is None else acls.plan(_topics(now), names)
+    plan = plan_emergency(operation_id or new_operation_id(), names, now.facts, unknowns, state, promotion)
     plan = with_hooks(replace(plan, lags=lags), side.settings.hooks)
     maps = position_map_warnings(now.facts.groups, names.source, names.target)
     warnings = (
@@ -109,6 +119,7 @@ def rehearse(
         *maps,
         *state_warnings(state, names.target),
         *(lag.sentence(names) for lag in lags),
+        *(joined(told.sentence, told.remedy) for told in promotion.warnings),
     )
     warnings = (*warnings, *told_before(plan, names, now.facts.silent_seconds), *_transactions(now, names))
     if selection.unit is not None:
@@ -126,7 +137,12 @@ def rehearse(
         left=frozenset(now.control.failed_over),
         state=state,
         seen=seen_of_target(now, plan.groups),
+        acls=acls,
     )
+
+
+def _topics(now: TargetNow) -> tuple[str, ...]:
+    return topics_to_fence(now.facts.groups, {place.topic for place in now.facts.partitions})
 
 
 def _transactions(now: TargetNow, names: Names) -> Iterator[str]:
@@ -146,9 +162,11 @@ def execute(
         MmtoolError: The start could not be recorded; nothing was done.
     """
     steps = EmergencySteps(rehearsal, Cutover.of(context, rehearsal.plan))
+    acls = PromotionStep(rehearsal.plan, rehearsal.acls, steps.cutover)
     planned, after = operation.Operation(rehearsal.plan, since), after_step(context.hooks, steps.cutover)
-    begun = steps.marking.begun(since)
-    ended = operation.run(planned, steps.actions(), log, steps.undo(), after, begun)
+    begun = (*steps.marking.begun(since), *acls.begun)
+    actions, undo = steps.actions() | acls.actions, steps.undo() | acls.undo_actions
+    ended = operation.run(planned, actions, log, undo, after, begun)
     return Ended(rehearsal, ended, steps.cutover)
 
 

@@ -152,6 +152,7 @@ def _row(view: _View) -> Row:
             {"name": step.name, "state": operation.state_of(step), "sentence": step.sentence}
             for step in operation.plan.steps
         ],
+        "promoted_acls": operation.plan.promotion.described,
         "rto_seconds": figures.rto_seconds,
         "rpo_records": figures.rpo_records,
         "reread_records": figures.reread_records,

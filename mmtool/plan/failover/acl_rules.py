@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mmtool.translation.known import UNKNOWN
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Self
 
     from mmtool.translation.known import Unknown
 
@@ -139,6 +142,12 @@ class AclFacts:
     may_alter: bool | Unknown
     super_users: frozenset[str] | Unknown
     allows_unruled: bool | Unknown
+
+    def without(self, ours: Iterable[Binding]) -> Self:
+        """The facts as they would be without some rules, which mmtool created."""
+        if self.bindings is UNKNOWN:
+            return self
+        return replace(self, bindings=self.bindings.difference(ours))
 
 
 def rows_of(rules: Iterable[Binding]) -> list[list[str]]:
