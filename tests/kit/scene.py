@@ -12,7 +12,7 @@ from kit.maps import about_of, map_of
 from kit.operations import FakeJournal, FakeLock, FakeMarks
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError
-from mmtool.failover.fence.promotion import PromotionAsked
+from mmtool.failover.fence.acls_asked import PromotionAsked
 from mmtool.failover.fence.steps import FenceAsked
 from mmtool.failover.modes.cutover import Attempt, Clock, OperationContext
 from mmtool.failover.operation.hooks import hooks_of

@@ -14,7 +14,7 @@ from mmtool.errors import (
     UnreachableError,
 )
 from mmtool.kafka.ports import NOT_ON_EVERY_BROKER
-from mmtool.plan.failover.acl_rules import removal_command
+from mmtool.plan.failover.acl_rules import acl_command
 from mmtool.plan.words import few, joined, then
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class AclChange:
             f"{what} could not be removed on {self.port.alias}: {few(list(left))} may still exist ({problem})",
             remedy="try again with `mmtool failover cancel OPERATION_ID --execute`, or with `mmtool failover rollback"
             " OPERATION_ID --execute` once offsets are written; an administrator can also remove the ACLs, the first"
-            f" with: {removal_command(first, self.port.servers)}",
+            f" with: {acl_command(first, self.port.servers)}",
             code=f"{self.use.code}_left",
         )
 

@@ -35,17 +35,18 @@ from mmtool.plan.groups.applications import state_warnings
 from mmtool.plan.groups.commit_metadata import position_map_warnings
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.groups.units import dependencies
-from mmtool.plan.words import joined
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from mmtool.failover.fence.promotion import AclsAsked
+    from mmtool.failover.fence.acls_asked import AclsAsked
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.operation.operation import StepLog
     from mmtool.failover.operation.states import OperationStatus
     from mmtool.insight.target_only import TargetNow, TargetSide
+    from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.plan.groups.applications import AppState
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.plan.words import Names
@@ -101,27 +102,14 @@ def rehearse(
     now = look_at_target(side, selection, int(time.time() * 1000))
     refuse_changed_on_target(now, operation_id)
     if not now.facts.groups and not now.facts.unknown and now.facts.partitions:
-        raise RefusedError(
-            f"no group matches: {side.target.alias} has no checkpoint of a selected group",
-            remedy="check -g and --groups, and the keys groups and groups.exclude of the properties file; a group"
-            f" without a checkpoint on {side.target.alias} cannot move in an emergency",
-        )
+        raise _without_checkpoint(side.target.alias)
     names = names_of(side.settings)
     state = app_state_on_target(now, without=without_state)
     lags = tuple(state_lags(state, now.facts, now.seen_ms))
     promotion = NO_PROMOTION if acls is None else acls.plan(_topics(now), names)
     plan = plan_emergency(operation_id or new_operation_id(), names, now.facts, unknowns, state, promotion)
     plan = with_hooks(replace(plan, lags=lags), side.settings.hooks)
-    maps = position_map_warnings(now.facts.groups, names.source, names.target)
-    warnings = (
-        *now.warnings,
-        *names_warnings(now),
-        *maps,
-        *state_warnings(state, names.target),
-        *(lag.sentence(names) for lag in lags),
-        *(joined(told.sentence, told.remedy) for told in promotion.warnings),
-    )
-    warnings = (*warnings, *told_before(plan, names, now.facts.silent_seconds), *_transactions(now, names))
+    warnings = tuple(_warnings(now, plan, state, names))
     if selection.unit is not None:
         moving = [group.group for group in now.facts.groups]
         warnings = (*warnings, *dependencies(selection.unit, now.read_by, moving, names))
@@ -139,6 +127,25 @@ def rehearse(
         seen=seen_of_target(now, plan.groups),
         acls=acls,
     )
+
+
+def _without_checkpoint(alias: str) -> RefusedError:
+    return RefusedError(
+        f"no group matches: {alias} has no checkpoint of a selected group",
+        remedy="check -g and --groups, and the keys groups and groups.exclude of the properties file; a group"
+        f" without a checkpoint on {alias} cannot move in an emergency",
+    )
+
+
+def _warnings(now: TargetNow, plan: FailoverPlan, state: AppState, names: Names) -> Iterator[str]:
+    yield from now.warnings
+    yield from names_warnings(now)
+    yield from position_map_warnings(now.facts.groups, names.source, names.target)
+    yield from state_warnings(state, names.target)
+    yield from (lag.sentence(names) for lag in plan.lags)
+    yield from plan.promotion.warned
+    yield from told_before(plan, names, now.facts.silent_seconds)
+    yield from _transactions(now, names)
 
 
 def _topics(now: TargetNow) -> tuple[str, ...]:

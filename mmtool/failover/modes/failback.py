@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.failover.diverged_tail.tail_writer import TailTools
     from mmtool.failover.diverged_tail.tails import FoundTails
-    from mmtool.failover.fence.promotion import AclsAsked
+    from mmtool.failover.fence.acls_asked import AclsAsked
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.drain import DrainPort
     from mmtool.failover.operation.operation import StepLog
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from mmtool.plan.failover.failback import Homecoming
     from mmtool.plan.failover.failback_facts import HomeFacts
     from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.plan.groups.applications import AppState
     from mmtool.plan.groups.facts import GroupFacts, GroupSelection, SelectedGroups
     from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -150,18 +151,13 @@ def rehearse(
         raise _never_left(both.flow.clusters.settings)
     tails = looked.tails()
     settings, identity = both.flow.clusters.settings, both.flow.identity
-    name = operation_id or new_operation_id()
+    name, names = operation_id or new_operation_id(), names_of(settings)
     facts = looked.facts(tails, selected.unknown)
     refuse_topic(diverged, both.flow, tails, looked.taken)
-    names = names_of(settings)
     withdrawal = NO_PROMOTION if acls is None else acls.plan(facts.released, names)
     homecoming = plan_failback(name, names, facts, diverged, control.failed_over.keys(), withdrawal)
     homecoming = replace(homecoming, plan=with_hooks(homecoming.plan, settings.hooks))
-    selection_said = (
-        *selection_warnings(selected),
-        *metadata_warnings(both.flow, groups, Direction.REVERSE),
-        *state_warnings(homecoming.state, settings.source.alias),
-    )
+    selection_said = _said_of(both.flow, selected, groups, homecoming.state)
     still_mirrored = set(facts.topics) - control.failed_over.keys()
     return FailbackRehearsal(
         settings,
@@ -181,6 +177,17 @@ def rehearse(
         homecoming=homecoming,
         tails=tails,
         held=facts.topics,
+    )
+
+
+def _said_of(
+    flow: FlowNow, selected: SelectedGroups, groups: Collection[GroupFacts], state: AppState
+) -> tuple[str, ...]:
+    """Warnings about the selection."""
+    return (
+        *selection_warnings(selected),
+        *metadata_warnings(flow, groups, Direction.REVERSE),
+        *state_warnings(state, flow.clusters.settings.source.alias),
     )
 
 

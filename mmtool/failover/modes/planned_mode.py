@@ -59,13 +59,13 @@ from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.applications import state_warnings, with_lost_state
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_group
 from mmtool.plan.groups.units import dependencies
-from mmtool.plan.words import few, joined
+from mmtool.plan.words import few
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from mmtool.failover.fence.promotion import AclsAsked
+    from mmtool.failover.fence.acls_asked import AclsAsked
     from mmtool.failover.fence.steps import FenceAsked
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.drain import DrainPort
@@ -134,7 +134,8 @@ def rehearse(
         *state_warnings(state, names.target),
         *_idle_warnings(flow, groups),
         *_around(flow, selection, selected.known),
-        *(joined(told.sentence, told.remedy) for told in (*fenced.rules.warnings, *promotion.warnings)),
+        *(str(told) for told in fenced.rules.warnings),
+        *promotion.warned,
     )
     ids, seen = (identity.source_id, identity.target_id), seen_of_flow(flow, groups, plans)
     return PlannedRehearsal(

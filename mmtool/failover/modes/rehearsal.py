@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.fence.promotion import AclsAsked
+    from mmtool.failover.fence.acls_asked import AclsAsked
     from mmtool.plan.failover.failover_plan import FailoverPlan, Guard
     from mmtool.plan.groups.applications import AppState
     from mmtool.plan.groups.facts import GroupSelection, SelectedGroups

@@ -397,16 +397,23 @@ def take_back(
             raise _left(taking, error) from error
         raise
     try:
-        if taking.found.promotion_stands:
-            assert acls is not None
-            _undo_acls(taking.found, acls, context)
-        if taking.found.fence_stands:
-            assert fence is not None
-            _lower(taking.found, fence, context)
+        _undo_rules(taking.found, context, fence, acls)
     except MmtoolError as error:
         raise _left(taking, error) from error
     log.ended(replace(taking.found.operation.after(taking.event), error=None))
     return taking
+
+
+def _undo_rules(
+    found: Recorded, context: OperationContext, fence: FenceAsked | None, acls: AclPort | None
+) -> None:
+    """Undo the operation's change of producers' ACLs, and lower its fence, as far as they may be in force."""
+    if found.promotion_stands:
+        assert acls is not None
+        _undo_acls(found, acls, context)
+    if found.fence_stands:
+        assert fence is not None
+        _lower(found, fence, context)
 
 
 def _left(taking: RollbackPlan, error: MmtoolError) -> MmtoolError:

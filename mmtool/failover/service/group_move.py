@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.fence.promotion import AclsAsked
+    from mmtool.failover.fence.acls_asked import AclsAsked
     from mmtool.failover.fence.steps import FenceAsked
     from mmtool.failover.modes.cutover import LockPort
     from mmtool.failover.modes.emergency import EmergencyRehearsal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.failover.fence.promotion import PromotionAsked, WithdrawalAsked
+from mmtool.failover.fence.acls_asked import PromotionAsked, WithdrawalAsked
 from mmtool.failover.operation.records import fences_standing, promoted_acls
 from mmtool.failover.service import connections
 from mmtool.failover.service.lookup import operations_of
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.fence.promotion import AclsAsked
+    from mmtool.failover.fence.acls_asked import AclsAsked
     from mmtool.failover.operation.records import Recorded
     from mmtool.kafka.ports import AclPort
     from mmtool.plan.failover.acl_promotion import Promotion

@@ -91,14 +91,23 @@ class Promotion:
         return sorted({acl.principal for acl in self.acls})
 
     @property
+    def granted_on(self) -> list[str]:
+        """The topics among its rules."""
+        return sorted({acl.name for acl in self.acls if acl.resource == TOPIC})
+
+    @property
     def _rights(self) -> str:
-        topics = sorted({acl.name for acl in self.acls if acl.resource == TOPIC})
         beside = sum(acl.resource == TRANSACTIONAL_ID for acl in self.acls)
         return joined_by_and(
-            f"WRITE on {few(topics)}" if topics else "",
+            f"WRITE on {few(self.granted_on)}" if self.granted_on else "",
             counted(beside, "right") + " on transactional ids" if beside else "",
             "IDEMPOTENT_WRITE on the cluster" if any(acl.resource == CLUSTER for acl in self.acls) else "",
         )
+
+    @property
+    def warned(self) -> tuple[str, ...]:
+        """The warnings as sentences."""
+        return tuple(map(str, self.warnings))
 
     @property
     def described(self) -> list[dict[str, Any]]:
@@ -305,17 +314,23 @@ def _no_authorizer(cluster: str) -> AclGuard:
 def _guards(acls: tuple[Binding, ...], target: AclFacts, cluster: str) -> Iterator[AclGuard]:
     if target.allows_unruled is False or target.bindings is UNKNOWN:
         return
-    unruled = sorted({acl.name for acl in acls if not _is_ruled(acl, target.bindings)})
-    if unruled:
+    if unruled := few(sorted({acl.name for acl in acls if not _is_ruled(acl, target.bindings)})):
         setting = "allow.everyone.if.no.acl.found"
         certain = target.allows_unruled is True
         is_set = "is set" if certain else f"may be set, which {cluster} does not show"
         yield AclGuard(
             "everybody_may_write",
-            f"{setting} {is_set}, and no ACL on {cluster} names {few(unruled)}: a first ACL would lock out all other"
-            " clients, consumers and the mirror included",
-            f"create ACLs for the consumers and the mirror of {few(unruled)} on {cluster} first, or {_WITHOUT}",
+            f"{setting} {is_set}, and no ACL on {cluster} names {unruled}: a first ACL would lock out all other"
+            " clients, consumers and mirrors included",
+            f"create ACLs for the other clients of {unruled} on {cluster} first{_or_show(certain=certain)},"
+            f" or {_WITHOUT}",
         )
+
+
+def _or_show(*, certain: bool) -> str:
+    return (
+        "" if certain else ", or grant DESCRIBE_CONFIGS on the cluster to mmtool's principal if it lacks that"
+    )
 
 
 def _is_ruled(acl: Binding, there: Iterable[Binding]) -> bool:

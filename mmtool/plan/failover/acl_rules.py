@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mmtool.plan.words import joined
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -109,10 +110,11 @@ def camel(operation: str) -> str:
     return operation.title().replace("_", "")
 
 
-def removal_command(rule: Binding, bootstrap: str) -> str:
-    """The ``kafka-acls.sh`` command that removes exactly this rule."""
+def acl_command(rule: Binding, bootstrap: str, *, adds: bool = False) -> str:
+    """The ``kafka-acls.sh`` command that removes exactly this rule, or adds it."""
     words = " ".join(map(quote, rule.words))
-    return f"kafka-acls.sh --bootstrap-server {quote(bootstrap)} --remove --force {words}"
+    how = "--add" if adds else "--remove --force"
+    return f"kafka-acls.sh --bootstrap-server {quote(bootstrap)} {how} {words}"
 
 
 class AclGuard(NamedTuple):
@@ -121,6 +123,9 @@ class AclGuard(NamedTuple):
     code: str
     sentence: str
     remedy: str
+
+    def __str__(self) -> str:
+        return joined(self.sentence, self.remedy)
 
 
 @dataclass(frozen=True, slots=True)

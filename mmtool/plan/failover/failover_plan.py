@@ -91,8 +91,9 @@ class FailoverPlan:
 
     @property
     def moves_producers(self) -> bool:
-        """Whether producers move to the destination as well: in an emergency, or in a planned failover with a fence."""
-        return self.mode is Mode.EMERGENCY or (self.mode is Mode.PLANNED and self.fence.asked_for)
+        """Whether producers move to the destination as well: in an emergency, or in a planned failover that says so."""
+        named = self.fence.asked_for or self.promotion.is_asked_for
+        return self.mode is Mode.EMERGENCY or (self.mode is Mode.PLANNED and named)
 
 
 def plan_planned(

@@ -13,7 +13,7 @@ from kit.operations import KilledError, Killing
 from kit.scene import Scene, promotion_of
 from kit.there_and_back import AT_HOME, ORDERS, ThereAndBack
 from mmtool.errors import OwnedElsewhereError, UnreachableError
-from mmtool.failover.fence.promotion import WithdrawalAsked
+from mmtool.failover.fence.acls_asked import WithdrawalAsked
 from mmtool.failover.modes import emergency, failback, planned_mode
 from mmtool.failover.operation.journal import Both
 from mmtool.failover.operation.operation import Operation, StepState

@@ -22,7 +22,7 @@ from mmtool.plan.failover.acl_rules import (
     TRANSACTIONAL_ID,
     AclFacts,
     Binding,
-    removal_command,
+    acl_command,
 )
 from mmtool.plan.failover.principal_map import SAME_NAMES, PrincipalMap, read_principal_map
 from mmtool.plan.words import Names
@@ -295,7 +295,7 @@ def test_the_sentence_names_who_gets_what():
 
 def test_the_command_that_removes_a_rule_quotes_its_names():
     rule = allow("User:CN=app one", "tx-", PREFIXED, resource=TRANSACTIONAL_ID)
-    assert removal_command(rule, "west-1:9092") == (
+    assert acl_command(rule, "west-1:9092") == (
         "kafka-acls.sh --bootstrap-server west-1:9092 --remove --force --transactional-id tx-"
         " --resource-pattern-type prefixed --allow-principal 'User:CN=app one' --allow-host '*' --operation Write"
     )
