@@ -70,8 +70,8 @@ def acls(
     from dataclasses import asdict
 
     from mmtool.commands._connections import loaded
-    from mmtool.rights.needed import rights_of_flows
     from mmtool.rights.render import kafka_acls, strimzi
+    from mmtool.rights.requirements import rights_of_flows
 
     if format_ in {Format.KAFKA_ACLS, Format.STRIMZI}:
         user = _checked(principal, format_, output)

@@ -48,6 +48,13 @@ class MmtoolError(Exception):
             self.code = code
 
 
+def with_remedy(error: Exception) -> str:
+    """An error as one sentence for a notice: its message, and its remedy if it has one."""
+    said = str(error) or type(error).__name__
+    remedy = error.remedy if isinstance(error, MmtoolError) else ""
+    return f"{said}; {remedy}" if remedy else said
+
+
 class UsageError(MmtoolError):
     exit_code = 2
     code = "usage"

@@ -72,7 +72,7 @@ _SENTENCES = {
     Reason.PARTITION_MISSING: "the topic mirrored from {read} was deleted or recreated on {written}: to mirror it"
     " again, stop `mmtool replicate`, run `mmtool flow forget --topic TOPIC --execute`, and start"
     " `mmtool replicate` again",
-    Reason.NOT_MIRRORED: "the topic is not in `topics`, or this offset was not mirrored: let the group read further",
+    Reason.NOT_MIRRORED: "the topic is not in `topics`: add it; or the offset was skipped: let the group read on",
     Reason.ACTIVE_ON_TARGET: "the group has consumers on {written}: stop them (or a share or streams group has its"
     " name)",
     Reason.WOULD_REWIND: "the commit on {written} is ahead of the one translated from {read}: `mmtool"

@@ -72,6 +72,13 @@ def read_properties(path: Path) -> PropertiesFile:
     return PropertiesFile(path, entries, tuple(duplicates))
 
 
+_UNREADABLE = {
+    PermissionError: "give the user of mmtool the right to read it",
+    IsADirectoryError: "name a file, not a folder, with -c/--config or MMTOOL_CONFIG",
+}
+"""The remedy for each reason why a file that exists cannot be read."""
+
+
 def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
@@ -81,7 +88,8 @@ def _read_bytes(path: Path) -> bytes:
             remedy="name MirrorMaker 2's properties file with -c/--config or MMTOOL_CONFIG",
         ) from None
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+        remedy = _UNREADABLE.get(type(error), "check the disk and the file system that hold it")
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}", remedy=remedy) from None
 
 
 def _decode(content: bytes) -> str:

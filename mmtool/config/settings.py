@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, PlainSerializer, SecretStr
 
 from mmtool.config.chains import shortest_ways
-from mmtool.config.names import NameFilter
+from mmtool.config.names import LITERAL, NameFilter
 from mmtool.config.redaction import RawProperties
 from mmtool.config.report import check_command
 from mmtool.config.scopes import Role
@@ -274,6 +274,12 @@ class FlowSettings(_Frozen):
     def names_topic(self, name: str) -> bool:
         """Whether ``topics`` and ``topics.exclude`` accept a topic; heartbeats and the canary need not be accepted."""
         return name != CANARY_TOPIC and self.topics.accepts(name)
+
+    @property
+    def literal_topics(self) -> frozenset[str]:
+        """The mirrored topics that ``topics`` names literally, whether they exist or not."""
+        literal = (name for name in self.topics.include if LITERAL.fullmatch(name))
+        return frozenset(name for name in literal if self.mirrors_topic(name))
 
     def unmirrored(self, name: str) -> str:
         """Why a source topic is not mirrored, in words; empty where it is."""

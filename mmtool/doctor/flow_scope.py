@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.config.names import LITERAL
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 from mmtool.plan.records.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, FlowIdentity
 from mmtool.rights.needs import Kind
@@ -33,13 +32,6 @@ def mirrored_topics(flow: ExaminedFlow) -> dict[str, str]:
         for name in sorted(flow.source.topics())
         if settings.mirrors_topic(name)
     }
-
-
-def named_topics(flow: ExaminedFlow) -> frozenset[str]:
-    """The mirrored topics that the file names literally, whether the source shows them or not."""
-    settings = flow.settings
-    literal = (name for name in settings.topics.include if LITERAL.fullmatch(name))
-    return frozenset(name for name in literal if settings.mirrors_topic(name))
 
 
 def own_topics(identity: FlowIdentity) -> tuple[str, ...]:

@@ -149,9 +149,7 @@ def judge_state(settings: FlowSettings, state: AppState) -> Iterator[Finding]:
             group,
             f"Kafka Streams application {group} would start on {settings.target.alias} without its state:"
             f" {state.why_lost(group)}",
-            f"mirror {group}-.*-(changelog|repartition) and its input topics with IdentityReplicationPolicy; to move it"
-            f" without its state, add --without-state to `mmtool failover`, and reset it on"
-            f" {settings.target.alias} with kafka-streams-application-reset.sh before you start it",
+            state.remedy(group, settings.target.alias),
         )
 
 

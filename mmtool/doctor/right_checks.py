@@ -10,7 +10,6 @@ from mmtool.doctor.flow_scope import (
     identity_of,
     mirrored_topics,
     mm2_topics,
-    named_topics,
     own_topics,
     synced_groups,
 )
@@ -84,7 +83,7 @@ def _source_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]
     details, topics = flow.source, flow.source.topics()
     mirrored = _needs(flow, "source", Kind.MIRRORED, *_ON_MIRRORED)
     yield from lacking_on_topics(topics, mirrored_topics(flow), mirrored)
-    yield from _all_of(details.hidden(named_topics(flow) - topics.keys()), mirrored)
+    yield from _all_of(details.hidden(flow.settings.literal_topics - topics.keys()), mirrored)
     yield from _of_kept(
         details, mm2_topics(flow, "source"), _needs(flow, "source", Kind.OFFSET_SYNCS, *_KEPT)
     )

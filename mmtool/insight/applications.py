@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.insight.partitions import partition_facts
-from mmtool.plan.groups.applications import AppState, StateTopic, internal_topics
+from mmtool.plan.groups.applications import AppState, StateLoss, StateTopic, internal_topics
 from mmtool.plan.groups.commit_metadata import is_of_streams
 from mmtool.plan.groups.facts import ABSENT, Commit, GroupFacts
 from mmtool.plan.groups.offsets import Direction
-from mmtool.plan.words import joined
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
     from mmtool.plan.groups.offsets import PartitionFacts
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.types import TopicPartition
+
+
+_AGAIN = "run the same command again"
 
 
 def app_state(flow: FlowNow, groups: Collection[str], *, without: bool) -> AppState:
@@ -70,7 +72,12 @@ def app_state_on_target(now: TargetNow, *, without: bool) -> AppState:
         for name in names
     ]
     bare = [
-        StateTopic(group.group, f"{group.group}-*-changelog", 0, f"{now.side.target.alias} has no such topic")
+        StateTopic(
+            group.group,
+            f"{group.group}-*-changelog",
+            0,
+            StateLoss(f"{now.side.target.alias} has no such topic"),
+        )
         for group in now.facts.groups
         if group.group not in found and any(is_of_streams(at.metadata) for at in group.commits.values())
     ]
@@ -88,12 +95,15 @@ def _copies(now: TargetNow) -> dict[str, str]:
     return found | {place.topic: known.target.topic for place, known in now.facts.partitions.items()}
 
 
-def _why_lost_on_target(name: str, copy: str, now: TargetNow) -> str:
+def _why_lost_on_target(name: str, copy: str, now: TargetNow) -> StateLoss | None:
     if copy != name:
-        return f"mirrored as {copy}"
+        return StateLoss(f"mirrored as {copy}")
     mirrored = [known for place, known in now.facts.partitions.items() if place.topic == name]
     settings = now.side.settings
-    return _first_loss(mirrored, settings) if mirrored else settings.unmirrored(name)
+    if mirrored:
+        return _first_loss(mirrored, settings)
+    unmirrored = settings.unmirrored(name)
+    return StateLoss(unmirrored) if unmirrored else None
 
 
 def _internal(
@@ -135,51 +145,49 @@ def _copies_of(flow: FlowNow | None, names: Collection[str]) -> list[PartitionFa
 
 def _why_lost(
     name: str, settings: FlowSettings | None, flow: FlowNow | None, copies: Iterable[PartitionFacts]
-) -> str:
-    """Why a flow does not mirror a topic under the same name, or has lost its copy; empty where neither."""
+) -> StateLoss | None:
+    """Why a flow does not mirror a topic under the same name, or has lost its copy; None where neither."""
     if settings is None or flow is None:
-        return "no flow mirrors it back"
+        return StateLoss("no flow mirrors it back")
     if unmirrored := settings.unmirrored(name):
-        return unmirrored
+        return StateLoss(unmirrored)
     if flow.remote(name) != name:
-        return f"mirrored as {flow.remote(name)}"
+        return StateLoss(f"mirrored as {flow.remote(name)}")
     if name not in flow.topics:
-        return "created after mmtool listed the topics: run the command again"
+        return StateLoss("created after mmtool listed the topics", _AGAIN)
     return _first_loss([known for known in copies if known.source.topic == name], settings)
 
 
-def _first_loss(copies: Iterable[PartitionFacts], flow: FlowSettings) -> str:
-    """Why the target's copy of a topic is incomplete, for its first such partition; empty where none is."""
-    return next((why for known in copies if (why := _why_copy_lost(known, flow))), "")
+def _first_loss(copies: Iterable[PartitionFacts], flow: FlowSettings) -> StateLoss | None:
+    """Why the target's copy of a topic is incomplete, for its first such partition; None where none is."""
+    return next((loss for known in copies if (loss := _copy_loss(known, flow))), None)
 
 
-def _why_copy_lost(known: PartitionFacts, flow: FlowSettings) -> str:
-    """Why the target's copy of a partition is incomplete; empty where it is complete.
+def _copy_loss(known: PartitionFacts, flow: FlowSettings) -> StateLoss | None:
+    """Why the target's copy of a partition is incomplete; None where it is complete.
 
     A mirror continues after what it has copied: records that the target has lost are not mirrored again.
     """
     if known.problem:
-        return known.problem
+        return StateLoss(known.problem, _AGAIN)
     copied_to = _copied_to(known)
     if copied_to is None:
-        return ""
+        return None
     cluster = flow.target.alias
     copy, again = f"the copy of partition {known.source.partition} on {cluster}", _mirror_again(known, flow)
     if known.target_log is UNKNOWN:
-        return joined(f"{copy} was deleted or recreated", again)
+        return StateLoss(f"{copy} was deleted or recreated", again)
     end = known.target_log.log_end
     if copied_to <= end:
-        return ""
-    return joined(
-        f"{copy} ends at offset {end:,}, but had been mirrored up to offset {copied_to:,}: {cluster} has lost records",
-        again,
-    )
+        return None
+    why = f"{copy} ends at offset {end:,}, but had been mirrored up to offset {copied_to:,}: {cluster} has lost records"
+    return StateLoss(why, again)
 
 
 def _mirror_again(known: PartitionFacts, flow: FlowSettings) -> str:
-    """The commands that mirror the topic again; empty where MM2 made the copy: mmtool has no state to delete then."""
+    """How to mirror the topic again; where MM2 made the copy, mmtool has no state to delete."""
     if known.map is None:
-        return ""
+        return f"let MirrorMaker 2 copy {known.source.topic} again: delete its connector's stored offsets of this topic"
     return (
         "to mirror the topic again, stop `mmtool replicate`, run `mmtool flow forget -c FILE"
         f" -s {flow.source.alias} -t {flow.target.alias} --topic {known.source.topic} --execute`, then start `mmtool"

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mmtool.errors import ConfigError, RefusedError, UsageError
+from mmtool.errors import ConfigError, NotAuthorisedError, RefusedError, UsageError
 from mmtool.insight.flow_now import FlowClusters, FlowNow
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.refinement import refined
@@ -38,6 +38,7 @@ from mmtool.plan.groups.offsets import (
     unknown_group,
 )
 from mmtool.plan.records.identity import CANARY_TOPIC, FlowIdentity, is_runs_topic
+from mmtool.plan.words import few
 from mmtool.runtime.threads import Unawaited
 from mmtool.translation.lockstep import NO_PROOF
 from mmtool.translation.refusals import Reason
@@ -123,7 +124,11 @@ def look(clusters: FlowClusters, topics: Collection[str] = (), *, past: bool = F
         clusters,
         identity,
         _mirrored(
-            clusters.settings, here, topics, lambda: _mirrored_once(clusters, identity) if past else ()
+            clusters.settings,
+            here,
+            topics,
+            lambda: _mirrored_once(clusters, identity) if past else (),
+            clusters.source.lacks,
         ),
         bool(topics),
         ids,
@@ -155,6 +160,7 @@ def _mirrored(
     topics: Mapping[str, TopicFacts],
     wanted: Collection[str],
     past: Callable[[], Collection[str]],
+    lacking: Callable[[Collection[str]], Collection[str]],
 ) -> dict[str, TopicFacts]:
     mirrored = {name: topic for name, topic in topics.items() if flow.mirrors_topic(name)}
     missing = sorted(set(wanted) - mirrored.keys())
@@ -168,12 +174,19 @@ def _mirrored(
             f"{flow.name} does not mirror {', '.join(cycles)}: by the naming policy, {what} from {flow.target.alias}",
             remedy=f"name topics that were created on {flow.source.alias}",
         )
+    nothing = not ours and not wanted and not set(known) - {CANARY_TOPIC}
+    unseen = sorted({*missing, *(flow.literal_topics if nothing else ())} - topics.keys())
+    if hidden := [name for name in unseen if name not in lacking(unseen)]:
+        raise NotAuthorisedError(
+            f"cluster {flow.source.alias} denies READ on topic {few(hidden)}: it does not show it",
+            remedy="grant mmtool's principal the right: `mmtool acls -c FILE --for read` lists all that it needs",
+        )
     if missing:
         raise UsageError(
             f"{flow.name} does not mirror {', '.join(missing)}",
             remedy=f"name topics that exist on {flow.source.alias} and that `topics` and `topics.exclude` allow",
         )
-    if not ours and not wanted and not set(known) - {CANARY_TOPIC}:
+    if nothing:
         raise _nothing_matches(flow, topics)
     return {name: topic for name, topic in mirrored.items() if not wanted or name in wanted}
 

@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError
 
 from mmtool.errors import ConfigError, MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.ports import Problem
+from mmtool.kafka.remedies import AWAY, REMEDIES, remedy_of
 
 if TYPE_CHECKING:
     from mmtool.config import ClusterSettings
@@ -115,26 +116,38 @@ def is_passing(error: Any) -> bool:
 
 
 _OURS: dict[Kind, tuple[type[MmtoolError], str]] = {
-    Kind.AWAY: (UnreachableError, "check {alias}.bootstrap.servers and the cluster's health"),
-    Kind.DENIED: (
-        NotAuthorisedError,
-        "grant mmtool's principal the right: `mmtool doctor -c FILE` prints the kafka-acls.sh command",
-    ),
-    Kind.BUSY: (
-        RefusedError,
-        "if the group has members, stop them; if a transaction is open, wait until it ends",
-    ),
-    Kind.GONE: (RefusedError, "check whether the topic or group was deleted or recreated"),
+    Kind.AWAY: (UnreachableError, AWAY),
+    Kind.DENIED: (NotAuthorisedError, "check the login of mmtool's principal on {alias}"),
+    Kind.BUSY: (RefusedError, "stop the other client, or run the same command again later"),
+    Kind.GONE: (RefusedError, "check whether it was deleted or recreated on {alias}"),
     Kind.TOO_OLD: (RefusedError, "mmtool needs Kafka 2.1 or later on the source, 2.5 or later on the target"),
     Kind.SETTINGS: (ConfigError, "check the keys {alias}.* of the properties file"),
     Kind.BROKEN: (MmtoolError, "run the same command with --debug, and report the traceback"),
 }
+"""mmtool's error of each kind, and the remedy for a cause that has none of its own in `REMEDIES`."""
+
+_LOGIN = {
+    "_AUTHENTICATION": " refuses the credentials",
+    "SASL_AUTHENTICATION_FAILED": " refuses the credentials",
+    "UNSUPPORTED_SASL_MECHANISM": " refuses the login",
+    "ILLEGAL_SASL_STATE": " refuses the login",
+    "_SSL": ": TLS failed",
+}
+"""Causes of kind `DENIED` that no right cures, and what the cluster did."""
 
 
-def unreachable(alias: str, what: str, why: str) -> UnreachableError:
-    """The `UnreachableError` for a cluster that gave no answer, with `failure_of`'s remedy."""
-    _, remedy = _OURS[Kind.AWAY]
-    return UnreachableError(f"cluster {alias}: {what} failed: {why}", remedy=remedy.format(alias=alias))
+def unreachable(alias: str, what: str, why: object, cause: str = "") -> UnreachableError:
+    """The `UnreachableError` for a request without an answer, or with one that may change.
+
+    Args:
+        alias: The cluster's alias.
+        what: The request.
+        why: The reason: a phrase, or the exception that ended the request.
+        cause: The reason's name in `REMEDIES`, where ``why`` is no exception that names it.
+    """
+    remedy = remedy_of(cause or getattr(why, "cause", ""), alias)
+    said = str(why) or "no answer in time"
+    return UnreachableError(f"cluster {alias}: {what} failed: {said}", remedy=remedy)
 
 
 def problem_of(code: int) -> Problem:
@@ -152,13 +165,12 @@ def failure_of(cluster: ClusterSettings, error: Any, what: str, *, right: str = 
         what: The action that failed, as ``reading orders``.
         right: The right that the action needs, as ``READ on topic orders``, unless ``what`` says so.
     """
-    kind = kind_of(error.code())
-    ours, remedy = _OURS[kind]
-    if error.code() in {KafkaError._SSL, KafkaError._AUTHENTICATION}:  # noqa: SLF001  librdkafka's public names
-        remedy = "check security.protocol, certificates and credentials of {alias}"
+    kind, name = kind_of(error.code()), error.name()
+    ours, otherwise = _OURS[kind]
     failed = f" denies {right or what}" if kind is Kind.DENIED else f": {what} failed"
-    said = f"{error.str()} ({error.name()})"
-    remedy = remedy.format(alias=cluster.alias)
-    if kind is Kind.AWAY:
+    failed = _LOGIN.get(name, failed)
+    said = f"{error.str()} ({name})"
+    remedy = remedy_of(name, cluster.alias, otherwise=otherwise)
+    if kind is Kind.AWAY and name not in REMEDIES:
         remedy += f"; mmtool tried {cluster.bootstrap_servers}"
     return ours(f"cluster {cluster.alias}{failed}: {said}", remedy=remedy)

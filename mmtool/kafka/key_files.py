@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
@@ -60,6 +61,11 @@ def _in_memory(text: str, ends: contextlib.ExitStack) -> str | None:
     return path
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FREE = "free some space there, or set XDG_RUNTIME_DIR to another folder of this user"
+_OTHER_FOLDER = "set XDG_RUNTIME_DIR or XDG_STATE_HOME to a folder that this user can write to"
+
+
 def _on_disk(text: str, ends: contextlib.ExitStack) -> str:
     folder = _private_folder()
     while True:
@@ -74,7 +80,7 @@ def _on_disk(text: str, ends: contextlib.ExitStack) -> str:
         except OSError as error:
             raise UsageError(
                 f"the private key cannot be written to {folder} for OpenSSL: {error.strerror}",
-                remedy="free some space, or set XDG_STATE_HOME to another folder",
+                remedy=_FREE if error.errno in _FULL else _OTHER_FOLDER,
             ) from error
         if path.exists():  # else another process took it for abandoned before it was locked
             return str(path)
@@ -94,7 +100,7 @@ def _private_folder() -> Path:
             return folder
     raise UsageError(
         f"none of the folders {', '.join(map(str, _folders()))} can be used; OpenSSL needs the private key in a file",
-        remedy="set XDG_RUNTIME_DIR or XDG_STATE_HOME to a folder of this user",
+        remedy=_OTHER_FOLDER,
     )
 
 

@@ -137,6 +137,7 @@ _UNDO = "a rollback or a drill cannot delete offsets of a group that had none be
 _TIMES = "the time of a group's last commit is unknown"
 _BROKERS = "settings of the brokers are not checked"
 _LISTED = "only groups with DESCRIBE are listed, disks are not checked, and ACLs are not copied"
+_OF_MM2 = "a flow that MirrorMaker 2 runs cannot be read"
 _SYNCS = "MirrorMaker 2's offset syncs cannot be written"
 _CHECKPOINTS = "checkpoints cannot be written"
 _NO_BEATS = "heartbeats are not written"
@@ -172,9 +173,8 @@ _SOURCE = (
     Need("source", Kind.CANARY, "READ", "the canary topic is not mirrored", _SMOKE, _REPLICATE),
     Need("source", Kind.CANARY, "WRITE", _CANARY_RECORDS, _SMOKE),
     Need("source", Kind.CANARY, "CREATE", _CANARY_RECORDS, _SMOKE),
-    Need(
-        "source", Kind.OFFSET_SYNCS, "READ", "MirrorMaker 2's offset syncs cannot be read", _REPLICATE, _EVERY
-    ),
+    Need("source", Kind.OFFSET_SYNCS, "READ", "MirrorMaker 2's offset syncs cannot be read", _REPLICATE),
+    Need("source", Kind.OFFSET_SYNCS, "READ", _OF_MM2, optional=_EVERY - _REPLICATE),
     Need("source", Kind.OFFSET_SYNCS, "WRITE", _SYNCS, _REPLICATE),
     Need("source", Kind.OFFSET_SYNCS, "CREATE", _SYNCS, _REPLICATE),
     Need("source", Kind.HEARTBEATS, "WRITE", _NO_BEATS, optional=_REPLICATE),
@@ -267,9 +267,8 @@ _TARGET = (
         optional=_REPLICATE,
     ),
     Need("target", Kind.INTERNAL, "CREATE", _STORE, _REPLICATE | _FAILOVER),
-    Need(
-        "target", Kind.OFFSET_SYNCS, "READ", "MirrorMaker 2's offset syncs cannot be read", _REPLICATE, _EVERY
-    ),
+    Need("target", Kind.OFFSET_SYNCS, "READ", "MirrorMaker 2's offset syncs cannot be read", _REPLICATE),
+    Need("target", Kind.OFFSET_SYNCS, "READ", _OF_MM2, optional=_EVERY - _REPLICATE),
     Need("target", Kind.OFFSET_SYNCS, "WRITE", _SYNCS, _REPLICATE),
     Need("target", Kind.OFFSET_SYNCS, "CREATE", _SYNCS, _REPLICATE),
     Need(
@@ -280,6 +279,7 @@ _TARGET = (
         optional=_REPLICATE | _VERIFY,
     ),
     Need("target", Kind.CHECKPOINTS, "READ", "checkpoints cannot be read", _REPLICATE | _READ | _FAILOVER),
+    Need("target", Kind.CHECKPOINTS, "READ", _OF_MM2, optional=_VERIFY),
     Need("target", Kind.CHECKPOINTS, "WRITE", _CHECKPOINTS, _REPLICATE),
     Need("target", Kind.CHECKPOINTS, "CREATE", _CHECKPOINTS, _REPLICATE),
     Need(

@@ -30,6 +30,7 @@ PURE = {
     "mmtool.translation": ("mmtool.translation", "numpy"),
     "mmtool.plan": ("mmtool.plan", "mmtool.translation", "mmtool.events"),
     "mmtool.events": (),
+    "mmtool.rights": ("mmtool.rights", "mmtool.config", "mmtool.errors", "mmtool.plan", "mmtool.translation"),
 }
 """A room without IO, and what it may import beside the standard library."""
 
@@ -119,6 +120,7 @@ def test_a_command_loads_only_typer_and_light_rooms_before_it_runs(modules):
         *rooms,
         "mmtool.plan.failover.divergence",
         "mmtool.metrics.level",
+        "mmtool.rights.needs",
     )  # options' words; they load dataclasses and enum
     heavy = [
         f"{module.name} imports {name}"

@@ -101,7 +101,7 @@ async def _join(wire: WireCluster, group: str) -> None:
         code = await wire.send(node, JoinGroupRequest(group, "connect", "compatible"))
         return code, ""
 
-    code, _ = await retrying(attempt, what=group)
+    code, _ = await retrying(attempt, what=group, alias=wire.alias)
     assert code == Code.NONE, code
 
 

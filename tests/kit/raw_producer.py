@@ -34,7 +34,7 @@ async def _append(bootstrap: str, topic: str, partition: int, batches: Iterable[
     try:
         for batch in batches:
             attempt = partial(_attempt, cluster, topic, partition, batch.write())
-            code, message = await retrying(attempt, what=topic)
+            code, message = await retrying(attempt, what=topic, alias=cluster.alias)
             assert code == 0, f"{topic}-{partition}: error {code} {message}"
     finally:
         await cluster.close()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.errors import UsageError
 from mmtool.kafka.batches import NO_TIMESTAMP, BatchError, Record, decode, verify_crc
-from mmtool.kafka.batches.errors import OTHER_LEADER_AND_AGAIN
+from mmtool.kafka.remedies import OTHER_LEADER_AND_AGAIN
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

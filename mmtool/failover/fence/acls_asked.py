@@ -58,7 +58,7 @@ class PromotionAsked:
 
     def plan(self, topics: tuple[str, ...], names: Names) -> Promotion:
         try:
-            there = self.source.acls()
+            here = self.source.acls()
         except NotAuthorisedError:
             raise
         except UnreachableError as error:
@@ -68,10 +68,11 @@ class PromotionAsked:
                 return self.standing
             raise self._lost(error) from error
         target = self.port.acls()
-        require_alter(target, self.port.alias)
         before = target if self.standing is None else target.without(self.standing.acls)
-        promotion = plan_promotion(topics, there.without(self.fences), before, names, self.principals)
-        return promotion.with_standing(self.standing)
+        promotion = plan_promotion(topics, here.without(self.fences), before, names, self.principals)
+        promotion = promotion.with_standing(self.standing)
+        _require_alter(promotion, target, self.port.alias)
+        return promotion
 
     def _lost(self, error: UnreachableError) -> RefusedError:
         here, there = self.source.alias, self.port.alias
@@ -101,18 +102,12 @@ class WithdrawalAsked:
         del names
         facts = self.port.acls()
         withdrawal = plan_withdrawal(topics, self.promoted, facts, self.standing)
-        if withdrawal.acls:
-            require_alter(facts, self.port.alias)
+        _require_alter(withdrawal, facts, self.port.alias)
         return withdrawal
 
 
-def require_alter(facts: AclFacts, alias: str) -> None:
-    """Raise if mmtool is known to lack the right to change ACLs.
-
-    Raises:
-        NotAuthorisedError: It lacks ALTER on the cluster.
-    """
-    if facts.may_alter is False:
+def _require_alter(promotion: Promotion, facts: AclFacts, alias: str) -> None:
+    if promotion.acls and facts.may_alter is False:
         raise NotAuthorisedError(
             f"mmtool cannot change producers' ACLs on {alias}: it lacks ALTER on the cluster; nothing was changed",
             remedy="grant ALTER on the cluster to mmtool's principal, then run the same command again",

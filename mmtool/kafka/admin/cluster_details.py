@@ -6,15 +6,18 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError
+from confluent_kafka import KafkaError
+
+from mmtool.errors import MmtoolError, RefusedError
 from mmtool.kafka.admin.details import LogDir, Replicas, TopicDetails
 from mmtool.kafka.admin.listeners import ListenerTrial, addresses, entrances
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.errors import problem_of, unreachable
+from mmtool.kafka.errors import failure_of, problem_of, unreachable
 from mmtool.kafka.logs.size_sample import sample_sizes
 from mmtool.kafka.patience import handfuls
 from mmtool.kafka.ports import Answers
+from mmtool.kafka.remedies import NO_LEADER
 from mmtool.kafka.wire.acls import DescribeAclsRequest, DescribeBrokerConfigRequest, DescribeClusterRequest
 from mmtool.kafka.wire.blocking_client import BlockingWireClient, run_beside
 from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.admin.details import Entrance, ListenerAnswer, SizeQuestion, SizeSample
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import BrokerAddress
-    from mmtool.kafka.wire.placement import DescribedEntry, DescribedLogDir, PlacedTopic
+    from mmtool.kafka.wire.placement import DescribedEntry, DescribedLogDir, DescribedLogDirs, PlacedTopic
     from mmtool.kafka.wire.request import WireRequest
     from mmtool.kafka.wire.rights import Rights
     from mmtool.translation.types import TopicPartition
@@ -196,17 +199,15 @@ class KafkaClusterDetails:
             }
             result = Answers(found)
             for node in set(wire.nodes) - found.keys():
-                result.failed[node] = self._no_log_dirs(node, node in answers)
+                result.failed[node] = self._no_log_dirs(node, answers.get(node))
             return result
 
         return self._ask("reading log directories", told)
 
-    def _no_log_dirs(self, node: int, answered: bool) -> MmtoolError:
-        if answered:
-            return NotAuthorisedError(
-                f"cluster {self.alias} denies DESCRIBE on the cluster (to read its log directories)",
-                remedy="grant DESCRIBE on the cluster to mmtool's principal",
-            )
+    def _no_log_dirs(self, node: int, answer: DescribedLogDirs | None) -> MmtoolError:
+        if answer is not None:
+            right = "DESCRIBE on the cluster (to read its log directories)"
+            return failure_of(self._settings, KafkaError(answer.error_code), right)
         return unreachable(self.alias, f"reading the log directories of broker {node}", "no answer")
 
     # --- rights -------------------------------------------------------------------------------------------
@@ -275,10 +276,15 @@ class KafkaClusterDetails:
                 {place: offset if offset >= 0 else None for place, offset in found.items()}
             )
             for place in times.keys() - result.keys():
-                result.failed[place] = unreachable(self.alias, f"reading offsets of {place}", "no answer")
+                result.failed[place] = self._no_offset(wire, place)
             return result
 
         return self._ask("reading offsets", told) if times else Answers()
+
+    def _no_offset(self, wire: WireCluster, place: TopicPartition) -> MmtoolError:
+        is_led = wire.leader(*place) is not None
+        why, cause = ("no answer", "") if is_led else ("the partition has no leader", NO_LEADER)
+        return unreachable(self.alias, f"reading offsets of {place}", why, cause)
 
     def size_samples(
         self, questions: Mapping[TopicPartition, SizeQuestion]
@@ -291,8 +297,10 @@ class KafkaClusterDetails:
                     topic_id = wire.topic_id(place.topic) or TopicId(place.topic)
                     result[place] = await sample_sizes(wire, place, topic_id, question)
                 except (MmtoolError, ConnectionLostError) as error:
-                    why = error.message if isinstance(error, MmtoolError) else str(error)
-                    result.failed[place] = unreachable(self.alias, f"reading {place}", why)
+                    failed = unreachable(self.alias, f"reading {place}", error)
+                    if isinstance(error, MmtoolError):
+                        failed.remedy = error.remedy or failed.remedy
+                    result.failed[place] = failed
             return result
 
         return self._ask("reading records", sampled) if questions else Answers()
@@ -309,7 +317,7 @@ class KafkaClusterDetails:
         try:
             return self._wire.ask(question, what)
         except ConnectionLostError as error:
-            raise unreachable(self.alias, what, str(error)) from error
+            raise unreachable(self.alias, what, error) from error
         except UnsupportedByBrokerError as error:
             raise TooOldError(
                 f"cluster {self.alias} is too old for {what}: {error}",

@@ -101,7 +101,7 @@ class KafkaCluster:
                 try:
                     return await wire.refresh(names)
                 except ConnectionLostError as error:
-                    raise RetriableError(unreachable(self.alias, what, str(error))) from error
+                    raise RetriableError(unreachable(self.alias, what, error)) from error
 
             return await again(attempt, self._seconds)
 

@@ -14,6 +14,7 @@ from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import failure_of, is_passing, problem_of, unreachable
 from mmtool.kafka.patience import RetriableError, again, handfuls
 from mmtool.kafka.ports import NOT_ON_EVERY_BROKER, Problem
+from mmtool.kafka.remedies import NO_LEADER
 from mmtool.kafka.wire.acls import (
     CreateAclsRequest,
     DeleteAclsRequest,
@@ -293,7 +294,9 @@ class KafkaFences:
         for place in sorted(places):
             leader = wire.leader(*place)
             if leader is None:
-                raise RetriableError(unreachable(self.alias, "listing producers", f"{place} has no leader"))
+                raise RetriableError(
+                    unreachable(self.alias, "listing producers", f"{place} has no leader", NO_LEADER)
+                )
             by_leader.setdefault(leader, []).append(place)
         return [
             wire.send(leader, DescribeProducersRequest(some))
@@ -349,7 +352,7 @@ class KafkaFences:
                 try:
                     return await question(wire)
                 except ConnectionLostError as error:
-                    raise RetriableError(unreachable(self.alias, what, str(error))) from error
+                    raise RetriableError(unreachable(self.alias, what, error)) from error
 
             return await again(tried, self._seconds)
 

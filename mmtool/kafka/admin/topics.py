@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mmtool.errors import NotAuthorisedError, RefusedError
 from mmtool.kafka.admin.config_trials import apply_configs
 from mmtool.kafka.errors import KINDS, Kind, failure_of, unreachable
+from mmtool.kafka.remedies import remedy_of_refusal
 from mmtool.plan.topics.configs import ConfigEntry, Origin, ResetConfig, SetConfig
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ class TopicAdmin:
         return failed
 
     def create_internal(self, topics: Iterable[CreateTopic]) -> None:
-        """Create mmtool's internal topics; raises as `create_needed`."""
+        """Create internal topics of mmtool or MirrorMaker 2; raises as `create_needed`."""
         self.create_needed(topics, "mmtool-*", "offset-syncs.topic.replication.factor")
 
     def create_needed(self, topics: Iterable[CreateTopic], names: str, factor: str) -> None:
@@ -180,17 +181,25 @@ class TopicAdmin:
             RefusedError: when the target refuses one for another reason; the message has the broker's.
         """
         for topic, reason in self.create_adjusted(topics, _OWN_NEED).failed.items():
-            if KINDS.get(reason.partition(":")[0]) is Kind.AWAY:
-                raise unreachable(self._cluster.alias, f"creating {topic}", reason)
+            cause, alias = reason.partition(":")[0], self._cluster.alias
+            if KINDS.get(cause) is Kind.AWAY:
+                raise unreachable(alias, f"creating {topic}", reason, cause)
             if "AUTHORIZATION_FAILED" in reason:
+                covered = names if topic.startswith(names.removesuffix("*")) else topic
                 raise NotAuthorisedError(
-                    f"cluster {self._cluster.alias} denies CREATE on topic {topic}: {reason}",
-                    remedy=f"grant mmtool's principal CREATE, READ and WRITE on topics {names}",
+                    f"cluster {alias} denies CREATE on topic {topic}: {reason}",
+                    remedy=f"grant mmtool's principal CREATE, READ and WRITE on {_topics(covered)}",
                 )
             raise RefusedError(
-                f"cluster {self._cluster.alias} refuses to create {topic}: {reason}",
-                remedy=f"remove the cause that the broker gives; for the replication factor, set {factor}",
+                f"cluster {alias} refuses to create {topic}: {reason}",
+                remedy=f"set {factor} to no more than {alias} has brokers"
+                if cause == "INVALID_REPLICATION_FACTOR"
+                else remedy_of_refusal(cause, alias, f"topic {topic}"),
             )
+
+
+def _topics(names: str) -> str:
+    return f"topics {names}" if names.endswith("*") else f"topic {names}"
 
 
 def _changes(steps: Iterable[SetConfig | ResetConfig]) -> Changes:

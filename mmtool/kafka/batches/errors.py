@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 OTHER_LEADER = "let another replica lead the source partition"
 """What a running flow needs where one replica's bytes are damaged."""
-OTHER_LEADER_AND_AGAIN = "make another replica the leader of that partition, then run the same command again"
-"""The remedy of a command that reads such a replica: a repetition alone reads the same bytes."""
 
 
 class BatchError(MmtoolError):

@@ -101,7 +101,7 @@ class Coordinators:
 
     def lost(self, what: str, why: object) -> MmtoolError:
         """The error for a broker that gave no answer."""
-        return unreachable(self._cluster.alias, what, str(why) or "no answer in time")
+        return unreachable(self._cluster.alias, what, why)
 
     def forget(self, groups: Iterable[str]) -> None:
         """Forget the known coordinators of some groups, which may have moved."""

@@ -346,7 +346,7 @@ class KafkaGroups:
             try:
                 return await attempt()
             except ConnectionLostError as error:
-                raise RetriableError(unreachable(self._cluster.alias, what, str(error))) from error
+                raise RetriableError(unreachable(self._cluster.alias, what, error)) from error
 
         return await again(tried, self._seconds)
 

@@ -151,7 +151,9 @@ async def described(cluster: WireCluster, group: str) -> DescribedGroup:
         (answer,) = (await cluster.send(node, DescribeGroupsRequest([group]), purpose="metadata")).values()
         return answer.error_code, answer
 
-    code, found = await retrying(attempt, what=f"group {group} on cluster {cluster.alias}")
+    code, found = await retrying(
+        attempt, what=f"group {group} on cluster {cluster.alias}", alias=cluster.alias
+    )
     cluster.check_denied(code, f"DESCRIBE on group {group}")
     return found  # type: ignore[no-any-return]
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.remedies import remedy_of
 from mmtool.kafka.state.append_count import count_unbooked
 from mmtool.kafka.state.state_log import read_producers
 from mmtool.kafka.wire.blocking_client import BlockingWireClient
@@ -81,7 +82,7 @@ class KafkaBatches:
         except ConnectionLostError as lost:
             raise UnreachableError(
                 f"{place} on cluster {self._settings.alias} could not be read: {lost}",
-                remedy=f"check that {self._settings.alias}'s brokers answer and that {place} has a leader",
+                remedy=remedy_of(lost.cause, self._settings.alias),
             ) from lost
 
     def producers(self) -> dict[int, ProducerRecord]:

@@ -17,6 +17,7 @@ from mmtool.kafka.batches.encode import encode
 from mmtool.kafka.batches.records import body_of, fields_of, read_columns
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.logs.sequence_append import KafkaAppender
+from mmtool.kafka.state.claims import ONE_OWNER
 from mmtool.kafka.state.own_log import known_everywhere
 from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.codes import Code
@@ -100,7 +101,7 @@ class KafkaDeadLetters:
     def __init__(self, target: ClusterSettings, transactional_id: str, replication_factor: int) -> None:
         self._target = target
         self._factor = replication_factor
-        self._appender = KafkaAppender(target, transactional_id, _SECONDS)
+        self._appender = KafkaAppender(target, transactional_id, _SECONDS, ONE_OWNER)
         self._wire = BlockingWireClient(wire_cluster(target, "dead-letters", role="consumer"), _SECONDS)
         self._ready: set[TopicPartition] = set()
         self._unanswered: dict[TopicPartition, Letter] = {}

@@ -16,6 +16,7 @@ from mmtool.errors import RefusedError
 from mmtool.kafka.errors import failure_of, is_passing, unreachable
 from mmtool.kafka.patience import seconds_of_a_try
 from mmtool.kafka.ports import Answers, Bounds
+from mmtool.kafka.remedies import NO_LEADER
 from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
@@ -133,7 +134,7 @@ class _Lookup:
         except (ConnectionLostError, TimeoutError) as error:
             if waited >= self._patience.answer:
                 what = "reading offsets"
-                raise unreachable(self._cluster.alias, what, str(error) or "no answer") from error
+                raise unreachable(self._cluster.alias, what, error) from error
             self._wait(self._open, str(error))
             return
         asked = [place for place in list(self._open) if self._is_led(place, known[place.topic])]
@@ -150,7 +151,7 @@ class _Lookup:
             self._await_metadata(place)
         elif self._wire.leader(*place) is None:
             error = unreachable(
-                self._cluster.alias, f"reading offsets of {place}", "the partition has no leader"
+                self._cluster.alias, f"reading offsets of {place}", "the partition has no leader", NO_LEADER
             )
             self._waits[place] = _Wait(error, self._patience.leader)
         else:

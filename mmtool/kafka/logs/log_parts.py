@@ -11,6 +11,7 @@ from mmtool.kafka.batches import raw_records
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.patience import AT_ONCE, handfuls
 from mmtool.kafka.ports import Answers
+from mmtool.kafka.remedies import remedy_of
 from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError
 from mmtool.kafka.wire.offsets import EARLIEST
@@ -55,9 +56,8 @@ def read_parts(
             try:
                 found[part] = await within(seconds, _read(there, part, read_committed=read_committed))
             except (ConnectionLostError, TimeoutError) as lost:
-                found.failed[part] = _unread(
-                    cluster.alias, str(lost) or f"reading {part.place} took longer than {seconds:g} s"
-                )
+                late = f"reading {part.place} took longer than {seconds:g} s"
+                found.failed[part] = _unread(cluster.alias, lost, late)
             except MmtoolError as error:
                 found.failed[part] = error
 
@@ -65,10 +65,10 @@ def read_parts(
     return found
 
 
-def _unread(alias: str, why: object) -> UnreachableError:
+def _unread(alias: str, lost: ConnectionLostError | TimeoutError, late: str = "") -> UnreachableError:
+    cause = lost.cause if isinstance(lost, ConnectionLostError) else "REQUEST_TIMED_OUT"
     return UnreachableError(
-        f"records of cluster {alias} could not be read: {why}",
-        remedy="check that every partition of the topics has a leader",
+        f"records of cluster {alias} could not be read: {str(lost) or late}", remedy=remedy_of(cause, alias)
     )
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.state.claims import claim, fence
+from mmtool.kafka.remedies import remedy_of, remedy_of_refusal
+from mmtool.kafka.state.claims import ClaimLostError, claim, fence
 from mmtool.kafka.state.own_log import append
 from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -32,13 +33,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SECONDS_OF_A_LOOK = 600.0
-_CURES = {
-    Code.MESSAGE_TOO_LARGE: "raise max.message.bytes of topic {topic}",
-    Code.RECORD_LIST_TOO_LARGE: "raise segment.bytes of topic {topic}",
-    Code.INVALID_RECORD: "topic {topic} is compacted and takes no record without a key: use a topic with"
-    " cleanup.policy=delete",
-}
-"""Error codes of batches that the broker will never accept, and the remedy for each."""
+_ONE_OPERATION = "run one operation at a time: `mmtool failover list -c FILE` shows them"
+_NEVER = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE, Code.INVALID_RECORD})
+"""Error codes of batches that the broker will never accept."""
 
 
 def numbered(headers: Iterable[BatchHeader], producer_id: int) -> int:
@@ -63,11 +60,15 @@ class KafkaAppender:
         cluster: Where to.
         transactional_id: Begins with ``mmtool.``, and is the same for a process that resumes.
         seconds: How long one batch may take.
+        way_on: The remedy when another process claims the id.
     """
 
-    def __init__(self, cluster: ClusterSettings, transactional_id: str, seconds: float) -> None:
+    def __init__(
+        self, cluster: ClusterSettings, transactional_id: str, seconds: float, way_on: str = _ONE_OPERATION
+    ) -> None:
         self._alias = cluster.alias
         self._id = transactional_id
+        self._way_on = way_on
         self._wire = BlockingWireClient(wire_cluster(cluster, "append", role="producer"), seconds)
         # a look at what is there reads as much as was written
         self._looks = BlockingWireClient(
@@ -124,7 +125,7 @@ class KafkaAppender:
             return MmtoolError(
                 f"another process claimed transactional id {self._id} on {self._alias}; this process writes"
                 " nothing more",
-                remedy="run one operation at a time: `mmtool failover list -c FILE` shows them",
+                remedy=self._way_on,
             )
         if code in DENIED:
             return NotAuthorisedError(
@@ -132,9 +133,8 @@ class KafkaAppender:
                 remedy=f"grant WRITE on topic {place.topic} to mmtool's principal",
             )
         said = f"cluster {self._alias} refuses a batch of {place}: {name_of(code)}"
-        if code in _CURES:
-            return RefusedError(said, remedy=_CURES[Code(code)].format(topic=place.topic))
-        return MmtoolError(said)
+        remedy = remedy_of_refusal(name_of(code), self._alias, f"topic {place.topic}")
+        return RefusedError(said, remedy=remedy) if code in _NEVER else MmtoolError(said, remedy=remedy)
 
     def _claim(self) -> Claim:
         if self._claimed is None:
@@ -162,8 +162,10 @@ class KafkaAppender:
     ) -> T:
         try:
             return wire.ask(question, what)
+        except ClaimLostError as lost:
+            raise ClaimLostError(lost.message, remedy=self._way_on) from lost
         except ConnectionLostError as lost:
             raise UnreachableError(
                 f"cluster {self._alias}: {what} failed: {lost}",
-                remedy="check that the partition has a leader",
+                remedy=remedy_of(lost.cause, self._alias),
             ) from lost

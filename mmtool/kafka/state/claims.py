@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mmtool.errors import MmtoolError
+from mmtool.kafka.remedies import remedy_of_refusal
 from mmtool.kafka.wire.cluster import retrying
 from mmtool.kafka.wire.codes import Code, name_of
 from mmtool.kafka.wire.transactions import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
@@ -29,6 +30,11 @@ T = TypeVar("T")
 
 _TRANSACTION_TIMEOUT_MS = 60_000
 _CLAIMS_AT_ONCE = 16
+ONE_OWNER = (
+    "only one process runs a flow; to take over when that process ends, start"
+    " `mmtool replicate -c FILE --standby`"
+)
+"""The remedy for a process that lost a flow's claim to another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,7 @@ async def claim(cluster: WireCluster, transactional_id: str) -> Claim:
         return answer.error_code, Claim(answer.producer_id, answer.epoch)
 
     code, claimed = await retrying(
-        attempt, what=f"claim of transactional id {transactional_id} on {cluster.alias}"
+        attempt, what=f"claim of transactional id {transactional_id} on {cluster.alias}", alias=cluster.alias
     )
     _check(cluster, code, transactional_id)
     return claimed  # type: ignore[no-any-return]
@@ -102,7 +108,9 @@ async def _open(
         return code, results
 
     code, results = await retrying(
-        attempt, what=f"fencing of transactional id {transactional_id} on {cluster.alias}"
+        attempt,
+        what=f"fencing of transactional id {transactional_id} on {cluster.alias}",
+        alias=cluster.alias,
     )
     _check(cluster, code, transactional_id)
     return results  # type: ignore[no-any-return]
@@ -135,7 +143,9 @@ async def _abort(cluster: WireCluster, transactional_id: str, claimed: Claim) ->
         return await _ask(cluster, transactional_id, request), None
 
     code, _ = await retrying(
-        attempt, what=f"fencing of transactional id {transactional_id} on {cluster.alias}"
+        attempt,
+        what=f"fencing of transactional id {transactional_id} on {cluster.alias}",
+        alias=cluster.alias,
     )
     _check(cluster, code, transactional_id)
 
@@ -149,13 +159,13 @@ def _check(cluster: WireCluster, code: int, transactional_id: str) -> None:
     if code in (Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED):
         raise ClaimLostError(
             f"another mmtool process claimed transactional id {transactional_id} on {cluster.alias}",
-            remedy="only one process runs a flow; to take over when that process ends, start"
-            " `mmtool replicate -c FILE --standby`",
+            remedy=ONE_OWNER,
         )
     cluster.check_denied(code, f"WRITE on transactional id {transactional_id}")
     if code != Code.NONE:
         raise MmtoolError(
-            f"cluster {cluster.alias} refuses the claim of transactional id {transactional_id}: {name_of(code)}"
+            f"cluster {cluster.alias} refuses the claim of transactional id {transactional_id}: {name_of(code)}",
+            remedy=remedy_of_refusal(name_of(code), cluster.alias),
         )
 
 

@@ -57,7 +57,7 @@ class KafkaJournal:
         try:
             self._wire.ask(question, what)
         except ConnectionLostError as lost:
-            raise unreachable(self._target.alias, what, str(lost)) from lost
+            raise unreachable(self._target.alias, what, lost) from lost
 
     def entries(self) -> list[Entry]:
         records = read_log(self._target, JOURNAL_TOPIC, patience_seconds=self._seconds)

@@ -61,7 +61,7 @@ def write_marks(
     try:
         wire.ask(write, what)
     except ConnectionLostError as lost:
-        raise unreachable(target.alias, what, str(lost)) from lost
+        raise unreachable(target.alias, what, lost) from lost
 
 
 def _check(cluster: WireCluster, identity: FlowIdentity) -> None:

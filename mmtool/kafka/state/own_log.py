@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, RefusedError, UnreachableError
 from mmtool.kafka.admin.topics import TopicAdmin
+from mmtool.kafka.remedies import remedy_of, remedy_of_refusal
 from mmtool.kafka.state.own_records import own_batches
 from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
@@ -148,10 +149,10 @@ async def append_records(
 
 
 def refused(cluster: WireCluster, topic: str, code: int) -> MmtoolError:
-    """The error for a record of mmtool's that the broker refused; for a wrong timestamp it names the host's clock."""
+    """The error for a record of mmtool's that the broker refused; its timestamp is this host's time."""
     said = f"cluster {cluster.alias} refuses a record of {topic}: {name_of(code)}"
     if code != Code.INVALID_TIMESTAMP:
-        return MmtoolError(said)
+        return MmtoolError(said, remedy=remedy_of_refusal(name_of(code), cluster.alias, f"topic {topic}"))
     return MmtoolError(
         f"{said}: this host's clock is too far from the broker's",
         remedy="correct this host's clock, then run the same command again",
@@ -160,22 +161,25 @@ def refused(cluster: WireCluster, topic: str, code: int) -> MmtoolError:
 
 async def _topic_id(cluster: WireCluster, topic: str) -> TopicId:
     """A topic's id, waited for while the topic is new or the cluster does not answer."""
-    away = ""
+    away: ConnectionLostError | None = None
     for _ in range(_LOOKS):
         topic_id = cluster.topic_id(topic)
         if topic_id is not None:
             return topic_id
         try:
-            away = ""
+            away = None
             await cluster.refresh([topic])
         except ConnectionLostError as error:
-            away = str(error)
+            away = error
         await asyncio.sleep(_LOOK_SECONDS)
     if away:
         raise UnreachableError(
-            f"topic {topic} on cluster {cluster.alias}: {away}", remedy="run the same command again"
+            f"topic {topic} on cluster {cluster.alias}: {away}", remedy=remedy_of(away.cause, cluster.alias)
         )
-    raise MmtoolError(f"topic {topic} is missing on cluster {cluster.alias}")
+    raise MmtoolError(
+        f"topic {topic} is missing on cluster {cluster.alias}",
+        remedy="run the same command again: it creates the topic, or says what was lost with it",
+    )
 
 
 async def append(cluster: WireCluster, entry: ProducePartition, seconds: float = _PATIENCE_SECONDS) -> int:
@@ -193,5 +197,10 @@ async def append(cluster: WireCluster, entry: ProducePartition, seconds: float =
             await cluster.refresh([entry.topic])
         return code, None
 
-    code, _ = await retrying(attempt, what=f"topic {entry.topic} on cluster {cluster.alias}", seconds=seconds)
+    code, _ = await retrying(
+        attempt,
+        what=f"topic {entry.topic} on cluster {cluster.alias}",
+        alias=cluster.alias,
+        seconds=seconds,
+    )
     return int(code)

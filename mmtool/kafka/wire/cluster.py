@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 from collections import defaultdict
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
+from mmtool.kafka.remedies import CLOSED, NO_LEADER, OTHER_CLUSTER, OTHER_LEADER_AND_AGAIN, remedy_of
 from mmtool.kafka.wire.ask import NEXT_SECONDS, first_answer
 from mmtool.kafka.wire.codes import DENIED, RETRIABLE, Code, name_of
 from mmtool.kafka.wire.connection import Connection
@@ -41,10 +44,30 @@ _COORDINATED = {
 
 To find a coordinator takes DESCRIBE; mmtool writes under each transactional id that it looks up, and WRITE implies it.
 """
+_REFUSALS: dict[type[Exception], str] = {
+    socket.gaierror: "_RESOLVE",
+    ssl.SSLError: "_SSL",
+    ConnectionResetError: CLOSED,
+}
+"""The cause of each kind of failed connection; any other kind means that no broker answered."""
+_LOGINS = {
+    "SaslAuthenticationFailed": "SASL_AUTHENTICATION_FAILED",
+    "UnsupportedSaslMechanismError": "UNSUPPORTED_SASL_MECHANISM",
+    "IllegalSaslStateError": "ILLEGAL_SASL_STATE",
+}
+"""aiokafka's error of a refused login, and Kafka's name of it."""
 
 
 class ConnectionLostError(Exception):
-    """The result of a request is unknown: the connection broke, or the broker did not answer in time."""
+    """The result of a request is unknown: the connection broke, or the broker did not answer in time.
+
+    Attributes:
+        cause: The name of the cause, as in `REMEDIES`; empty where no broker answered.
+    """
+
+    def __init__(self, message: str, cause: str = "") -> None:
+        super().__init__(message)
+        self.cause = cause
 
 
 class UnreadableLogError(ConnectionLostError):
@@ -53,6 +76,16 @@ class UnreadableLogError(ConnectionLostError):
 
 class OutOfRangeError(UnreadableLogError):
     """The log does not hold that offset: it is below the log's start, or above its end."""
+
+
+def remedy_after(error: Exception, otherwise: str) -> str:
+    """The remedy after an error of either cluster of a flow; ``otherwise`` where its cause has none."""
+    if isinstance(error, MmtoolError):
+        return error.remedy or otherwise
+    if isinstance(error, UnreadableLogError):
+        otherwise = OTHER_LEADER_AND_AGAIN
+    cause = error.cause if isinstance(error, ConnectionLostError) else ""
+    return remedy_of(cause, "its cluster", otherwise=otherwise)
 
 
 class Place(Protocol):
@@ -117,7 +150,7 @@ class WireCluster:
         except (OSError, ConnectionLostError) as error:
             raise UnreachableError(
                 f"cluster {self.alias} does not answer at {', '.join(self._bootstrap)}: {_why(error)}",
-                remedy=f"check {self.alias}.bootstrap.servers, the network, and the security settings",
+                remedy=remedy_of(_cause_of(error), self.alias),
             ) from error
 
     async def _introduced(self, server: str) -> Any:
@@ -176,7 +209,7 @@ class WireCluster:
         try:
             await self.start()
         except UnreachableError as error:
-            raise ConnectionLostError(str(error)) from error
+            raise ConnectionLostError(str(error), _cause_of(error.__cause__)) from error
 
     def _keep(self, answer: Any) -> dict[str, TopicMetadata]:
         """Remember the brokers, topics and leaders of a metadata response, and return its topics.
@@ -189,7 +222,8 @@ class WireCluster:
         if self.cluster_id and answer.cluster_id != self.cluster_id:
             raise ConnectionLostError(
                 f"the brokers of {self.alias} now report cluster id {answer.cluster_id}, before it was"
-                f" {self.cluster_id}"
+                f" {self.cluster_id}",
+                OTHER_CLUSTER,
             )
         self.cluster_id = answer.cluster_id
         self._brokers = {broker.node: broker for broker in answer.brokers}
@@ -283,7 +317,7 @@ class WireCluster:
         except (SaslAuthenticationFailed, UnsupportedSaslMechanismError, IllegalSaslStateError) as error:
             raise NotAuthorisedError(
                 f"cluster {self.alias} refuses the credentials: {error}",
-                remedy=f"check {self.alias}.sasl.* and {self.alias}.ssl.* in the properties file",
+                remedy=remedy_of(_LOGINS[type(error).__name__], self.alias),
             ) from error
         except (KafkaError, UnicodeError) as error:  # the latter of a name that no host can have
             raise ConnectionLostError(
@@ -302,7 +336,7 @@ class WireCluster:
             await self.refresh([topic])
         leader = self.leader(topic, partition)
         if leader is None:
-            raise ConnectionLostError(f"{topic}-{partition} of {self.alias} has no leader")
+            raise ConnectionLostError(f"{topic}-{partition} of {self.alias} has no leader", NO_LEADER)
         try:
             return await self.send(leader, request, purpose=purpose)
         except ConnectionLostError:
@@ -319,20 +353,21 @@ class WireCluster:
             UnreachableError: when no coordinator appears in ``seconds``.
         """
         what, topic, operation = _COORDINATED[kind]
+        coordinated = remedy_of(NO_LEADER, self.alias, topic=topic)
         deadline = asyncio.get_running_loop().time() + seconds
         pause = _BACKOFF_SECONDS
         while True:
-            reason = "no broker answers"
+            reason, remedy = "no broker answers", remedy_of("", self.alias)
             with suppress(ConnectionLostError):
                 found = await self.ask_any(FindCoordinatorRequest(key, kind))
                 if found.error_code == Code.NONE:
                     return self._coordinates(found)
                 self.check_denied(found.error_code, f"{operation} on {what} {key}")
-                reason = name_of(found.error_code)
+                reason, remedy = name_of(found.error_code), coordinated
             if asyncio.get_running_loop().time() > deadline:
                 raise UnreachableError(
                     f"cluster {self.alias} has no coordinator for {what} {key}: {reason}",
-                    remedy=f"check that every partition of {topic} on {self.alias} has a leader",
+                    remedy=remedy,
                 )
             await asyncio.sleep(pause)
             pause = min(pause * 2, _BACKOFF_LIMIT_SECONDS)
@@ -384,7 +419,7 @@ class WireCluster:
         if code in DENIED:
             raise NotAuthorisedError(
                 f"cluster {self.alias} denies {what}: {name_of(code)}",
-                remedy="grant mmtool's principal the right: `mmtool doctor -c FILE` prints the kafka-acls.sh command",
+                remedy=remedy_of(name_of(code), self.alias),
             )
 
 
@@ -392,8 +427,21 @@ def _why(error: Exception) -> str:
     return str(error) or "no answer in time"
 
 
-async def retrying(attempt: Any, *, what: str, seconds: float = PATIENCE_SECONDS) -> Any:
+def _cause_of(error: BaseException | None) -> str:
+    """Why no bootstrap server introduced the cluster, as in `REMEDIES`; empty where none answered."""
+    if isinstance(error, ConnectionLostError):
+        return error.cause or CLOSED
+    return next((cause for kind, cause in _REFUSALS.items() if isinstance(error, kind)), "")
+
+
+async def retrying(attempt: Any, *, what: str, alias: str, seconds: float = PATIENCE_SECONDS) -> Any:
     """Repeat ``attempt``, which returns an error code and an answer, while the code is retriable.
+
+    Args:
+        attempt: Sends the request.
+        what: The request, for the error.
+        alias: The cluster's alias, for the remedy.
+        seconds: How long to repeat.
 
     Raises:
         UnreachableError: when the code stays retriable, or the connection lost, for ``seconds``.
@@ -401,17 +449,14 @@ async def retrying(attempt: Any, *, what: str, seconds: float = PATIENCE_SECONDS
     deadline = asyncio.get_running_loop().time() + seconds
     pause = _BACKOFF_SECONDS
     while True:
-        reason = ""
         try:
             code, answer = await attempt()
             if code not in RETRIABLE:
                 return code, answer
-            reason = name_of(code)
+            reason = cause = name_of(code)
         except ConnectionLostError as error:
-            reason = str(error)
+            reason, cause = str(error), error.cause
         if asyncio.get_running_loop().time() > deadline:
-            raise UnreachableError(
-                f"{what}: {reason}", remedy="check the brokers, then run the same command again"
-            )
+            raise UnreachableError(f"{what}: {reason}", remedy=remedy_of(cause, alias))
         await asyncio.sleep(pause)
         pause = min(pause * 2, _BACKOFF_LIMIT_SECONDS)

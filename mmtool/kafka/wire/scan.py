@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import AbortedFilter, iter_batches
+from mmtool.kafka.remedies import NO_LEADER, THROTTLED
 from mmtool.kafka.wire.cluster import (
     PATIENCE_SECONDS,
     ConnectionLostError,
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 _FETCH_BYTES = 8 << 20
 _ROUNDS = 50
 _PAUSE_SECONDS = 0.1
+_BY_QUOTA = "throttled by a quota"
+_LOG_ENDS = "the log ends there"
+_WHYS = {_BY_QUOTA: THROTTLED, _LOG_ENDS: NO_LEADER}
+"""The causes, as in `REMEDIES`, of fetches without a record: a log that ends early has a new leader."""
 _PASSES = RETRIABLE | {Code.UNKNOWN_SERVER_ERROR}
 """Error codes after which a fetch read nothing and may be repeated."""
 
@@ -71,14 +76,19 @@ async def list_offsets(
         for tp in [tp for tp in missing if cluster.topic_id(tp.topic) is None]:
             del missing[tp]  # no such topic
         if lone := sorted(tp for tp in missing if cluster.leader(*tp) is None):
-            raise ConnectionLostError(without_leader(cluster.alias, lone))
+            raise ConnectionLostError(without_leader(cluster.alias, lone), NO_LEADER)
         if first := min(missing, default=None):
             why = name_of(late.get(first, Code.LEADER_NOT_AVAILABLE))
-            raise ConnectionLostError(f"{first} of {cluster.alias}: {why}")
+            raise ConnectionLostError(f"{first} of {cluster.alias}: {why}", why)
         return Code.NONE, None
 
     if missing:
-        await retrying(attempt, what=f"reading offsets of cluster {cluster.alias}", seconds=seconds)
+        await retrying(
+            attempt,
+            what=f"reading offsets of cluster {cluster.alias}",
+            alias=cluster.alias,
+            seconds=seconds,
+        )
     return {
         tp: listed.offset
         for tp, listed in found.items()
@@ -159,14 +169,15 @@ async def read_range(
             return
         if quiet >= _ROUNDS:
             raise ConnectionLostError(
-                f"{topic}-{partition} of {cluster.alias} cannot be read at offset {position}: {why}"
+                f"{topic}-{partition} of {cluster.alias} cannot be read at offset {position}: {why}",
+                _WHYS.get(why, why),
             )
         place = FetchPartition(topic, topic_id, partition, position, fetch_bytes)
         request = FetchRequest([place], 200, 1, fetch_bytes, read_committed=read_committed)
         answer = await cluster.send_to_leader(topic, partition, request, purpose="scan")
         quiet += 1
         if not answer.partitions:  # so answers whoever keeps a quota (KIP-219)
-            is_hole, why = False, "throttled by a quota"
+            is_hole, why = False, _BY_QUOTA
             await asyncio.sleep(_PAUSE_SECONDS)
             continue
         part = answer.partitions[0]
@@ -186,7 +197,7 @@ async def read_range(
                 yield view
         end = part.last_stable_offset if read_committed else part.high_watermark
         is_hole = (end >= stop or isinstance(stop, AtMost)) and not answer.throttle_ms
-        why = "the log ends there" if end < stop else "throttled by a quota"
+        why = _LOG_ENDS if end < stop else _BY_QUOTA
         if quiet and position >= end and isinstance(stop, AtMost):
             return
 
@@ -196,4 +207,4 @@ def _check(cluster: WireCluster, topic: str, partition: int, code: int) -> None:
     cluster.check_denied(code, f"READ on topic {topic}")
     if code != Code.NONE:
         lost = OutOfRangeError if code == Code.OFFSET_OUT_OF_RANGE else UnreadableLogError
-        raise lost(f"{topic}-{partition} of {cluster.alias}: {name_of(code)}")
+        raise lost(f"{topic}-{partition} of {cluster.alias}: {name_of(code)}", name_of(code))

@@ -82,6 +82,8 @@ class Promotion:
         on = names.target
         if not self.acls:
             topics = few(self.topics) or "no topic"
+            if self.guards:
+                return f"on {on}, allow the producers of {topics} WRITE"
             return f"create no ACL on {on}: no principal that may write {topics} on {names.source} lacks a right there"
         verb = "withdraw from" if self.withdraws else "allow"
         return f"on {on}, {verb} {few(self.granted_to)} {self._rights}"

@@ -22,7 +22,7 @@ from mmtool.plan.failover.failover_plan import (
 )
 from mmtool.plan.failover.replay import replay_guards, with_read_before
 from mmtool.plan.failover.steps import Mode, steps_of, with_acl_step
-from mmtool.plan.groups.applications import NO_STATE, with_lost_state
+from mmtool.plan.groups.applications import NO_STATE, StateLoss, with_lost_state
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Rules, Verdict, answer_of, unknown_group
 from mmtool.plan.words import Names, counted
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Refused, SourceLog, TargetLog
@@ -136,7 +136,7 @@ def _with_diverged(state: AppState, facts: HomeFacts, names: Names, standing: Co
         if topic.lost or not records or topic.name not in standing:
             return topic
         never = f"{counted(records, 'record')} of it on {names.source} never reached {names.target}"
-        return replace(topic, lost=never)
+        return replace(topic, lost=StateLoss(never, remedy=""))
 
     return replace(state, topics=tuple(map(judged, state.topics)))
 

@@ -158,8 +158,7 @@ def state_guards(state: AppState, cluster: str) -> tuple[Guard, ...]:
         Guard(
             Reason.STATE_NOT_MIRRORED,
             f"group {group} is a Kafka Streams application, and its state is not on {cluster}: {state.why_lost(group)}",
-            "mirror its changelogs under their own names (set IdentityReplicationPolicy, and let `topics` match them);"
-            f" or add --without-state, and reset the application on {cluster} before you start it",
+            state.remedy(group, cluster),
         )
         for group in (() if state.without else state.losing)
     )

@@ -7,10 +7,10 @@ N  Kafka Streams finds these topics by name: a copy under another name is no sta
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
-from mmtool.plan.words import few
+from mmtool.plan.words import few, joined
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition
 
@@ -50,6 +50,21 @@ def is_internal_topic(application: str, topic: str) -> bool:
     )
 
 
+class StateLoss(NamedTuple):
+    """Why a state topic is not on the destination.
+
+    Attributes:
+        why: The reason, for a message.
+        remedy: What brings the state there, with ``{group}`` for the application's group; empty where nothing does.
+    """
+
+    why: str
+    remedy: str = (
+        "mirror {group}-.*-(changelog|repartition) and its input topics with IdentityReplicationPolicy, and let"
+        " `topics` match them"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class StateTopic:
     """One changelog or repartition topic.
@@ -57,13 +72,13 @@ class StateTopic:
     Attributes:
         group: The application's group.
         partitions: How many it has on the cluster where the application runs; 0 where that is not known.
-        lost: Why it is not on the destination under the same name; empty where it is.
+        lost: Why it is not on the destination under the same name; None where it is.
     """
 
     group: str
     name: str
     partitions: int
-    lost: str = ""
+    lost: StateLoss | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +109,25 @@ class AppState:
 
     def why_lost(self, group: str) -> str:
         """The state topics of a group that do not move, each with its reason; at most three by name."""
-        return few([f"{topic.name} ({topic.lost})" for topic in self.lost(group)], _NAMED)
+        return few(
+            [
+                f"{topic.name} ({topic.lost.why})"
+                for topic in self.topics
+                if topic.group == group and topic.lost
+            ],
+            _NAMED,
+        )
+
+    def remedy(self, group: str, cluster: str) -> str:
+        """What to do so that a group starts on ``cluster`` with its state; one clause for each cause."""
+        causes = dict.fromkeys(
+            topic.lost.remedy for topic in self.topics if topic.group == group and topic.lost
+        )
+        clauses = joined(*(one.replace("{group}", group) for one in causes))
+        return (
+            f"{clauses}{'; or, ' * bool(clauses)}to move it without its state, add --without-state to `mmtool"
+            f" failover`, and reset it on {cluster} with kafka-streams-application-reset.sh before you start it"
+        )
 
     @property
     def losing(self) -> tuple[str, ...]:

@@ -13,7 +13,16 @@ if TYPE_CHECKING:
 
     from mmtool.translation.types import TopicId
 
-_PASSES = frozenset({"no answer", "_TIMED_OUT", "_TRANSPORT", "REQUEST_TIMED_OUT", "NOT_CONTROLLER"})
+_PASSES = frozenset(
+    {
+        "no answer",
+        "_TIMED_OUT",
+        "_TRANSPORT",
+        "REQUEST_TIMED_OUT",
+        "NOT_CONTROLLER",
+        "THROTTLING_QUOTA_EXCEEDED",
+    }
+)
 
 BEGIN_AGAIN = (
     "set mmtool.on.topic.recreated = restart, and stop and start `mmtool replicate`, to mirror it again from the"
@@ -88,8 +97,11 @@ def configs_hidden(names: Sequence[str], alias: str) -> str:
 
     A topic that was created a moment ago may show it later.
     """
-    show, them = ("does not show its", "it") if len(names) == 1 else ("do not show their", "each of them")
-    return f"{few(names)} {show} configuration: check that mmtool has DESCRIBE_CONFIGS on {them} on {alias}"
+    show, topics = ("does not show its", "topic") if len(names) == 1 else ("do not show their", "topics")
+    return (
+        f"{few(names)} {show} configuration: check that mmtool has DESCRIBE_CONFIGS on {topics} {few(names)} of"
+        f" {alias}"
+    )
 
 
 def target_denied(name: str) -> str:
@@ -130,6 +142,8 @@ def what_helps(reason: str, source_topic: str, partitions: int) -> str:
         return f"shorten its name with mmtool.topic.rename.format, or add {source_topic} to topics.exclude"
     if code == "INVALID_REPLICATION_FACTOR":
         return "set replication.factor to no more than the target has brokers"
+    if code == "POLICY_VIOLATION":
+        return f"let the target's create.topic.policy.class.name accept it, or add {source_topic} to topics.exclude"
     if code.endswith("AUTHORIZATION_FAILED"):
         return "grant CREATE and ALTER on the topic to mmtool's principal"
     if code in _PASSES:

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
-from mmtool.errors import MmtoolError, PartlyAppliedError
+from mmtool.errors import MmtoolError, PartlyAppliedError, with_remedy
 from mmtool.events import Event, flow_notice
 from mmtool.runtime.timeouts import came_within
 
@@ -126,7 +126,7 @@ class Scheduler:
         except Exception as error:  # noqa: BLE001  whatever it is, the mirror goes on
             why = str(error) or type(error).__name__
             if why != failure:
-                said = f"{duty.name}: {why}; retrying every {duty.seconds:g} s"
+                said = f"{duty.name}: {with_remedy(error)}; retrying every {duty.seconds:g} s"
                 self._say(flow_notice(self._flow, said, Event.DUTY_FAILED, duty=duty.name))
             return why
         if failure:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.kafka.admin.acls import AclAdmin
+from mmtool.kafka.remedies import remedy_of
 from mmtool.plan.topics.acls import plan_acls
 from mmtool.plan.words import counted
 from mmtool.runtime.threads import in_thread
@@ -14,6 +15,9 @@ from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
     from mmtool.config import FlowSettings
+
+_BY_HAND = "add the ACL on {alias} with kafka-acls.sh"
+"""The remedy where the error is no broker's, or has none of its own."""
 
 
 @dataclass(slots=True)
@@ -44,8 +48,8 @@ class TopicAcls:
         there = target.topic_acls()
         if there is UNKNOWN:
             raise MmtoolError(
-                f"cluster {self.flow.target.alias} has no authorizer, so topic ACLs are not copied:"
-                " configure one, or set sync.topic.acls.enabled = false"
+                f"cluster {self.flow.target.alias} has no authorizer, so topic ACLs are not copied",
+                remedy="configure one, or set sync.topic.acls.enabled = false",
             )
         missing = plan_acls(
             here, set(there), mirrors=self.flow.mirrors_topic, remote_topic=self.flow.remote_topic
@@ -55,5 +59,6 @@ class TopicAcls:
             first = next(iter(failed))
             raise MmtoolError(
                 f"{counted(len(failed), 'ACL')} could not be added on {self.flow.target.alias}, for example for topic"
-                f" {first.topic}: {failed[first]}"
+                f" {first.topic}: {failed[first]}",
+                remedy=remedy_of(failed[first].partition(":")[0], self.flow.target.alias, otherwise=_BY_HAND),
             )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.events import flow_notice
 from mmtool.kafka.admin.topics import TopicAdmin
+from mmtool.kafka.remedies import remedy_of
 from mmtool.plan.topics.configs import KeptConfig, plan_topic_configs
 from mmtool.plan.topics.facts import configs_hidden
 from mmtool.plan.words import counted
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.plan.topics.configs import ResetConfig, SetConfig
     from mmtool.replication.driver.config_notices import ConfigNotices
+
+_EXCLUDE = "set the config on {alias} with kafka-configs.sh, or add its name to config.properties.exclude"
+"""The remedy where the broker's error has none of its own."""
 
 
 @dataclass(slots=True)
@@ -79,8 +83,8 @@ class TopicConfigs:
             first = next(iter(failed))
             raise MmtoolError(
                 f"the configuration of {counted(len(failed), 'topic')} on {self.flow.target.alias} could not be"
-                f" changed, for example of {first}:"
-                f" {failed[first]}"
+                f" changed, for example of {first}: {failed[first]}",
+                remedy=remedy_of(failed[first].partition(":")[0], self.flow.target.alias, otherwise=_EXCLUDE),
             )
         if hidden := [configs_hidden(names, alias) for names, alias in unseen if names]:
             raise MmtoolError("; ".join(hidden))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from mmtool.errors import with_remedy
 from mmtool.events import Event, Notice
 from mmtool.plan.flow.latency import Latency
 from mmtool.plan.flow.partition_rows import STILL
@@ -135,7 +136,7 @@ class ControlFollower:
             documents, trouble = await feed.next(), ""
         except Exception as error:  # noqa: BLE001  who stops following hears of no pause and no mark any more
             documents = []
-            trouble = f"{_NO_CONTROL}: {error}; mmtool retries"
+            trouble = f"{_NO_CONTROL}: {with_remedy(error)}; mmtool retries"
             await asyncio.sleep(_AGAIN_SECONDS)
         if trouble and trouble != self._trouble:
             self.news.append(Notice(trouble, Event.CLUSTER_AWAY))

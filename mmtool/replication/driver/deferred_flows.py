@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
+from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError, with_remedy
 from mmtool.events import Event, Notice, flow_fields, flow_notice
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.records.documents import State
@@ -98,7 +98,7 @@ class DeferredFlows:
                 if not (isinstance(error, ConnectionLostError) or is_away(error) or is_known):
                     said = flow_notice(
                         name,
-                        f"cannot start yet: {error}; mmtool retries every {_AGAIN_SECONDS:g} s",
+                        f"cannot start yet: {with_remedy(error)}; mmtool retries every {_AGAIN_SECONDS:g} s",
                         Event.FLOW_DEFERRED,
                     )
                     self._sayings.once(name, said)

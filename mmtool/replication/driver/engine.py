@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from mmtool.config.changes import OF_THE_DRIVER, OF_WORKERS, compare
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.events import Event, Notice, flow_notice
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.remedies import BOTH_AWAY
+from mmtool.kafka.wire.cluster import ConnectionLostError, remedy_after
 from mmtool.output import human
 from mmtool.plan.flow.phases import MEANING, START, FlowEvent, FlowPhase
 from mmtool.plan.words import counted
@@ -228,7 +229,7 @@ class Engine:
             if self.options.has_goal:
                 raise UnreachableError(
                     f"{run.name}: {error}",
-                    remedy="check the brokers of both clusters, then run the same command again",
+                    remedy=remedy_after(error, BOTH_AWAY),
                 ) from error
             self._regaining.begin_unclaimed(run, error)
 

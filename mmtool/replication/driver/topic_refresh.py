@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.errors import UsageError
+from mmtool.errors import UsageError, with_remedy
 from mmtool.events import Event, Notice, flow_fields, flow_notice
 from mmtool.plan.words import few
 from mmtool.replication.driver.notices import NoticeDeduplicator
@@ -78,7 +78,7 @@ class TopicRefresher:
         try:
             changed = await run.refresh()
         except Exception as error:  # noqa: BLE001  a cluster that is away for a moment ends no round
-            said = f"the topic list could not be refreshed: {error}; trying again"
+            said = f"the topic list could not be refreshed: {with_remedy(error)}; trying again"
             self._sayings.once(run.name, flow_notice(run.name, said, Event.TOPICS_UNREADABLE))
             self._at = min(self._at, time.monotonic() + _AGAIN_SECONDS)
             return False

@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError, UnreachableError
-from mmtool.kafka.batches.errors import OTHER_LEADER_AND_AGAIN
 from mmtool.kafka.groups.lease import holder_now
-from mmtool.kafka.wire.cluster import ConnectionLostError, UnreadableLogError
+from mmtool.kafka.wire.cluster import ConnectionLostError, remedy_after
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 
 if TYPE_CHECKING:
@@ -49,13 +48,6 @@ async def joined(joining: Awaitable[None]) -> None:
         raise _stop_first(error.message) from error
 
 
-def remedy_of(error: Exception, again: str) -> str:
-    """What an operator does after ``error``: ``again``, unless part of a log cannot be read, which stays so."""
-    if isinstance(error, UnreadableLogError):
-        return OTHER_LEADER_AND_AGAIN
-    return again
-
-
 @asynccontextmanager
 async def borrowed(name: str, close: Callable[[], Awaitable[None]], again: str) -> AsyncIterator[None]:
     """Wrap the work of a command that joins a flow: translate its errors, and always release the flow.
@@ -76,6 +68,6 @@ async def borrowed(name: str, close: Callable[[], Awaitable[None]], again: str) 
             f"another process took ownership of flow {name} during this command: {error}"
         ) from error
     except (InDoubtError, ConnectionLostError) as error:
-        raise UnreachableError(f"flow {name}: {error}", remedy=remedy_of(error, again)) from error
+        raise UnreachableError(f"flow {name}: {error}", remedy=remedy_after(error, again)) from error
     finally:
         await close()

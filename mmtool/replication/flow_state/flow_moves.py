@@ -42,6 +42,7 @@ from mmtool.runtime.threads import in_thread, run_loop
 from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder
+from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset, TopicId, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
@@ -109,6 +110,13 @@ class Rehearsal:
         return None
 
 
+_WAYS_ON = {
+    Reason.BEYOND_SOURCE_END: "name an offset within the source's log",
+    Reason.PARTITION_MISSING: "name only partitions that exist on both clusters",
+}
+"""The remedy for each reason why a partition cannot be moved."""
+
+
 def refusal_of(moves: Collection[Move]) -> RefusedError | None:
     """One error for all partitions that cannot be moved; None if each can."""
     found = refused(moves)
@@ -121,7 +129,7 @@ def refusal_of(moves: Collection[Move]) -> RefusedError | None:
     code = next(iter(found)) if len(found) == 1 else "refused"
     return RefusedError(
         f"refused: {said}",
-        remedy="name an offset within the source's log, and only topics that exist on both clusters",
+        remedy="; ".join(_WAYS_ON[reason] for reason in sorted(found)),
         code=code,
     )
 
@@ -336,8 +344,8 @@ class _Mover:
         ends = await list_offsets(flow.target, {target: LATEST}, read_committed=False)
         if target not in ends:
             raise UnreachableError(
-                f"target partition {target} on {flow.target.alias} has no leader",
-                remedy="run the same command again when the partition has a leader",
+                f"target partition {target} no longer exists on {flow.target.alias}",
+                remedy="run the same command again: it creates missing target partitions",
             )
         start = MirrorStart(_known(move.after), DownstreamOffset(ends[target]))
         recorder = MapRecorder.begin(partition_of(flow, topic, source.partition), start)

@@ -17,12 +17,12 @@ from mmtool.errors import MmtoolError, RefusedError, UnreachableError
 from mmtool.kafka.state.own_log import append_records
 from mmtool.kafka.state.runs_log import read_runs_log
 from mmtool.kafka.state.state_log import read_control, read_control_of_run, read_producers
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError, remedy_after
 from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord
 from mmtool.plan.records.identity import runs_partition_of, shard_of
 from mmtool.plan.words import counted
 from mmtool.replication.driver.context import connect
-from mmtool.replication.flow_state.borrowed_flow import borrowed, joined, owned, owner_now, remedy_of
+from mmtool.replication.flow_state.borrowed_flow import borrowed, joined, owned, owner_now
 from mmtool.replication.flow_state.derivation import derive_partition
 from mmtool.replication.ownership.claim_and_recover import claim_blindly, doubtful
 from mmtool.replication.ownership.flow_life import FlowLife
@@ -43,6 +43,7 @@ from mmtool.runtime.threads import in_thread, run_loop
 from mmtool.translation.block_codec import encode_block, encode_key
 from mmtool.translation.blocks import MirroredPartition, WriterState
 from mmtool.translation.derive import NOTHING_TOLD, KnownOffsets
+from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicId, TopicPartition
 
 if TYPE_CHECKING:
@@ -129,13 +130,20 @@ class Rebuilt:
             return RefusedError(
                 f"{counted(len(refused), 'partition')} cannot be rebuilt, for example"
                 f" {about.source_topic}-{about.partition}: {refused[0].refusal}",
-                remedy="rebuild the other topics with --topic; `mmtool flow forget --topic T --execute` makes the"
-                " next replicate mirror T from the start",
+                remedy=f"rebuild the other topics with --topic; {_WAYS_ON.get(refused[0].refusal, _FROM_THE_START)}",
                 code=refused[0].refusal,
             )
         if self.owner is not None and self.is_needed:
             return owned(self.flow.identity.name, self.owner)
         return None
+
+
+_FROM_THE_START = "`mmtool flow forget --topic T --execute` makes the next replicate mirror T from the start"
+_WAYS_ON: dict[str, str] = {
+    Reason.PARTITION_MISSING: "`mmtool flow forget --topic T --execute` deletes the stored state of a topic T that a"
+    " cluster no longer has; if the source has it, the next replicate mirrors it from the start",
+}
+"""The remedy for a reason why a partition cannot be rebuilt, other than to mirror it again."""
 
 
 def rehearse_rebuild(flow: FlowNow, topics: Collection[str]) -> Rebuilt:
@@ -182,7 +190,7 @@ async def _rehearse(flow: FlowNow, topics: Collection[str], control: ControlView
     try:
         return (await _derive(context, flow, topics, control))[0]
     except ConnectionLostError as error:
-        again = remedy_of(error, "run the same command again")
+        again = remedy_after(error, "run the same command again")
         raise UnreachableError(f"flow {flow.identity.name}: {error}", remedy=again) from error
     finally:
         await context.close()

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.batches import BatchError, raw_records, same_records
-from mmtool.kafka.wire.cluster import ConnectionLostError, UnreadableLogError
+from mmtool.kafka.remedies import BOTH_AWAY
+from mmtool.kafka.wire.cluster import ConnectionLostError, UnreadableLogError, remedy_after
 from mmtool.kafka.wire.scan import AtMost, read_range
 from mmtool.replication.recovery.recover_partition import Upstream, surviving
 from mmtool.translation.known import UNKNOWN, Unknown
@@ -94,9 +95,7 @@ async def _compared(
     except (BatchError, UnreadableLogError):
         return []
     except ConnectionLostError as lost:
-        raise UnreachableError(
-            f"{about.upstream}: {lost}", remedy="run the same command again when every partition has a leader"
-        ) from lost
+        raise UnreachableError(f"{about.upstream}: {lost}", remedy=remedy_after(lost, BOTH_AWAY)) from lost
     return comparisons
 
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.state.flow_state import KafkaFlowState
+from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.identity import PRODUCERS_TOPIC
 from mmtool.plan.records.marks import FAILED_OVER_REMEDY
-from mmtool.plan.words import counted
+from mmtool.plan.words import counted, few
 from mmtool.replication.ownership.name_changes import refuse_changed_names
 from mmtool.replication.topics.origins import Origins
 from mmtool.runtime.threads import in_thread
@@ -33,6 +34,7 @@ async def check_identity(flow: FlowContext, warnings: list[str]) -> None:
     there = await flow.target.refresh(None)
     state = KafkaFlowState(flow.settings.target)
     await in_thread(state.check_aliases, flow.identity, list(there))
+    await _check_shown(flow, warnings)
     origins = Origins.of(flow.settings, flow.identity, flow.source)
     if origins is None:
         return
@@ -43,6 +45,26 @@ async def check_identity(flow: FlowContext, warnings: list[str]) -> None:
             f" that other flows mirrored to {flow.source.alias} are mirrored to {flow.target.alias} as well; grant"
             f" DESCRIBE and READ on topic {PRODUCERS_TOPIC} if other flows write to {flow.source.alias}"
         )
+
+
+async def _check_shown(flow: FlowContext, warnings: list[str]) -> None:
+    """Name the topics that `topics` lists and the source hides: a broker does not list them for mmtool.
+
+    Raises:
+        NotAuthorisedError: `topics` lists no others.
+    """
+    names = flow.settings.literal_topics
+    found = await flow.source.refresh(names) if names else {}
+    hidden = sorted(name for name, topic in found.items() if name in names and topic.error_code in DENIED)
+    if not hidden:
+        return
+    right = f"READ on {'topic' if len(hidden) == 1 else 'topics'} {few(hidden)}"
+    if len(hidden) == len(flow.settings.topics.include):
+        flow.source.check_denied(Code.TOPIC_AUTHORIZATION_FAILED, right)
+    warnings.append(
+        f"{flow.identity.name}: cluster {flow.source.alias} denies {right}, so mmtool does not mirror"
+        f" {'it' if len(hidden) == 1 else 'them'}; after the right is granted, mirroring starts by itself"
+    )
 
 
 async def check_stored(flow: FlowContext, topics: MirrorTopics) -> None:

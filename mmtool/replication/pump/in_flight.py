@@ -6,6 +6,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import SEQUENCES
+from mmtool.kafka.remedies import remedy_of_refusal
 from mmtool.kafka.wire.codes import DENIED, Code, name_of
 from mmtool.replication.driver.halt_retry import GRANT_IT, RAISE
 from mmtool.translation.types import DownstreamOffset
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 NOBODY_KNOWS = (Code.DUPLICATE_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID)
 """Errors for a batch that is or was on the target, at an offset that the broker has forgotten."""
+
+_OF_A_BATCH: dict[int, str] = {Code.CORRUPT_MESSAGE: "INVALID_RECORD"}
+"""A broker's error for a batch whose bytes were checked here: it also stands for a record without a key."""
 
 PERHAPS_APPENDED = (
     Code.REQUEST_TIMED_OUT,
@@ -36,16 +40,9 @@ def refusal(sent: InFlightBatch, answer: ProducedPartition, topic: str) -> str:
         return f"WRITE on target topic {topic} {GRANT_IT}"
     where = f"the target refuses the batch at upstream offset {sent.batch.upstream_start}"
     why = f"{where}: {name_of(answer.error_code)} {answer.message}".rstrip()
-    if answer.error_code == Code.INVALID_RECORD:
-        return (
-            f"{why}: if {topic} is compacted, it takes no record without a key: set its cleanup.policy=delete"
-        )
-    if answer.error_code != Code.INVALID_TIMESTAMP:
-        return why
-    return (
-        f"{why}: raise message.timestamp.before.max.ms or .after.max.ms of the target topic (before Kafka 4.0"
-        f" .difference.max.ms as well), or set {RAISE}"
-    )
+    cause = _OF_A_BATCH.get(answer.error_code) or name_of(answer.error_code)
+    way_on = remedy_of_refusal(cause, "the target", f"topic {topic}")
+    return f"{why}: {way_on}" + (f", or set {RAISE}" if answer.error_code == Code.INVALID_TIMESTAMP else "")
 
 
 class BatchState(Enum):

@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError, with_remedy
 from mmtool.kafka.batches import producer_ids
 from mmtool.kafka.batches.errors import OTHER_LEADER
 from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -21,7 +21,7 @@ from mmtool.replication.pump.fetch_set import FETCH_BYTES, LEAST_FETCH, FetchSet
 from mmtool.replication.pump.open_transactions import OpenTransactionWatch
 from mmtool.replication.pump.pending_replies import PendingReplies
 from mmtool.replication.pump.truncation import log_ended
-from mmtool.replication.topics.presence import Presence, TopicWatch
+from mmtool.replication.topics.presence import Presence, TopicWatch, source_gone
 from mmtool.runtime.timeouts import came_within
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
@@ -151,8 +151,7 @@ class SourceReader:
             a = mirror.assignment
             presence = self._watch.presence(a.topic, a.topic_id, found.get(a.topic))
             if presence.is_gone:
-                what = f"topic {a.topic} {presence.value} on the source"
-                self._halt_behind(mirror, f"{what}: its mirror on the target stays as it is")
+                self._halt_behind(mirror, source_gone(a.topic, presence))
             elif presence is Presence.UNSEEN or self._leader(mirror) is None:
                 unled.append(mirror)
         self._unled = unled
@@ -254,7 +253,7 @@ class SourceReader:
             alias = self._cluster.alias
             why = (
                 f"topic {PRODUCERS_TOPIC} of {alias} cannot be read, so mmtool cannot recognise records that other"
-                f" flows mirrored to {alias}: {error.message}"
+                f" flows mirrored to {alias}: {with_remedy(error)}"
             )
             if isinstance(error, NotAuthorisedError):
                 why = f"READ on topic {PRODUCERS_TOPIC} of {alias} {GRANT_IT}"

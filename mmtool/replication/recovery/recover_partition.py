@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.batches import BatchError, same_records
+from mmtool.kafka.batches.errors import OTHER_LEADER
+from mmtool.kafka.remedies import NO_LEADER
 from mmtool.kafka.wire.cluster import (
     PATIENCE_SECONDS,
     ConnectionLostError,
@@ -28,7 +30,7 @@ from mmtool.plan.topics.facts import BEGIN_AGAIN
 from mmtool.replication.pump.truncation import target_cut
 from mmtool.replication.recovery.compaction import SourceRemains, match_compacted
 from mmtool.replication.recovery.mirror_log import DivergedError, MirrorLog
-from mmtool.replication.topics.presence import TopicWatch
+from mmtool.replication.topics.presence import TopicWatch, source_gone
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import UpstreamOffset
@@ -117,7 +119,7 @@ class Upstream:
         if found is not None:
             self.cluster.check_denied(found.error_code, f"DESCRIBE on topic {topic}")
         presence = self.watch.presence(topic, about.topic_id, found)
-        return f"topic {topic} {presence.value} on the source" if presence.is_gone else ""
+        return source_gone(topic, presence) if presence.is_gone else ""
 
 
 async def resume(
@@ -217,12 +219,12 @@ async def _walk(
             matched = [await match_compacted(k, target, block, tail, target_topic_id, bounds) for k in known]
             found = [_Found(one.runs, one.frontier) for one in matched if one is not None]
     except (BatchError, UnreadableLogError) as error:
-        raise _incomparable(about, error) from error
+        raise _incomparable(about, _unreadable(error)) from error
     except ConnectionLostError as error:
         # a broker that is away for a moment has nothing to say about what was mirrored
         if why := await source.why_gone(about):
             raise _gone(about, why) from error
-        raise SourceAwayError(str(error)) from error
+        raise SourceAwayError(str(error), error.cause) from error
     if len({one.frontier for one in found}) != 1:
         alike = (
             f"equal after the records that the source deleted below offset {begin}"
@@ -280,7 +282,7 @@ async def _end(source: Upstream, about: MirroredPartition) -> int:
         raise _gone(about, why)
     end = await source.offset(place, LATEST, read_committed=source.read_committed)
     if end is None:
-        raise ConnectionLostError(f"{source.cluster.alias} reports no log end of {place}")
+        raise ConnectionLostError(f"{source.cluster.alias} reports no log end of {place}", NO_LEADER)
     return end
 
 
@@ -329,6 +331,12 @@ async def surviving(
 
 def _incomparable(about: MirroredPartition, why: object) -> DivergedError:
     return DivergedError(f"unrecorded records of {about.upstream} cannot be compared with the source: {why}")
+
+
+def _unreadable(error: Exception) -> str:
+    """Why a part of the source's log cannot be read, and the remedy: damaged bytes stay so on their replica."""
+    restart = "stop and start `mmtool replicate`"
+    return f"{error}: {restart if isinstance(error, OutOfRangeError) else f'{OTHER_LEADER}, then {restart}'}"
 
 
 def _gone(about: MirroredPartition, why: str) -> GoneError:

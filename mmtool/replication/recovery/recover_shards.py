@@ -7,10 +7,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mmtool.kafka.remedies import NO_LEADER
 from mmtool.kafka.state.append_count import count_unbooked
 from mmtool.kafka.state.claims import all_or_none
 from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
-from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.codes import Code, name_of
 from mmtool.kafka.wire.offsets import EARLIEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds
 from mmtool.plan.records.identity import shard_of
@@ -159,7 +160,10 @@ class _Resumption:
 
         async with self.limit:
             _, resumed = await retrying(
-                attempt, what=f"reading how far target partition {tp} was mirrored", seconds=_LEADER_SECONDS
+                attempt,
+                what=f"reading how far target partition {tp} was mirrored",
+                alias=self.flow.target.alias,
+                seconds=_LEADER_SECONDS,
             )
         return resumed  # type: ignore[no-any-return]  # what `attempt` gave
 
@@ -169,10 +173,13 @@ class _Resumption:
         if (tp.topic, known) in self.gone:
             what = "was deleted" if topic_id is None else "was deleted and created again"
             raise GoneError(f"target topic {tp.topic} {what}: {BEGIN_AGAIN}")
-        if bounds is None or topic_id is None or known not in (topic_id, tp.topic):
+        if topic_id is None or known not in (topic_id, tp.topic):
+            what = "does not list" if topic_id is None else "reports another topic id for"
             raise ConnectionLostError(
-                f"{target.alias} reports no leader, no log end or another topic id for {tp}"
+                f"{target.alias} {what} topic {tp.topic}", name_of(Code.UNKNOWN_TOPIC_OR_PARTITION)
             )
+        if bounds is None:
+            raise ConnectionLostError(f"{target.alias} reports no log end of {tp}", NO_LEADER)
         log = TargetLog(DownstreamOffset(bounds[0]), DownstreamOffset(bounds[1]))
         unbooked = self.unbooked.get(tp, UNKNOWN)
         return await resume(self.source, target, block, topic_id, log, self.ours, unbooked=unbooked)

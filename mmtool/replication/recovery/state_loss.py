@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from mmtool.errors import MmtoolError, RefusedError, UnreachableError
+from mmtool.kafka.remedies import NO_LEADER
 from mmtool.kafka.state.state_log import read_blocks
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import without_leader
@@ -71,7 +72,7 @@ async def check_led(flow: FlowContext) -> None:
     found = await flow.target.refresh((flow.identity.control_topic, flow.identity.runs_topic))
     places = [TopicPartition(topic.name, p.partition) for topic in found.values() for p in topic.partitions]
     if lone := sorted(place for place in places if flow.target.leader(*place) is None):
-        raise ConnectionLostError(without_leader(flow.target.alias, lone))
+        raise ConnectionLostError(without_leader(flow.target.alias, lone), NO_LEADER)
 
 
 async def until_gone(target: WireCluster, ids: Mapping[str, TopicId]) -> NoReturn:

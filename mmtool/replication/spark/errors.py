@@ -44,10 +44,15 @@ def ended_by(error: Exception, *, stopped: bool, log: Path) -> MmtoolError:
             f"stopped, but not cleanly: {error}",
             remedy="no record is lost or repeated: the next start recovers the batches in flight",
         )
-    return MmtoolError(
-        f"Spark job failed: {reason_of(error)}",
-        remedy=f"run the same command again: it recovers by itself; Spark's log is {log}",
-    )
+    again = f"run the same command again: it recovers by itself; Spark's log is {log}"
+    return MmtoolError(f"Spark job failed: {reason_of(error)}", remedy=f"{_what_first(error)}{again}")
+
+
+def _what_first(error: Exception) -> str:
+    """What to do before the command is run again; empty where only Spark's log may tell."""
+    if isinstance(error, GivenUpError) and not isinstance(error, HungError):
+        return "check that both clusters answer, then "
+    return "check the free memory of this host, then " if spark_is_gone(error) else ""
 
 
 def _without_class(line: str) -> str:

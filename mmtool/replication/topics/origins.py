@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.batches import NO_PRODUCER_ID, decode
+from mmtool.kafka.remedies import NO_LEADER
 from mmtool.kafka.state.state_log import registration
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, Code
@@ -145,7 +146,7 @@ class Origins:
             return  # nobody ever mirrored anything to the source
         ends = await list_offsets(self._source, {_REGISTER: LATEST}, read_committed=False)
         if _REGISTER not in ends:
-            raise ConnectionLostError(f"{_REGISTER} of {self._source.alias} has no leader")
+            raise ConnectionLostError(f"{_REGISTER} of {self._source.alias} has no leader", NO_LEADER)
         end = ends[_REGISTER]
         if end < self._next:  # made anew: read from its beginning; what is known stays known
             self._next = 0

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.wire.codes import Code
+from mmtool.plan.topics.facts import source_made_again
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -32,6 +33,13 @@ class Presence(Enum):
     def is_gone(self) -> bool:
         """Whether the mirrored topic no longer exists, so that waiting does not bring it back."""
         return self in (Presence.DELETED, Presence.RECREATED)
+
+
+def source_gone(topic: str, presence: Presence) -> str:
+    """The sentence that a mirrored source topic is gone (`Presence.is_gone`), with what helps."""
+    if presence is Presence.RECREATED:
+        return source_made_again(topic)
+    return f"source topic {topic} was deleted: its mirror on the target stays as it is"
 
 
 def presence_of(topic_id: TopicId, found: TopicMetadata | None) -> Presence:

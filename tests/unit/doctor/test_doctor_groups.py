@@ -6,7 +6,7 @@ from mmtool.doctor.finding import Severity
 from mmtool.doctor.groups import judge_assign, judge_connect, judge_share, judge_state, judge_streams_protocol
 from mmtool.doctor.transactions import Open, judge_transaction
 from mmtool.plan.failover.acl_fence import OpenTransaction
-from mmtool.plan.groups.applications import AppState, StateTopic
+from mmtool.plan.groups.applications import AppState, StateLoss, StateTopic
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicPartition
 
@@ -32,7 +32,7 @@ def test_a_group_assigns_where_it_commits_without_a_member(moving, simple, silen
 
 
 def test_an_application_without_its_state_is_a_problem_and_one_with_it_is_none(flow):
-    lost = StateTopic("app", "app-counts-changelog", 1, "mirrored as A.app-counts-changelog")
+    lost = StateTopic("app", "app-counts-changelog", 1, StateLoss("mirrored as A.app-counts-changelog"))
     kept = StateTopic("other", "other-counts-changelog", 1)
     (found,) = judge_state(flow(), AppState((lost, kept)))
     assert (found.subject, found.severity) == ("app", Severity.PROBLEM)

@@ -187,6 +187,11 @@ def test_a_rehearsal_refuses_state_whose_copy_the_target_has_lost(copied, mode, 
     rehearsal = REHEARSALS[mode](copied.look(), APP)
     assert (rehearsal.refusal.exit_code, rehearsal.refusal.code) == (3, "state_not_mirrored")
     assert f"{CHANGELOG} (the copy of partition 0 on west {LOSSES[lose]}" in rehearsal.refusal.message
+    assert (
+        f"mmtool flow forget -c FILE -s east -t west --topic {CHANGELOG} --execute"
+        in rehearsal.refusal.remedy
+    )
+    assert "IdentityReplicationPolicy" not in rehearsal.refusal.remedy
     allowed = REHEARSALS[mode](copied.look(), APP, without_state=True)
     assert allowed.refusal is None
 
@@ -214,6 +219,7 @@ def test_state_that_mm2_copied_and_the_target_has_lost_is_refused(scene):
     error = planned_mode.rehearse(scene.look(), APP).refusal
     assert error.code == "state_not_mirrored"
     assert LOSSES[copy_cut] in error.message
+    assert error.remedy.startswith(f"let MirrorMaker 2 copy {CHANGELOG} again")
 
 
 def test_state_whose_copy_cannot_be_asked_is_refused_with_the_reason(copied):
@@ -221,6 +227,7 @@ def test_state_whose_copy_cannot_be_asked_is_refused_with_the_reason(copied):
     error = planned_mode.rehearse(copied.look(), APP).refusal
     assert error.code == "state_not_mirrored"
     assert f"{CHANGELOG} (the partition has no leader)" in error.message
+    assert error.remedy.startswith("run the same command again; or, to move it without its state")
 
 
 # --- emergency --------------------------------------------------------------------------------------------
@@ -331,6 +338,7 @@ def test_a_failback_refuses_state_of_which_a_part_never_left_home(one_name):
     rehearsal = failback.rehearse(one_name.both, APP)
     assert rehearsal.refusal.code == "state_not_mirrored"
     assert f"{CHANGELOG} (2 records of it on east never reached west)" in rehearsal.refusal.message
+    assert rehearsal.refusal.remedy.startswith("to move it without its state")
     allowed = failback.rehearse(one_name.both, APP, without_state=True)
     assert allowed.refusal is None
     assert any("starts on east without its state" in told for told in allowed.warnings)

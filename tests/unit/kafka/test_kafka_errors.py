@@ -4,7 +4,10 @@ import pytest
 from confluent_kafka import KafkaError
 
 from mmtool.config import ClusterSettings
-from mmtool.kafka.errors import KINDS, Kind, failure_of, kind_of
+from mmtool.kafka.errors import KINDS, Kind, failure_of, kind_of, unreachable
+from mmtool.kafka.remedies import _NAMES, CLOSED, NO_LEADER, OTHER_CLUSTER, REMEDIES
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import Code
 
 CODES = {
     name: getattr(KafkaError, name)
@@ -43,8 +46,75 @@ def test_an_error_ends_with_the_contracts_code_and_says_where(code, exit_code, w
     failure = failure_of(CLUSTER, KafkaError(code), "reading orders")
     assert (failure.exit_code, failure.code) == (exit_code, word)
     assert "east" in failure.message
-    assert "reading orders" in failure.message
+    assert ("reading orders" in failure.message) == (code != KafkaError._SSL)
     assert failure.remedy
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "remedy"),
+    [
+        (
+            KafkaError._TRANSPORT,
+            "reading orders failed",
+            "check east.bootstrap.servers and the cluster's health",
+        ),
+        (KafkaError._RESOLVE, "reading orders failed", "check the host names in east.bootstrap.servers"),
+        (
+            KafkaError.LEADER_NOT_AVAILABLE,
+            "reading orders failed",
+            "every partition of the topic has a leader",
+        ),
+        (KafkaError.NOT_ENOUGH_REPLICAS, "reading orders failed", "start the brokers of east that are down"),
+        (
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            "denies reading orders",
+            "grant mmtool's principal the right",
+        ),
+        (
+            KafkaError._AUTHENTICATION,
+            "refuses the credentials",
+            "check user name, password and sasl.mechanism",
+        ),
+        (
+            KafkaError.UNSUPPORTED_SASL_MECHANISM,
+            "refuses the login",
+            "set east.sasl.mechanism to a mechanism",
+        ),
+        (KafkaError._SSL, "TLS failed", "check east.security.protocol and east.ssl.*"),
+        (KafkaError.NON_EMPTY_GROUP, "reading orders failed", "stop the consumers of the group on east"),
+        (KafkaError.UNSTABLE_OFFSET_COMMIT, "reading orders failed", "wait until the open transaction ends"),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, "reading orders failed", "check whether the topic was deleted"),
+        (KafkaError.GROUP_ID_NOT_FOUND, "reading orders failed", "check the name of the group"),
+        (
+            KafkaError.MSG_SIZE_TOO_LARGE,
+            "reading orders failed",
+            "raise max.message.bytes of the topic on east",
+        ),
+        (KafkaError._FATAL, "reading orders failed", "run the same command with --debug"),
+    ],
+)
+def test_each_cause_has_its_own_sentence_and_remedy(code, said, remedy):
+    failure = failure_of(CLUSTER, KafkaError(code), "reading orders")
+    assert said in failure.message
+    assert remedy in failure.remedy
+
+
+def test_every_cause_of_the_remedies_is_an_error_of_kafka_or_one_of_mmtools_own():
+    known = CODES.keys() | Code.__members__.keys() | {OTHER_CLUSTER, CLOSED}
+    assert REMEDIES.keys() - known == set()
+
+
+def test_no_cause_has_two_remedies():
+    names = [name for names in _NAMES.values() for name in names.split()]
+    assert len(names) == len(REMEDIES)
+
+
+def test_a_partition_without_a_leader_is_not_blamed_on_the_bootstrap_servers():
+    lost = ConnectionLostError("orders-0 of east has no leader", NO_LEADER)
+    assert unreachable("east", "reading orders", lost).remedy == (
+        "check that every partition of the topic has a leader on east"
+    )
+    assert "east.bootstrap.servers" in unreachable("east", "reading orders", "no answer").remedy
 
 
 def test_a_cluster_that_is_away_is_named_with_its_address():

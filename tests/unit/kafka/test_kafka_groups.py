@@ -29,13 +29,13 @@ ORDERS = TopicPartition("orders", 0)
     ],
 )
 def test_an_answer_about_a_group_is_an_error_of_its_kind(code, error):
-    with pytest.raises(error, match="describing group g"):
-        groups_of("nowhere:1")._check(code, "describing group g")
+    with pytest.raises(error, match=r"(describing|DESCRIBE on) group g"):
+        groups_of("nowhere:1")._check(code, "describing group", "g")
 
 
 def test_a_coordinator_that_has_moved_is_asked_again():
     with pytest.raises(RetriableError) as passing:
-        groups_of("nowhere:1")._check(Code.NOT_COORDINATOR, "describing group g")
+        groups_of("nowhere:1")._check(Code.NOT_COORDINATOR, "describing group", "g")
     assert isinstance(passing.value.final, UnreachableError)
 
 

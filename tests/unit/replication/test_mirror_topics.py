@@ -244,8 +244,9 @@ def test_a_new_topic_with_fewer_replicas_than_are_to_be_in_sync_is_said_with_bot
         ("TOPIC_EXCEPTION: Topic name is too long", "shorten its name with mmtool.topic.rename.format"),
         ("INVALID_REPLICATION_FACTOR: 3 replicas, 1 broker", "set replication.factor to no more than"),
         ("TOPIC_AUTHORIZATION_FAILED: denied", "grant CREATE and ALTER on the topic to mmtool's principal"),
+        ("POLICY_VIOLATION: no", "let the target's create.topic.policy.class.name accept it, or add orders"),
         (
-            "POLICY_VIOLATION: no",
+            "INVALID_REQUEST: no",
             "create it with 1 partition on the target by hand, or add orders to topics.exclude",
         ),
         ("_TIMED_OUT: slow", "mmtool tries again"),

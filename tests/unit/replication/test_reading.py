@@ -404,7 +404,7 @@ UNREAD = (
             f"READ on topic mmtool-producers.internal of source {GRANT_IT}",
         ),
         (UnreachableError("it is gone"), f"{UNREAD}: it is gone"),
-        (RefusedError("offset 7 is damaged"), f"{UNREAD}: offset 7 is damaged"),
+        (RefusedError("offset 7 is damaged", remedy="mend it"), f"{UNREAD}: offset 7 is damaged; mend it"),
     ],
     ids=["denied", "gone", "damaged"],
 )

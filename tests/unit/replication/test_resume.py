@@ -20,6 +20,7 @@ from mmtool.kafka.wire import scan
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
+from mmtool.plan.topics.facts import source_made_again
 from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.recovery import recover_shards
 from mmtool.translation.types import TopicId
@@ -344,8 +345,7 @@ def test_a_source_topic_that_was_made_again_meanwhile_can_never_be_compared_and_
     lose_answers(flow.source, 1)
     flow.take()
     assert flow.halted == (
-        "unrecorded records of orders-0 cannot be compared with the source:"
-        " topic orders was deleted and created again on the source"
+        f"unrecorded records of orders-0 cannot be compared with the source: {source_made_again('orders')}"
     )
 
 
@@ -354,7 +354,8 @@ def test_a_source_whose_log_is_corrupt_there_halts_its_partition_and_no_other():
     disturb(flow.source, 1, lambda: fetched(end=0)._replace(error_code=Code.CORRUPT_MESSAGE))
     flow.take()
     assert flow.halted == (
-        "unrecorded records of orders-0 cannot be compared with the source: orders-0 of source: CORRUPT_MESSAGE"
+        "unrecorded records of orders-0 cannot be compared with the source: orders-0 of source: CORRUPT_MESSAGE:"
+        " let another replica lead the source partition, then stop and start `mmtool replicate`"
     )
 
 
@@ -365,8 +366,7 @@ def test_a_partition_that_its_topic_has_no_more_since_it_was_made_again_halts_at
     monkeypatch.setattr(LogOnWire, "leader", lambda wire, *_: None if wire.alias == "source" else 0)
     flow.take()
     assert flow.halted == (
-        "unrecorded records of orders-0 cannot be compared with the source:"
-        " topic orders was deleted and created again on the source"
+        f"unrecorded records of orders-0 cannot be compared with the source: {source_made_again('orders')}"
     )
 
 

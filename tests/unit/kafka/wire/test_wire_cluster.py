@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 from functools import partial
 from types import SimpleNamespace
 
 import pytest
-from aiokafka.errors import IllegalSaslStateError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
+from aiokafka.errors import (
+    IllegalSaslStateError,
+    KafkaConnectionError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+)
 
 from kit.mirror import SOURCE_ID, TARGET_ID
 from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.wire import ask as asking
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import BrokerAddress, PartitionLeader, TopicMetadata
 
@@ -220,10 +227,15 @@ def test_a_leader_that_did_not_answer_is_looked_up_again_by_whoever_asks_next(cl
 
 
 @pytest.mark.parametrize(
-    "refused", [SaslAuthenticationFailed, UnsupportedSaslMechanismError, IllegalSaslStateError]
+    ("refused", "remedy"),
+    [
+        (SaslAuthenticationFailed, "check user name and password of a"),
+        (UnsupportedSaslMechanismError, "set a.sasl.mechanism to a mechanism of the listener"),
+        (IllegalSaslStateError, "set a.security.protocol to PLAINTEXT or SSL"),
+    ],
 )
 def test_a_cluster_that_refuses_the_credentials_is_not_taken_for_one_that_is_away(
-    cluster, monkeypatch, refused
+    cluster, monkeypatch, refused, remedy
 ):
     """As aiokafka says it: a password that was changed, a mechanism that the broker does not know, or no SASL there."""
 
@@ -233,8 +245,48 @@ def test_a_cluster_that_refuses_the_credentials_is_not_taken_for_one_that_is_awa
     monkeypatch.setattr("aiokafka.conn.create_conn", refuses)
     with pytest.raises(
         NotAuthorisedError, match=r"cluster a refuses the credentials: .*Authentication failed"
-    ):
+    ) as error:
         asyncio.run(cluster.start())
+    assert error.value.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (socket.gaierror(-2, "Name or service not known"), "check the host names in a.bootstrap.servers"),
+        (ssl.SSLCertVerificationError("self-signed"), "check a.security.protocol and a.ssl.*"),
+        (KafkaConnectionError("closed"), "check a.security.protocol and a.bootstrap.servers"),
+        (ConnectionResetError(), "check a.security.protocol and a.bootstrap.servers"),
+        (ConnectionRefusedError(), "check a.bootstrap.servers and the cluster's health"),
+        (TimeoutError(), "check a.bootstrap.servers and the cluster's health"),
+    ],
+    ids=["name", "certificate", "closed", "reset", "refused", "silent"],
+)
+def test_each_cause_of_a_cluster_that_does_not_answer_has_its_remedy(cluster, monkeypatch, error, remedy):
+    async def fails(*_address, **_options):
+        raise error
+
+    monkeypatch.setattr("aiokafka.conn.create_conn", fails)
+    with pytest.raises(UnreachableError, match="cluster a does not answer at") as raised:
+        asyncio.run(cluster.start())
+    assert raised.value.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (Code.NOT_ENOUGH_REPLICAS, "start the brokers of a that are down"),
+        (Code.KAFKA_STORAGE_ERROR, "a broker of a lost a disk"),
+        (Code.UNKNOWN_TOPIC_OR_PARTITION, "check whether the topic was deleted or recreated on a"),
+    ],
+)
+def test_an_error_that_stays_has_the_remedy_for_its_cause(code, remedy):
+    async def attempt():
+        return code, None
+
+    with pytest.raises(UnreachableError, match=f"writing: {code.name}") as raised:
+        asyncio.run(retrying(attempt, what="writing", alias="a", seconds=0))
+    assert raised.value.remedy.startswith(remedy)
 
 
 def test_a_broker_that_refuses_the_credentials_while_others_take_them_is_asked_again(cluster, monkeypatch):

@@ -1,0 +1,107 @@
+"""What an operator does about a broker's error: one table from Kafka's error names to remedies."""
+
+from __future__ import annotations
+
+AWAY = "check {alias}.bootstrap.servers and the cluster's health"
+"""Where no broker answered."""
+BOTH_AWAY = "check the brokers of both clusters, then run the same command again"
+"""Where a broker of either cluster did not answer."""
+OTHER_LEADER_AND_AGAIN = "make another replica the leader of that partition, then run the same command again"
+"""Of a command that reads a replica with damaged bytes: a repetition alone reads the same bytes."""
+NO_LEADER = "LEADER_NOT_AVAILABLE"
+THROTTLED = "THROTTLING_QUOTA_EXCEEDED"
+OTHER_CLUSTER = "OTHER_CLUSTER"
+CLOSED = "CLOSED"
+"""Causes without an error code of a broker; the first two as a broker would name them."""
+
+_NAMES = {
+    "check that every partition of {topic} has a leader on {alias}": """
+        ELIGIBLE_LEADERS_NOT_AVAILABLE FENCED_LEADER_EPOCH LEADER_NOT_AVAILABLE NOT_LEADER_FOR_PARTITION
+        NOT_LEADER_OR_FOLLOWER OFFSET_NOT_AVAILABLE PREFERRED_LEADER_NOT_AVAILABLE REPLICA_NOT_AVAILABLE
+        UNKNOWN_LEADER_EPOCH""",
+    "start the brokers of {alias} that are down; if none is, {topic} has fewer replicas than min.insync.replicas: add"
+    " replicas with kafka-reassign-partitions.sh": """
+        NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND _ISR_INSUFF""",
+    "a broker of {alias} lost a disk, which its log names: replace the disk and restart the broker": """
+        KAFKA_STORAGE_ERROR LOG_DIR_NOT_FOUND""",
+    "check that every partition of __consumer_offsets and __transaction_state has a leader on {alias}": """
+        COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR _WAIT_COORD""",
+    "check that the controllers of {alias} run and have elected an active one": """
+        NOT_CONTROLLER STALE_BROKER_EPOCH STALE_CTRL_EPOCH UNKNOWN_CONTROLLER_ID""",
+    "raise the quota of mmtool's principal on {alias}, or run the same command again later": """
+        THROTTLING_QUOTA_EXCEEDED""",
+    "check which brokers of {alias} are down or overloaded": """
+        NETWORK_EXCEPTION REQUEST_TIMED_OUT""",
+    "check the host names in {alias}.bootstrap.servers, and the DNS server of this host": "_RESOLVE",
+    "check {alias}.security.protocol and {alias}.bootstrap.servers: the broker closed the connection; `mmtool doctor -c"
+    " FILE` names the cause": CLOSED,
+    "check {alias}.bootstrap.servers: its addresses now lead to another cluster": OTHER_CLUSTER,
+    "check user name and password of {alias}: sasl.jaas.config, or sasl.username and sasl.password": """
+        SASL_AUTHENTICATION_FAILED""",
+    "check user name, password and sasl.mechanism of {alias}: `mmtool doctor -c FILE` names the cause": """
+        _AUTHENTICATION""",
+    "set {alias}.sasl.mechanism to a mechanism of the listener: `mmtool doctor -c FILE` lists them": """
+        UNSUPPORTED_SASL_MECHANISM""",
+    "set {alias}.security.protocol to PLAINTEXT or SSL, or use a listener that takes a login": "ILLEGAL_SASL_STATE",
+    "check {alias}.security.protocol and {alias}.ssl.*: `mmtool doctor -c FILE` names the cause": "_SSL",
+    "grant mmtool's principal the right: `mmtool doctor -c FILE` prints the kafka-acls.sh command": """
+        CLUSTER_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED TOPIC_AUTHORIZATION_FAILED
+        TRANSACTIONAL_ID_AUTHORIZATION_FAILED""",
+    "change what the policy of the brokers of {alias} refuses, or the policy": "POLICY_VIOLATION",
+    "configure an authorizer on the brokers of {alias}": "SECURITY_DISABLED",
+    "set delete.topic.enable = true on the brokers of {alias}": "TOPIC_DELETION_DISABLED",
+    "stop the consumers of the group on {alias}, then run the same command again": """
+        FENCED_INSTANCE_ID FENCED_MEMBER_EPOCH GROUP_SUBSCRIBED_TO_TOPIC ILLEGAL_GENERATION MEMBER_ID_REQUIRED
+        NON_EMPTY_GROUP REBALANCE_IN_PROGRESS STALE_MEMBER_EPOCH UNKNOWN_MEMBER_ID UNRELEASED_INSTANCE_ID""",
+    "raise group.max.size on the brokers of {alias}, or stop a member of the group": "GROUP_MAX_SIZE_REACHED",
+    "wait until the open transaction ends, at the latest after its producer's transaction.timeout.ms": """
+        UNSTABLE_OFFSET_COMMIT""",
+    "check that every partition has a leader on {alias}, so that the earlier transaction can end": """
+        CONCURRENT_TRANSACTIONS""",
+    "stop the other process with the same transactional id, then run the same command again": """
+        INVALID_PRODUCER_EPOCH PRODUCER_FENCED TRANSACTION_COORDINATOR_FENCED _FENCED""",
+    "check whether {topic} was deleted or recreated on {alias}": """
+        INCONSISTENT_TOPIC_ID UNKNOWN_TOPIC_ID UNKNOWN_TOPIC_OR_PART UNKNOWN_TOPIC_OR_PARTITION
+        _UNKNOWN_PARTITION _UNKNOWN_TOPIC""",
+    "check the name of the group: it has expired or was deleted on {alias}": "GROUP_ID_NOT_FOUND _UNKNOWN_GROUP",
+    "run the same command again: records of {topic} were deleted on {alias} in the meantime": """
+        OFFSET_OUT_OF_RANGE _AUTO_OFFSET_RESET _LOG_TRUNCATION _NO_OFFSET""",
+    OTHER_LEADER_AND_AGAIN: "CORRUPT_MESSAGE INVALID_MSG _BAD_MSG",
+    "raise max.message.bytes of {topic} on {alias}": "MESSAGE_TOO_LARGE MSG_SIZE_TOO_LARGE",
+    "raise segment.bytes of {topic} on {alias}": "RECORD_LIST_TOO_LARGE",
+    "raise message.timestamp.before.max.ms or .after.max.ms of {topic} on {alias} (before Kafka 4.0"
+    " .difference.max.ms as well)": "INVALID_TIMESTAMP",
+    "if {topic} is compacted, it takes no record without a key: set its cleanup.policy=delete on {alias}": """
+        INVALID_RECORD""",
+    "raise the message format of {topic} on {alias} to 0.11 or later (message.format.version)": """
+        UNSUPPORTED_FOR_MESSAGE_FORMAT""",
+    "raise inter.broker.protocol.version on the brokers of {alias} to 2.1 or later, which zstd needs": """
+        UNSUPPORTED_COMPRESSION_TYPE""",
+    "raise transaction.max.timeout.ms on the brokers of {alias} to 60000 or more": """
+        INVALID_TRANSACTION_TIMEOUT""",
+    "raise offset.metadata.max.bytes on the brokers of {alias}": "OFFSET_METADATA_TOO_LARGE",
+    "lower the replication factor to the number of brokers of {alias}, or start those that are down": """
+        INVALID_REPLICATION_FACTOR""",
+    "read the logs of the brokers of {alias}, which have the cause": "UNKNOWN UNKNOWN_SERVER_ERROR",
+}
+REMEDIES: dict[str, str] = {name: remedy for remedy, names in _NAMES.items() for name in names.split()}
+"""The remedy for each cause, with places for the cluster's alias and the topic; Kafka's and librdkafka's names."""
+
+_BROKER_LOGS = REMEDIES["UNKNOWN"]
+
+
+def remedy_of(cause: str, alias: str, *, topic: str = "the topic", otherwise: str = AWAY) -> str:
+    """The remedy for a cause.
+
+    Args:
+        cause: Kafka's or librdkafka's name of the error; empty where no broker answered.
+        alias: The cluster's alias.
+        topic: The topic, as ``topic orders``.
+        otherwise: The remedy for a cause that has none of its own, with the same places.
+    """
+    return REMEDIES.get(cause, otherwise).format(alias=alias, topic=topic)
+
+
+def remedy_of_refusal(cause: str, alias: str, topic: str = "the topic") -> str:
+    """The remedy for a request that a broker refused: for an unexpected cause, the brokers' logs."""
+    return remedy_of(cause, alias, topic=topic, otherwise=_BROKER_LOGS)
