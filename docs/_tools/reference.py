@@ -242,7 +242,8 @@ all groups; refused if one of the groups was started since |
       the point of no return again.
     - With `--fence acl|hook|watch` three more steps run before `drain`: \
 {", ".join(f"`{step}`" for step in FENCE_STEPS)}.
-    - With `--promote-acls` the step `{acl_step(Mode.PLANNED)}` runs before `validate`. A failback that withdraws these ACLs has the step `{acl_step(Mode.FAILBACK)}` there.
+    - With `--promote-acls` the step `{acl_step(Mode.PLANNED)}` runs before `validate`; a failback that withdraws \
+these ACLs has the step `{acl_step(Mode.FAILBACK)}` there.
     - A drill is not resumed. Its copies of the groups are deleted however it ends: run `mmtool failover drill` again.
     """
 

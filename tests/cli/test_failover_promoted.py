@@ -246,6 +246,35 @@ def test_an_emergency_with_a_dead_source_is_refused_and_the_way_out_is_said(emer
     assert "leave out --promote-acls; then create the producers' ACLs on west" in ended.stderr
 
 
+@pytest.fixture
+def left(planned, scene):
+    """A failed operation whose ACLs could not be removed again."""
+    commits = scene.target.groups.committed
+    scene.acls.undeletable = {MAY, TX}
+    scene.acls.after_create = lambda: commits.setdefault("app", {}).update({REMOTE: Commit(90)})
+    ended = planned(*EXECUTE)
+    assert (ended.code, scene.acls.rules) == (6, {MAY, TX}), ended.stderr
+    commits.clear()
+    scene.acls.after_create, scene.acls.undeletable = lambda: None, set()
+    return row_of(ended)["operation_id"]
+
+
+def test_what_could_not_be_removed_is_removed_by_a_cancel(failover, scene, left):
+    assert (failover("cancel", left, *EXECUTE).code, scene.acls.rules) == (0, set())
+
+
+def test_another_planned_failover_waits_until_that_is_decided(planned, scene, left):
+    ended = planned(*EXECUTE)
+    assert (ended.code, scene.acls.rules) == (3, {MAY, TX})
+    assert f"operation {left} (planned)" in ended.stderr
+
+
+def test_an_emergency_goes_on_and_says_that_they_stay(emergency, scene, left):
+    ended = emergency(*EXECUTE)
+    assert (ended.code, scene.acls.rules) == (0, {MAY, TX}), ended.stderr
+    assert f"the producers' ACLs that operation {left} changed on west stay so" in ended.stderr
+
+
 def test_an_emergency_whose_source_dies_is_resumed_with_the_recorded_acls(
     emergency, failover, scene, monkeypatch
 ):
