@@ -100,7 +100,7 @@ class Promotion:
     @property
     def _rights(self) -> str:
         beside = sum(acl.resource == TRANSACTIONAL_ID for acl in self.acls)
-        return joined_by_and(
+        return _listed(
             f"WRITE on {few(self.granted_on)}" if self.granted_on else "",
             counted(beside, "right") + " on transactional ids" if beside else "",
             "IDEMPOTENT_WRITE on the cluster" if any(acl.resource == CLUSTER for acl in self.acls) else "",
@@ -126,7 +126,7 @@ class Promotion:
 NO_PROMOTION = Promotion()
 
 
-def joined_by_and(*parts: str) -> str:
+def _listed(*parts: str) -> str:
     """The parts that are not empty, with "and" before the last."""
     said = [part for part in parts if part]
     return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
@@ -235,7 +235,7 @@ def _wanted(
     producers = {right.principal for right in candidates if not _is_met(right, rules)}
     candidates |= {right for rule in rules for who in producers for right in _beside(rule, who)}
     wanted = {right for right in candidates if not _is_met(right, rules)}
-    partly = {right for right in candidates - wanted if not any(_takes(rule, right) for rule in rules)}
+    partly = {right for right in candidates - wanted if not _is_taken(right, rules)}
     return {right for right in wanted if not _is_implied(right, wanted)}, partly
 
 
@@ -254,25 +254,24 @@ def _is_implied(right: Binding, others: Iterable[Binding]) -> bool:
 
 
 def _covers(rule: Binding, right: Binding) -> bool:
-    """Whether an ALLOW gives a whole right."""
-    return (
-        rule.permission == "ALLOW" and rule.operation in _GIVEN_BY[right.operation] and _contains(rule, right)
-    )
+    """Whether a rule gives a whole right."""
+    gives = rule.permission == "ALLOW" and rule.operation in _GIVEN_BY[right.operation]
+    return gives and _contains(rule, right)
 
 
-def _takes(rule: Binding, right: Binding) -> bool:
-    """Whether a DENY takes a whole right."""
-    return (
-        rule.permission == "DENY" and rule.operation in _TAKEN_BY[right.operation] and _contains(rule, right)
-    )
+def _denies(rule: Binding, right: Binding) -> bool:
+    """Whether a rule denies a right's operation to somebody."""
+    return rule.permission == "DENY" and rule.operation in _TAKEN_BY[right.operation]
 
 
 def _is_met(right: Binding, rules: Iterable[Binding]) -> bool:
     """Whether a DENY takes a right, or a part of it."""
-    return any(
-        rule.permission == "DENY" and rule.operation in _TAKEN_BY[right.operation] and _meets(rule, right)
-        for rule in rules
-    )
+    return any(_denies(rule, right) and _meets(rule, right) for rule in rules)
+
+
+def _is_taken(right: Binding, rules: Iterable[Binding]) -> bool:
+    """Whether one DENY takes a whole right."""
+    return any(_denies(rule, right) and _contains(rule, right) for rule in rules)
 
 
 def _contains(rule: Binding, right: Binding) -> bool:
