@@ -85,7 +85,7 @@ def _die_at_acls(*, after: bool) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 
-    KafkaFences.create = heard  # type: ignore[method-assign]
+    KafkaFences.create = heard  # type: ignore[method-assign,assignment]
 
 
 def _die_at_batch(number: int) -> None:
