@@ -83,7 +83,7 @@ def show(
 ) -> None:
     """Show one operation: its steps, groups, written offsets, and the commands that can follow."""
     from mmtool.failover.operation.recovery import as_it_stands
-    from mmtool.failover.report.report import fence_left, recorded_row, tail_left, ways_on
+    from mmtool.failover.report.report import acls_left, fence_left, recorded_row, tail_left, ways_on
     from mmtool.failover.service import connections
     from mmtool.failover.service.lookup import find_operation
 
@@ -108,7 +108,7 @@ def show(
     talk(f"operation {found.operation_id} ({found.mode}, {found.names.flow}, by {found.by}) is {found.state}")
     if found.problem:
         talk(f"error: {found.problem}")
-    for said in (*fence_left(found, known.flow), *tail_left(found)):
+    for said in (*fence_left(found, known.flow), *acls_left(found, known.flow), *tail_left(found)):
         for line in said.splitlines():
             talk(line)
     say_ways_on(ways_on(found.operation, given(config, source, target)))

@@ -17,6 +17,7 @@ from mmtool.commands import _fences as fences
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
 from mmtool.commands import _plan_files as plans
+from mmtool.commands import _promotion as promotions
 from mmtool.commands import _release as releases
 from mmtool.commands._connections import (
     one_flow,
@@ -108,6 +109,8 @@ def planned(
     unit: options.Unit = None,
     fence: fences.Option = fences.Fence.NONE,
     fence_watch: fences.Watch = fences.WATCH,
+    promote_acls: promotions.Option = False,
+    principal_map: promotions.Principals = None,
     without_state: options.WithoutState = False,
     out: plans.Out = None,
     plan: plans.Plan = None,
@@ -128,7 +131,9 @@ def planned(
     chosen = plans.groups_of(saved, "failover planned", group, groups, all_groups=all_groups, unit=meant)
     if plans.was_executed("failover planned", saved, settings, output, patience):
         return
-    said = fences.said(saved, fence, fence_watch) | plans.state_said(saved, without=without_state)
+    promoted = promotions.said(saved, principal_map, promotes=promote_acls)
+    principals = promotions.asked(promoted)
+    said = fences.said(saved, fence, fence_watch) | plans.state_said(saved, without=without_state) | promoted
     settle = partial(plans.settle, saved, said=said, out=out, page=runbook, config=config, kept=plan)
     seconds = None if timeout is None else timeout.total_seconds()
     asked = operations.Asked("failover planned", execute, yes, output, given(config, source, target))
@@ -139,7 +144,8 @@ def planned(
         move = group_move.GroupMove(
             settings, chosen, saved, without, patience, seconds, reason, asked.agreed, lock
         )
-        ended = group_move.move_planned(move, partial(fences.asked, settings, said, timeout), settle)
+        fenced = partial(fences.asked, settings, said, timeout)
+        ended = group_move.move_planned(move, fenced, settle, principals)
         operations.show_end(asked, ended)
 
 
@@ -155,6 +161,8 @@ def emergency(
     all_groups: options.AllGroups = False,
     unit: options.Unit = None,
     unknown: UnknownOption = Unknown.LEAVE,
+    promote_acls: promotions.Option = False,
+    principal_map: promotions.Principals = None,
     accept_data_loss: AcceptDataLoss = False,
     without_state: options.WithoutState = False,
     out: plans.Out = None,
@@ -175,13 +183,15 @@ def emergency(
     chosen = plans.groups_of(saved, "failover emergency", group, groups, all_groups=all_groups, unit=meant)
     if plans.was_executed("failover emergency", saved, settings, output, timeout):
         return
+    promoted = promotions.said(saved, principal_map, promotes=promote_acls)
+    principals = promotions.asked(promoted)
     asked = operations.Asked("failover emergency", execute, yes, output, given(config, source, target))
     with connections.lock_requested(settings, timeout, execute=execute, yes=yes) as lock:
         from mmtool.failover.service import group_move  # takes a while, as the lock does
         from mmtool.plan.failover.emergency import Unknowns
 
         unknowns = Unknowns(unknown if saved is None else saved.options["unknown"])
-        said = {"unknown": unknowns.value} | plans.state_said(saved, without=without_state)
+        said = {"unknown": unknowns.value} | plans.state_said(saved, without=without_state) | promoted
 
         def settle(rehearsal: EmergencyRehearsal) -> None:
             plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
@@ -192,7 +202,7 @@ def emergency(
         move = group_move.GroupMove(
             settings, chosen, saved, without, timeout, None, reason, asked.agreed, lock
         )
-        operations.show_end(asked, group_move.move_in_emergency(move, unknowns, settle))
+        operations.show_end(asked, group_move.move_in_emergency(move, unknowns, settle, principals))
 
 
 @app.command()

@@ -24,7 +24,7 @@ from mmtool.failover.modes.planned_mode import rehearse
 from mmtool.failover.operation.states import START, TABLE, Phase
 from mmtool.failover.report.plan_file import runbook_of, saved_of
 from mmtool.metrics.families import FAMILIES
-from mmtool.plan.failover.steps import FENCE_STEPS, ORDER, POINT_OF_NO_RETURN, Mode
+from mmtool.plan.failover.steps import FENCE_STEPS, ORDER, POINT_OF_NO_RETURN, Mode, acl_step
 from mmtool.plan.flow import phases
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.runbook.plan_file import Origin
@@ -242,6 +242,8 @@ all groups; refused if one of the groups was started since |
       the point of no return again.
     - With `--fence acl|hook|watch` three more steps run before `drain`: \
 {", ".join(f"`{step}`" for step in FENCE_STEPS)}.
+    - With `--promote-acls` the step `{acl_step(Mode.PLANNED)}` runs before `validate`; a failback that withdraws \
+these ACLs has the step `{acl_step(Mode.FAILBACK)}` there.
     - A drill is not resumed. Its copies of the groups are deleted however it ends: run `mmtool failover drill` again.
     """
 

@@ -153,6 +153,14 @@ def _fence(told: Sequence[Entry]) -> tuple[str, str]:
     return "fence recorded, before it is set" if told[0].body["stands"] else "fence lifted", ""
 
 
+def _acls(told: Sequence[Entry]) -> tuple[str, str]:
+    body = told[0].body
+    if not body["stands"]:
+        return "change of producers' ACLs undone", ""
+    done = "withdrawn" if body["withdraws"] else "created"
+    return f"{counted(len(body['acls']), 'ACL')} of producers recorded, before being {done}", ""
+
+
 def _tail(told: Sequence[Entry]) -> tuple[str, str]:
     stands = told[0].body["stands"]
     return "diverged records recorded, before they are written" if stands else "diverged records written", ""
@@ -178,6 +186,7 @@ _ABOUT = {
     EntryKind.BEGAN: _began,
     EntryKind.STEP: _step,
     EntryKind.FENCE: _fence,
+    EntryKind.ACLS: _acls,
     EntryKind.TAIL: _tail,
     EntryKind.GROUP: _intents,
     EntryKind.OUTCOME: _outcomes,

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
     from mmtool.kafka.batches import BatchView, ReadyBatch
     from mmtool.kafka.state.control_view import ControlView
-    from mmtool.plan.failover.acl_fence import Binding, FenceFacts, OpenTransaction, Writer
+    from mmtool.plan.failover.acl_fence import FenceFacts, OpenTransaction, Writer
+    from mmtool.plan.failover.acl_rules import AclFacts, Binding
     from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
     from mmtool.plan.flow.status import FlowMember
     from mmtool.plan.groups.facts import Commit, GroupStanding
@@ -352,8 +353,8 @@ class AppendPort(Protocol):
         """
 
 
-class FencePort(Protocol):
-    """The ACLs and the active producers of some topics of one cluster. Errors as in `GroupsPort`."""
+class AclPort(Protocol):
+    """The ACLs of one cluster. Errors as in `GroupsPort`."""
 
     @property
     def alias(self) -> str: ...
@@ -362,17 +363,24 @@ class FencePort(Protocol):
     def servers(self) -> str:
         """The cluster's bootstrap servers, for commands that an operator runs."""
 
+    def acls(self) -> AclFacts:
+        """Read every rule that one broker has now, on whatever resource, and mmtool's rights over them."""
+
+    def create(self, bindings: Collection[Binding]) -> Mapping[Binding, Problem]:
+        """Create these ACLs; returns when every broker applies them, with failures by ACL."""
+
+    def remove(self, bindings: Collection[Binding]) -> Mapping[Binding, Problem]:
+        """Delete exactly these ACLs, if they exist; returns when no broker applies them, with failures by ACL."""
+
+
+class FencePort(AclPort, Protocol):
+    """The ACLs and the active producers of some topics of one cluster. Errors as in `GroupsPort`."""
+
     def facts(self, topics: Collection[str]) -> FenceFacts:
         """Read everything that the plan of a fence depends on."""
 
     def bindings(self, topics: Collection[str]) -> frozenset[Binding]:
         """The ACLs that apply to these topics, as one broker has them now."""
-
-    def deny(self, bindings: Collection[Binding]) -> Mapping[Binding, Problem]:
-        """Create these ACLs; returns when every broker applies them, with failures by ACL."""
-
-    def remove(self, bindings: Collection[Binding]) -> Mapping[Binding, Problem]:
-        """Delete exactly these ACLs, if they exist; returns when no broker applies them, with failures by ACL."""
 
     def own_writes(self, topics: Collection[str]) -> frozenset[str]:
         """The given topics that mmtool itself has the right to write."""

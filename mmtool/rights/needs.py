@@ -322,7 +322,8 @@ _TARGET = (
     Need("target", Kind.OWN_IDS, "WRITE", "`mmtool replicate` cannot claim its shards", _REPLICATE),
     Need("target", Kind.OWN_IDS, "WRITE", "diverged records cannot be replayed", optional=_FAILOVER),
     Need("target", Kind.WHOLE, "DESCRIBE", _LISTED, optional=_REPLICATE | _READ | _FAILOVER),
-    Need("target", Kind.WHOLE, "DESCRIBE_CONFIGS", _BROKERS, optional=_REPLICATE | _READ),
+    Need("target", Kind.WHOLE, "DESCRIBE_CONFIGS", _BROKERS, optional=_REPLICATE | _READ | _FAILOVER),
+    Need("target", Kind.WHOLE, "ALTER", "`--promote-acls` is refused", optional=_FAILOVER),
     Need(
         "target",
         Kind.WHOLE,

@@ -9,6 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
+from mmtool.plan.failover.acl_rules import camel
 from mmtool.rights.needs import ResourceType
 
 if TYPE_CHECKING:
@@ -70,11 +71,6 @@ def _quoted(text: str) -> str:
     """A word for a shell, in quotes also where it needs none."""
     quoted = quote(text)
     return f"'{text}'" if quoted == text else quoted
-
-
-def camel(operation: str) -> str:
-    """An operation as ``kafka-acls.sh`` and Strimzi write it: ``DescribeConfigs``."""
-    return operation.title().replace("_", "")
 
 
 def strimzi(rights: Sequence[NeededRight], principal: str) -> str:

@@ -10,7 +10,7 @@ from mmtool.failover.fence.actions import lower_fence
 from mmtool.kafka.admin.fences import KafkaFences
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.topics import create_topic
-from mmtool.plan.failover.acl_fence import Binding
+from mmtool.plan.failover.acl_rules import Binding
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka]
 
@@ -38,7 +38,7 @@ def fences(lab):
 def raised_and_lowered(fences):
     """What could not be denied, what stood then, what stands after; and how long it took."""
     began = time.monotonic()
-    problems = fences.deny(DENIES)
+    problems = fences.create(DENIES)
     stood = fences.bindings(["orders"])
     lower_fence(fences, DENIES)
     return problems, stood, fences.bindings(["orders"]), time.monotonic() - began

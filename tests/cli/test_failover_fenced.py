@@ -7,7 +7,7 @@ import pytest
 from kit.operations import KilledError
 from kit.scene import Scene
 from mmtool.errors import GateError
-from mmtool.plan.failover.acl_fence import Binding
+from mmtool.plan.failover.acl_rules import Binding
 from mmtool.translation.types import TopicPartition
 
 MAY = Binding("orders", "LITERAL", "User:alice", "*", "WRITE", "ALLOW")
@@ -212,7 +212,7 @@ def test_the_runbook_has_the_fence_as_kafkas_own_commands(fenced, tmp_path):
     ended = fenced("--runbook", tmp_path / "runbook.md")
     assert ended.code == 0, ended.stderr
     page = (tmp_path / "runbook.md").read_text()
-    rule = "--topic orders --deny-principal User:alice --operation Write"
+    rule = "--topic orders --deny-principal User:alice --deny-host '*' --operation Write"
     assert f"--add {rule}" in page
     assert (
         f"# kafka-acls.sh --bootstrap-server east-1:9092 --command-config east.properties --remove --force {rule}"

@@ -30,12 +30,14 @@ from mmtool.failover.fence.actions import (
     raise_fence,
     watch_ends,
 )
+from mmtool.failover.fence.promotion import do, undo
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.admin.fences import KafkaFences
 from mmtool.kafka.wire.acls import DescribeClusterRequest
 from mmtool.kafka.wire.transactions import DescribeProducersRequest
 from mmtool.lab.topics import create_topic
-from mmtool.plan.failover.acl_fence import ANY_HOST, LITERAL, PREFIXED, Binding
+from mmtool.plan.failover.acl_promotion import Promotion
+from mmtool.plan.failover.acl_rules import ANY_HOST, CLUSTER, LITERAL, PREFIXED, TRANSACTIONAL_ID, Binding
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import ClusterId, TopicPartition
 
@@ -239,6 +241,34 @@ def test_a_rule_that_denies_it_already_is_not_made_and_so_not_taken_away(side, t
     created = raised(side, topic)
     assert plan_fence(side.fences, [topic]).denies == ()
     lower_fence(side.fences, created)
+
+
+def test_rules_on_every_kind_of_resource_are_created_listed_and_removed(side, topic):
+    """What a promotion creates; rules of before stay, and a second call changes nothing."""
+    before = side.fences.acls().bindings
+    rights = [
+        Binding(topic, LITERAL, "User:dora", ANY_HOST, "WRITE", "ALLOW"),
+        Binding(f"{topic}-", PREFIXED, "User:dora", "10.0.0.7", "WRITE", "ALLOW", TRANSACTIONAL_ID),
+        Binding("kafka-cluster", LITERAL, "User:dora", ANY_HOST, "IDEMPOTENT_WRITE", "ALLOW", CLUSTER),
+    ]
+    for _ in range(2):
+        assert side.fences.create(rights) == {}
+        assert side.fences.acls().bindings == before | set(rights)
+    for _ in range(2):
+        assert side.fences.remove(rights) == {}
+        assert side.fences.acls().bindings == before
+
+
+def test_a_promoted_producer_may_write_until_that_is_undone(side, topic):
+    right = Binding(topic, LITERAL, "User:bob", ANY_HOST, "WRITE", "ALLOW")
+    promotion, told = Promotion(is_asked_for=True, acls=(right,)), []
+    for change in (None, do, undo):
+        if change is not None:
+            change(side.fences, promotion)
+        told.append(
+            side.producer("bob", idempotent=False).send(topic)
+        )  # a client remembers that it was refused
+    assert told == ["TOPIC_AUTHORIZATION_FAILED", "", "TOPIC_AUTHORIZATION_FAILED"]
 
 
 def test_who_has_produced_is_told(side, topic):
@@ -452,7 +482,7 @@ def test_how_long_a_rule_takes(broker, topic_name, measured):
     broker.allow("bob", topic)
     plan = plan_fence(broker.fences, [topic])
     began = time.monotonic()
-    broker.fences.deny(plan.denies)
+    broker.fences.create(plan.denies)
     seconds = time.monotonic() - began
     assert broker.producer("bob", idempotent=False).send(topic) == "TOPIC_AUTHORIZATION_FAILED"
     lower_fence(broker.fences, plan.denies)

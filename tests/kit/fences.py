@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
@@ -14,17 +14,8 @@ from hypothesis import strategies as st
 from mmtool.kafka.ports import Bounds, Problem
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.ports import PortReservation
-from mmtool.plan.failover.acl_fence import (
-    EVERY_TOPIC,
-    EVERYBODY,
-    LITERAL,
-    PREFIXED,
-    Binding,
-    CannotTell,
-    FenceFacts,
-    OpenTransaction,
-    Writer,
-)
+from mmtool.plan.failover.acl_fence import CannotTell, FenceFacts, OpenTransaction, Writer
+from mmtool.plan.failover.acl_rules import EVERY_TOPIC, EVERYBODY, LITERAL, PREFIXED, AclFacts, Binding
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
@@ -69,7 +60,7 @@ class FakeFences:
         stubborn: Rules that can neither be made nor deleted.
         undeletable: Rules that can be made and not be deleted.
         failure: Raised by every change from the next one on.
-        after_deny: Called when denies were made, for what others do meanwhile.
+        after_create: Called when rules were made, for what others do meanwhile.
     """
 
     cluster: FakeCluster
@@ -83,7 +74,7 @@ class FakeFences:
     stubborn: set[Binding] = field(default_factory=set)
     undeletable: set[Binding] = field(default_factory=set)
     failure: MmtoolError | None = None
-    after_deny: Callable[[], None] = lambda: None
+    after_create: Callable[[], None] = lambda: None
     wrote: dict[TopicPartition, dict[int, Writer]] = field(default_factory=dict)
     transactional_ids: dict[int, str] = field(default_factory=dict)
 
@@ -97,16 +88,23 @@ class FakeFences:
 
     def facts(self, topics: Collection[str]) -> FenceFacts:
         places = [place for place in self.cluster.logs if place.topic in topics]
+        told = {part.name: getattr(self.acls(), part.name) for part in fields(AclFacts)}
+        rules = UNKNOWN if self.rules is None else self.bindings(topics)
         return FenceFacts(
-            tuple(topics),
-            UNKNOWN if self.rules is None else self.bindings(topics),
+            **{**told, "bindings": rules},
+            topics=tuple(topics),
+            own_writes=self.own_writes(topics),
+            writers=self.hidden or self.writers(places),
+        )
+
+    def acls(self) -> AclFacts:
+        return AclFacts(
+            UNKNOWN if self.rules is None else frozenset(self.rules),
             frozenset({self.own} if self.own_known else ()),
             self.own_known,
-            self.own_writes(topics),
             self.may_alter,
             self.super_users,
             self.allows_unruled,
-            self.hidden or self.writers(places),
         )
 
     def bindings(self, topics: Collection[str]) -> frozenset[Binding]:
@@ -115,9 +113,9 @@ class FakeFences:
     def own_writes(self, topics: Collection[str]) -> frozenset[str]:
         return frozenset(topic for topic in topics if may(self.rules or (), self.own, "WRITE", topic))
 
-    def deny(self, bindings: Collection[Binding]) -> dict[Binding, Problem]:
+    def create(self, bindings: Collection[Binding]) -> dict[Binding, Problem]:
         self._rules().update(set(bindings) - self.stubborn)
-        self.after_deny()
+        self.after_create()
         if self.failure is not None:
             raise self.failure
         return self._problems(self.stubborn.intersection(bindings))
@@ -218,8 +216,8 @@ def fence_facts(draw: st.DrawFn) -> FenceFacts:
     topics = draw(st.lists(st.sampled_from(TOPICS), min_size=1, unique=True))
     rules = draw(st.frozensets(bindings(), max_size=8))
     return FenceFacts(
-        tuple(topics),
-        frozenset(rule for rule in rules if any(map(rule.matches, topics))),
+        topics=tuple(topics),
+        bindings=frozenset(rule for rule in rules if any(map(rule.matches, topics))),
         own=draw(st.sampled_from([frozenset({"User:mm"}), frozenset[str]()])),
         own_complete=draw(st.booleans()),
         own_writes=frozenset(),

@@ -12,15 +12,17 @@ from kit.maps import about_of, map_of
 from kit.operations import FakeJournal, FakeLock, FakeMarks
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError
+from mmtool.failover.fence.acls_asked import PromotionAsked
 from mmtool.failover.fence.steps import FenceAsked
 from mmtool.failover.modes.cutover import Attempt, Clock, OperationContext
 from mmtool.failover.operation.hooks import hooks_of
 from mmtool.failover.operation.journal import About, Journalist
+from mmtool.failover.operation.records import fences_standing, recorded
 from mmtool.insight.flow_now import FlowClusters, FlowNow
 from mmtool.insight.target_only import TargetSide
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import Bounds, StoredCheckpoint
-from mmtool.plan.failover.acl_fence import ANY_HOST, LITERAL, Binding
+from mmtool.plan.failover.acl_rules import ANY_HOST, LITERAL, Binding
 from mmtool.plan.failover.fence_plan import FenceKind
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.records.documents import FlowRecord
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.records import Recorded
+    from mmtool.plan.failover.acl_promotion import Promotion
 
 PROPERTIES = """\
 clusters = east, west
@@ -45,6 +48,11 @@ west.bootstrap.servers = west-1:9092
 east->west.enabled = true
 east->west.topics = orders.*
 """
+
+
+def promotion_of(since: Recorded | None) -> Promotion | None:
+    """The change of producers' ACLs that a journal says may be in force."""
+    return since.operation.plan.promotion if since is not None and since.promotion_stands else None
 
 
 class Scene:
@@ -64,7 +72,7 @@ class Scene:
         self.copying: list[Callable[[], None]] = []
         self._shipped: dict[TopicPartition, list[tuple[int, int, int]]] = {}
         self.journal, self.marks, self.lock = FakeJournal(), FakeMarks(self.state), FakeLock()
-        self.fences = FakeFences(self.source)
+        self.fences, self.acls = FakeFences(self.source), FakeFences(self.target)
 
     @property
     def clusters(self) -> FlowClusters:
@@ -113,6 +121,13 @@ class Scene:
         """A fence around the source; ``since`` is what the journal has of one already."""
         standing = since.operation.plan.fence if since is not None and since.fence_stands else None
         return FenceAsked(kind, self.source, self.fences, standing=standing)
+
+    def promotion(self, since: Recorded | None = None, *, lost: bool = False) -> PromotionAsked:
+        """A promotion from the source to the target; ``since`` is what the journal has of one already."""
+        fences = fences_standing(recorded(self.journal.entries()))
+        return PromotionAsked(
+            self.fences, self.acls, standing=promotion_of(since), fences=fences, may_be_lost=lost
+        )
 
     def may_write(self, user: str, topic: str) -> None:
         """A rule on the source lets somebody write a topic."""

@@ -32,6 +32,8 @@ def wire_failovers(scene: Scene, patch: Patch) -> None:
     patch(_CONNECT, lambda *_, **__: scene.clusters)
     patch(f"{_CONNECTIONS}.engine_drain", lambda: scene)
     patch(f"{_CONNECTIONS}.fenced_cluster", lambda *_: (scene.source, scene.fences))
+    patch(f"{_CONNECTIONS}.acls_to_read", lambda *_: scene.fences)
+    patch(f"{_CONNECTIONS}.acls_of", lambda *_: scene.acls)
     patch(f"{_CONNECTIONS}.target_side", lambda *_: scene.side)
     patch(
         f"{_CONNECTIONS}.written_at",

@@ -14,23 +14,21 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import (
     GateError,
-    MmtoolError,
     NotAuthorisedError,
-    PartlyAppliedError,
     RefusedError,
-    UnreachableError,
 )
-from mmtool.kafka.ports import NOT_ON_EVERY_BROKER
+from mmtool.failover.fence.acl_change import AclChange, AclUse
 from mmtool.plan.failover.acl_fence import fence_plan, unfenced
 from mmtool.plan.failover.fence_plan import FenceKind
 from mmtool.plan.words import counted, few, joined, moment, then
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
 
     from mmtool.kafka.ports import ClusterPort, FencePort
-    from mmtool.plan.failover.acl_fence import Binding, FencePlan, OpenTransaction, Writer
+    from mmtool.plan.failover.acl_fence import FencePlan, OpenTransaction, Writer
+    from mmtool.plan.failover.acl_rules import Binding
     from mmtool.translation.types import TopicPartition
 
 _LOOK_SECONDS = 0.25
@@ -119,12 +117,7 @@ def raise_fence(port: FencePort, plan: FencePlan) -> tuple[Binding, ...]:
         remedies = dict.fromkeys(guard.remedy for guard in plan.guards)
         said = few([guard.sentence for guard in plan.guards], len(plan.guards))
         raise RefusedError(said, remedy=joined(*remedies), code=plan.guards[0].code)
-    try:
-        _deny(port, plan.denies)
-        _check(port, plan)
-    except BaseException as error:  # a Ctrl-C as well
-        _take_back(port, plan.denies, error)
-        raise
+    AclChange(port, plan.denies, _FENCE).create(lambda: _check(port, plan))
     return plan.denies
 
 
@@ -135,63 +128,16 @@ def lower_fence(port: FencePort, created: Collection[Binding]) -> None:
         PartlyAppliedError: Some could not be removed; they are listed, with the kafka-acls.sh command for the first.
         UnreachableError: The cluster does not answer: all of them may still exist.
     """
-    left = port.remove(created) if created else {}
-    if left:
-        raise _left(port, left, "the fence")
+    AclChange(port, created, _FENCE).remove()
 
 
-def _take_back(port: FencePort, denies: Sequence[Binding], why: BaseException) -> None:
-    try:
-        left: Mapping[Binding, object] = port.remove(denies) if denies else {}
-    except MmtoolError as error:
-        left = dict.fromkeys(denies, error)
-    if left:
-        raise _left(port, left, f"{str(why) or 'interrupted'}; the fence's DENY ACLs") from why
-    if denies and isinstance(
-        why, UnreachableError
-    ):  # without an answer, the request may be under way in the cluster
-        raise UnreachableError(
-            f"{why.message}; {port.alias} has none of the fence's DENY ACLs now, but may still create them",
-            remedy="list the ACLs in two minutes, and remove a DENY of WRITE that is there then: kafka-acls.sh"
-            f" --bootstrap-server {quote(port.servers)} --list --topic {quote(denies[0].name)}",
-        ) from why
-
-
-def _left(port: FencePort, left: Mapping[Binding, object], what: str) -> PartlyAppliedError:
-    first, problem = next(iter(left.items()))
-    command = (
-        f"kafka-acls.sh --bootstrap-server {quote(port.servers)} --remove --force --topic {quote(first.name)}"
-        f" --deny-principal {quote(first.principal)} --deny-host {quote(first.host)}"
-        f" --operation {first.operation.capitalize()}"
-    )
-    return PartlyAppliedError(
-        f"{what} could not be removed on {port.alias}: {few(list(left))} may still exist ({problem})",
-        remedy="try again with `mmtool failover cancel OPERATION_ID --execute`, or with `mmtool failover rollback"
-        " OPERATION_ID --execute` once offsets are written; an administrator can also remove the ACLs, the first with:"
-        f" {command}",
-        code="fence_left",
-    )
-
-
-_NOT_SET = {
-    "CLUSTER_AUTHORIZATION_FAILED": "grant mmtool's principal ALTER on the cluster",
-    "SECURITY_DISABLED": "use --fence hook or --fence watch: the brokers have no authorizer",
-    NOT_ON_EVERY_BROKER: "restart the broker that does not apply ACLs, or wait until the cluster no longer lists it",
-}
-"""What to do about an ACL that a broker refuses or does not apply, by the problem's name; else `_OTHERWISE`."""
-_OTHERWISE = "check that every broker is up"
-
-
-def _deny(port: FencePort, denies: Collection[Binding]) -> None:
-    problems = port.deny(denies)
-    if problems:
-        said = [f"{binding}: {problem}" for binding, problem in problems.items()]
-        remedies = dict.fromkeys(_NOT_SET.get(problem.name, _OTHERWISE) for problem in problems.values())
-        raise RefusedError(
-            f"the fence on {port.alias} could not be set: {few(said, 3)}",
-            remedy=then(joined(*remedies)),
-            code="fence_failed",
-        )
+_FENCE = AclUse(
+    "the fence",
+    "the fence's DENY ACLs",
+    "a DENY of WRITE",
+    "fence",
+    remedies={"SECURITY_DISABLED": "use --fence hook or --fence watch: the brokers have no authorizer"},
+)
 
 
 def _check(port: FencePort, plan: FencePlan) -> None:

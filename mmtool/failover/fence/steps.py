@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError, NotAuthorisedError, RefusedError
 from mmtool.failover.fence.actions import await_transactions, lower_fence, raise_fence, watch_ends
-from mmtool.plan.failover.acl_fence import FenceGuard, fence_plan
+from mmtool.plan.failover.acl_fence import fence_plan
+from mmtool.plan.failover.acl_rules import AclGuard
 from mmtool.plan.failover.fence_plan import WATCH_SECONDS, Fence, FenceKind
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.words import counted, few
-from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.operation.hooks import Hooks
     from mmtool.kafka.ports import ClusterPort, FencePort
-    from mmtool.plan.failover.acl_fence import Binding, FencePlan
+    from mmtool.plan.failover.acl_fence import FencePlan
     from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.words import Names
     from mmtool.translation.types import TopicPartition
@@ -69,14 +69,9 @@ class FenceAsked:
             return _grown(empty if before is None else before.rules, topics)
         if before is None:
             return fence_plan(self.port.facts(topics), self.port.alias) if topics else empty
-        facts = self.port.facts(topics)
-        facts = replace(facts, bindings=_without(facts.bindings, before.denies))
+        facts = self.port.facts(topics).without(before.denies)
         anew = fence_plan(facts, self.port.alias)
         return _grown(replace(before.rules, guards=anew.guards, warnings=anew.warnings), topics)
-
-
-def _without(bindings: frozenset[Binding] | Unknown, ours: Iterable[Binding]) -> frozenset[Binding] | Unknown:
-    return UNKNOWN if bindings is UNKNOWN else bindings.difference(ours)
 
 
 def _grown(rules: FencePlan, topics: tuple[str, ...]) -> FencePlan:
@@ -84,7 +79,7 @@ def _grown(rules: FencePlan, topics: tuple[str, ...]) -> FencePlan:
     left = sorted(set(topics) - set(rules.topics))
     if not left:
         return rules
-    guard = FenceGuard(
+    guard = AclGuard(
         "fence_stale",
         f"the groups have committed offsets in {few(left)}, which the operation's fence does not cover",
         "end the operation with `mmtool failover cancel OPERATION_ID --execute` (`mmtool failover list` shows the id),"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
     from mmtool.failover.operation.records import Recorded
     from mmtool.kafka.ports import ClusterPort
+    from mmtool.plan.failover.acl_promotion import Promotion
     from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.failover.fence_plan import Fence
     from mmtool.plan.failover.risks import Risk
@@ -84,6 +85,8 @@ class Records(Protocol):
     ) -> None: ...
 
     def fenced(self, fence: Fence, *, stands: bool) -> None: ...
+
+    def promoted(self, promotion: Promotion, *, stands: bool) -> None: ...
 
     def salvages(self, begun: Begun) -> None: ...
 
@@ -300,10 +303,10 @@ def gives_way(other: Recorded, mode: Mode) -> bool:
     """Whether an operation of this mode may end an open one, which must have written no offset.
 
     An emergency ends every operation that can be cancelled. Other modes end only one that failed and undid its
-    preparations: one that was killed, or that left its fence, marks or half-written diverged records, needs the
+    preparations: one that was killed, or that left its fence, ACLs, marks or half-written diverged records, needs the
     operator's decision.
     """
-    left = other.fence_stands or other.tail is not None or other.may_have_marked
+    left = other.fence_stands or other.promotion_stands or other.tail is not None or other.may_have_marked
     ended = other.state is OperationState.FAILED and not left
     return other.may(Event.CANCEL) and (mode is Mode.EMERGENCY or ended)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
+from mmtool.failover.fence.promotion import PromotionStep
 from mmtool.failover.modes.cutover import Cutover
 from mmtool.failover.modes.outcome import Ended
 from mmtool.failover.modes.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
@@ -23,8 +24,10 @@ from mmtool.failover.operation.step_hooks import after_step
 from mmtool.failover.report.seen import seen_of_target
 from mmtool.insight.applications import app_state_on_target
 from mmtool.insight.target_only import identity_on_target, look_at_target
+from mmtool.plan.failover.acl_promotion import NO_PROMOTION
 from mmtool.plan.failover.emergency import Unknowns, costs_of, plan_emergency, told_before
 from mmtool.plan.failover.failover_plan import active_guards
+from mmtool.plan.failover.fence_plan import topics_to_fence
 from mmtool.plan.failover.half_transactions import told_by_target, transactions_on_target
 from mmtool.plan.failover.state_lag import state_lags
 from mmtool.plan.failover.steps import StepName, topics_of
@@ -37,10 +40,13 @@ from mmtool.translation.known import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from mmtool.failover.fence.acls_asked import AclsAsked
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.operation.operation import StepLog
     from mmtool.failover.operation.states import OperationStatus
     from mmtool.insight.target_only import TargetNow, TargetSide
+    from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.plan.groups.applications import AppState
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.plan.words import Names
@@ -75,8 +81,11 @@ def rehearse(
     *,
     operation_id: str | None = None,
     without_state: bool = False,
+    acls: AclsAsked | None = None,
 ) -> EmergencyRehearsal:
     """Plan an emergency failover of the selected groups, from the target's answers alone; change nothing.
+
+    Only a promotion of producers' ACLs asks the source: for its ACLs.
 
     Args:
         side: The connections to the flow's target.
@@ -84,6 +93,7 @@ def rehearse(
         unknowns: Start position in partitions where a group's offset is unknown.
         operation_id: The id of a resumed or saved operation; None for a new one.
         without_state: Kafka Streams applications move although their state does not.
+        acls: The requested promotion of producers' ACLs with its connections; None without one.
 
     Raises:
         RefusedError: No group is selected, mirrored topics would get other names, or stored state cannot be read.
@@ -92,25 +102,14 @@ def rehearse(
     now = look_at_target(side, selection, int(time.time() * 1000))
     refuse_changed_on_target(now, operation_id)
     if not now.facts.groups and not now.facts.unknown and now.facts.partitions:
-        raise RefusedError(
-            f"no group matches: {side.target.alias} has no checkpoint of a selected group",
-            remedy="check -g and --groups, and the keys groups and groups.exclude of the properties file; a group"
-            f" without a checkpoint on {side.target.alias} cannot move in an emergency",
-        )
+        raise _without_checkpoint(side.target.alias)
     names = names_of(side.settings)
     state = app_state_on_target(now, without=without_state)
     lags = tuple(state_lags(state, now.facts, now.seen_ms))
-    plan = plan_emergency(operation_id or new_operation_id(), names, now.facts, unknowns, state)
+    promotion = NO_PROMOTION if acls is None else acls.plan(_topics(now), names)
+    plan = plan_emergency(operation_id or new_operation_id(), names, now.facts, unknowns, state, promotion)
     plan = with_hooks(replace(plan, lags=lags), side.settings.hooks)
-    maps = position_map_warnings(now.facts.groups, names.source, names.target)
-    warnings = (
-        *now.warnings,
-        *names_warnings(now),
-        *maps,
-        *state_warnings(state, names.target),
-        *(lag.sentence(names) for lag in lags),
-    )
-    warnings = (*warnings, *told_before(plan, names, now.facts.silent_seconds), *_transactions(now, names))
+    warnings = tuple(_warnings(now, plan, state, names))
     if selection.unit is not None:
         moving = [group.group for group in now.facts.groups]
         warnings = (*warnings, *dependencies(selection.unit, now.read_by, moving, names))
@@ -126,7 +125,31 @@ def rehearse(
         left=frozenset(now.control.failed_over),
         state=state,
         seen=seen_of_target(now, plan.groups),
+        acls=acls,
     )
+
+
+def _without_checkpoint(alias: str) -> RefusedError:
+    return RefusedError(
+        f"no group matches: {alias} has no checkpoint of a selected group",
+        remedy="check -g and --groups, and the keys groups and groups.exclude of the properties file; a group"
+        f" without a checkpoint on {alias} cannot move in an emergency",
+    )
+
+
+def _warnings(now: TargetNow, plan: FailoverPlan, state: AppState, names: Names) -> Iterator[str]:
+    yield from now.warnings
+    yield from names_warnings(now)
+    yield from position_map_warnings(now.facts.groups, names.source, names.target)
+    yield from state_warnings(state, names.target)
+    yield from (lag.sentence(names) for lag in plan.lags)
+    yield from plan.promotion.warned
+    yield from told_before(plan, names, now.facts.silent_seconds)
+    yield from _transactions(now, names)
+
+
+def _topics(now: TargetNow) -> tuple[str, ...]:
+    return topics_to_fence(now.facts.groups, {place.topic for place in now.facts.partitions})
 
 
 def _transactions(now: TargetNow, names: Names) -> Iterator[str]:
@@ -146,9 +169,11 @@ def execute(
         MmtoolError: The start could not be recorded; nothing was done.
     """
     steps = EmergencySteps(rehearsal, Cutover.of(context, rehearsal.plan))
+    acls = PromotionStep(rehearsal.plan, rehearsal.acls, steps.cutover)
     planned, after = operation.Operation(rehearsal.plan, since), after_step(context.hooks, steps.cutover)
-    begun = steps.marking.begun(since)
-    ended = operation.run(planned, steps.actions(), log, steps.undo(), after, begun)
+    begun = (*steps.marking.begun(since), *acls.begun)
+    actions, undo = steps.actions() | acls.actions, steps.undo() | acls.undo_actions
+    ended = operation.run(planned, actions, log, undo, after, begun)
     return Ended(rehearsal, ended, steps.cutover)
 
 

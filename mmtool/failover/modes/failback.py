@@ -14,6 +14,7 @@ from mmtool.errors import RefusedError, UsageError
 from mmtool.failover.diverged_tail.tail_file import default_name, export_tail, read_export
 from mmtool.failover.diverged_tail.tail_writer import DivergedTailWriter, refuse_topic
 from mmtool.failover.diverged_tail.tails import find_tail
+from mmtool.failover.fence.promotion import PromotionStep
 from mmtool.failover.modes.both_ways import BothWays
 from mmtool.failover.modes.cutover import Cutover, ways_on
 from mmtool.failover.modes.drain import bring_up
@@ -47,6 +48,7 @@ from mmtool.insight.translation import (
     selection_warnings,
 )
 from mmtool.output import warn
+from mmtool.plan.failover.acl_promotion import NO_PROMOTION
 from mmtool.plan.failover.divergence import TO_FILE, Replay
 from mmtool.plan.failover.failback import plan_failback
 from mmtool.plan.failover.failover_plan import active_guards, drain_goal, moved_meanwhile, state_guards
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.failover.diverged_tail.tail_writer import TailTools
     from mmtool.failover.diverged_tail.tails import FoundTails
+    from mmtool.failover.fence.acls_asked import AclsAsked
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.drain import DrainPort
     from mmtool.failover.operation.operation import StepLog
@@ -75,6 +78,7 @@ if TYPE_CHECKING:
     from mmtool.plan.failover.failback import Homecoming
     from mmtool.plan.failover.failback_facts import HomeFacts
     from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.plan.groups.applications import AppState
     from mmtool.plan.groups.facts import GroupFacts, GroupSelection, SelectedGroups
     from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -124,6 +128,7 @@ def rehearse(
     operation_id: str | None = None,
     diverged: Diverged = TO_FILE,
     without_state: bool = False,
+    acls: AclsAsked | None = None,
 ) -> FailbackRehearsal:
     """Plan a failback of the selected groups, from the current answers of both clusters; change nothing.
 
@@ -133,6 +138,7 @@ def rehearse(
         operation_id: The id of a resumed or saved operation; None for a new one.
         diverged: Where the diverged tail is written: file, topic or replay.
         without_state: Kafka Streams applications move although their state does not.
+        acls: The withdrawal of promoted ACLs with its connections; None where none were promoted.
 
     Raises:
         RefusedError: No group is selected, names have changed, the tail's topic cannot take it, or state is unreadable.
@@ -148,16 +154,13 @@ def rehearse(
         raise _never_left(both.flow.clusters.settings)
     tails = looked.tails()
     settings, identity = both.flow.clusters.settings, both.flow.identity
-    name = operation_id or new_operation_id()
+    name, names = operation_id or new_operation_id(), names_of(settings)
     facts = looked.facts(tails, selected.unknown)
     refuse_topic(diverged, both.flow, tails, looked.taken)
-    homecoming = plan_failback(name, names_of(settings), facts, diverged, control.failed_over.keys())
+    withdrawal = NO_PROMOTION if acls is None else acls.plan(facts.released, names)
+    homecoming = plan_failback(name, names, facts, diverged, control.failed_over.keys(), withdrawal)
     homecoming = replace(homecoming, plan=with_hooks(homecoming.plan, settings.hooks))
-    selection_said = (
-        *selection_warnings(selected),
-        *metadata_warnings(both.flow, groups, Direction.REVERSE),
-        *state_warnings(homecoming.state, settings.source.alias),
-    )
+    selection_said = _said_of(both.flow, selected, groups, homecoming.state)
     still_mirrored = set(facts.topics) - control.failed_over.keys()
     return FailbackRehearsal(
         settings,
@@ -166,16 +169,28 @@ def rehearse(
         homecoming.plan,
         (
             *selection_said,
-            *_warnings(tails, homecoming, facts, names_of(settings), still_mirrored),
-            *at_home_already(homecoming.plan.groups, control.moved, names_of(settings)),
+            *_warnings(tails, homecoming, facts, names, still_mirrored),
+            *at_home_already(homecoming.plan.groups, control.moved, names),
         ),
         state=state,
         selection_said=selection_said,
         seen=seen_of_flow(both.flow, groups, homecoming.plan.groups),
+        acls=acls if withdrawal.is_asked_for else None,
         both=both,
         homecoming=homecoming,
         tails=tails,
         held=facts.topics,
+    )
+
+
+def _said_of(
+    flow: FlowNow, selected: SelectedGroups, groups: Collection[GroupFacts], state: AppState
+) -> tuple[str, ...]:
+    """Warnings about the selection."""
+    return (
+        *selection_warnings(selected),
+        *metadata_warnings(flow, groups, Direction.REVERSE),
+        *state_warnings(state, flow.clusters.settings.source.alias),
     )
 
 
@@ -242,8 +257,10 @@ def execute(
     salvage = None if tools is None else salvage_of(rehearsal.both, rehearsal.plan, tools, context)
     steps = _Steps(rehearsal, drain, Cutover.of(context, rehearsal.plan), folder, timeout_seconds, salvage)
     planned, after = operation.Operation(rehearsal.plan, since), after_step(context.hooks, steps.cutover)
-    begun = steps.marking.begun(since)
-    ended = operation.run(planned, steps.actions(), log, {StepName.MARK: steps.unmark}, after, begun)
+    acls = PromotionStep(rehearsal.plan, rehearsal.acls, steps.cutover)
+    begun = (*steps.marking.begun(since), *acls.begun)
+    actions, undo = steps.actions() | acls.actions, {StepName.MARK: steps.unmark, **acls.undo_actions}
+    ended = operation.run(planned, actions, log, undo, after, begun)
     return Ended(steps.rehearsal, ended, steps.cutover)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError
+from mmtool.failover.fence.promotion import PromotionStep
 from mmtool.failover.fence.steps import TRANSACTION_SECONDS, FenceSteps, came_since, refuse_late_records
 from mmtool.failover.modes.cutover import Cutover
 from mmtool.failover.modes.drain import bring_up
@@ -44,6 +45,7 @@ from mmtool.insight.translation import (
     selection_warnings,
     topics_of,
 )
+from mmtool.plan.failover.acl_promotion import NO_PROMOTION
 from mmtool.plan.failover.failover_plan import (
     Guard,
     active_guards,
@@ -63,6 +65,7 @@ from mmtool.translation.types import UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
+    from mmtool.failover.fence.acls_asked import AclsAsked
     from mmtool.failover.fence.steps import FenceAsked
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.drain import DrainPort
@@ -92,6 +95,7 @@ def rehearse(
     operation_id: str | None = None,
     fence: FenceAsked | None = None,
     without_state: bool = False,
+    acls: AclsAsked | None = None,
 ) -> PlannedRehearsal:
     """Plan a planned failover of the selected groups, from the current answers of both clusters; change nothing.
 
@@ -101,6 +105,7 @@ def rehearse(
         operation_id: The id of a resumed or saved operation; None for a new one.
         fence: The requested fence with its connections; None without one.
         without_state: Kafka Streams applications move although their state does not.
+        acls: The requested promotion of producers' ACLs with its connections; None without one.
 
     Raises:
         RefusedError: No group is selected, mirrored topics would get other names, or stored state cannot be read.
@@ -117,9 +122,11 @@ def rehearse(
         *(unknown_group(name, Direction.FORWARD, sides=sides) for name in selected.unknown),
     ]
     settings, identity = flow.clusters.settings, flow.identity
-    fenced = NO_FENCE if fence is None else fence.plan(topics_to_fence(groups, flow.topics))
-    state, names = app_state(flow, selected.known, without=without_state), names_of(settings)
-    plan = plan_planned(operation_id or new_operation_id(), names, groups, plans, fenced, state)
+    topics, names = topics_to_fence(groups, flow.topics), names_of(settings)
+    fenced = NO_FENCE if fence is None else fence.plan(topics)
+    promotion = NO_PROMOTION if acls is None else acls.plan(topics, names)
+    state = app_state(flow, selected.known, without=without_state)
+    plan = plan_planned(operation_id or new_operation_id(), names, groups, plans, fenced, state, promotion)
     plan = with_hooks(plan, settings.hooks)
     warnings = (
         *selection_warnings(selected),
@@ -127,10 +134,13 @@ def rehearse(
         *state_warnings(state, names.target),
         *_idle_warnings(flow, groups),
         *_around(flow, selection, selected.known),
-        *(f"{told.sentence}{'; ' * bool(told.remedy)}{told.remedy}" for told in fenced.rules.warnings),
+        *(str(told) for told in fenced.rules.warnings),
+        *promotion.warned,
     )
     ids, seen = (identity.source_id, identity.target_id), seen_of_flow(flow, groups, plans)
-    return PlannedRehearsal(settings, *ids, plan, warnings, state=state, flow=flow, seen=seen, asked=fence)
+    return PlannedRehearsal(
+        settings, *ids, plan, warnings, state=state, flow=flow, seen=seen, asked=fence, acls=acls
+    )
 
 
 def _around(flow: FlowNow, selection: GroupSelection, known: Collection[str]) -> Iterable[str]:
@@ -170,12 +180,18 @@ def execute(
     Raises:
         MmtoolError: The start could not be recorded; nothing was done.
     """
-    fence = _fence_steps(rehearsal, context, timeout_seconds)
-    steps = _Steps(rehearsal, drain, Cutover.of(context, rehearsal.plan), timeout_seconds, fence)
-    after, begun = after_step(context.hooks, steps.cutover), () if fence is None else fence.begun
-    undo = None if fence is None else fence.undo()
+    fence, cutover = _fence_steps(rehearsal, context, timeout_seconds), Cutover.of(context, rehearsal.plan)
+    acls = PromotionStep(rehearsal.plan, rehearsal.acls, cutover)
+    steps = _Steps(rehearsal, drain, cutover, timeout_seconds, fence)
+    begun = (*(() if fence is None else fence.begun), *acls.begun)
+    undo = {**({} if fence is None else fence.undo()), **acls.undo_actions}
     ended = operation.run(
-        operation.Operation(rehearsal.plan, since), steps.actions(), log, undo, after, begun
+        operation.Operation(rehearsal.plan, since),
+        steps.actions() | acls.actions,
+        log,
+        undo,
+        after_step(context.hooks, cutover),
+        begun,
     )
     return Ended(rehearsal, ended, steps.cutover)
 

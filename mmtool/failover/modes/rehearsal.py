@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mmtool.config import FlowSettings
+    from mmtool.failover.fence.acls_asked import AclsAsked
     from mmtool.plan.failover.failover_plan import FailoverPlan, Guard
     from mmtool.plan.groups.applications import AppState
     from mmtool.plan.groups.facts import GroupSelection, SelectedGroups
@@ -68,9 +69,11 @@ class SavableRehearsal(Rehearsal):
 
     Attributes:
         seen: The facts that its plan depends on.
+        acls: The connections for its change of producers' ACLs; None where it makes none.
     """
 
     seen: Fingerprint = field(kw_only=True)
+    acls: AclsAsked | None = field(default=None, kw_only=True)
 
 
 def names_of(settings: FlowSettings) -> Names:

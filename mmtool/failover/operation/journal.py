@@ -18,6 +18,7 @@ from mmtool.failover.operation.operation import StepState, TakenUpError
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.states import Event, OperationState
 from mmtool.output import warn
+from mmtool.plan.failover.acl_promotion import promotion_body
 from mmtool.plan.failover.divergence import TO_FILE
 from mmtool.plan.failover.emergency import Unknowns
 from mmtool.plan.failover.fence_plan import fence_body
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from mmtool.failover.commits.write import Written
     from mmtool.failover.operation.operation import Operation, StepLog
     from mmtool.failover.operation.records import Figures, Recorded
+    from mmtool.plan.failover.acl_promotion import Promotion
     from mmtool.plan.failover.fence_plan import Fence
     from mmtool.plan.failover.risks import Risk
     from mmtool.plan.failover.steps import Step
@@ -174,6 +176,8 @@ class Journalist:
         }
         if plan.fence.asked_for:
             body["fence"] = {"kind": plan.fence.kind, "watch_seconds": plan.fence.watch_seconds}
+        if plan.promotion.is_asked_for:
+            body["promotes"] = dict(plan.promotion.renamed.names)
         if plan.diverged != TO_FILE:
             body["diverged"] = plan.diverged.words
         if plan.state:
@@ -221,6 +225,12 @@ class Journalist:
         assert self.operation is not None
         write = self._write if stands else self._try
         write(self.operation, (Kind.FENCE, fence_body(fence, stands=stands)))
+
+    def promoted(self, promotion: Promotion, *, stands: bool) -> None:
+        """Record a change of producers' ACLs (``stands``) before it is made, or as undone after that, as `fenced`."""
+        assert self.operation is not None
+        write = self._write if stands else self._try
+        write(self.operation, (Kind.ACLS, promotion_body(promotion, stands=stands)))
 
     def salvages(self, begun: Begun) -> None:
         """Record which diverged records will be written; on return, all in-sync replicas have that record."""
@@ -305,6 +315,11 @@ class Journalist:
             warn(
                 f"the fence of operation {other.operation_id} on {other.names.source} stays:"
                 f" `mmtool failover show {other.operation_id}` says how to lift it"
+            )
+        if other.promotion_stands:
+            warn(
+                f"the producers' ACLs that operation {other.operation_id} changed on {other.names.target} stay so:"
+                f" `mmtool failover show {other.operation_id}` lists them"
             )
         if other.may_have_marked and other.names != self.about.names:
             warn(

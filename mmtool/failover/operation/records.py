@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 from mmtool.errors import RefusedError
 from mmtool.failover.operation.operation import Operation, StepState
 from mmtool.failover.operation.states import START, OperationState, OperationStatus, Phase
+from mmtool.plan.failover.acl_promotion import Promotion, promotion_of
 from mmtool.plan.failover.divergence import TO_FILE, Replay, diverged_of
 from mmtool.plan.failover.emergency import Unknowns
 from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence, FenceKind, fence_of
+from mmtool.plan.failover.principal_map import PrincipalMap
 from mmtool.plan.failover.steps import Mode, Step, StepName
 from mmtool.plan.failover.tail_progress import Begun, Parts, begun_of, parts_of, together
 from mmtool.plan.records.identity import JOURNAL_TOPIC
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from mmtool.failover.operation.states import Event
+    from mmtool.plan.failover.acl_rules import Binding
     from mmtool.plan.groups.offsets import GroupPlan
     from mmtool.plan.records.journal import Entry, Risks
 
@@ -64,6 +67,8 @@ class Recorded:
         unknowns: The operator's choice for partitions where a group's offset is unknown.
         written: By group, the partitions whose new offset is stored; without groups whose result is unknown.
         fence_stands: The plan's fence may be up: it was about to be raised, and was not lowered since.
+        promotion_stands: The plan's change of producers' ACLs may be in force: it was about to be made, and was not
+            undone since.
         tail: The diverged records that were about to be written and are not known to be; else None.
         salvaged: The diverged records that were written, by the partition on the flow's source.
         entries: How many entries the journal has of it: the next one's number is one more.
@@ -86,6 +91,7 @@ class Recorded:
     intents: tuple[Entry, ...] = ()
     unknowns: Unknowns = Unknowns.LEAVE
     fence_stands: bool = False
+    promotion_stands: bool = False
     tail: Begun | None = None
     salvaged: Mapping[TopicPartition, Parts] = field(default_factory=dict)
 
@@ -149,6 +155,26 @@ def in_journal_order(entries: Iterable[Entry]) -> list[Recorded]:
     told = list(entries)
     began = {name: at for at, name in reversed(list(enumerate(entry.operation_id for entry in told)))}
     return sorted(recorded(told), key=lambda one: began[one.operation_id])
+
+
+def promoted_acls(in_order: Iterable[Recorded]) -> frozenset[Binding]:
+    """The producers' ACLs that operations created on a flow's target, without those that failbacks withdrew.
+
+    Args:
+        in_order: The flow's operations, in the order in which they started.
+    """
+    found: frozenset[Binding] = frozenset()
+    for one in in_order:
+        if one.promotion_stands:
+            promotion = one.head.plan.promotion
+            changed = frozenset(promotion.acls)
+            found = found - changed if promotion.withdraws else found | changed
+    return found
+
+
+def fences_standing(operations: Iterable[Recorded]) -> frozenset[Binding]:
+    """The DENY ACLs of fences that may still be up on a flow's source."""
+    return frozenset(deny for one in operations if one.fence_stands for deny in one.head.plan.fence.denies)
 
 
 def recorded(entries: Iterable[Entry]) -> list[Recorded]:
@@ -233,6 +259,7 @@ def _begun(entry: Entry) -> Recorded:
         diverged=diverged_of(body.get("diverged", TO_FILE.words)),
         state=tuple(body.get("state", ())),
         without_state=bool(body.get("without_state", False)),
+        promotion=_promotion_asked_for(body),
     )
     source_id = body["source_id"]
     return Recorded(
@@ -257,6 +284,12 @@ def _fence_asked_for(body: Mapping[str, Any]) -> Fence:
     return Fence(FenceKind(asked["kind"]), watch_seconds=asked["watch_seconds"])
 
 
+def _promotion_asked_for(body: Mapping[str, Any]) -> Promotion:
+    """Whether producers' ACLs are changed, without the ACLs: these have an entry of their own."""
+    withdraws, renamed = Mode(body["mode"]) is Mode.FAILBACK, PrincipalMap(dict(body.get("promotes", {})))
+    return Promotion("promotes" in body, withdraws=withdraws, renamed=renamed)
+
+
 def _again(before: Recorded, body: Mapping[str, Any]) -> Recorded:
     """The operation after it was resumed: the resumed attempt's step states and released topics, and no problem.
 
@@ -279,6 +312,12 @@ def _fence(before: Recorded, body: Mapping[str, Any]) -> Recorded:
     return replace(before, head=replace(before.head, plan=plan), fence_stands=bool(body["stands"]))
 
 
+def _acls(before: Recorded, body: Mapping[str, Any]) -> Recorded:
+    promotion = replace(promotion_of(body), renamed=before.head.plan.promotion.renamed)
+    plan = replace(before.head.plan, promotion=promotion)
+    return replace(before, head=replace(before.head, plan=plan), promotion_stands=bool(body["stands"]))
+
+
 def _tail(before: Recorded, body: Mapping[str, Any]) -> Recorded:
     if body["stands"]:
         return replace(before, tail=begun_of(body))
@@ -297,6 +336,7 @@ _TAKE: dict[Kind, Callable[[Recorded, Mapping[str, Any]], Recorded]] = {
     Kind.BEGAN: _again,
     Kind.STEP: _step,
     Kind.FENCE: _fence,
+    Kind.ACLS: _acls,
     Kind.TAIL: _tail,
     Kind.ENDED: _ended,
 }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, UnreachableError
 from mmtool.failover.commits.undo import look_at
+from mmtool.failover.fence.promotion import undo as undo_acls
 from mmtool.failover.fence.steps import came_since, lower, refuse_late_records
 from mmtool.failover.modes.cutover import Cutover
 from mmtool.failover.operation import operation as operations
@@ -24,7 +25,7 @@ from mmtool.failover.operation.step_hooks import after_step
 from mmtool.failover.report.rows import reread_of
 from mmtool.output import warn
 from mmtool.plan.failover.emergency import costs_of
-from mmtool.plan.failover.steps import Mode, StepName, topics_of
+from mmtool.plan.failover.steps import Mode, StepName, acl_step, topics_of
 from mmtool.plan.groups.undo import Undo
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.plan.words import few, then
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from mmtool.failover.operation.journal import JournalPort
     from mmtool.failover.operation.operation import Operation, StepLog
     from mmtool.failover.operation.records import Figures, Recorded
-    from mmtool.kafka.ports import ClusterPort, FlowStatePort, GroupsPort
+    from mmtool.kafka.ports import AclPort, ClusterPort, FlowStatePort, GroupsPort
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.records.documents import Document
     from mmtool.plan.records.identity import FlowIdentity
@@ -110,7 +111,11 @@ def as_it_stands(found: Recorded, groups: GroupsPort) -> Recorded:
 
 
 def roll_forward(
-    found: Recorded, context: OperationContext, log: StepLog, fence: FenceAsked | None = None
+    found: Recorded,
+    context: OperationContext,
+    log: StepLog,
+    fence: FenceAsked | None = None,
+    acls: AclPort | None = None,
 ) -> tuple[Operation, Cutover]:
     """Execute the remaining steps of an operation that was interrupted after its point of no return.
 
@@ -122,6 +127,7 @@ def roll_forward(
         context: The ports of the operation.
         log: Called before and after each step.
         fence: The connections to the fence that is still up; None if there is none.
+        acls: The flow's target, where a change of producers' ACLs may be in force; None if there is none.
 
     Raises:
         MmtoolError: The resumption could not be recorded; nothing was done.
@@ -141,7 +147,11 @@ def roll_forward(
         StepName.RELEASE: lambda: release(context, plan.released),
         StepName.REPORT: lambda: _prove_fence(found, fence, cutover),
     }
-    undo = {} if fence is None else {StepName.FENCE: lambda: _lower(found, fence, context)}
+    undo: dict[StepName, Callable[[], None]] = {}
+    if fence is not None:
+        undo[StepName.FENCE] = lambda: _lower(found, fence, context)
+    if acls is not None:
+        undo[acl_step(plan.mode)] = lambda: _undo_acls(found, acls, context)
     return operations.run(found.operation, actions, log, undo, after_step(context.hooks, cutover)), cutover
 
 
@@ -171,6 +181,12 @@ def _lower(found: Recorded, asked: FenceAsked, context: OperationContext) -> Non
     plan = found.operation.plan
     lower(plan, asked, context.hooks)
     context.journal.fenced(plan.fence, stands=False)
+
+
+def _undo_acls(found: Recorded, port: AclPort, context: OperationContext) -> None:
+    promotion = found.head.plan.promotion
+    undo_acls(port, promotion)
+    context.journal.promoted(promotion, stands=False)
 
 
 def _figures(found: Recorded) -> Figures:
@@ -224,6 +240,10 @@ class RollbackPlan:
         parts = [self.undoing.question] if self.undoing.writable else []
         if self.found.fence_stands:
             parts.append(f"lift its fence on {self.found.names.source}")
+        if self.found.promotion_stands:
+            promotion, target = self.found.head.plan.promotion, self.found.names.target
+            how = "create again" if promotion.withdraws else "remove"
+            parts.append(f"{how} the producers' ACLs on {target}")
         if self.found.half_replayed:
             parts.append(f"make {self.found.names.flow} skip the diverged records that are already replayed")
         return f"{done}: {', and '.join(parts)}" if parts else done
@@ -331,8 +351,9 @@ def take_back(
     log: StepLog,
     fence: FenceAsked | None = None,
     give_up: Callable[[OperationContext], None] | None = None,
+    acls: AclPort | None = None,
 ) -> RollbackPlan:
-    """Cancel or roll back an operation: restore commits, end a replay, remove marks, lower the fence, record that.
+    """Cancel or roll back an operation: restore commits, end a replay, remove marks, undo ACLs, record that.
 
     The plan is made again under the operation lock: minutes may have passed at a prompt, and another operation may have
     moved groups of the same topics. A crash leaves the operation in its state, and the same command completes it:
@@ -344,6 +365,7 @@ def take_back(
         log: Its ``ended`` is called.
         fence: The connections to the fence, for an operation whose fence may be up.
         give_up: Ends a replay of diverged records that may be done in part; None if there is none.
+        acls: The flow's target, for an operation whose change of producers' ACLs may be in force.
 
     Returns:
         What was undone.
@@ -374,14 +396,24 @@ def take_back(
         if taking.undoing.writable:
             raise _left(taking, error) from error
         raise
-    if taking.found.fence_stands:
-        assert fence is not None
-        try:
-            _lower(taking.found, fence, context)
-        except MmtoolError as error:
-            raise _left(taking, error) from error
+    try:
+        _undo_rules(taking.found, context, fence, acls)
+    except MmtoolError as error:
+        raise _left(taking, error) from error
     log.ended(replace(taking.found.operation.after(taking.event), error=None))
     return taking
+
+
+def _undo_rules(
+    found: Recorded, context: OperationContext, fence: FenceAsked | None, acls: AclPort | None
+) -> None:
+    """Undo the operation's change of producers' ACLs, and lower its fence, as far as they may be in force."""
+    if found.promotion_stands:
+        assert acls is not None
+        _undo_acls(found, acls, context)
+    if found.fence_stands:
+        assert fence is not None
+        _lower(found, fence, context)
 
 
 def _left(taking: RollbackPlan, error: MmtoolError) -> MmtoolError:

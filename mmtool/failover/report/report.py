@@ -14,6 +14,7 @@ from mmtool.failover.operation.records import Figures
 from mmtool.failover.operation.states import Event, OperationState
 from mmtool.failover.report.reverse_config import reverse_flow
 from mmtool.failover.report.rows import Row, exactness, offset_of, places, reread_expected, reread_max
+from mmtool.plan.failover.acl_rules import acl_command
 from mmtool.plan.failover.divergence import Replay, ToTopic
 from mmtool.plan.failover.emergency import total_expected
 from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
@@ -151,6 +152,7 @@ def _row(view: _View) -> Row:
             {"name": step.name, "state": operation.state_of(step), "sentence": step.sentence}
             for step in operation.plan.steps
         ],
+        "promoted_acls": operation.plan.promotion.described,
         "rto_seconds": figures.rto_seconds,
         "rpo_records": figures.rpo_records,
         "reread_records": figures.reread_records,
@@ -341,9 +343,19 @@ def _after_failback(ended: Ended) -> str:
 def _after_planned(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[str]:
     back = f"mmtool translate-offsets {_meant(ended, settings, given)} --reverse"
     return [
+        *_promoted(ended, settings),
         f"keep `mmtool replicate` running while producers still write to {settings.source.alias}",
         f"to move the groups back before anything is produced on {settings.target.alias}, add --execute to:\n{back}",
     ]
+
+
+def _promoted(ended: Ended, settings: FlowSettings) -> list[str]:
+    """The step that starts producers whose ACLs were promoted; empty without a promotion."""
+    promotion, there = ended.rehearsal.plan.promotion, settings.target
+    if not promotion.granted_on:
+        return []
+    may = f"{few(promotion.granted_to)} may write {few(promotion.granted_on)} on {there.alias}"
+    return [f"{may}: to move the producers, start them with bootstrap.servers={there.bootstrap_servers}"]
 
 
 def _meant(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> str:
@@ -374,6 +386,20 @@ def _lowered(fence: Fence) -> str:
 def fence_left(found: Recorded, settings: FlowSettings) -> list[str]:
     """A sentence on how to lift a fence that may still be up; empty if the operation has none."""
     return [_what_stays(found.head.plan.fence, settings)] if found.fence_stands else []
+
+
+def acls_left(found: Recorded, settings: FlowSettings) -> list[str]:
+    """A sentence on how to undo a change of producers' ACLs by hand; empty if the operation made none."""
+    promotion, there = found.head.plan.promotion, settings.target
+    if not found.promotion_stands or not promotion.acls:
+        return []
+    how = (
+        "create again those that the failback withdrew"
+        if promotion.withdraws
+        else "remove those that it created"
+    )
+    commands = [acl_command(acl, there.bootstrap_servers, adds=promotion.withdraws) for acl in promotion.acls]
+    return ["\n".join([f"producers' ACLs on {there.alias}: an administrator can {how} with:", *commands])]
 
 
 def tail_left(found: Recorded) -> tuple[str, ...]:

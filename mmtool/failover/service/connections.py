@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mmtool.failover.operation.journal import JournalPort
     from mmtool.failover.operation.records import Recorded
     from mmtool.insight.target_only import TargetSide
-    from mmtool.kafka.ports import ClusterPort, FencePort
+    from mmtool.kafka.ports import AclPort, ClusterPort, FencePort
     from mmtool.kafka.state.journal import KafkaJournal
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -153,6 +153,18 @@ def fenced_cluster(cluster: ClusterSettings, timeout: timedelta) -> tuple[Cluste
 
     seconds = timeout.total_seconds()
     return KafkaCluster(cluster, seconds), KafkaFences(cluster, max(60.0, seconds))
+
+
+def acls_of(cluster: ClusterSettings, timeout: timedelta) -> AclPort:
+    """A cluster's ACLs, to read and to change; no request is sent yet. Requests wait as those of `fenced_cluster`."""
+    return fenced_cluster(cluster, timeout)[1]
+
+
+def acls_to_read(cluster: ClusterSettings, timeout: timedelta) -> AclPort:
+    """A cluster's ACLs, to read them within the time of one request: the cluster may be lost."""
+    from mmtool.kafka.admin.fences import KafkaFences
+
+    return KafkaFences(cluster, timeout.total_seconds())
 
 
 def engine_drain() -> DrainPort:

@@ -9,9 +9,11 @@ from mmtool.failover.modes import emergency, failback, planned_mode
 from mmtool.failover.report.plan_file import check_clusters
 from mmtool.failover.service import connections, tails
 from mmtool.failover.service.execution import Execution, run
+from mmtool.failover.service.promotion import promotion_asked, withdrawal_asked
 from mmtool.failover.service.work import emergency_work, failback_work, planned_work
 from mmtool.insight import flow_now
 from mmtool.insight.translation import look
+from mmtool.plan.failover.steps import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.config import FlowSettings
+    from mmtool.failover.fence.acls_asked import AclsAsked
     from mmtool.failover.fence.steps import FenceAsked
     from mmtool.failover.modes.cutover import LockPort
     from mmtool.failover.modes.emergency import EmergencyRehearsal
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.failover.divergence import Diverged
     from mmtool.plan.failover.emergency import Unknowns
+    from mmtool.plan.failover.principal_map import PrincipalMap
     from mmtool.plan.groups.facts import GroupSelection
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.runbook.plan_file import SavedPlan
@@ -73,6 +77,10 @@ class GroupMove:
         if self.saved is not None:
             check_clusters(self.saved, *clusters)
 
+    def promotion(self, principals: PrincipalMap | None, mode: Mode) -> AclsAsked | None:
+        """The promotion with its connections; None without ``principals``."""
+        return None if principals is None else promotion_asked(self.settings, self.timeout, principals, mode)
+
     def run(
         self,
         rehearsal: Rehearsal,
@@ -95,7 +103,10 @@ class GroupMove:
 
 
 def move_planned(
-    move: GroupMove, fence: Callable[[], FenceAsked | None], settle: Callable[[SavableRehearsal], None]
+    move: GroupMove,
+    fence: Callable[[], FenceAsked | None],
+    settle: Callable[[SavableRehearsal], None],
+    principals: PrincipalMap | None = None,
 ) -> Ended | None:
     """Move groups by a planned failover: rehearse, ask the operator, execute.
 
@@ -103,6 +114,7 @@ def move_planned(
         move: The groups, and the options of the move.
         fence: Returns the requested fence with its connections; called after the clusters were checked.
         settle: Checks the saved plan against the one made now, and writes files.
+        principals: The principals' names on the target, where producers' ACLs are promoted; None where they are not.
 
     Returns:
         The ended operation; None if it was only rehearsed or declined.
@@ -116,6 +128,7 @@ def move_planned(
         operation_id=move.operation_id,
         fence=fence(),
         without_state=move.without_state,
+        acls=move.promotion(principals, Mode.PLANNED),
     )
     settle(rehearsal)
     work = planned_work(rehearsal, move.drain_seconds)
@@ -123,7 +136,10 @@ def move_planned(
 
 
 def move_in_emergency(
-    move: GroupMove, unknowns: Unknowns, settle: Callable[[EmergencyRehearsal], None]
+    move: GroupMove,
+    unknowns: Unknowns,
+    settle: Callable[[EmergencyRehearsal], None],
+    principals: PrincipalMap | None = None,
 ) -> Ended | None:
     """Move groups by an emergency failover, with the target alone; result as for `move_planned`.
 
@@ -131,6 +147,7 @@ def move_in_emergency(
         move: The groups, and the options of the move.
         unknowns: Start position in partitions where a group's offset is unknown.
         settle: As for `move_planned`; it also raises if the operator has not accepted the loss.
+        principals: As for `move_planned`; then the source is asked for its ACLs.
     """
     side = connections.target_side(move.settings, move.timeout)
     move.check(side.target)
@@ -140,6 +157,7 @@ def move_in_emergency(
         unknowns,
         operation_id=move.operation_id,
         without_state=move.without_state,
+        acls=move.promotion(principals, Mode.EMERGENCY),
     )
     settle(rehearsal)
     return move.run(rehearsal, side.target, rehearsal.identity, emergency_work(rehearsal))
@@ -171,6 +189,7 @@ def move_back(
         operation_id=move.operation_id,
         diverged=diverged,
         without_state=move.without_state,
+        acls=withdrawal_asked(move.settings, move.timeout),
     )
     rehearsal = tails.told(both, rehearsed)
     settle(rehearsal)

@@ -10,7 +10,7 @@ from mmtool.failover.modes.outcome import Ended
 from mmtool.failover.modes.rehearsal import Rehearsal
 from mmtool.failover.operation.recovery import require, roll_forward
 from mmtool.failover.operation.states import Event
-from mmtool.failover.service import connections, fence, tails
+from mmtool.failover.service import connections, fence, promotion, tails
 from mmtool.failover.service.execution import Execution, run
 from mmtool.failover.service.work import emergency_work, failback_work, planned_work
 from mmtool.insight import flow_now
@@ -93,8 +93,8 @@ def _roll_forward(resumption: Resumption) -> Ended | None:
     rehearsal = Rehearsal(flow, found.source_id, found.target_id, found.operation.plan)
 
     def work(context: OperationContext, log: StepLog) -> Ended:
-        standing = fence.standing(flow, found, timeout)
-        return Ended(rehearsal, *roll_forward(found, context, log, standing))
+        standing, acls = fence.standing(flow, found, timeout), promotion.standing(flow, found, timeout)
+        return Ended(rehearsal, *roll_forward(found, context, log, standing, acls))
 
     destination = connections.written_at(found, flow, timeout)
     return resumption.run(rehearsal, destination, connections.identity_of(found), work)
@@ -109,6 +109,7 @@ def _resume_emergency(resumption: Resumption) -> Ended | None:
         found.unknowns,
         operation_id=found.operation_id,
         without_state=found.head.plan.without_state,
+        acls=promotion.again(known.flow, found, resumption.timeout),
     )
     work = emergency_work(rehearsal, found.operation.standing)
     return resumption.run(rehearsal, side.target, rehearsal.identity, work)
@@ -123,6 +124,7 @@ def _resume_planned(resumption: Resumption) -> Ended | None:
         operation_id=found.operation_id,
         fence=fence.again(known.flow, found, resumption.timeout),
         without_state=found.head.plan.without_state,
+        acls=promotion.again(known.flow, found, resumption.timeout),
     )
     work = planned_work(rehearsal, resumption.drain_seconds, found.operation.standing)
     return resumption.run(rehearsal, flow.clusters.target, flow.identity, work)
@@ -137,6 +139,7 @@ def _resume_failback(resumption: Resumption, folder: Path) -> Ended | None:
         operation_id=found.operation_id,
         diverged=plan.diverged,
         without_state=plan.without_state,
+        acls=promotion.withdrawal_asked(known.flow, resumption.timeout, found),
     )
     work = failback_work(both, rehearsal, folder, resumption.timeout, resumption.drain_seconds, found)
     return resumption.run(rehearsal, both.flow.clusters.source, both.flow.identity, work)

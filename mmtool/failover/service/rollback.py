@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.failover.modes.rehearsal import Rehearsal
 from mmtool.failover.operation.recovery import rehearse_taking_back, take_back
-from mmtool.failover.service import connections, fence, tails
+from mmtool.failover.service import connections, fence, promotion, tails
 from mmtool.failover.service.execution import Execution, at_work
 from mmtool.failover.service.lookup import operation_of, operations_of
 from mmtool.runtime import operator_name
@@ -60,7 +60,9 @@ def undo(
         return None
     with at_work(execution) as (context, log):
         given_up = tails.giving_up(known.flow, known.back, found, timeout)
-        plan = take_back(rehearse, context, log, fence.standing(known.flow, found, timeout), given_up)
+        standing = fence.standing(known.flow, found, timeout)
+        acls = promotion.standing(known.flow, found, timeout)
+        plan = take_back(rehearse, context, log, standing, given_up, acls)
     return Undone(operation_of(known.flow, timeout, found.operation_id), plan)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError
@@ -32,13 +33,14 @@ from mmtool.kafka.wire.transactions import (
     DescribeTransactionsRequest,
     ListTransactionsRequest,
 )
-from mmtool.plan.failover.acl_fence import Binding, CannotTell, FenceFacts, OpenTransaction, Writer
+from mmtool.plan.failover.acl_fence import CannotTell, FenceFacts, OpenTransaction, Writer
+from mmtool.plan.failover.acl_rules import TOPIC, AclFacts, Binding
 from mmtool.runtime.timeouts import within
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 
     from mmtool.config import ClusterSettings
     from mmtool.config.settings import Security
@@ -71,7 +73,7 @@ class KafkaFences:
     A rule is taken by the controller, and each broker goes by it once it has read it in the metadata log (KIP-801).
     On Kafka 4.3.1, from the request to where all brokers went by it: 30 to 40 ms with one broker; with three on a
     machine of two cores 60 to 400 ms, half of the times under 90, for one rule as for 200. Nothing relies on that:
-    `deny` and `remove` return when every broker lists, or lists no more, what was changed, and a broker decides by
+    `create` and `remove` return when every broker lists, or lists no more, what was changed, and a broker decides by
     the very copy that it lists. A request that was let in just before is still appended:
     `mmtool.failover.fence.actions.watch_ends` waits for the ends to stand still.
     """
@@ -93,24 +95,34 @@ class KafkaFences:
 
     # --- facts --------------------------------------------------------------------------------------------
 
+    def acls(self) -> AclFacts:
+        return self._acls(self._listed(None))
+
     def facts(self, topics: Collection[str]) -> FenceFacts:
+        acls = self._acls(_about(self._listed(), topics))
+        told = {part.name: getattr(acls, part.name) for part in fields(acls)}
+        return FenceFacts(
+            **told,
+            topics=tuple(topics),
+            own_writes=self.own_writes(topics),
+            writers=self._writers_or_why(topics),
+        )
+
+    def _acls(self, bindings: frozenset[Binding] | Unknown) -> AclFacts:
         own, own_complete = own_principals(self._cluster)
         config = self._ask("reading super.users of the brokers", self._config)
         supers, unruled = config[_SUPER_USERS], config[_ALLOWS_UNRULED]
-        return FenceFacts(
-            tuple(topics),
-            self._bindings(topics),
+        return AclFacts(
+            bindings,
             own,
             own_complete,
-            self.own_writes(topics),
             self._ask("reading mmtool's rights", self._may_alter),
             UNKNOWN if supers is UNKNOWN else _principals(supers),
             UNKNOWN if unruled is UNKNOWN else unruled.strip().lower() == "true",
-            self._writers_or_why(topics),
         )
 
     def bindings(self, topics: Collection[str]) -> frozenset[Binding]:
-        found = self._bindings(topics)
+        found = _about(self._listed(), topics)
         return frozenset() if found is UNKNOWN else found
 
     def own_writes(self, topics: Collection[str]) -> frozenset[str]:
@@ -119,18 +131,17 @@ class KafkaFences:
             name for name, topic in found.items() if topic.rights is not UNKNOWN and topic.rights.may_write
         )
 
-    def _bindings(self, topics: Collection[str]) -> frozenset[Binding] | Unknown:
+    def _listed(self, resource: str | None = TOPIC) -> frozenset[Binding] | Unknown:
+        """The rules about one kind of resource, or about all kinds; UNKNOWN without an authorizer."""
+
         async def listed(wire: WireCluster) -> frozenset[Binding] | Unknown:
-            answer = await self._any(wire, DescribeAclsRequest())
+            answer = await self._any(wire, DescribeAclsRequest(resource=resource))
             if answer.error_code == Code.SECURITY_DISABLED:
                 return UNKNOWN
             self._check(answer.error_code, "DESCRIBE on the cluster (to read ACLs)")
             return answer.bindings
 
-        found = self._ask("reading ACLs", listed)
-        if found is UNKNOWN:
-            return UNKNOWN
-        return frozenset(binding for binding in found if any(map(binding.matches, topics)))
+        return self._ask("reading ACLs", listed)
 
     async def _may_alter(self, wire: WireCluster) -> bool | Unknown:
         try:
@@ -167,13 +178,14 @@ class KafkaFences:
 
     # --- changing -----------------------------------------------------------------------------------------
 
-    def deny(self, bindings: Collection[Binding]) -> dict[Binding, Problem]:
+    def create(self, bindings: Collection[Binding]) -> dict[Binding, Problem]:
         return self._changed(bindings, CreateAclsRequest, there=True)
 
     def remove(self, bindings: Collection[Binding]) -> dict[Binding, Problem]:
         """See `FencePort.remove`; an ACL that could not be deleted and does not exist is no problem."""
         problems = self._changed(bindings, DeleteAclsRequest, there=False)
-        there = self.bindings({binding.name for binding in problems}) if problems else frozenset()
+        listed = self._listed(_kind_of(problems)) if problems else frozenset()
+        there = frozenset() if listed is UNKNOWN else listed
         return {b: why for b, why in problems.items() if why.name == NOT_ON_EVERY_BROKER or b in there}
 
     def _changed(
@@ -248,7 +260,8 @@ class KafkaFences:
         there: bool,
     ) -> frozenset[Binding]:
         try:
-            answer = await within(_ANSWER_SECONDS, wire.send(node, DescribeAclsRequest()))
+            request = DescribeAclsRequest(resource=_kind_of(changed))
+            answer = await within(_ANSWER_SECONDS, wire.send(node, request))
         except (ConnectionLostError, TimeoutError):
             return changed
         if answer.error_code != Code.NONE:
@@ -363,6 +376,19 @@ class KafkaFences:
         error = KafkaError(code)
         failure = failure_of(self._cluster, error, what)
         raise RetriableError(failure) if is_passing(error) else failure
+
+
+def _about(bindings: frozenset[Binding] | Unknown, topics: Collection[str]) -> frozenset[Binding] | Unknown:
+    """The rules that apply to these topics."""
+    if bindings is UNKNOWN:
+        return UNKNOWN
+    return frozenset(binding for binding in bindings if any(map(binding.matches, topics)))
+
+
+def _kind_of(bindings: Iterable[Binding]) -> str | None:
+    """The kind of resource that these rules are about; None for more than one: then every rule is listed."""
+    kinds = {binding.resource for binding in bindings}
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 async def _if_it_answers(names: Coroutine[Any, Any, dict[int, B]]) -> dict[int, B]:

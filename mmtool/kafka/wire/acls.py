@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from mmtool.kafka.wire.codec import NO_TAGS, Cursor, array, int8, string
 from mmtool.kafka.wire.request import WireRequest
 from mmtool.kafka.wire.rights import Rights, rights_of
-from mmtool.plan.failover.acl_fence import LITERAL, PREFIXED, Binding
+from mmtool.plan.failover.acl_rules import CLUSTER, LITERAL, PREFIXED, TOPIC, TRANSACTIONAL_ID, Binding
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from mmtool.translation.known import Unknown
 
-_TOPIC, _BROKER = 2, 4
+_BROKER = 4
 _ANY = 1
+_RESOURCES = {2: TOPIC, 4: CLUSTER, 5: TRANSACTIONAL_ID}
 _PATTERNS = {3: LITERAL, 4: PREFIXED}
 _PERMISSIONS = {2: "DENY", 3: "ALLOW"}
 _OPERATIONS = {
@@ -39,7 +40,7 @@ _OPERATIONS = {
     14: "DESCRIBE_TOKENS",
     15: "TWO_PHASE_COMMIT",
 }
-"""Kafka's numbers and names in its enums ``PatternType``, ``AclPermissionType`` and ``AclOperation``."""
+"""Kafka's numbers and names in its enums ``ResourceType``, ``PatternType``, ``AclPermissionType``, ``AclOperation``."""
 
 
 class ListedBindings(NamedTuple):
@@ -51,19 +52,22 @@ class ListedBindings(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DescribeAclsRequest(WireRequest[ListedBindings]):
-    """Every topic rule that a broker applies (KIP-140, patterns since KIP-290: Kafka 2.0).
+    """Every rule that a broker applies to one kind of resource (KIP-140, patterns since KIP-290: Kafka 2.0).
 
     Attributes:
         name: Only the rules for this topic by its name.
+        resource: The kind; None for rules about every kind.
     """
 
     API_KEY = 29
     VERSIONS = (1,)
 
     name: str | None = None
+    resource: str | None = TOPIC
 
     def body(self, version: int) -> bytes:  # noqa: ARG002  one version
-        return int8(_TOPIC) + string(self.name) + int8(_ANY) + string(None) * 2 + int8(_ANY) * 2
+        kind = _ANY if self.resource is None else _number(_RESOURCES, self.resource)
+        return int8(kind) + string(self.name) + int8(_ANY) + string(None) * 2 + int8(_ANY) * 2
 
     def answer(self, version: int, cursor: Cursor) -> ListedBindings:  # noqa: ARG002  one version
         cursor.int32()
@@ -72,9 +76,9 @@ class DescribeAclsRequest(WireRequest[ListedBindings]):
 
 
 def _listed(cursor: Cursor) -> list[Binding]:
-    cursor.int8()
+    resource = _named(_RESOURCES, cursor.int8())
     name, pattern = cursor.string() or "", _named(_PATTERNS, cursor.int8())
-    return cursor.array(lambda: Binding(name, pattern, *_entry(cursor)))
+    return cursor.array(lambda: Binding(name, pattern, *_entry(cursor), resource))
 
 
 def _entry(cursor: Cursor) -> tuple[str, str, str, str]:
@@ -87,18 +91,23 @@ def _named(names: Mapping[int, str], number: int) -> str:
     return names.get(number, str(number))
 
 
+def _number(names: Mapping[int, str], wanted: str) -> int:
+    return next(number for number, name in names.items() if name == wanted)
+
+
 def _written(binding: Binding) -> bytes:
     """Encode an ACL, or the filter that matches that ACL alone: both have the same format."""
-    pattern, permission, operation = (
-        next(number for number, name in names.items() if name == wanted)
+    kind, pattern, permission, operation = (
+        _number(names, wanted)
         for names, wanted in (
+            (_RESOURCES, binding.resource),
             (_PATTERNS, binding.pattern),
             (_PERMISSIONS, binding.permission),
             (_OPERATIONS, binding.operation),
         )
     )
     names = string(binding.principal) + string(binding.host)
-    return int8(_TOPIC) + string(binding.name) + int8(pattern) + names + int8(operation) + int8(permission)
+    return int8(kind) + string(binding.name) + int8(pattern) + names + int8(operation) + int8(permission)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from mmtool.plan.failover.acl_rules import ANY_HOST, EVERYBODY, LITERAL, AclFacts, AclGuard, Binding
 from mmtool.plan.words import few
 from mmtool.translation.known import UNKNOWN, Unknown
 
@@ -18,52 +19,8 @@ if TYPE_CHECKING:
 
     from mmtool.translation.types import TopicPartition
 
-LITERAL = "LITERAL"
-PREFIXED = "PREFIXED"
-EVERY_TOPIC = "*"
-EVERYBODY = "User:*"
-ANY_HOST = "*"
-
-_WRITES = frozenset({"WRITE", "ALL"})
-"""The operations of rules that allow or deny writing a topic; IDEMPOTENT_WRITE is a right on the cluster alone."""
 _INSTEAD = "stop the producers and use --fence watch, or let mmtool.hook.fence stop them and use --fence hook"
 _ELSE = f"or {_INSTEAD}"
-
-
-class Binding(NamedTuple):
-    """One ACL rule about topics, in Kafka's words; plain strings, so that a journal can hold it.
-
-    Attributes:
-        name: A topic, ``*`` for all topics (with LITERAL only), or a prefix of topic names.
-        pattern: ``LITERAL`` or ``PREFIXED`` (KIP-290).
-        operation: As ``WRITE``.
-        permission: ``ALLOW`` or ``DENY``.
-    """
-
-    name: str
-    pattern: str
-    principal: str
-    host: str
-    operation: str
-    permission: str
-
-    def __str__(self) -> str:
-        return f"{self.permission} {self.operation} on {self.name} for {self.principal}"
-
-    def matches(self, topic: str) -> bool:
-        """Whether the rule applies to a topic."""
-        if self.pattern == PREFIXED:
-            return topic.startswith(self.name)
-        return self.name in {topic, EVERY_TOPIC}
-
-    @property
-    def gives_write(self) -> bool:
-        return self.permission == "ALLOW" and self.operation in _WRITES
-
-    @property
-    def takes_write(self) -> bool:
-        """Whether the rule denies writing from every host; a rule for one host leaves the others."""
-        return self.permission == "DENY" and self.operation in _WRITES and self.host == ANY_HOST
 
 
 class Writer(NamedTuple):
@@ -109,38 +66,18 @@ class CannotTell(NamedTuple):
     remedy: str = ""
 
 
-class FenceGuard(NamedTuple):
-    """Why a fence must not be raised, or what it does not stop: a stable word, the sentence, and the remedy."""
-
-    code: str
-    sentence: str
-    remedy: str
-
-
 @dataclass(frozen=True, slots=True)
-class FenceFacts:
-    """A cluster's facts about the writers of some topics.
+class FenceFacts(AclFacts):
+    """A cluster's facts about the writers of some topics; its rules are those that apply to these topics.
 
     Attributes:
-        bindings: All rules that apply to these topics; UNKNOWN where the cluster has no authorizer.
-        own: Principals with which mmtool connects.
-        own_complete: Whether these are all; the brokers decide the principal of a client certificate.
         own_writes: Topics that mmtool itself may write (KIP-430).
-        may_alter: Whether mmtool may create rules: ALTER on the cluster. UNKNOWN where the broker does not say.
-        super_users: UNKNOWN where they are set and hidden, as brokers hide configs of unknown type.
-        allows_unruled: ``allow.everyone.if.no.acl.found``; likewise.
         writers: Producers with a producer id, by partition, or why they are unknown. A producer without idempotence
             leaves no trace there.
     """
 
     topics: tuple[str, ...]
-    bindings: frozenset[Binding] | Unknown
-    own: frozenset[str]
-    own_complete: bool
     own_writes: frozenset[str]
-    may_alter: bool | Unknown
-    super_users: frozenset[str] | Unknown
-    allows_unruled: bool | Unknown
     writers: Mapping[TopicPartition, tuple[Writer, ...]] | CannotTell
 
 
@@ -166,8 +103,8 @@ class FencePlan:
 
     topics: tuple[str, ...]
     denies: tuple[Binding, ...]
-    guards: tuple[FenceGuard, ...] = ()
-    warnings: tuple[FenceGuard, ...] = ()
+    guards: tuple[AclGuard, ...] = ()
+    warnings: tuple[AclGuard, ...] = ()
     own: frozenset[str] = frozenset()
     own_writes: frozenset[str] = frozenset()
 
@@ -233,8 +170,8 @@ def _deny(principal: str, topic: str) -> Binding:
     return Binding(topic, LITERAL, principal, ANY_HOST, "WRITE", "DENY")
 
 
-def _no_authorizer(cluster: str) -> FenceGuard:
-    return FenceGuard(
+def _no_authorizer(cluster: str) -> AclGuard:
+    return AclGuard(
         "no_authorizer",
         f"{cluster} has no authorizer (authorizer.class.name is not set): ACLs have no effect",
         _INSTEAD,
@@ -247,22 +184,22 @@ def _guards(
     bindings: frozenset[Binding],
     writers: Iterable[tuple[str, str]],
     cluster: str,
-) -> Iterable[FenceGuard]:
+) -> Iterable[AclGuard]:
     of = _by_principal(writers)
     if facts.may_alter is False:
-        yield FenceGuard(
+        yield AclGuard(
             "may_not_alter_acls",
             f"mmtool cannot create ACLs on {cluster}: it lacks ALTER on the cluster",
             f"grant ALTER on the cluster to mmtool's principal, {_ELSE}",
         )
     if isinstance(facts.writers, CannotTell):
-        yield FenceGuard(
+        yield AclGuard(
             "producers_unknown",
             f"the producers of {few(topics)} on {cluster} are unknown: {facts.writers.why}",
             facts.writers.remedy or _INSTEAD,
         )
     if EVERYBODY in of:
-        yield FenceGuard(
+        yield AclGuard(
             "everybody_may_write",
             f"on {cluster}, an ACL for {EVERYBODY} lets every principal write {few(of[EVERYBODY])}; a DENY for"
             f" {EVERYBODY} would stop mmtool and the reverse flow as well",
@@ -273,7 +210,7 @@ def _guards(
         yield _unruled(unruled, cluster, certain=facts.allows_unruled is True)
     if facts.super_users is not UNKNOWN:
         for principal in sorted(of.keys() & facts.super_users - facts.own):
-            yield FenceGuard(
+            yield AclGuard(
                 "super_user_writes",
                 f"{principal} may write {few(of[principal])} on {cluster} and is a super user: ACLs do not apply to"
                 " super users",
@@ -281,14 +218,14 @@ def _guards(
             )
 
 
-def _unruled(topics: list[str], cluster: str, *, certain: bool) -> FenceGuard:
+def _unruled(topics: list[str], cluster: str, *, certain: bool) -> AclGuard:
     setting = "allow.everyone.if.no.acl.found"
     may = (
         f"may write ({setting})"
         if certain
         else f"may write if {setting} is set, which {cluster} does not show"
     )
-    return FenceGuard(
+    return AclGuard(
         "everybody_may_write",
         f"every principal {may}, because no ACL on {cluster} names {few(topics)}; a first ACL would lock out all other"
         " clients, consumers included",
@@ -296,23 +233,23 @@ def _unruled(topics: list[str], cluster: str, *, certain: bool) -> FenceGuard:
     )
 
 
-def _warnings(facts: FenceFacts, writers: Iterable[tuple[str, str]], cluster: str) -> Iterable[FenceGuard]:
+def _warnings(facts: FenceFacts, writers: Iterable[tuple[str, str]], cluster: str) -> Iterable[AclGuard]:
     of = _by_principal(writers)
     for principal in sorted(of.keys() & facts.own):
-        yield FenceGuard(
+        yield AclGuard(
             "own_principal_writes",
             f"{principal} is mmtool's own principal and keeps WRITE on {few(of[principal])} of {cluster}",
             "let no application connect as mmtool's principal",
         )
     if not facts.own_complete:
-        yield FenceGuard(
+        yield AclGuard(
             "own_principal_unknown",
             f"{cluster} derives mmtool's principal from its certificate, so mmtool does not know it: if the fence"
             " denies mmtool WRITE, mmtool lifts the fence and stops",
             "",
         )
     if facts.super_users is UNKNOWN:
-        yield FenceGuard(
+        yield AclGuard(
             "super_users_unknown",
             f"{cluster} has super users and does not list them: the fence does not stop super users",
             "let no producer connect as one of super.users",

@@ -14,15 +14,17 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from mmtool.plan.failover.acl_promotion import NO_PROMOTION, Promotion
 from mmtool.plan.failover.failover_plan import (
     FailoverPlan,
     Guard,
+    acl_guards,
     active_guards,
     blocking_guards,
     state_guards,
 )
 from mmtool.plan.failover.risks import Risk
-from mmtool.plan.failover.steps import Mode, steps_of
+from mmtool.plan.failover.steps import Mode, steps_of, with_acl_step
 from mmtool.plan.groups.applications import NO_STATE, with_lost_state
 from mmtool.plan.groups.commit_rates import expected_reread
 from mmtool.plan.groups.offsets import GroupPlan, Rules, Verdict, guard, plan_group, unknown_group
@@ -80,6 +82,7 @@ def plan_emergency(
     facts: EmergencyFacts,
     unknowns: Unknowns = Unknowns.LEAVE,
     state: AppState = NO_STATE,
+    promotion: Promotion = NO_PROMOTION,
 ) -> FailoverPlan:
     """Plan an emergency failover from the facts that the target alone stores."""
     plans = [_group(group, facts, unknowns) for group in facts.groups]
@@ -92,6 +95,7 @@ def plan_emergency(
         *active_guards(facts.groups, names),
         *state_guards(state, names.target),
         *blocking_guards(found, after_drain=True),
+        *acl_guards(promotion.guards),
     )
     risks = {
         (plan.group, verdict.source): _risk(verdict, facts)
@@ -100,16 +104,18 @@ def plan_emergency(
         if verdict.source is not None and verdict.source in facts.partitions
         if verdict.refusal is not Reason.STATE_NOT_MIRRORED  # it is no record that a group reads
     }
+    steps = steps_of(Mode.EMERGENCY, names, found, state=state.moved)
     return FailoverPlan(
         operation_id,
         Mode.EMERGENCY,
         names.flow,
         found,
-        steps_of(Mode.EMERGENCY, names, found, state=state.moved),
+        with_acl_step(steps, Mode.EMERGENCY, names, promotion),
         guards,
         risks,
         state=state.moved,
         without_state=state.without,
+        promotion=promotion,
     )
 
 

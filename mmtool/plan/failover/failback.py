@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from mmtool.plan.failover.acl_promotion import NO_PROMOTION, Promotion
 from mmtool.plan.failover.divergence import TO_FILE, Diverged, Replay
 from mmtool.plan.failover.failover_plan import (
     FailoverPlan,
@@ -20,7 +21,7 @@ from mmtool.plan.failover.failover_plan import (
     state_guards,
 )
 from mmtool.plan.failover.replay import replay_guards, with_read_before
-from mmtool.plan.failover.steps import Mode, steps_of
+from mmtool.plan.failover.steps import Mode, steps_of, with_acl_step
 from mmtool.plan.groups.applications import NO_STATE, StateLoss, with_lost_state
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Rules, Verdict, answer_of, unknown_group
 from mmtool.plan.words import Names, counted
@@ -71,6 +72,7 @@ def plan_failback(
     facts: HomeFacts,
     diverged: Diverged = TO_FILE,
     standing: Container[str] = (),
+    withdrawal: Promotion = NO_PROMOTION,
 ) -> Homecoming:
     """Plan a failback: the offsets at which groups continue on the flow's source.
 
@@ -80,6 +82,7 @@ def plan_failback(
         facts: The facts of both clusters.
         diverged: Where the diverged tail is written.
         standing: Topics on the source whose tail no longer changes, because nothing more of them is mirrored.
+        withdrawal: Producers' ACLs on the target that earlier operations promoted.
     """
     passed: dict[TopicPartition, int] = {}
     ahead: dict[TopicPartition, int] = {}
@@ -99,22 +102,28 @@ def plan_failback(
         *state_guards(state, names.source),
         *blocking_guards(found, after_drain=False),
     )
-    released = tuple(topic for topic in facts.topics if topic not in facts.kept)
     steps = steps_of(
-        Mode.FAILBACK, names, found, facts.topics, diverged=diverged, state=state.moved, released=released
+        Mode.FAILBACK,
+        names,
+        found,
+        facts.topics,
+        diverged=diverged,
+        state=state.moved,
+        released=facts.released,
     )
     plan = FailoverPlan(
         operation_id,
         Mode.FAILBACK,
         names.flow,
         found,
-        steps,
+        with_acl_step(steps, Mode.FAILBACK, names, withdrawal),
         guards,
-        released=released,
+        released=facts.released,
         diverged=diverged,
         state=state.moved,
         without_state=state.without,
         held=facts.topics,
+        promotion=withdrawal,
     )
     return Homecoming(plan, passed, ahead, state)
 

@@ -42,3 +42,8 @@ class HomeFacts:
     topics: tuple[str, ...]
     kept: Mapping[str, Sequence[str]] = field(default_factory=dict)
     state: AppState = NO_STATE
+
+    @property
+    def released(self) -> tuple[str, ...]:
+        """Those of `topics` that the flow mirrors again when the groups are back."""
+        return tuple(topic for topic in self.topics if topic not in self.kept)

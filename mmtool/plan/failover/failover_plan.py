@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mmtool.plan.failover.acl_promotion import NO_PROMOTION, Promotion
 from mmtool.plan.failover.divergence import TO_FILE, Diverged
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence
-from mmtool.plan.failover.steps import Mode, steps_of
+from mmtool.plan.failover.steps import Mode, steps_of, with_acl_step
 from mmtool.plan.groups.applications import NO_STATE, with_lost_state
 from mmtool.plan.groups.facts import occupied
 from mmtool.translation.refusals import Reason
@@ -19,6 +20,7 @@ from mmtool.translation.types import TopicPartition, UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from mmtool.plan.failover.acl_rules import AclGuard
     from mmtool.plan.failover.risks import Risk
     from mmtool.plan.failover.state_lag import StateLag
     from mmtool.plan.failover.steps import Step
@@ -64,6 +66,7 @@ class FailoverPlan:
         lags: For an emergency, how far each of these topics is ahead of or behind its application's offsets.
         without_state: ``--without-state``: applications move although their state does not.
         held: For a failback, the source's topics that are not mirrored meanwhile.
+        promotion: Producers' ACLs that are created on the target, or that a failback withdraws there.
     """
 
     operation_id: str
@@ -80,6 +83,7 @@ class FailoverPlan:
     without_state: bool = False
     lags: tuple[StateLag, ...] = ()
     held: tuple[str, ...] = ()
+    promotion: Promotion = NO_PROMOTION
 
     @property
     def executable(self) -> bool:
@@ -87,8 +91,9 @@ class FailoverPlan:
 
     @property
     def moves_producers(self) -> bool:
-        """Whether producers move to the destination as well: in an emergency, or in a planned failover with a fence."""
-        return self.mode is Mode.EMERGENCY or (self.mode is Mode.PLANNED and self.fence.asked_for)
+        """Whether producers move to the destination as well: in an emergency, or in a planned failover that says so."""
+        named = self.fence.asked_for or self.promotion.is_asked_for
+        return self.mode is Mode.EMERGENCY or (self.mode is Mode.PLANNED and named)
 
 
 def plan_planned(
@@ -98,6 +103,7 @@ def plan_planned(
     plans: Iterable[GroupPlan],
     fence: Fence = NO_FENCE,
     state: AppState = NO_STATE,
+    promotion: Promotion = NO_PROMOTION,
 ) -> FailoverPlan:
     """Plan a planned failover of groups; ``plans`` are translated as far as the mirror reaches."""
     facts, found = tuple(groups), tuple(with_lost_state(plan, state) for plan in plans)
@@ -105,7 +111,8 @@ def plan_planned(
         *active_guards(facts, names),
         *state_guards(state, names.target),
         *blocking_guards(found, after_drain=False),
-        *(Guard(guard.code, guard.sentence, guard.remedy) for guard in fence.rules.guards),
+        *acl_guards(fence.rules.guards),
+        *acl_guards(promotion.guards),
     )
     steps = steps_of(Mode.PLANNED, names, found, fence=fence, state=state.moved)
     return FailoverPlan(
@@ -113,12 +120,18 @@ def plan_planned(
         Mode.PLANNED,
         names.flow,
         found,
-        steps,
+        with_acl_step(steps, Mode.PLANNED, names, promotion),
         guards,
         fence=fence,
         state=state.moved,
         without_state=state.without,
+        promotion=promotion,
     )
+
+
+def acl_guards(guards: Iterable[AclGuard]) -> tuple[Guard, ...]:
+    """A plan's guards for what forbids its ACLs."""
+    return tuple(Guard(guard.code, guard.sentence, guard.remedy) for guard in guards)
 
 
 def active_guards(groups: Iterable[GroupFacts], names: Names) -> tuple[Guard, ...]:

@@ -7,7 +7,8 @@ from enum import StrEnum
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from mmtool.plan.failover.acl_fence import Binding, FencePlan
+from mmtool.plan.failover.acl_fence import FencePlan
+from mmtool.plan.failover.acl_rules import Binding, bindings_of, rows_of
 from mmtool.plan.words import few
 from mmtool.translation.types import TopicPartition
 
@@ -93,7 +94,7 @@ def fence_body(fence: Fence, *, stands: bool) -> dict[str, Any]:
         "kind": fence.kind,
         "topics": list(fence.topics),
         "watch_seconds": fence.watch_seconds,
-        "denies": [list(deny) for deny in fence.denies],
+        "denies": rows_of(fence.denies),
         "own": sorted(fence.rules.own),
         "own_writes": sorted(fence.rules.own_writes),
         "ends": [[*place, end] for place, end in sorted(fence.ends.items())],
@@ -108,7 +109,7 @@ def fence_of(body: Mapping[str, Any]) -> Fence:
         KeyError, ValueError, TypeError: The values are not those of a fence.
     """
     topics = tuple(body["topics"])
-    denies = tuple(Binding(*row) for row in body["denies"])
+    denies = bindings_of(body["denies"])
     try:
         rules = FencePlan(
             topics, denies, own=frozenset(body["own"]), own_writes=frozenset(body["own_writes"])

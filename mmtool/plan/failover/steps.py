@@ -13,6 +13,7 @@ from mmtool.plan.words import Names, counted, few
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from mmtool.plan.failover.acl_promotion import Promotion
     from mmtool.plan.groups.offsets import GroupPlan
 
 
@@ -44,6 +45,8 @@ class StepName(StrEnum):
     TRANSLATE = "translate"
     VALIDATE = "validate"
     PROVE = "prove_boundary"
+    PROMOTE = "promote_acls"
+    WITHDRAW = "withdraw_acls"
     WRITE = "write"
     READ_BACK = "read_back"
     HAND_OVER = "hand_over"
@@ -113,7 +116,8 @@ def order_of(mode: Mode, fence: FenceKind = FenceKind.NONE) -> tuple[StepName, .
 
 
 _REAL = [name.value for mode, order in ORDER.items() if mode is not Mode.DRILL for name in order]
-HOOKABLE = tuple(dict.fromkeys([*_REAL, *(name.value for name in FENCE_STEPS)]))
+_ASKED_FOR = (*FENCE_STEPS, StepName.PROMOTE, StepName.WITHDRAW)
+HOOKABLE = tuple(dict.fromkeys([*_REAL, *(name.value for name in _ASKED_FOR)]))
 """The steps that ``mmtool.hook.STEP`` may name: every step but a drill's own."""
 
 
@@ -157,6 +161,24 @@ def steps_of(
         sentences = _going_away(mode, names, plans, state)
     sentences |= _fencing(names, plans, fence)
     return tuple(Step(name, sentences[name]) for name in order_of(mode, fence.kind))
+
+
+def acl_step(mode: Mode) -> StepName:
+    """The step that changes producers' ACLs on the flow's target."""
+    return StepName.WITHDRAW if mode is Mode.FAILBACK else StepName.PROMOTE
+
+
+def with_acl_step(
+    steps: tuple[Step, ...], mode: Mode, names: Names, promotion: Promotion
+) -> tuple[Step, ...]:
+    """The steps with the one that changes producers' ACLs, where that is requested.
+
+    It comes before the offsets are validated, so that they are still written right after that.
+    """
+    if not promotion.is_asked_for:
+        return steps
+    at = [step.name for step in steps].index(StepName.VALIDATE)
+    return (*steps[:at], Step(acl_step(mode), promotion.sentence(names)), *steps[at:])
 
 
 def _fencing(names: Names, plans: tuple[GroupPlan, ...], fence: Fence) -> dict[StepName, str]:

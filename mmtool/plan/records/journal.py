@@ -44,6 +44,8 @@ class Kind(StrEnum):
     """A step's new state."""
     FENCE = "fence"
     """The fence of the source's topics: about to be raised, or lowered."""
+    ACLS = "acls"
+    """Producers' ACLs on the target: about to be created or withdrawn, or that is undone."""
     TAIL = "tail"
     """Diverged records: about to be written somewhere, or written."""
     GROUP = "group"

@@ -15,6 +15,7 @@ from mmtool.plan.words import file_part
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
+    from mmtool.plan.failover.acl_rules import Binding
     from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.groups.facts import Commit
     from mmtool.plan.groups.offsets import GroupPlan, Verdict
@@ -149,12 +150,23 @@ def _deny(hands: Hands, topics: Collection[str], *how: str) -> list[str]:
 
 def _fence(hands: Hands) -> list[str]:
     """The commands that add the DENY rules of `mmtool.plan.failover.acl_fence`, and their removal as comments."""
-    told = [
-        ("--topic", d.name, "--deny-principal", d.principal, "--operation", "Write")
-        for d in hands.plan.fence.denies
-    ]
-    back = [hands.here.tool("acls", "--remove", "--force", *words) for words in told]
-    made = [hands.here.tool("acls", "--add", *words) for words in told]
+    return _rules(hands.here, hands.plan.fence.denies)
+
+
+def _promote(hands: Hands) -> list[str]:
+    return _rules(hands.target, hands.plan.promotion.acls)
+
+
+def _withdraw(hands: Hands) -> list[str]:
+    return _rules(hands.target, hands.plan.promotion.acls, adds=False)
+
+
+def _rules(place: Place, rules: Iterable[Binding], *, adds: bool = True) -> list[str]:
+    """The commands that add rules or remove them, and the opposite as comments."""
+    ways = ("--add",), ("--remove", "--force")
+    done, undone = ways if adds else ways[::-1]
+    made = [place.tool("acls", *done, *rule.words) for rule in rules]
+    back = [place.tool("acls", *undone, *rule.words) for rule in rules]
     return [*made, "# to undo:", *(f"# {line}" for line in back)] if made else []
 
 
@@ -315,6 +327,8 @@ _COMMANDS: dict[StepName, Callable[[Hands], list[str]]] = {
     StepName.TRANSLATE: _translate,
     StepName.VALIDATE: _validate,
     StepName.PROVE: _records,
+    StepName.PROMOTE: _promote,
+    StepName.WITHDRAW: _withdraw,
     StepName.WRITE: _write,
     StepName.READ_BACK: _read_back,
     StepName.HAND_OVER: _none,

@@ -165,6 +165,24 @@ GUIDES: dict[StepName, Guide] = {
         way_back=_NOTHING,
         by_hand="Read the record at each pair of offsets on both clusters, and compare key, value and timestamp.",
     ),
+    StepName.PROMOTE: Guide(
+        done_when="Every broker of {there} applies the ACLs: the producers of {topics} may write there.",
+        stop_when="mmtool cannot create an ACL on {there} (it needs ALTER on the cluster). mmtool removes those that it"
+        " created, and no offset has been written. Grant ALTER, then run `{resume}`.",
+        way_back="If a step fails before offsets are written, mmtool removes exactly these ACLs. Later `{rollback}`"
+        " removes them and restores the offsets, and a failback withdraws them. ACLs that {there} had before stay.",
+        by_hand="Allow WRITE on {there} to each principal that may write {topics} on {here}, under the topics' own"
+        " names.",
+    ),
+    StepName.WITHDRAW: Guide(
+        done_when="No broker of {here} applies the ACLs that the failover promoted there: the producers of {topics} no"
+        " longer write on {here}.",
+        stop_when="mmtool cannot remove an ACL on {here} (it needs ALTER on the cluster). mmtool creates the removed"
+        " ones again, and no offset has been written. Grant ALTER, then run `{resume}`.",
+        way_back="If a step fails before offsets are written, mmtool creates these ACLs again. Later `{rollback}` does,"
+        " and restores the offsets.",
+        by_hand="Remove the ACLs that the failover created on {here}; stop the producers of {topics} there first.",
+    ),
     StepName.WRITE: Guide(
         done_when="{there} has accepted the offsets of every group.",
         stop_when="Do not stop: this is the point of no return. If {there} refuses a part of a group, mmtool restores"

@@ -10,6 +10,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mmtool.plan.failover.acl_promotion import Promotion
+from mmtool.plan.failover.acl_rules import bindings_of, rows_of
 from mmtool.plan.failover.divergence import TO_FILE, diverged_of
 from mmtool.plan.failover.failover_plan import FailoverPlan, Guard
 from mmtool.plan.failover.steps import Mode, Step, StepName
@@ -78,7 +80,7 @@ class SavedPlan:
             plan: The plan, made from the current facts.
             seen: The current facts that it depends on.
         """
-        return [*differences(self.seen, seen, self.way), *_steps(self.plan, plan)]
+        return [*differences(self.seen, seen, self.way), *_steps(self.plan, plan), *_acls(self.plan, plan)]
 
 
 def _steps(was: FailoverPlan, now: FailoverPlan) -> list[str]:
@@ -88,6 +90,15 @@ def _steps(was: FailoverPlan, now: FailoverPlan) -> list[str]:
         _step(name, then.get(name), today.get(name))
         for name in {**then, **today}
         if then.get(name) != today.get(name)
+    ]
+
+
+def _acls(was: FailoverPlan, now: FailoverPlan) -> list[str]:
+    """The changed ACLs as sentences: a step's sentence names only some of many."""
+    then, today = set(was.promotion.acls), set(now.promotion.acls)
+    return [
+        *(f"the ACL {acl} is no longer to be changed" for acl in sorted(then - today)),
+        *(f"the ACL {acl} is to be changed as well" for acl in sorted(today - then)),
     ]
 
 
@@ -112,6 +123,7 @@ def write_plan(saved: SavedPlan) -> bytes:
         "groups": [group_body(group, plan.risks) for group in plan.groups],
         "steps": [[step.name, step.sentence] for step in plan.steps],
         "released": list(plan.released),
+        "acls": rows_of(plan.promotion.acls),
         "guards": [[guard.code, guard.sentence] for guard in plan.guards],
         "warnings": list(saved.warnings),
         "rests_on": as_values(saved.seen),
@@ -168,6 +180,7 @@ def _from(body: Mapping[str, Any]) -> SavedPlan:
         {place: risk for _, risks in found for place, risk in risks.items()},
         tuple(body["released"]),
         diverged=diverged_of(body["options"].get("diverged", TO_FILE.words)),
+        promotion=Promotion(acls=bindings_of(body.get("acls", ()))),  # an older mmtool wrote none
     )
     return SavedPlan(
         plan,

@@ -20,7 +20,7 @@ from mmtool.failover.operation.recovery import rehearse_taking_back, roll_forwar
 from mmtool.failover.operation.states import Event
 from mmtool.failover.report.report import ended_row, next_steps, rehearsed_row, reverse_lines
 from mmtool.kafka.ports import Bounds
-from mmtool.plan.failover.acl_fence import Binding
+from mmtool.plan.failover.acl_rules import Binding
 from mmtool.plan.failover.fence_plan import FenceKind
 from mmtool.plan.failover.steps import ORDER, Mode, order_of
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
@@ -111,14 +111,14 @@ def test_producers_are_denied_and_everything_is_moved(scene, ran):
 
 
 def test_what_was_let_in_just_before_the_fence_is_moved_as_well(scene, ran):
-    scene.fences.after_deny = lambda: scene.source.logs.update({PLACE: Bounds(0, 105)})
+    scene.fences.after_create = lambda: scene.source.logs.update({PLACE: Bounds(0, 105)})
     ended = ran()
     assert (scene.drained, ended_row(ended)["rpo_records"]) == ([{PLACE: 105}], 0)
 
 
 def test_what_is_going_to_be_denied_is_on_record_before(scene, ran):
     seen = []
-    scene.fences.after_deny = lambda: seen.append(
+    scene.fences.after_create = lambda: seen.append(
         (found(scene).fence_stands, found(scene).operation.plan.fence.denies)
     )
     ran()
@@ -161,7 +161,7 @@ def test_a_transaction_that_does_not_end_is_listed_and_the_fence_is_taken_back(s
 
 
 def test_a_transaction_that_ends_is_waited_for(scene, ran):
-    scene.fences.after_deny = scene.fences.begin("User:alice", PLACE, "alice-tx")
+    scene.fences.after_create = scene.fences.begin("User:alice", PLACE, "alice-tx")
     assert (ran().operation.error, scene.drained) == (None, [{PLACE: 102}])
 
 
@@ -359,13 +359,13 @@ def killed_while_raising(scene):
     def die(*_):
         raise KilledError
 
-    scene.fences.after_deny = die
+    scene.fences.after_create = die
     remove, scene.fences.remove = scene.fences.remove, die
     rehearsal = rehearse(scene.look(), APP, fence=scene.fence())
     context, journalist = scene.context(rehearsal)
     with pytest.raises(KilledError):
         execute(rehearsal, scene, context, journalist)
-    scene.fences.after_deny, scene.fences.remove = lambda: None, remove
+    scene.fences.after_create, scene.fences.remove = lambda: None, remove
     assert (scene.fences.rules, found(scene).fence_stands) == ({MAY, FENCE}, True)
 
 

@@ -10,16 +10,17 @@ import pytest
 from kit.one_name import AT_HOME as ONE_NAME_AT_HOME
 from kit.one_name import OneName
 from kit.operations import KilledError, Killing
-from kit.scene import Scene
+from kit.scene import Scene, promotion_of
 from kit.there_and_back import AT_HOME, ORDERS, ThereAndBack
 from mmtool.errors import OwnedElsewhereError, UnreachableError
+from mmtool.failover.fence.acls_asked import WithdrawalAsked
 from mmtool.failover.modes import emergency, failback, planned_mode
 from mmtool.failover.operation.journal import Both
 from mmtool.failover.operation.operation import Operation, StepState
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.recovery import rehearse_taking_back, roll_forward, take_back
 from mmtool.failover.operation.states import Event, OperationState, can
-from mmtool.plan.failover.acl_fence import Binding
+from mmtool.plan.failover.acl_rules import Binding
 from mmtool.plan.failover.divergence import diverged_of
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection
@@ -32,6 +33,8 @@ GROUPS = GroupSelection(("app", "late"))
 REMOTE = TopicPartition("east.orders", 0)
 FENCED = "fenced"
 """A planned move of which producers are a part."""
+PROMOTED, WITHDRAWN = "promoted", "withdrawn"
+"""One with a fence whose producers get their rights on the target, and a way home that withdraws them."""
 SALVAGED, REPLAYED = "salvaged", "replayed"
 """Ways home with ``--diverged topic`` and ``replay``."""
 TAIL = [b"v%d" % n for n in range(10, 15)]
@@ -56,7 +59,8 @@ class Away:
             self.scene.told(group, "orders", (offset, offset), at_ms=int(time.time() * 1000))
         self.scene.commits("app", "east.orders", 7, cluster=self.scene.target)
         self.scene.may_write("alice", "orders")
-        self.rules_after = {MAY, FENCE} if mode == FENCED else {MAY}
+        self.rules_after = {MAY, FENCE} if mode in (FENCED, PROMOTED) else {MAY}
+        self.acls_before, self.acls_after = set(), {MAY} if mode == PROMOTED else set()
         self.written = self.scene.target
         self.marks_before = (set(), set())
         self.marks_after = ({"orders"} if mode is Mode.EMERGENCY else set(), {"app", "late"})
@@ -65,8 +69,9 @@ class Away:
         name = since and since.operation_id
         if self.mode is Mode.EMERGENCY:
             return emergency.rehearse(self.scene.side, GROUPS, operation_id=name)
-        fence = self.scene.fence(since=since) if self.mode == FENCED else None
-        return planned_mode.rehearse(self.scene.look(), GROUPS, operation_id=name, fence=fence)
+        fence = self.scene.fence(since=since) if self.mode in (FENCED, PROMOTED) else None
+        acls = self.scene.promotion(since) if self.mode == PROMOTED else None
+        return planned_mode.rehearse(self.scene.look(), GROUPS, operation_id=name, fence=fence, acls=acls)
 
     def context(self, rehearsal, since=None):
         return self.scene.context(rehearsal, since=since)
@@ -83,14 +88,19 @@ class Home:
     marks_before = ({"orders"}, {"app", "late"})
     marks_after = (set(), set())
     rules_after = frozenset()
+    acls_before = acls_after = frozenset()
 
     def __init__(self, directory, mode):
         self.end, self.before = AT_HOME, {"app": {ORDERS: Commit(8)}}
         self.mode, self.scene, self.folder = mode, ThereAndBack(directory), directory
         self.written = self.scene.source
+        self.acls_before = {MAY} if mode == WITHDRAWN else set()
+        self.scene.acls.rules |= self.acls_before
 
     def rehearsed(self, since=None):
-        return failback.rehearse(self.scene.both, GROUPS, operation_id=since and since.operation_id)
+        acls = WithdrawalAsked(self.scene.acls, frozenset({MAY}), promotion_of(since))
+        name = since and since.operation_id
+        return failback.rehearse(self.scene.both, GROUPS, operation_id=name, acls=acls)
 
     def context(self, rehearsal, since=None):
         return self.scene.context(rehearsal, since=since, home=True)
@@ -134,7 +144,7 @@ class Salvaged(Home):
 def made(directory, mode):
     if mode in (SALVAGED, REPLAYED):
         return Salvaged(directory, mode)
-    return (Home if mode is Mode.FAILBACK else Away)(directory, mode)
+    return (Home if mode in (Mode.FAILBACK, WITHDRAWN) else Away)(directory, mode)
 
 
 def committed(case):
@@ -169,7 +179,7 @@ def resumed(case, kill=None):
     context, log = case.context(rehearsal, since=one)
     log = log if kill is None else Both(log, Killing(kill))
     if one.operation.point_of_no_return_passed:
-        return roll_forward(one, context, log, case.scene.fence(since=one))[0]
+        return roll_forward(one, context, log, case.scene.fence(since=one), case.scene.acls)[0]
     return case.executed(rehearsal, context, log, since=one.operation.standing).operation
 
 
@@ -183,7 +193,7 @@ def taken_back(case, event):
     assert rehearse().refusal is None
     context, log = case.context(case.rehearsed(one), since=one)
     give_up = case.give_up(one) if isinstance(case, Salvaged) else None
-    take_back(rehearse, context, log, case.scene.fence(since=one), give_up)
+    take_back(rehearse, context, log, case.scene.fence(since=one), give_up, case.scene.acls)
 
 
 def test_who_was_frozen_between_two_records_that_it_replays_writes_no_more_behind_a_cancel(tmp_path):
@@ -222,7 +232,7 @@ _FOLDERS = count(1)
 _SAID = {}
 
 
-MODES = [*(mode for mode in Mode if mode is not Mode.DRILL), FENCED, SALVAGED, REPLAYED]
+MODES = [*(mode for mode in Mode if mode is not Mode.DRILL), FENCED, PROMOTED, WITHDRAWN, SALVAGED, REPLAYED]
 
 
 @pytest.fixture(params=MODES, ids=str)
@@ -252,6 +262,7 @@ def test_killed_at_any_word_and_resumed_it_ends_the_same(tmp_path, mode, unheard
         assert committed(case) == case.end, word
         assert (found(case).state, marks(case)) == (OperationState.COMPLETED, case.marks_after), word
         assert case.scene.fences.rules == case.rules_after, word
+        assert case.scene.acls.rules == case.acls_after, word
 
 
 @pytest.mark.parametrize("unheard", [False, True], ids=["on record", "not on record any more"])
@@ -263,6 +274,7 @@ def test_killed_at_any_word_and_taken_back_everything_is_as_it_was(tmp_path, mod
         taken_back(case, Event.CANCEL if can(standing, Event.CANCEL) else Event.ROLL_BACK)
         assert (committed(case), marks(case)) == (case.before, case.marks_before), word
         assert case.scene.fences.rules == case.rules_after - {FENCE}, word
+        assert case.scene.acls.rules == case.acls_before, word
         assert found(case).state in {OperationState.CANCELLED, OperationState.ROLLED_BACK}, word
 
 
@@ -278,6 +290,7 @@ def test_killed_again_while_it_is_resumed_it_is_resumed_again(tmp_path, mode):
             assert resumed(case).error is None, word
         assert committed(case) == case.end, word
         assert case.scene.fences.rules == case.rules_after, word
+        assert case.scene.acls.rules == case.acls_after, word
 
 
 def test_what_was_checked_before_a_crash_is_checked_again(case):

@@ -15,7 +15,8 @@ from mmtool.failover.fence.actions import (
     watch_ends,
 )
 from mmtool.kafka.ports import Bounds
-from mmtool.plan.failover.acl_fence import Binding, OpenTransaction
+from mmtool.plan.failover.acl_fence import OpenTransaction
+from mmtool.plan.failover.acl_rules import Binding
 from mmtool.plan.failover.fence_plan import FenceKind
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import ClusterId, TopicPartition
@@ -112,7 +113,7 @@ def test_a_deny_that_may_still_be_made_is_told(fences):
     def lose_the_answer():
         raise UnreachableError("east does not answer")
 
-    wanted, fences.after_deny = plan(fences), lose_the_answer
+    wanted, fences.after_create = plan(fences), lose_the_answer
     with pytest.raises(
         UnreachableError, match="east has none of the fence's DENY ACLs now, but may still create them"
     ) as caught:
@@ -126,7 +127,7 @@ def test_ctrl_c_takes_the_fence_back(fences):
     def interrupt():
         raise KeyboardInterrupt
 
-    wanted, fences.after_deny = plan(fences), interrupt
+    wanted, fences.after_create = plan(fences), interrupt
     with pytest.raises(KeyboardInterrupt):
         raise_fence(fences, wanted)
     assert fences.rules == before
@@ -134,7 +135,7 @@ def test_ctrl_c_takes_the_fence_back(fences):
 
 def test_who_was_given_write_since_the_plan_makes_it_stale(fences):
     wanted = plan(fences)
-    fences.after_deny = lambda: fences.rules.add(allow("User:carol"))
+    fences.after_create = lambda: fences.rules.add(allow("User:carol"))
     with pytest.raises(RefusedError, match="User:carol may write orders") as caught:
         raise_fence(fences, wanted)
     assert (caught.value.code, deny("User:alice") in fences.rules) == ("fence_stale", False)

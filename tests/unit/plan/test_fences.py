@@ -7,21 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.fences import SUPER_USER, TOPICS, fence_facts, may
-from mmtool.plan.failover.acl_fence import (
-    EVERYBODY,
-    Binding,
-    CannotTell,
-    FenceFacts,
-    FencePlan,
-    fence_plan,
-    unfenced,
-)
+from mmtool.plan.failover.acl_fence import CannotTell, FenceFacts, FencePlan, fence_plan, unfenced
+from mmtool.plan.failover.acl_rules import EVERYBODY, Binding
 from mmtool.translation.known import UNKNOWN
 
 PRINCIPALS = ("User:mm", "User:alice", "User:bob", SUPER_USER, "User:nobody")
 FACTS = FenceFacts(
-    ("orders",),
-    frozenset(),
+    topics=("orders",),
+    bindings=frozenset(),
     own=frozenset({"User:mm"}),
     own_complete=True,
     own_writes=frozenset(),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mmtool.plan.failover.acl_fence import ANY_HOST, LITERAL, Binding, FenceFacts, fence_plan
+from mmtool.plan.failover.acl_fence import FenceFacts, fence_plan
+from mmtool.plan.failover.acl_rules import ANY_HOST, LITERAL, Binding
 from mmtool.plan.topics.acls import TopicAcl, plan_acls
 
 
@@ -52,8 +53,8 @@ def test_a_fence_of_the_source_keeps_nobody_off_the_target():
     """Its producers are moved there."""
     (deny,) = fence_plan(
         FenceFacts(
-            ("orders",),
-            frozenset({Binding("orders", LITERAL, "User:app", ANY_HOST, "WRITE", "ALLOW")}),
+            topics=("orders",),
+            bindings=frozenset({Binding("orders", LITERAL, "User:app", ANY_HOST, "WRITE", "ALLOW")}),
             own=frozenset({"User:mm"}),
             own_complete=True,
             own_writes=frozenset(),

@@ -14,7 +14,7 @@ from mmtool.kafka.wire.acls import (
     ListedBindings,
 )
 from mmtool.kafka.wire.rights import Rights
-from mmtool.plan.failover.acl_fence import Binding
+from mmtool.plan.failover.acl_rules import Binding
 
 DENY = Binding("a", "LITERAL", "User:b", "*", "WRITE", "DENY")
 GIVE = Binding("o", "PREFIXED", "User:c", "*", "ALL", "ALLOW")
@@ -25,6 +25,21 @@ GIVE_RAW = "02 0001 6f 04" + USER_C + "0001 2a 02 03"
 
 def test_describe_acls_asks_for_all_about_topics():
     assert DescribeAclsRequest().body(1) == raw("02 ffff 01 ffff ffff 01 01")
+
+
+@pytest.mark.parametrize(
+    ("resource", "number"), [("TRANSACTIONAL_ID", "05"), ("CLUSTER", "04"), (None, "01")]
+)
+def test_describe_acls_asks_for_another_kind_of_resource_or_for_all(resource, number):
+    assert DescribeAclsRequest(resource=resource).body(1) == raw(f"{number} ffff 01 ffff ffff 01 01")
+
+
+def test_a_rule_about_another_resource_is_read_and_written_as_it_is():
+    rule = DENY._replace(resource="TRANSACTIONAL_ID")
+    text = "05" + DENY_RAW[2:]
+    assert CreateAclsRequest([rule]).body(1) == raw("00000001", text)
+    answer = "00000000 0000 ffff 00000001" + "05 0001 61 03 00000001" + USER_B + "0001 2a 04 02"
+    assert read(DescribeAclsRequest(resource=None), 1, answer) == (ListedBindings(0, {rule}), 0)
 
 
 def test_describe_acls_answers_by_resource():

@@ -1,0 +1,77 @@
+"""The options ``--promote-acls`` and ``--principal-map``: producers get their rights on the target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mmtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mmtool.plan.failover.principal_map import PrincipalMap
+    from mmtool.plan.runbook.plan_file import SavedPlan
+
+_PROMOTES, _MAP = "promote-acls", "principal-map"
+Option = Annotated[
+    bool,
+    typer.Option(
+        "--promote-acls",
+        help="Create on the target the ACLs that let the moved topics' producers write there, as far as the source"
+        " lets them write now; a rollback or failback removes them. The source must answer.",
+    ),
+]
+Principals = Annotated[
+    Path | None,
+    typer.Option(
+        "--principal-map",
+        metavar="FILE",
+        help="For --promote-acls, where principals have other names on the target: CSV lines such as"
+        " User:east-app,User:west-app. With an empty second column the principal is not promoted.",
+        show_default=False,
+    ),
+]
+
+
+def said(saved: SavedPlan | None, names: Path | None, *, promotes: bool) -> dict[str, str]:
+    """The options as a plan keeps them: those of the saved one, or what the command line says.
+
+    Raises:
+        UsageError: A map is given without a promotion.
+    """
+    if saved is not None:
+        return {name: saved.options[name] for name in (_PROMOTES, _MAP) if name in saved.options}
+    if names is not None and not promotes:
+        raise UsageError("--principal-map has no effect without --promote-acls", remedy="add --promote-acls")
+    return ({_PROMOTES: ""} if promotes else {}) | ({} if names is None else {_MAP: str(names)})
+
+
+def asked(said: Mapping[str, str]) -> PrincipalMap | None:
+    """The principals' names on the target; None where nothing is promoted.
+
+    Raises:
+        UsageError: The file cannot be read, or a line of it is wrong.
+    """
+    from mmtool.plan.failover.principal_map import SAME_NAMES, read_principal_map
+
+    if _PROMOTES not in said:
+        return None
+    if _MAP not in said:
+        return SAME_NAMES
+    path = Path(said[_MAP])
+    try:
+        return read_principal_map(path.read_text(encoding="utf-8").splitlines())
+    except OSError as error:
+        raise _unusable(path, error.strerror or str(error)) from error
+    except ValueError as error:  # of a line, or of bytes that are not UTF-8
+        raise _unusable(path, str(error)) from error
+
+
+def _unusable(path: Path, why: str) -> UsageError:
+    return UsageError(
+        f"--principal-map {path}: {why}",
+        remedy="name a CSV file with two columns, as User:east-app,User:west-app",
+    )

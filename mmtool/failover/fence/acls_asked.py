@@ -1,0 +1,114 @@
+"""What an operation is asked to do with producers' ACLs on the flow's target, with its connections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.plan.failover.acl_promotion import plan_promotion, plan_withdrawal
+from mmtool.plan.failover.principal_map import SAME_NAMES, PrincipalMap
+
+if TYPE_CHECKING:
+    from mmtool.kafka.ports import AclPort
+    from mmtool.plan.failover.acl_promotion import Promotion
+    from mmtool.plan.failover.acl_rules import AclFacts, Binding
+    from mmtool.plan.words import Names
+
+
+class AclsAsked(Protocol):
+    """What an operation is asked to do with producers' ACLs, with the connections that it needs."""
+
+    @property
+    def port(self) -> AclPort:
+        """The flow's target."""
+
+    @property
+    def standing(self) -> Promotion | None:
+        """The change that the journal of the resumed operation has, and that may be in force."""
+
+    def plan(self, topics: tuple[str, ...], names: Names) -> Promotion:
+        """Plan the change for topics of the flow's source; change nothing.
+
+        Raises:
+            UnreachableError, NotAuthorisedError: A cluster does not answer, does not show its ACLs, or does not let
+                mmtool change them.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class PromotionAsked:
+    """``--promote-acls``.
+
+    Attributes:
+        source: The source, whose ACLs are only read.
+        port: The target.
+        principals: The principals' names on the target.
+        standing: As in `AclsAsked`.
+        fences: DENY rules of mmtool's fences on the source.
+        may_be_lost: In an emergency the source may not answer.
+    """
+
+    source: AclPort
+    port: AclPort
+    principals: PrincipalMap = SAME_NAMES
+    standing: Promotion | None = None
+    fences: frozenset[Binding] = frozenset()
+    may_be_lost: bool = False
+
+    def plan(self, topics: tuple[str, ...], names: Names) -> Promotion:
+        try:
+            here = self.source.acls()
+        except NotAuthorisedError:
+            raise
+        except UnreachableError as error:
+            if not self.may_be_lost:
+                raise
+            if self.standing is not None:
+                return self.standing
+            raise self._lost(error) from error
+        target = self.port.acls()
+        before = target if self.standing is None else target.without(self.standing.acls)
+        promotion = plan_promotion(topics, here.without(self.fences), before, names, self.principals)
+        promotion = promotion.with_standing(self.standing)
+        _require_alter(promotion, target, self.port.alias)
+        return promotion
+
+    def _lost(self, error: UnreachableError) -> RefusedError:
+        here, there = self.source.alias, self.port.alias
+        return RefusedError(
+            f"{here} does not answer, so --promote-acls cannot read the ACLs of its producers: {error.message}",
+            remedy=f"leave out --promote-acls; then create the producers' ACLs on {there} with kafka-acls.sh: step"
+            " promote_acls of a runbook that was written with --promote-acls has the commands",
+            code="source_acls_unknown",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawalAsked:
+    """A failback's withdrawal of the rules that earlier operations of its flow promoted.
+
+    Attributes:
+        port: The flow's target.
+        promoted: Rules that these operations created and that were not removed since.
+        standing: As in `AclsAsked`.
+    """
+
+    port: AclPort
+    promoted: frozenset[Binding]
+    standing: Promotion | None = None
+
+    def plan(self, topics: tuple[str, ...], names: Names) -> Promotion:
+        del names
+        facts = self.port.acls()
+        withdrawal = plan_withdrawal(topics, self.promoted, facts, self.standing)
+        _require_alter(withdrawal, facts, self.port.alias)
+        return withdrawal
+
+
+def _require_alter(promotion: Promotion, facts: AclFacts, alias: str) -> None:
+    if promotion.acls and facts.may_alter is False:
+        raise NotAuthorisedError(
+            f"mmtool cannot change producers' ACLs on {alias}: it lacks ALTER on the cluster; nothing was changed",
+            remedy="grant ALTER on the cluster to mmtool's principal, then run the same command again",
+        )

@@ -1,0 +1,94 @@
+"""The step that gives the producers of moved topics their rights on the target, or withdraws them in a failback.
+
+G  the ACLs are in the journal before they change, and the journal says that the change is undone only once it is
+H  a resumed operation does the recorded change again, with what its groups need by now
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.failover.fence.acl_change import AclChange, AclUse
+from mmtool.plan.failover.steps import acl_step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mmtool.failover.fence.acls_asked import AclsAsked
+    from mmtool.failover.modes.cutover import Cutover
+    from mmtool.kafka.ports import AclPort
+    from mmtool.plan.failover.acl_promotion import Promotion
+    from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.plan.failover.steps import StepName
+
+_USE = AclUse(
+    "the promotion",
+    "the promoted ACLs",
+    "one of the promoted ACLs",
+    "promotion",
+    is_right=True,
+    remedies={"SECURITY_DISABLED": "leave out --promote-acls: the brokers have no authorizer"},
+)
+
+
+def do(port: AclPort, promotion: Promotion) -> None:
+    """Create the ACLs of a promotion, or remove those of a withdrawal.
+
+    Raises:
+        MmtoolError: As `AclChange.create` and `AclChange.remove`.
+    """
+    change = AclChange(port, promotion.acls, _USE)
+    change.remove() if promotion.withdraws else change.create()
+
+
+def undo(port: AclPort, promotion: Promotion) -> None:
+    """Remove the ACLs of a promotion, or create those of a withdrawal again; raises as `do`."""
+    change = AclChange(port, promotion.acls, _USE)
+    change.restore() if promotion.withdraws else change.remove()
+
+
+@dataclass(slots=True)
+class PromotionStep:
+    """The action of the step, and its undo; an operation that changes no ACLs has neither.
+
+    Attributes:
+        may_stand: Whether there may be a change to undo.
+    """
+
+    plan: FailoverPlan
+    asked: AclsAsked | None
+    cutover: Cutover
+    may_stand: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.may_stand = self.asked is not None and self.asked.standing is not None
+
+    @property
+    def begun(self) -> tuple[StepName, ...]:
+        """The step if its change may still be in force from an earlier attempt, else no step."""
+        return (acl_step(self.plan.mode),) if self.may_stand else ()
+
+    @property
+    def actions(self) -> dict[StepName, Callable[[], None]]:
+        return {} if self.asked is None else {acl_step(self.plan.mode): self.do}
+
+    @property
+    def undo_actions(self) -> dict[StepName, Callable[[], None]]:
+        return {} if self.asked is None else {acl_step(self.plan.mode): self.undo}
+
+    def do(self) -> None:
+        """Change the ACLs once no other operation is open on the groups; a failure is undone as the step is."""
+        assert self.asked is not None
+        self.cutover.alone()
+        self.cutover.context.journal.promoted(self.plan.promotion, stands=True)
+        self.may_stand = True
+        do(self.asked.port, self.plan.promotion)
+
+    def undo(self) -> None:
+        """Undo exactly the recorded change and record that; do nothing if none may be in force."""
+        if not self.may_stand or self.asked is None:
+            return
+        undo(self.asked.port, self.plan.promotion)
+        self.may_stand = False
+        self.cutover.context.journal.promoted(self.plan.promotion, stands=False)

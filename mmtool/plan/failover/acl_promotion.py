@@ -1,0 +1,398 @@
+"""Promotion: give the producers of topics on the destination the rights that they have on the source.
+
+A group's consumers need READ, which the ACL sync copies. Their producers' WRITE is never copied, since only the mirror
+writes a mirror. A promotion copies it for the topics whose groups move, under the topics' own names.
+
+P  nothing is granted that the source does not allow: for a principal that the map renames, what it allows the original
+Q  no rule exists already: removing the created rules leaves exactly the rules of before
+R  mmtool's own principals and super users are granted nothing
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from mmtool.plan.failover.acl_rules import (
+    ANY_HOST,
+    CLUSTER,
+    EVERY_TOPIC,
+    EVERYBODY,
+    LITERAL,
+    PREFIXED,
+    TOPIC,
+    TRANSACTIONAL_ID,
+    AclGuard,
+    Binding,
+    bindings_of,
+    rows_of,
+)
+from mmtool.plan.failover.principal_map import SAME_NAMES, PrincipalMap
+from mmtool.plan.words import counted, few
+from mmtool.translation.known import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from mmtool.plan.failover.acl_rules import AclFacts
+    from mmtool.plan.words import Names
+
+_CLUSTER_NAME = "kafka-cluster"
+_GIVEN_BY = {
+    "WRITE": {"WRITE", "ALL"},
+    "DESCRIBE": {"DESCRIBE", "READ", "WRITE", "DELETE", "ALTER", "ALL"},
+    "IDEMPOTENT_WRITE": {"IDEMPOTENT_WRITE", "ALL"},
+}
+"""For each promoted operation, the operations whose ALLOW gives it (Kafka's authorizer)."""
+_TAKEN_BY = {
+    "WRITE": {"WRITE", "DESCRIBE", "ALL"},
+    "DESCRIBE": {"DESCRIBE", "ALL"},
+    "IDEMPOTENT_WRITE": {"IDEMPOTENT_WRITE", "ALL"},
+}
+"""The operations whose DENY takes it; WRITE implies DESCRIBE, so that a DENY of that takes a part of it."""
+_BESIDE = {TRANSACTIONAL_ID: ("WRITE", "DESCRIBE"), CLUSTER: ("IDEMPOTENT_WRITE",)}
+"""What producers need beside WRITE on topics, by kind of resource."""
+_WITHOUT = "leave out --promote-acls"
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """ACLs of producers that an operation creates on the flow's target, or that a failback removes there.
+
+    Attributes:
+        is_asked_for: Whether the operation has the step.
+        acls: The rules to create, of which none exists; in a failback the rules to remove, which all exist.
+        withdraws: A failback's: its step removes the rules, and undoing the step creates them again.
+        guards: What forbids it; an executable plan has none.
+        warnings: Rights that are not copied, or that have no effect.
+        topics: The topics whose producers it is about.
+        renamed: The principals' names on the target.
+    """
+
+    is_asked_for: bool = False
+    acls: tuple[Binding, ...] = ()
+    withdraws: bool = False
+    guards: tuple[AclGuard, ...] = ()
+    warnings: tuple[AclGuard, ...] = ()
+    topics: tuple[str, ...] = ()
+    renamed: PrincipalMap = SAME_NAMES
+
+    def sentence(self, names: Names) -> str:
+        """The step's sentence."""
+        on = names.target
+        if not self.acls:
+            topics = few(self.topics) or "no topic"
+            if self.guards:
+                return f"on {on}, allow the producers of {topics} WRITE"
+            return f"create no ACL on {on}: no principal that may write {topics} on {names.source} lacks a right there"
+        verb = "withdraw from" if self.withdraws else "allow"
+        return f"on {on}, {verb} {few(self.granted_to)} {self._rights}"
+
+    @property
+    def granted_to(self) -> list[str]:
+        return sorted({acl.principal for acl in self.acls})
+
+    @property
+    def granted_on(self) -> list[str]:
+        """The topics among its rules."""
+        return sorted({acl.name for acl in self.acls if acl.resource == TOPIC})
+
+    @property
+    def _rights(self) -> str:
+        beside = sum(acl.resource == TRANSACTIONAL_ID for acl in self.acls)
+        return _listed(
+            f"WRITE on {few(self.granted_on)}" if self.granted_on else "",
+            counted(beside, "right") + " on transactional ids" if beside else "",
+            "IDEMPOTENT_WRITE on the cluster" if any(acl.resource == CLUSTER for acl in self.acls) else "",
+        )
+
+    @property
+    def warned(self) -> tuple[str, ...]:
+        """The warnings as sentences."""
+        return tuple(map(str, self.warnings))
+
+    @property
+    def described(self) -> list[dict[str, Any]]:
+        """The rules as objects of the output contract."""
+        return [acl.described for acl in self.acls]
+
+    def with_standing(self, standing: Promotion | None) -> Promotion:
+        """The promotion with the rules that the journal of the resumed operation has: they may exist already."""
+        if standing is None:
+            return self
+        return replace(self, acls=tuple(sorted({*self.acls, *standing.acls})))
+
+
+NO_PROMOTION = Promotion()
+
+
+def _listed(*parts: str) -> str:
+    """The parts that are not empty, with "and" before the last."""
+    said = [part for part in parts if part]
+    return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
+
+
+def promotion_body(promotion: Promotion, *, stands: bool) -> dict[str, Any]:
+    """A promotion as JSON values: enough to do it again, and to undo it, from the journal alone.
+
+    Args:
+        promotion: The promotion.
+        stands: True where its change may be in force from now on, False where it is undone.
+    """
+    return {"acls": rows_of(promotion.acls), "withdraws": promotion.withdraws, "stands": stands}
+
+
+def promotion_of(body: Mapping[str, Any]) -> Promotion:
+    """A promotion from the JSON values of `promotion_body`.
+
+    Raises:
+        KeyError, TypeError: The values are not those of a promotion.
+    """
+    return Promotion(is_asked_for=True, acls=bindings_of(body["acls"]), withdraws=bool(body["withdraws"]))
+
+
+def plan_promotion(
+    topics: Iterable[str],
+    source: AclFacts,
+    target: AclFacts,
+    names: Names,
+    principals: PrincipalMap = SAME_NAMES,
+) -> Promotion:
+    """Plan the promotion of the producers of topics; change nothing.
+
+    Args:
+        topics: By their names on the source, which are those for producers on the target.
+        source: The source's rules on all resources, without the DENY rules of mmtool's own fences: these say nothing
+            about rights.
+        target: The target's.
+        names: The names of the flow's clusters.
+        principals: The principals' names on the target.
+    """
+    of = tuple(sorted(set(topics)))
+    asked = Promotion(is_asked_for=True, topics=of, renamed=principals)
+    if source.bindings is UNKNOWN or target.bindings is UNKNOWN:
+        without = names.source if source.bindings is UNKNOWN else names.target
+        return replace(asked, guards=(_no_authorizer(without),))
+    wanted, partly = _wanted(source.bindings, of, _spared(source))
+    there, spared = target.bindings, _spared(target)
+    renamed = {right: name for right in wanted if (name := principals.of(right.principal)) is not None}
+    granted = {right._replace(principal=name) for right, name in renamed.items() if name not in spared}
+    acls = tuple(sorted(right for right in granted if not any(_covers(rule, right) for rule in there)))
+    if not there.isdisjoint(acls):
+        raise AssertionError(f"Q: {sorted(there.intersection(acls))}")
+    return replace(
+        asked,
+        acls=acls,
+        guards=tuple(_guards(acls, target, names.target)),
+        warnings=(
+            *_open_to_all(granted, names),
+            *_kept_out(partly, names),
+            *_super_users(source, of, names),
+            *_denied(granted, there, names),
+            *_without_producer(of, wanted, names),
+        ),
+    )
+
+
+def plan_withdrawal(
+    topics: Collection[str], promoted: Collection[Binding], there: AclFacts, standing: Promotion | None = None
+) -> Promotion:
+    """Plan the withdrawal of promoted rules in a failback: those for its topics, as far as they still exist.
+
+    What a principal needs beside WRITE on topics is withdrawn with the last of its promoted topics.
+
+    Args:
+        topics: Topics that the flow mirrors again.
+        promoted: Rules that earlier operations of the flow created and that were not removed since.
+        there: The target's rules.
+        standing: What the journal of the resumed failback has.
+    """
+    existing = set() if there.bindings is UNKNOWN else there.bindings.intersection(promoted)
+    keeping = {acl.principal for acl in existing if acl.resource == TOPIC and acl.name not in topics}
+    acls = {
+        acl
+        for acl in existing
+        if (acl.name in topics if acl.resource == TOPIC else acl.principal not in keeping)
+    }
+    planned = Promotion(acls=tuple(sorted(acls)), withdraws=True).with_standing(standing)
+    return replace(planned, is_asked_for=bool(planned.acls))
+
+
+def _spared(facts: AclFacts) -> frozenset[str]:
+    return facts.own if facts.super_users is UNKNOWN else facts.own | facts.super_users
+
+
+def _wanted(
+    rules: Collection[Binding], topics: tuple[str, ...], spared: Collection[str]
+) -> tuple[set[Binding], set[Binding]]:
+    """The rights of the topics' producers on the source, and those rights that a DENY takes in part."""
+    candidates = {
+        Binding(topic, LITERAL, rule.principal, rule.host, "WRITE", "ALLOW")
+        for topic in topics
+        for rule in rules
+        if rule.matches(topic) and rule.gives_write and rule.principal not in spared
+    }
+    producers = {right.principal for right in candidates if not _is_met(right, rules)}
+    candidates |= {right for rule in rules for who in producers for right in _beside(rule, who)}
+    wanted = {right for right in candidates if not _is_met(right, rules)}
+    partly = {right for right in candidates - wanted if not _is_taken(right, rules)}
+    return {right for right in wanted if not _is_implied(right, wanted)}, partly
+
+
+def _beside(rule: Binding, principal: str) -> Iterator[Binding]:
+    """What a rule that is not about topics gives a producer."""
+    if rule.permission != "ALLOW" or rule.principal not in {principal, EVERYBODY}:
+        return
+    operations = _BESIDE.get(rule.resource, ())
+    given = [operation for operation in operations if rule.operation in {operation, "ALL"}]
+    for operation in given[:1]:  # WRITE implies DESCRIBE
+        yield rule._replace(principal=principal, operation=operation)
+
+
+def _is_implied(right: Binding, others: Iterable[Binding]) -> bool:
+    return any(other != right and _covers(other, right) for other in others)
+
+
+def _covers(rule: Binding, right: Binding) -> bool:
+    """Whether a rule gives a whole right."""
+    gives = rule.permission == "ALLOW" and rule.operation in _GIVEN_BY[right.operation]
+    return gives and _contains(rule, right)
+
+
+def _denies(rule: Binding, right: Binding) -> bool:
+    """Whether a rule denies a right's operation to somebody."""
+    return rule.permission == "DENY" and rule.operation in _TAKEN_BY[right.operation]
+
+
+def _is_met(right: Binding, rules: Iterable[Binding]) -> bool:
+    """Whether a DENY takes a right, or a part of it."""
+    return any(_denies(rule, right) and _meets(rule, right) for rule in rules)
+
+
+def _is_taken(right: Binding, rules: Iterable[Binding]) -> bool:
+    """Whether one DENY takes a whole right."""
+    return any(_denies(rule, right) and _contains(rule, right) for rule in rules)
+
+
+def _contains(rule: Binding, right: Binding) -> bool:
+    """Whether a rule is about all that a right is about: its resource, principal and host."""
+    return (
+        rule.principal in {right.principal, EVERYBODY}
+        and rule.host in {right.host, ANY_HOST}
+        and _contains_resource(rule, right)
+    )
+
+
+def _meets(rule: Binding, right: Binding) -> bool:
+    """Whether a rule is about some of what a right is about."""
+    return (
+        (rule.principal == right.principal or EVERYBODY in {rule.principal, right.principal})
+        and (rule.host == right.host or ANY_HOST in {rule.host, right.host})
+        and (_contains_resource(rule, right) or _contains_resource(right, rule))
+    )
+
+
+def _contains_resource(outer: Binding, inner: Binding) -> bool:
+    """Whether a rule's pattern applies to every resource that another one applies to."""
+    if outer.resource != inner.resource:
+        return False
+    if (outer.pattern, outer.name) == (LITERAL, EVERY_TOPIC):
+        return True
+    if outer.pattern == PREFIXED:
+        is_every = (inner.pattern, inner.name) == (LITERAL, EVERY_TOPIC)
+        return not is_every and inner.name.startswith(outer.name)
+    return (outer.pattern, outer.name) == (inner.pattern, inner.name)
+
+
+def _no_authorizer(cluster: str) -> AclGuard:
+    return AclGuard(
+        "no_authorizer",
+        f"{cluster} has no authorizer (authorizer.class.name is not set): there are no ACLs to promote",
+        _WITHOUT,
+    )
+
+
+def _guards(acls: tuple[Binding, ...], target: AclFacts, cluster: str) -> Iterator[AclGuard]:
+    if target.allows_unruled is False or target.bindings is UNKNOWN:
+        return
+    if unruled := few(sorted({acl.name for acl in acls if not _is_ruled(acl, target.bindings)})):
+        setting = "allow.everyone.if.no.acl.found"
+        certain = target.allows_unruled is True
+        is_set = "is set" if certain else f"may be set, which {cluster} does not show"
+        yield AclGuard(
+            "everybody_may_write",
+            f"{setting} {is_set}, and no ACL on {cluster} names {unruled}: a first ACL would lock out all other"
+            " clients, consumers and mirrors included",
+            f"create ACLs for the other clients of {unruled} on {cluster} first{_or_show(certain=certain)},"
+            f" or {_WITHOUT}",
+        )
+
+
+def _or_show(*, certain: bool) -> str:
+    return (
+        "" if certain else ", or grant DESCRIBE_CONFIGS on the cluster to mmtool's principal if it lacks that"
+    )
+
+
+def _is_ruled(acl: Binding, there: Iterable[Binding]) -> bool:
+    """Whether a rule exists on every resource that an ACL is about."""
+    return any(_contains_resource(rule, acl) for rule in there)
+
+
+def _open_to_all(granted: Collection[Binding], names: Names) -> Iterator[AclGuard]:
+    topics = sorted(
+        {right.name for right in granted if right.principal == EVERYBODY and right.resource == TOPIC}
+    )
+    if topics:
+        yield AclGuard(
+            "everybody_may_write",
+            f"an ACL for {EVERYBODY} lets every principal write {few(topics)} on {names.source}, and will on"
+            f" {names.target}",
+            "",
+        )
+
+
+def _kept_out(partly: Collection[Binding], names: Names) -> Iterator[AclGuard]:
+    for right in sorted(partly):
+        yield AclGuard(
+            "partly_denied",
+            f"{right.operation} on {right.name} is not promoted for {right.principal}: a DENY on {names.source} takes a"
+            " part of that right",
+            f"create the ACLs for it on {names.target}",
+        )
+
+
+def _super_users(source: AclFacts, topics: Collection[str], names: Names) -> Iterator[AclGuard]:
+    if source.bindings is UNKNOWN or source.super_users is UNKNOWN:
+        return
+    writers = {
+        rule.principal for rule in source.bindings if rule.gives_write and any(map(rule.matches, topics))
+    }
+    if supers := sorted(writers & source.super_users - source.own):
+        yield AclGuard(
+            "super_user_writes",
+            f"{few(supers)} may write as super user on {names.source}, and is not promoted",
+            f"create the ACLs for it on {names.target}",
+        )
+
+
+def _denied(granted: Collection[Binding], there: Collection[Binding], names: Names) -> Iterator[AclGuard]:
+    for right in sorted(right for right in granted if _is_met(right, there)):
+        yield AclGuard(
+            "denied_on_target",
+            f"a DENY on {names.target} keeps {right.principal} from {right.operation} on {right.name}: DENY wins over"
+            " the promoted ACL",
+            f"remove that DENY from {names.target}",
+        )
+
+
+def _without_producer(
+    topics: Collection[str], wanted: Collection[Binding], names: Names
+) -> Iterator[AclGuard]:
+    if without := sorted(set(topics) - {right.name for right in wanted if right.resource == TOPIC}):
+        yield AclGuard(
+            "no_producer",
+            f"no principal gets a right to write {few(without)}: no ACL on {names.source} gives one that can be"
+            " promoted",
+            "",
+        )
