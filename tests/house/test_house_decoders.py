@@ -16,6 +16,7 @@ TYPES = {"WireRequest", "Document", "Cursor"}
 """A module with a class of one of these, or a function that takes one, decodes too."""
 
 ELSEWHERE = {
+    "mmtool.commands._promotion": "hands the lines to mmtool.plan.failover.principal_map",
     "mmtool.commands.evidence": "hands the page to mmtool.evidence.signature",
     "mmtool.commands.lab": "shows a file of the lab's as it is",
     "mmtool.doctor.host": "reads counters of the kernel",

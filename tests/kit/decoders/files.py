@@ -26,6 +26,7 @@ from mmtool.failover.diverged_tail.tail_file import exported_records, read_expor
 from mmtool.insight.verify.points import points_in
 from mmtool.lab.state import BrokerState, LabState, StateDirectory
 from mmtool.plan.failover.failover_plan import FailoverPlan, Guard
+from mmtool.plan.failover.principal_map import read_principal_map
 from mmtool.plan.failover.risks import Risk
 from mmtool.plan.failover.steps import Mode, steps_of
 from mmtool.plan.groups.facts import Commit, Member
@@ -85,6 +86,13 @@ def rows() -> Iterator[Decoder]:
     )
     yield Decoder(
         "evidence page", ("mmtool.evidence.signature",), _pages, _check_page, (PageError,), _sealed_page
+    )
+    yield Decoder(
+        "map of principals",
+        ("mmtool.plan.failover.principal_map",),
+        lambda: [b"source_principal,target_principal\nUser:east-app,User:west-app\nUser:old,\n"],
+        lambda data: read_principal_map(data.decode("utf-8", "replace").splitlines()),
+        (ValueError,),
     )
     signing, public = _keys()
     yield _key_file("signing key", load_signer, signing)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from base64 import b64encode, urlsafe_b64encode
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import SecretStr
-
+from kit.decoders.files import as_file
 from kit.decoders.table import Decoder
 from mmtool.config.settings import OAuthLogin, TokenFileLogin
 from mmtool.errors import NotAuthorisedError, UnreachableError
@@ -61,13 +57,14 @@ def _answers() -> Iterator[bytes]:
 
 
 def _read_answer(data: bytes) -> None:
-    login = OAuthLogin(
-        mechanism="OAUTHBEARER",
-        key="a.sasl.jaas.config",
-        endpoint="https://idp/token",
-        endpoint_key="a.sasl.oauthbearer.token.endpoint.url",
-        client_id="mm",
-        client_secret=SecretStr("hidden"),
+    login = OAuthLogin.model_validate(
+        {
+            "key": "a.sasl.jaas.config",
+            "endpoint": "https://idp/token",
+            "endpoint_key": "a.sasl.oauthbearer.token.endpoint.url",
+            "client_id": "mm",
+            "client_secret": "hidden",
+        }
     )
     at, status = TokenEndpoint("a", login, None), int.from_bytes(data[:2])
     if status == 200:
@@ -76,16 +73,8 @@ def _read_answer(data: bytes) -> None:
         at._refused(status, _document(data[2:]))
 
 
-@cache
-def _file() -> Path:
-    return Path(tempfile.mkdtemp()) / "token"
-
-
 def _read_file(data: bytes) -> None:
-    _file().write_bytes(data)
-    TokenFile(
-        "a", TokenFileLogin(mechanism="OAUTHBEARER", key="a.sasl.jaas.config", path=str(_file()))
-    ).fetch()
+    TokenFile("a", TokenFileLogin(key="a.sasl.jaas.config", path=str(as_file(data)))).fetch()
 
 
 def _signed() -> Iterator[bytes]:

@@ -1,0 +1,69 @@
+"""The whole story of a failover on secured clusters, by a user who has the listed rights and no others."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kit.lookups import groups_of
+from kit.processes import run_mmtool
+from kit.secure_pairs import secure_pair
+from mmtool.lab.load import Load, produce
+from mmtool.lab.security.kinds import SecurityKind
+from mmtool.lab.topics import create_topic, end_offsets, topics_of
+from mmtool.lab.wait import patience, wait_until
+from mmtool.plan.groups.facts import Commit
+from mmtool.translation.types import TopicPartition
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+TOPIC, GROUP, RECORDS = "parcels", "app", 400
+INTERVALS = {
+    f"{name}.interval.seconds": "2" for name in ("emit.checkpoints", "refresh.groups", "sync.group.offsets")
+}
+DENIED = re.compile("denie|AUTHORIZATION|refuses the credentials")
+CHANGES = ("--execute", "--yes")
+STORY = [
+    ("status", "--groups"),
+    ("translate-offsets", "-g", GROUP),
+    ("smoke", "--timeout", "60s"),
+    ("failover", "drill", "-g", GROUP, *CHANGES),
+    ("failover", "planned", "-g", GROUP, "--fence", "acl", *CHANGES),
+    ("failover", "failback", "-g", GROUP, *CHANGES),
+    ("failover", "emergency", "-g", GROUP, "--accept-data-loss", *CHANGES),
+]
+
+
+@pytest.fixture(params=SecurityKind, ids=str)
+def pair(request, tmp_path):
+    with secure_pair(request.param, tmp_path) as started:
+        bootstrap = started.bench.fleet["source"].bootstrap
+        create_topic(bootstrap, TOPIC, 2)
+        produce(bootstrap, Load(TOPIC, RECORDS, 2, 100))
+        places = {TopicPartition(TOPIC, number): Commit(20) for number in (0, 1)}
+        assert groups_of(bootstrap).alter(GROUP, places) == {}
+        yield started
+
+
+def mirrored(pair):
+    bootstrap, name = pair.bench.fleet["target"].bootstrap, f"source.{TOPIC}"
+    return sum(end_offsets(bootstrap, name).values()) if name in topics_of(bootstrap) else 0
+
+
+def committed(pair):
+    commits = groups_of(pair.bench.fleet["target"].bootstrap).commits([GROUP])[GROUP]
+    return {(place.topic, place.partition): commit.offset for place, commit in commits.items()}
+
+
+def test_every_command_of_a_failover_runs_as_the_least_privileged_user(pair, mmtool):
+    properties = pair.properties(TOPIC, **INTERVALS)
+    with pair.bench.start(properties) as replicate:
+        wait_until(lambda: mirrored(pair) == RECORDS, "all records on the target", patience(60))
+        said = {words: mmtool(*words, "-c", properties) for words in STORY}
+        said["verify",] = run_mmtool(pair.bench.directory / "verify", "verify", "-c", str(properties))
+        ended = replicate.stop()
+    assert {words: (answer.code, answer.stderr) for words, answer in said.items() if answer.code} == {}
+    assert committed(pair) == {(f"source.{TOPIC}", number): 20 for number in (0, 1)}
+    refused = [line for answer in (*said.values(), ended) for line in answer.said if DENIED.search(line)]
+    assert (ended.code, refused) == (143, [])
