@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.finding import Check, problem, warning
+from mmtool.plain_text import shell_word
 from mmtool.plan.words import counted, few
 from mmtool.translation.known import UNKNOWN, Unknown
 
@@ -121,9 +122,9 @@ def _named(asker: Asker, lack: Lack) -> str:
 def _grant(asker: Asker, lack: Lack) -> str:
     operation = lack.operation.title().replace("_", "")
     name = lack.name.removesuffix("*") or lack.name
-    resource = "--cluster" if lack.kind == CLUSTER else f"{_OPTIONS[lack.kind]} '{name}'"
+    resource = "--cluster" if lack.kind == CLUSTER else f"{_OPTIONS[lack.kind]} {shell_word(name)}"
     prefixed = " --resource-pattern-type prefixed" if name != lack.name else ""
     return (
-        f"kafka-acls.sh --bootstrap-server {asker.bootstrap} --add --allow-principal '{asker.principal}'"
+        f"kafka-acls.sh --bootstrap-server {asker.bootstrap} --add --allow-principal {shell_word(asker.principal)}"
         f" --operation {operation} {resource}{prefixed}; an existing DENY rule overrides it"
     )

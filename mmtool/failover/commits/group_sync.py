@@ -6,7 +6,6 @@ import threading
 import time
 from collections import Counter, deque
 from dataclasses import asdict, dataclass, field, replace
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError
@@ -20,6 +19,7 @@ from mmtool.insight.translation import (
     selection_warnings,
 )
 from mmtool.output import human
+from mmtool.plain_text import shell_word
 from mmtool.plan.groups.facts import GroupFacts
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.groups.sync import SyncRow, SyncState, lead, percentile
@@ -89,7 +89,7 @@ class SyncTurn:
         return kind(
             f"not completely synced to {target}: {few(names)}",
             remedy="the column REASON shows why; for a refused offset, `mmtool translate-offsets"
-            f" -s {source} -t {target} -g {quote(names[0])}` says what to do",
+            f" -s {source} -t {target} -g {shell_word(names[0])}` says what to do",
         )
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from mmtool.errors import (
@@ -21,6 +20,7 @@ from mmtool.errors import (
     RefusedError,
     UnreachableError,
 )
+from mmtool.plain_text import shell_word
 from mmtool.plan.failover.acl_fence import fence_plan, unfenced
 from mmtool.plan.words import counted, few
 from mmtool.translation.known import UNKNOWN, Unknown
@@ -145,15 +145,15 @@ def _take_back(port: FencePort, denies: Sequence[Binding], why: BaseException) -
         raise UnreachableError(
             f"{why.message}; {port.alias} has none of the fence's DENY ACLs now, but may still create them",
             remedy="list the ACLs in two minutes, and remove a DENY of WRITE that is there then: kafka-acls.sh"
-            f" --bootstrap-server {quote(port.servers)} --list --topic {quote(denies[0].name)}",
+            f" --bootstrap-server {shell_word(port.servers)} --list --topic {shell_word(denies[0].name)}",
         ) from why
 
 
 def _left(port: FencePort, left: Mapping[Binding, object], what: str) -> PartlyAppliedError:
     first, problem = next(iter(left.items()))
     command = (
-        f"kafka-acls.sh --bootstrap-server {quote(port.servers)} --remove --force --topic {quote(first.name)}"
-        f" --deny-principal {quote(first.principal)} --deny-host {quote(first.host)}"
+        f"kafka-acls.sh --bootstrap-server {shell_word(port.servers)} --remove --force --topic {shell_word(first.name)}"
+        f" --deny-principal {shell_word(first.principal)} --deny-host {shell_word(first.host)}"
         f" --operation {first.operation.capitalize()}"
     )
     return PartlyAppliedError(
@@ -214,14 +214,14 @@ def await_transactions(
     deadline = clock() + seconds
     while still_open := port.open_transactions(places):
         if clock() >= deadline:
-            first = still_open[0]
+            first, servers = still_open[0], shell_word(port.servers)
+            place = f"--topic {shell_word(first.place.topic)} --partition {first.place.partition}"
             raise GateError(
                 f"{counted(len(still_open), 'transaction')} on {port.alias} did not end within {seconds:g} s:"
                 f" {few([_open(one) for one in still_open])}",
                 remedy="let the producers commit or abort, then run the same command again; if a producer is gone, wait"
                 " for its transaction.timeout.ms, or abort, the first with: kafka-transactions.sh --bootstrap-server"
-                f" {quote(port.servers)} abort --topic {quote(first.place.topic)} --partition {first.place.partition}"
-                f" --start-offset {first.open_from}",
+                f" {servers} abort {place} --start-offset {first.open_from}",
                 code="open_transactions",
             )
         pause(_LOOK_SECONDS)

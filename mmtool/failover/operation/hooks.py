@@ -21,6 +21,7 @@ from mmtool.errors import CheckFailedError, GateError, RefusedError
 from mmtool.events import Event, Notice
 from mmtool.failover.operation.operation import Operation
 from mmtool.output import talk
+from mmtool.plain_text import printable
 from mmtool.plan.failover.failover_plan import Guard
 from mmtool.plan.failover.steps import StepName, topics_of
 
@@ -176,7 +177,8 @@ def environment_of(
 
 
 def _lines(names: Iterable[str]) -> str:
-    return "\n".join(name.replace("\0", "?") for name in names)
+    """One name in each line, printable: a line break in a name would be a second one, a NUL ends a variable."""
+    return "\n".join(map(printable, names))
 
 
 @dataclass(frozen=True, slots=True)
