@@ -10,7 +10,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.metrics.families import FAMILIES, Kind
-from mmtool.plain_text import Lines
+from mmtool.plain_text import printable
 from mmtool.plan.flow.latency import cumulative
 
 if TYPE_CHECKING:
@@ -86,4 +86,4 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 def _escaped(value: str) -> str:
     """A label's value in the format's own escapes; other control characters are printable, for a reader with curl."""
-    return Lines.of(value.split("\n")).translate(_ESCAPES)
+    return "\n".join(map(printable, value.split("\n"))).translate(_ESCAPES)
