@@ -42,7 +42,9 @@ def loaded(config: Path | None) -> Settings:
         UsageError: The file cannot be used.
     """
     from mmtool.config import load_settings
+    from mmtool.kafka.tokens.source import report_trouble_to
 
+    report_trouble_to(warn)
     settings = load_settings(config, os.environ)
     for secret in settings.secrets():
         hide(secret)

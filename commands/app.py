@@ -111,7 +111,7 @@ class Early:
 
     Attributes:
         command: The words of the command line that name a command.
-        output: The value of ``-o``, wherever it is.
+        output: The value of ``-o`` or ``--format``, wherever it is.
         debug: Whether ``--debug`` is given anywhere.
         log_format: The value of ``--log-format``, wherever it is, or else of the environment.
     """
@@ -195,7 +195,7 @@ def _words(arguments: Sequence[str]) -> str:
 
 
 def _output(arguments: Sequence[str]) -> OutputFormat:
-    said = re.findall(r"(?:^|\0)(?:-[vq]*o\0?|--output[=\0])([a-z]+)(?=\0|$)", "\0".join(arguments))
+    said = re.findall(r"(?:^|\0)(?:-[vq]*o\0?|--(?:output|format)[=\0])([a-z]+)(?=\0|$)", "\0".join(arguments))
     known = [word for word in said if word in set(OutputFormat)]
     return OutputFormat(known[-1]) if known else OutputFormat.TABLE
 

@@ -9,10 +9,12 @@ import typer
 
 from mmtool.commands._options import Output
 from mmtool.errors import RefusedError
+from mmtool.lab.security.kinds import Secure
 from mmtool.output import Column, OutputFormat, Result, emit, finish, talk, warn, write
 from mmtool.plain_text import shell_word
 
 if TYPE_CHECKING:
+    from mmtool.lab.security.kinds import SecurityKind
     from mmtool.lab.state import LabState, StateDirectory
 
 app = typer.Typer(no_args_is_help=True)
@@ -46,6 +48,14 @@ KafkaVersion = Annotated[
         "--kafka-version", metavar="VERSION", help="Kafka version. Default: as last time, else 4.4.0."
     ),
 ]
+SecureOption = Annotated[
+    Secure | None,
+    typer.Option(
+        "--secure",
+        metavar="KIND",
+        help="TLS, users and the authorizer: scram, mtls, oauth or none. Default: as last time, else none.",
+    ),
+]
 PrintConfig = Annotated[
     bool, typer.Option("--print-config", help="Write the properties to stdout instead of the table.")
 ]
@@ -70,6 +80,7 @@ def up(
     clusters: Clusters = None,
     brokers: Brokers = None,
     kafka_version: KafkaVersion = None,
+    secure: SecureOption = None,
     state_dir: StateDir = None,
     print_config: PrintConfig = False,
     output: Output = OutputFormat.TABLE,
@@ -80,7 +91,7 @@ def up(
 
     directory = _directory(state_dir)
     names = tuple(name.strip() for name in clusters.split(",")) if clusters is not None else None
-    request = session.LabRequest.of(directory.read(), names, brokers, kafka_version)
+    request = session.LabRequest.of(directory.read(), names, brokers, kafka_version, secure)
     if not is_cached(request.kafka_version):
         talk(
             f"downloading Kafka {request.kafka_version} (about 45 MB); the next start uses the downloaded copy"
@@ -101,7 +112,7 @@ def up(
         write(directory.properties.read_text(), applied=True)
     else:
         finish(Result("lab up", rows, COLUMNS, applied=True), output, refusal)
-        _tell_next_steps(directory, state_dir)
+        _tell_next_steps(directory, state_dir, state.secure)
 
 
 @app.command()
@@ -180,8 +191,18 @@ def _here(state_dir: Path | None) -> str:
     return f" --state-dir {shell_word(str(state_dir))}" if state_dir else ""
 
 
-def _tell_next_steps(directory: StateDirectory, state_dir: Path | None) -> None:
+def _tell_users(directory: StateDirectory) -> None:
+    from mmtool.lab.security.kinds import ADMIN, GUEST, client_file
+
+    for user, rights in ((ADMIN, "all rights"), (GUEST, "no rights")):
+        talk(f"client properties of {user} ({rights}): {client_file(directory.security, user)}")
+
+
+def _tell_next_steps(directory: StateDirectory, state_dir: Path | None, secure: SecurityKind | None) -> None:
     talk(f"configuration: {directory.properties}")
+    if secure is not None:
+        talk("it is that of the user mmtool, who has the rights that its flows need and no others")
+        _tell_users(directory)
     talk("next:")
     talk(f"  export MMTOOL_CONFIG={directory.properties}")
     talk("  mmtool replicate --until-caught-up")

@@ -47,6 +47,10 @@ class Event(StrEnum):
         "ownership_reacquired",
         "This process owns the flow again and has claimed its shards again.",
     )
+    TOKEN_REFRESH_FAILED = (
+        "token_refresh_failed",
+        "A token endpoint gives no new token while the last one is still valid; mmtool keeps asking.",
+    )
     CLUSTER_AWAY = "cluster_away", "A flow waits for a cluster that does not answer."
     DUTY_FAILED = (
         "duty_failed",

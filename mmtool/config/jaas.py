@@ -1,9 +1,13 @@
-"""Parse ``sasl.jaas.config``: user and password of a Plain or Scram login module."""
+"""Parse ``sasl.jaas.config``: a login module and its options."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _MODULE = re.compile(
     r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b(.*?);\s*", re.DOTALL | re.IGNORECASE
@@ -13,15 +17,25 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+MSK_MODULE = "software.amazon.msk.auth.iam.IAMLoginModule"
+KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """One login module."""
+    """One login module and its options."""
 
     module: str
-    username: str | None
-    password: str | None = field(repr=False)
+    options: Mapping[str, str] = field(repr=False)
+
+    @property
+    def username(self) -> str | None:
+        return self.options.get("username")
+
+    @property
+    def password(self) -> str | None:
+        return self.options.get("password")
 
 
 def parse_jaas(text: str) -> Login:
@@ -33,8 +47,7 @@ def parse_jaas(text: str) -> Login:
     match = _MODULE.fullmatch(text)
     if match is None:
         raise ValueError('one login module, as: MODULE required username="..." password="...";')
-    options = _options(match.group(3))
-    return Login(match.group(1), options.get("username"), options.get("password"))
+    return Login(match.group(1), _options(match.group(3)))
 
 
 def _options(text: str) -> dict[str, str]:

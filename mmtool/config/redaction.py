@@ -21,7 +21,10 @@ _SHOWN_CLIENT_KEYS = frozenset(
     socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
     ssl.endpoint.identification.algorithm ssl.keystore.type ssl.truststore.type ssl.keystore.location
     ssl.truststore.location ssl.ca.location ssl.certificate.location ssl.key.location ssl.protocol
-    ssl.enabled.protocols
+    ssl.enabled.protocols sasl.login.callback.handler.class sasl.oauthbearer.token.endpoint.url
+    sasl.oauthbearer.scope sasl.oauthbearer.header.urlencode sasl.oauthbearer.sub.claim.name
+    sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.retry.backoff.ms
+    sasl.login.retry.backoff.max.ms sasl.login.refresh.window.factor
     """.split()  # noqa: SIM905 - one word per line would be sixty lines
 )
 _SHOWN_SPARK_KEY = re.compile(

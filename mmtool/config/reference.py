@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 from mmtool.config.keys import CLUSTER_ID, FLOW_KEYS, OWN_PREFIXES, UNIT_PREFIX, Key
-from mmtool.config.security import MECHANISMS, PROTOCOLS
+from mmtool.config.sasl import MECHANISMS
+from mmtool.config.security import PROTOCOLS
 
 _HEAD = """\
 # Configuration

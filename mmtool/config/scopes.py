@@ -26,6 +26,23 @@ def is_security_key(name: str) -> bool:
     return name in {"bootstrap.servers", "security.protocol"} or name.startswith(("ssl.", "sasl."))
 
 
+def filled(properties: Mapping[str, Entry], name: str) -> Entry | None:
+    """An entry with a value; an empty one counts as absent, as Java's clients treat it."""
+    entry = properties.get(name)
+    return entry if entry is not None and entry.value.strip() else None
+
+
+def scope_of(entry: Entry) -> str:
+    """The scope of a client property, which precedes its name: ``A.`` or ``S->T.source.consumer.``."""
+    starts = [entry.key.find(word) for word in ("security.protocol", "ssl.", "sasl.")]
+    return entry.key[: max(0, *starts)]
+
+
+def sibling(entry: Entry, name: str) -> str:
+    """The key of another client property in the same scope."""
+    return scope_of(entry) + name
+
+
 def stripped(entries: Mapping[str, Entry], prefix: str) -> Properties:
     """The entries under a prefix, with the prefix removed from their keys."""
     return {key[len(prefix) :]: entry for key, entry in entries.items() if key.startswith(prefix)}

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Literal, TypedDict, cast, get_args
 
 from pydantic import SecretStr
 
-from mmtool.config.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas
 from mmtool.config.pem import pem_document
-from mmtool.config.settings import Mechanism, Pem, Protocol, Sasl, Security
+from mmtool.config.sasl import SaslReader
+from mmtool.config.scopes import filled, scope_of, sibling
+from mmtool.config.settings import Pem, Protocol, Security
 from mmtool.config.values import java_trim
 from mmtool.keystores import StoreError, StoreFile, read_identity, read_trusted
 from mmtool.keystores.certificates import (
@@ -28,18 +29,10 @@ if TYPE_CHECKING:
     from mmtool.config.properties import Entry
     from mmtool.config.report import Report
     from mmtool.config.scopes import Properties
+    from mmtool.config.settings import Sasl
 
 PROTOCOLS: tuple[str, ...] = get_args(Protocol)
-MECHANISMS: tuple[str, ...] = get_args(Mechanism)
-
-_MODULE_OF = {"PLAIN": PLAIN_MODULE, "SCRAM-SHA-256": SCRAM_MODULE, "SCRAM-SHA-512": SCRAM_MODULE}
 _NAMED_AT_MOST = 3
-_JAVA_ONLY = (
-    "ssl.engine.factory.class",
-    "sasl.client.callback.handler.class",
-    "sasl.login.callback.handler.class",
-    "sasl.login.class",
-)
 
 
 class _Identity(TypedDict):
@@ -62,10 +55,10 @@ class _Reader:
 
     def security(self) -> Security:
         protocol = self._protocol()
-        self._refuse_java_code(protocol)
         sasl = self._sasl() if protocol.startswith("SASL_") else None
         if not protocol.endswith("SSL"):
             return Security(protocol=protocol, sasl=sasl)
+        self._refuse_java_code()
         return Security(
             protocol=protocol,
             sasl=sasl,
@@ -82,79 +75,18 @@ class _Reader:
             return "PLAINTEXT"
         return cast("Protocol", word)
 
-    def _refuse_java_code(self, protocol: Protocol) -> None:
-        for name in _JAVA_ONLY:
-            entry = self._filled(name)
-            relevant = protocol.startswith("SASL_") if name.startswith("sasl.") else protocol.endswith("SSL")
-            if entry is not None and relevant:
-                instead = (
-                    f"sasl.mechanism = {' or '.join(MECHANISMS)}"
-                    if name.startswith("sasl.")
-                    else "ssl.truststore.* and ssl.keystore.*"
-                )
-                self.report.refused(
-                    entry,
-                    f"names a Java class, which mmtool does not run: remove the key and use {instead}",
-                )
+    def _refuse_java_code(self) -> None:
+        entry = self._filled("ssl.engine.factory.class")
+        if entry is not None:
+            self.report.refused(
+                entry,
+                "names a Java class, which mmtool does not run: remove the key and use ssl.truststore.* and ssl.keystore.*",
+            )
 
     def _sasl(self) -> Sasl | None:
-        mechanism = self._mechanism()
-        if mechanism is None:
-            return None
-        username, password = self._filled("sasl.username"), self._filled("sasl.password")
-        if username is not None and password is not None:
-            return Sasl(
-                mechanism=mechanism,
-                username=java_trim(username.value),
-                password=SecretStr(java_trim(password.value)),
-            )
-        jaas = self._filled("sasl.jaas.config")
-        if jaas is None:
-            at = username or password or self.properties["security.protocol"]
-            self.report.refused(
-                at,
-                f"{mechanism} needs a login: set {_sibling(at, 'sasl.jaas.config')}, or "
-                f"{_sibling(at, 'sasl.username')} and {_sibling(at, 'sasl.password')}; a login file of the JVM "
-                "(java.security.auth.login.config) is not read",
-            )
-            return None
-        return self._login(mechanism, jaas)
-
-    def _mechanism(self) -> Mechanism | None:
-        entry = self._filled("sasl.mechanism")
-        if entry is None:
-            at = self.properties["security.protocol"]
-            self.report.refused(
-                at,
-                "Kafka's default mechanism GSSAPI (Kerberos) is not supported: "
-                f"set {_sibling(at, 'sasl.mechanism')} to {' or '.join(MECHANISMS)}",
-            )
-            return None
-        word = entry.value.strip()
-        if word not in MECHANISMS:
-            self.report.expected(entry, f"{' or '.join(MECHANISMS)}: mmtool supports no other mechanism")
-            return None
-        return cast("Mechanism", word)
-
-    def _login(self, mechanism: Mechanism, entry: Entry) -> Sasl | None:
-        way_out = (
-            f"write the user name to {_sibling(entry, 'sasl.username')}, and a placeholder such as ${{env:NAME}} to"
-            f" {_sibling(entry, 'sasl.password')}; these two keys win over sasl.jaas.config"
-        )
-        try:
-            login = parse_jaas(entry.value)
-        except ValueError as error:
-            self.report.refused(entry, f"expected {error} or {way_out}")
-            return None
-        if login.module != _MODULE_OF[mechanism]:
-            self.report.refused(
-                entry, f"expected {_MODULE_OF[mechanism]} for {mechanism}, not {login.module}; or {way_out}"
-            )
-        elif login.username is None or login.password is None:
-            self.report.refused(entry, f"has no username or no password; {way_out}")
-        else:
-            return Sasl(mechanism=mechanism, username=login.username, password=SecretStr(login.password))
-        return None
+        return SaslReader(
+            self.properties, self.report, lambda found: _Reader(found, self.report)._ca()
+        ).login()
 
     def _ca(self) -> Pem | None:
         """The trusted certificates; text in the properties file wins over files."""
@@ -234,12 +166,12 @@ class _Reader:
         if not has_key(key_text):
             self.report.refused(
                 entry,
-                f"{key.origin} holds no private key; add it, or set {_sibling(entry, 'ssl.key.location')}",
+                f"{key.origin} holds no private key; add it, or set {sibling(entry, 'ssl.key.location')}",
             )
         elif not opens(key_text, password.get_secret_value() if password else None):
             wrong = "wrong password for" if password else "no password for"
             self.report.refused(
-                entry, f"{wrong} the private key in {key.origin}; set {_sibling(entry, 'ssl.key.password')}"
+                entry, f"{wrong} the private key in {key.origin}; set {sibling(entry, 'ssl.key.password')}"
             )
         for place, one in enumerate(certificates_in(chain)):
             if not (why := out_of_date(one)):
@@ -272,7 +204,7 @@ class _Reader:
             store_type=java_trim(store_type.value) if store_type else "",
             password=java_trim(password.value) if password else None,
             key_password=java_trim(key_password.value) if key_password else None,
-            scope=_scope_of(location),
+            scope=scope_of(location),
         )
 
     def _pem_file(self, entry: Entry) -> Pem | None:
@@ -311,9 +243,7 @@ class _Reader:
         return None if entry is None else SecretStr(java_trim(entry.value))
 
     def _filled(self, name: str) -> Entry | None:
-        """An entry with a value; an empty one counts as absent, as Java's clients treat it."""
-        entry = self.properties.get(name)
-        return entry if entry is not None and entry.value.strip() else None
+        return filled(self.properties, name)
 
 
 def _lines(text: str) -> SecretStr:
@@ -321,13 +251,3 @@ def _lines(text: str) -> SecretStr:
     with suppress(ValueError):
         return SecretStr(pem_document(text))
     return SecretStr(text)
-
-
-def _scope_of(entry: Entry) -> str:
-    """The scope of a client property, which precedes its name: ``A.`` or ``S->T.source.consumer.``."""
-    starts = [entry.key.find(word) for word in ("security.protocol", "ssl.", "sasl.")]
-    return entry.key[: max(0, *starts)]
-
-
-def _sibling(entry: Entry, name: str) -> str:
-    return _scope_of(entry) + name

@@ -32,6 +32,7 @@ OWN_TOPIC_PREFIX = "mmtool-"
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+"""The mechanisms with a user name and a password."""
 AnyPolicy = DefaultPolicy | IdentityPolicy | RenamePolicy
 
 Properties = Annotated[RawProperties, PlainSerializer(RawProperties.redacted)]
@@ -46,14 +47,6 @@ class _Frozen(BaseModel):
     )
 
 
-class Sasl(_Frozen):
-    """mmtool's SASL login, with a mechanism that both librdkafka and aiokafka support."""
-
-    mechanism: Mechanism
-    username: str
-    password: SecretStr
-
-
 class Pem(_Frozen):
     """A PEM document. Read once with the file, so that Spark workers need no copy of it on their disks.
 
@@ -64,6 +57,143 @@ class Pem(_Frozen):
 
     origin: str
     text: SecretStr
+
+
+class PasswordLogin(_Frozen):
+    """A user name and a password, with a mechanism that both librdkafka and aiokafka support."""
+
+    mechanism: Mechanism
+    username: str
+    password: SecretStr
+
+    @property
+    def wire_mechanism(self) -> str:
+        """The mechanism's name in requests to brokers."""
+        return self.mechanism
+
+    @property
+    def description(self) -> str:
+        """The mechanism and the user, for messages."""
+        return f"{self.mechanism} as user {self.username}"
+
+    def secrets(self) -> tuple[SecretStr, ...]:
+        return (self.password,)
+
+
+class TokenPace(_Frozen):
+    """When a token is asked for, by Kafka's keys; times in seconds.
+
+    Attributes:
+        connect_seconds: ``sasl.login.connect.timeout.ms``.
+        read_seconds: ``sasl.login.read.timeout.ms``.
+        backoff_seconds: ``sasl.login.retry.backoff.ms``, doubled after each failure.
+        longest_backoff_seconds: ``sasl.login.retry.backoff.max.ms``.
+        refresh_factor: ``sasl.login.refresh.window.factor``: the part of a token's life after which it is refreshed.
+    """
+
+    connect_seconds: float = 5.0
+    read_seconds: float = 5.0
+    backoff_seconds: float = 0.1
+    longest_backoff_seconds: float = 10.0
+    refresh_factor: float = 0.8
+
+
+class _TokenLogin(_Frozen):
+    """A login with a bearer token, which brokers know as OAUTHBEARER.
+
+    Attributes:
+        mechanism: As in the file.
+        extensions: SASL extensions, sent with the token: ``logicalCluster``, ``identityPoolId``.
+        subject_claim: The claim of a JWT that names the principal.
+        pace: When a token is asked for.
+        key: The key of the file that holds the secret or names the token's origin, for messages.
+    """
+
+    mechanism: Literal["OAUTHBEARER", "AWS_MSK_IAM"] = "OAUTHBEARER"
+    extensions: tuple[tuple[str, str], ...] = ()
+    subject_claim: str = "sub"
+    pace: TokenPace = TokenPace()
+    key: str
+
+    @property
+    def wire_mechanism(self) -> str:
+        """The mechanism's name in requests to brokers."""
+        return "OAUTHBEARER"
+
+    def secrets(self) -> tuple[SecretStr, ...]:
+        return ()
+
+
+class OAuthLogin(_TokenLogin):
+    """Client credentials (RFC 6749, section 4.4), which a token endpoint exchanges for a token.
+
+    Attributes:
+        endpoint: ``http`` or ``https`` URL.
+        endpoint_key: The key that holds the URL.
+        scope, audience: Sent with the request where they are not empty.
+        encodes_header: ``sasl.oauthbearer.header.urlencode``.
+        ca: The endpoint's CA from the JAAS options; None means the system's certificates and those of the cluster.
+        verify_hostname: Of the endpoint.
+        longest_life_seconds: The life after which a token is refreshed, whatever it says itself.
+    """
+
+    endpoint: str
+    endpoint_key: str
+    client_id: str
+    client_secret: SecretStr
+    scope: str = ""
+    audience: str = ""
+    encodes_header: bool = False
+    ca: Pem | None = None
+    verify_hostname: bool = True
+    longest_life_seconds: int | None = None
+
+    @property
+    def description(self) -> str:
+        """The mechanism and the client, for messages."""
+        return f"{self.mechanism} as client {self.client_id}"
+
+    def secrets(self) -> tuple[SecretStr, ...]:
+        return (self.client_secret,)
+
+
+class TokenFileLogin(_TokenLogin):
+    """A token that another process keeps fresh in a file, as Kubernetes does; read again for each refresh."""
+
+    path: str
+
+    @property
+    def description(self) -> str:
+        """The mechanism and the file, for messages."""
+        return f"{self.mechanism} with the token in {self.path}"
+
+
+class MskLogin(_TokenLogin):
+    """An IAM identity, with which a token for Amazon MSK is signed.
+
+    Attributes:
+        region: The AWS region of the cluster.
+        profile: ``awsProfileName``; None means the default chain of credentials.
+        role_arn: ``awsRoleArn``: the role to assume; ``awsRoleSessionName``, ``awsRoleExternalId`` and ``awsStsRegion``
+            belong to it.
+    """
+
+    region: str
+    profile: str | None = None
+    role_arn: str | None = None
+    role_session: str | None = None
+    role_external_id: str | None = None
+    sts_region: str | None = None
+
+    @property
+    def description(self) -> str:
+        """The mechanism and the identity, for messages."""
+        return f"{self.mechanism} as {self.role_arn or self.profile or 'the default AWS identity'}"
+
+
+TokenLogin = OAuthLogin | TokenFileLogin | MskLogin
+Sasl = PasswordLogin | TokenLogin
+"""mmtool's SASL login."""
 
 
 class Security(_Frozen):
@@ -89,7 +219,7 @@ class Security(_Frozen):
 
     def secrets(self) -> frozenset[str]:
         """The passwords in plain text, for the console to redact."""
-        found = (self.sasl.password if self.sasl else None, self.key_password)
+        found = (*(self.sasl.secrets() if self.sasl else ()), self.key_password)
         return frozenset(secret.get_secret_value() for secret in found if secret is not None)
 
     @property

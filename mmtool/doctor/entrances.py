@@ -149,7 +149,7 @@ def judge_authentication(
 
 def _tried(security: Security) -> str:
     if security.sasl is not None:
-        return f"{security.sasl.mechanism} as user {security.sasl.username}"
+        return security.sasl.description
     if security.certificate is not None:
         return f"the client certificate {security.certificate.origin}"
     return f"{security.protocol} and no login"

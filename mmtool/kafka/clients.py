@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mmtool import __version__
 from mmtool.config.clientkeys import java_names, librdkafka_value
 from mmtool.config.redaction import HIDDEN
+from mmtool.config.settings import PasswordLogin
 from mmtool.errors import ConfigError
 from mmtool.kafka.key_files import pem_path
 
@@ -27,6 +28,8 @@ C = TypeVar("C")
 
 _FIRST_WAIT, _LONGEST_WAIT = "reconnect.backoff.ms", "reconnect.backoff.max.ms"
 _QUOTED = re.compile(r"[\"`]([a-z][a-z.]+)[\"`]")
+
+_TOKEN_CALLBACK = "oauth_cb"
 
 CLIENT_ID = f"mmtool/{__version__}"
 """The start of every client.id, by which brokers' request logs and quotas identify mmtool."""
@@ -44,7 +47,8 @@ def librdkafka_config(cluster: ClusterSettings, *, role: Role, client_id_suffix:
         # its own lines would reach stderr around our console; errors come back through the API anyway
         "log_level": 2,
     }
-    return config | _connecting(cluster.extras(role)) | _librdkafka_security(cluster.security_for(role))
+    security = cluster.security_for(role)
+    return config | _connecting(cluster.extras(role)) | _librdkafka_security(cluster.alias, security)
 
 
 def _connecting(extras: Mapping[str, str]) -> dict[str, Any]:
@@ -70,9 +74,12 @@ def new_client(factory: Callable[[dict[str, Any]], C], config: dict[str, Any], c
 
     Raises:
         ConfigError: librdkafka refuses a setting; the message names the key.
+        UnreachableError: The client logs in with a token, and there is none.
     """
     from confluent_kafka import KafkaException
 
+    if _TOKEN_CALLBACK in config:
+        config[_TOKEN_CALLBACK].source.token()  # or the client would wait 10 s, and not say why
     try:
         return factory(config)
     except KafkaException as error:
@@ -108,12 +115,7 @@ def wire_options(
         "client_id": client_id(client_id_suffix),
         "security_protocol": security.protocol,
     }
-    if security.sasl is not None:
-        options |= {
-            "sasl_mechanism": security.sasl.mechanism,
-            "sasl_plain_username": security.sasl.username,
-            "sasl_plain_password": security.sasl.password.get_secret_value(),
-        }
+    options |= _wire_login(cluster.alias, security)
     if security.uses_tls:
         options["ssl_context"] = tls_context(security, cluster.alias)
     return options
@@ -191,14 +193,39 @@ def _origins(security: Security) -> str:
     return ", ".join(dict.fromkeys(pem.origin for pem in pems if pem is not None))
 
 
-def _librdkafka_security(security: Security) -> dict[str, Any]:
-    config: dict[str, Any] = {"security.protocol": security.protocol}
-    if security.sasl is not None:
-        config |= {
-            "sasl.mechanism": security.sasl.mechanism,
-            "sasl.username": security.sasl.username,
-            "sasl.password": security.sasl.password.get_secret_value(),
-        }
+def _wire_login(alias: str, security: Security) -> dict[str, Any]:
+    login = security.sasl
+    if login is None:
+        return {}
+    options: dict[str, Any] = {"sasl_mechanism": login.wire_mechanism}
+    if isinstance(login, PasswordLogin):
+        options["sasl_plain_username"] = login.username
+        options["sasl_plain_password"] = login.password.get_secret_value()
+    else:
+        from mmtool.kafka.tokens.provider import TokenProvider
+        from mmtool.kafka.tokens.sources import token_source
+
+        options["sasl_oauth_token_provider"] = TokenProvider(token_source(alias, login, security.ca), login)
+    return options
+
+
+def _librdkafka_login(alias: str, security: Security) -> dict[str, Any]:
+    login = security.sasl
+    if login is None:
+        return {}
+    config: dict[str, Any] = {"sasl.mechanism": login.wire_mechanism}
+    if isinstance(login, PasswordLogin):
+        config["sasl.username"] = login.username
+        config["sasl.password"] = login.password.get_secret_value()
+    else:
+        from mmtool.kafka.tokens.sources import OauthCallback, token_source
+
+        config[_TOKEN_CALLBACK] = OauthCallback(token_source(alias, login, security.ca), login)
+    return config
+
+
+def _librdkafka_security(alias: str, security: Security) -> dict[str, Any]:
+    config = {"security.protocol": security.protocol, **_librdkafka_login(alias, security)}
     if security.uses_tls:
         config |= _librdkafka_tls(security)
     return config

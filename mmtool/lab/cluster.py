@@ -18,11 +18,15 @@ from mmtool.lab.artifacts import KAFKA_VERSION, broker_classpath
 from mmtool.lab.class_archive import ClassArchive
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.process import LeashedProcess, java_command
+from mmtool.lab.security.stores import write_private
 from mmtool.lab.server_properties import Node, properties_text, server_properties
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from mmtool.lab.probe import TlsFiles
+    from mmtool.lab.security.secured import Security
 
 READY_SECONDS = 90.0  # 3-5 s alone; the rest is for machines that do other things as well
 _POLL_SECONDS = 0.05
@@ -43,6 +47,7 @@ class Shape:
     Attributes:
         properties: Override every broker's ``server.properties``.
         of_brokers: As ``properties``, but of one broker each, by its number; they take precedence.
+        security: Certificates, users and authorizer; it has been started. Without it, everybody may do everything.
     """
 
     brokers: int = 1
@@ -50,10 +55,21 @@ class Shape:
     properties: Mapping[str, str] = field(default_factory=dict)
     jvm: Sequence[str] = JVM
     of_brokers: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    security: Security | None = None
 
     def properties_of(self, broker: int) -> dict[str, str]:
         """The additional properties of one broker."""
-        return {**self.properties, **self.of_brokers.get(broker, {})}
+        secured = self.security.broker_properties() if self.security is not None else {}
+        return {**secured, **self.properties, **self.of_brokers.get(broker, {})}
+
+    def jvm_options(self) -> tuple[str, ...]:
+        """The options of a broker's JVM."""
+        return (*self.jvm, *(self.security.jvm_options() if self.security is not None else ()))
+
+    @property
+    def broker_files(self) -> TlsFiles | None:
+        """What the lab itself authenticates with; None where no broker asks."""
+        return self.security.broker_files if self.security is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +80,7 @@ class RunningBroker:
     port: int
     pid: int
     log: Path
+    probe_port: int
 
 
 class Cluster:
@@ -88,10 +105,23 @@ class Cluster:
         """``host:port,...`` of all brokers, running or not."""
         return ",".join(f"127.0.0.1:{node.port}" for node in self._nodes)
 
+    def operator_client(self) -> dict[str, object]:
+        """What an admin client of librdkafka needs to do everything, also on a secured cluster."""
+        ports = [self._probe_port(node.node_id) for node in self._nodes]
+        settings: dict[str, object] = {"bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in ports)}
+        if (files := self.shape.broker_files) is None:
+            return settings
+        return settings | {
+            "security.protocol": "SSL",
+            "ssl.ca.location": files.trusted,
+            "ssl.certificate.location": files.identity,
+            "ssl.key.location": files.identity,
+        }
+
     def running(self) -> list[RunningBroker]:
         """The brokers whose processes are alive."""
         return [
-            RunningBroker(i, self._nodes[i].port, process.pid, process.log)
+            RunningBroker(i, self._nodes[i].port, process.pid, process.log, self._probe_port(i))
             for i, process in sorted(self._processes.items())
             if process.alive
         ]
@@ -174,8 +204,12 @@ class Cluster:
         self.stop()
 
     def _sees(self, i: int, expected: frozenset[int]) -> bool:
-        view = probe.ask(self._nodes[i].port)
+        view = probe.ask(self._probe_port(i), tls=self.shape.broker_files)
         return view is not None and view.cluster_id == self.cluster_id and view.brokers >= expected
+
+    def _probe_port(self, i: int) -> int:
+        node = self._nodes[i]
+        return node.port if node.broker_port is None else node.broker_port
 
     def _check_progress(self, i: int, deadline: float) -> None:
         process = self._processes[i]
@@ -193,10 +227,11 @@ class Cluster:
         self.directory.mkdir(parents=True, exist_ok=True)
         earlier = self._earlier()
         self._refuse_other_size(earlier)
+        self._refuse_other_security(earlier)
         self.cluster_id = str(earlier.get("cluster_id") or new_cluster_id())
-        pairs = self._reserve([port for pair in earlier.get("ports", []) for port in pair])
-        self._nodes = tuple(Node(i, *pair) for i, pair in enumerate(pairs))
-        memory = {"cluster_id": self.cluster_id, "ports": pairs}
+        ports = self._reserve([port for own in earlier.get("ports", []) for port in own])
+        self._nodes = tuple(Node(i, *own) for i, own in enumerate(ports))
+        memory = {"cluster_id": self.cluster_id, "ports": ports, "secure": self._kind}
         (self.directory / "cluster.json").write_text(json.dumps(memory))
 
     def _refuse_other_size(self, earlier: Mapping[str, Any]) -> None:
@@ -208,17 +243,34 @@ class Cluster:
                 f" remove {self.directory} and the folders of the other clusters in {self.directory.parent}",
             )
 
+    def _refuse_other_security(self, earlier: Mapping[str, Any]) -> None:
+        """Users and rights are in a cluster's data, and are made when its brokers are formatted."""
+        stored = earlier.get("secure")
+        if earlier and stored != self._kind:
+            raise UsageError(
+                f"{self.directory} holds the data of a cluster with --secure {stored or 'none'}, not"
+                f" {self._kind or 'none'}",
+                remedy=f"to keep its data, use --secure {stored or 'none'} or another --state-dir; to start with empty"
+                " clusters, run mmtool lab down",
+            )
+
+    @property
+    def _kind(self) -> str | None:
+        return None if self.shape.security is None else self.shape.security.kind.value
+
     def _earlier(self) -> dict[str, Any]:
         with contextlib.suppress(OSError, ValueError):
             return dict(json.loads((self.directory / "cluster.json").read_text()))
         return {}
 
-    def _reserve(self, known: Sequence[int]) -> list[tuple[int, int]]:
+    def _reserve(self, known: Sequence[int]) -> list[tuple[int, ...]]:
+        """The ports of each broker, in the order of `Node`."""
+        each = 2 if self.shape.security is None else 3
         ports = [
             known[i] if i < len(known) and self._ports.keep(known[i]) else self._ports.take()
-            for i in range(2 * self.shape.brokers)
+            for i in range(each * self.shape.brokers)
         ]
-        return list(zip(ports[::2], ports[1::2], strict=True))
+        return [tuple(ports[i : i + each]) for i in range(0, len(ports), each)]
 
     def _format(self, node: Node, jars: Sequence[Path]) -> None:
         folder = self._folder(node)
@@ -232,14 +284,21 @@ class Cluster:
         self._storage_tool(node, jars)
 
     def _storage_tool(self, node: Node, jars: Sequence[Path]) -> None:
+        users = self._folder(node) / "users"  # passwords: a list of processes shows arguments, and no files
+        arguments = [] if self.shape.security is None else self.shape.security.format_arguments()
         command = java_command(
             *(jars, "kafka.tools.StorageTool", "format"),
-            *("-t", self.cluster_id, "-c", str(self._config(node))),
+            *("-t", self.cluster_id, "-c", str(self._config(node)), *([f"@{users}"] if arguments else [])),
             jvm=(*JVM, *_LOGGING, *ClassArchive(jars[0].parent, jars).options()),
         )
         log = self._folder(node) / "format.log"
+        write_private(users, "\n".join(arguments).encode())
         process = LeashedProcess(command, log)
-        if process.wait(READY_SECONDS) != 0:
+        try:
+            code = process.wait(READY_SECONDS)
+        finally:
+            users.unlink()
+        if code != 0:
             raise MmtoolError(
                 f"formatting broker {node.node_id} of cluster {self.name} failed:\n{process.log_tail()}",
                 remedy=f"the whole log: {log}",
@@ -251,7 +310,7 @@ class Cluster:
         self._archive = self._archive or ClassArchive(jars[0].parent, jars)
         command = java_command(
             *(jars, "kafka.Kafka", str(self._config(node))),
-            jvm=(*self.shape.jvm, *_LOGGING, *self._archive.options(write=node.node_id == 0)),
+            jvm=(*self.shape.jvm_options(), *_LOGGING, *self._archive.options(write=node.node_id == 0)),
         )
         self._processes[node.node_id] = LeashedProcess(command, self._log(node))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from mmtool.lab.artifacts import broker_classpath
 from mmtool.lab.cluster import Cluster, Shape
+from mmtool.lab.security.kinds import MMTOOL
 from mmtool.lab.server_properties import properties_text
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ _REPLICATED = (
     "offset.storage.replication.factor",
     "status.storage.replication.factor",
 )
+# MM2 asks for the declaration; mmtool does not.
+_FILE_PROVIDER = {
+    "config.providers": "file",
+    "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+}
 
 
 class Fleet:
@@ -77,8 +83,24 @@ class Fleet:
         for cluster in self:
             cluster.remove_data()
 
+    def grant_rights(self, properties: Path) -> None:
+        """Grant the user `MMTOOL` what the flows of a properties file need on secured clusters.
+
+        Raises:
+            ConfigError: The file is wrong.
+            MmtoolError: A cluster refused.
+        """
+        from mmtool.config import load_settings
+        from mmtool.lab.security.grants import grant_flow_rights
+
+        secured = {name: cluster for name, cluster in self.clusters.items() if cluster.shape.security}
+        if secured:
+            grant_flow_rights(secured, MMTOOL, load_settings(properties, {}))
+
     def properties(self, flows: Sequence[tuple[str, str]] = (), **extra: str) -> str:
         """The text of a ``connect-mirror-maker.properties``, for MirrorMaker 2 and mmtool alike.
+
+        On secured clusters it is that of the user `MMTOOL`, with placeholders for secrets.
 
         ``flows`` are (source, target) names, by default the first cluster to the second; ``extra`` wins:
         ``fleet.properties([("a", "b")], **{"a->b.topics": "orders.*"})``.
@@ -88,10 +110,20 @@ class Fleet:
         settings = {
             "clusters": ", ".join(self.clusters),
             **{f"{cluster.name}.bootstrap.servers": cluster.bootstrap for cluster in self},
+            **self._logins(),
             **{f"{source}->{target}.enabled": "true" for source, target in chosen},
             **dict.fromkeys(_REPLICATED, str(self._replicas())),
         }
         return properties_text({**settings, **extra})
+
+    def _logins(self) -> dict[str, str]:
+        logins = {
+            f"{cluster.name}.{key}": value
+            for cluster in self
+            if cluster.shape.security is not None
+            for key, value in cluster.shape.security.placeholders(MMTOOL).items()
+        }
+        return {**_FILE_PROVIDER, **logins} if logins else {}
 
     def _replicas(self) -> int:
         return min(3, *(cluster.shape.brokers for cluster in self))

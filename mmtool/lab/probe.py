@@ -7,8 +7,13 @@ connection; readiness needs the answer of *one* broker, now.
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 _METADATA, _VERSION = 3, 7  # the newest version that has no tagged fields (brokers 2.1 to 4.x)
 
@@ -21,15 +26,34 @@ class ClusterView:
     brokers: frozenset[int]
 
 
-def ask(port: int, timeout: float = 1.0) -> ClusterView | None:
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """Paths of PEM files: the trusted certificates, and a private key with its certificate chain."""
+
+    trusted: str
+    identity: str
+
+
+def ask(port: int, timeout: float = 1.0, tls: TlsFiles | None = None) -> ClusterView | None:
     """The metadata answer of the broker on a loopback port; None where there is none in ``timeout`` seconds."""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=timeout) as connection:
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=timeout) as plain,
+            _secured(plain, tls) as connection,
+        ):
             connection.sendall(_request())
             size = struct.unpack(">i", _exactly(connection, 4))[0]
             return _parse(_exactly(connection, size))
     except (OSError, struct.error, UnicodeDecodeError):
         return None
+
+
+def _secured(plain: socket.socket, tls: TlsFiles | None) -> AbstractContextManager[socket.socket]:
+    if tls is None:
+        return plain
+    context = ssl.create_default_context(cafile=tls.trusted)
+    context.load_cert_chain(tls.identity)
+    return context.wrap_socket(plain, server_hostname="127.0.0.1")
 
 
 def _request() -> bytes:

@@ -12,17 +12,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One broker that is its own controller; ports on 127.0.0.1."""
+    """One broker that is its own controller; ports on 127.0.0.1.
+
+    Attributes:
+        broker_port: Of the listener for brokers among themselves, where they have one of their own.
+    """
 
     node_id: int
     port: int
     controller_port: int
+    broker_port: int | None = None
 
 
 def server_properties(
     node: Node, nodes: Sequence[Node], data: Path, extra: Mapping[str, str]
 ) -> dict[str, str]:
-    """A broker's properties; ``extra`` wins, with the node's own ports for ``{port}`` and ``{controller_port}``."""
+    """A broker's properties; ``extra`` wins, with the node's own ports for ``{port}`` and its other placeholders."""
     return {
         **_network(node, nodes),
         **_internal_topics(len(nodes)),
@@ -33,7 +38,11 @@ def server_properties(
 
 
 def _own_ports(node: Node, value: str) -> str:
-    ports = {"{port}": node.port, "{controller_port}": node.controller_port}
+    ports = {
+        "{port}": node.port,
+        "{controller_port}": node.controller_port,
+        "{broker_port}": node.broker_port,
+    }
     for placeholder, port in ports.items():
         value = value.replace(placeholder, str(port))
     return value

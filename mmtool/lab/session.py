@@ -17,14 +17,16 @@ from mmtool.java import java_binary
 from mmtool.lab import probe
 from mmtool.lab.artifacts import KAFKA_VERSION, broker_classpath
 from mmtool.lab.cluster import READY_SECONDS
-from mmtool.lab.state import ALREADY_RUNNING
+from mmtool.lab.state import ALREADY_RUNNING, SECURITY_FOLDER
 from mmtool.lab.wait import wait_until
 
 if TYPE_CHECKING:
+    from mmtool.lab.security.kinds import Secure, SecurityKind
     from mmtool.lab.state import BrokerState, LabState, StateDirectory
 
 STOP_SECONDS = 45.0
 _ALIAS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")  # also a folder's name
+
 
 Answer = Literal["running", "not_answering", "stopped"]
 
@@ -36,6 +38,7 @@ class LabRequest:
     clusters: tuple[str, ...] = ("a", "b")
     brokers: int = 1
     kafka_version: str = KAFKA_VERSION
+    secure: SecurityKind | None = None
 
     def __post_init__(self) -> None:
         wrong = [name for name in self.clusters if not _ALIAS.fullmatch(name)]
@@ -49,6 +52,12 @@ class LabRequest:
                 f"--clusters {','.join(self.clusters)}: a flow needs two clusters with different aliases",
                 remedy="name two clusters, for example --clusters a,b",
             )
+        if self.secure is not None and SECURITY_FOLDER in self.clusters:
+            raise UsageError(
+                f"--clusters: with --secure, no cluster can have the alias {SECURITY_FOLDER}: the folder of that name"
+                " holds the certificates and the users",
+                remedy="choose another alias",
+            )
 
     @classmethod
     def of(
@@ -57,6 +66,7 @@ class LabRequest:
         clusters: tuple[str, ...] | None = None,
         brokers: int | None = None,
         kafka_version: str | None = None,
+        secure: Secure | None = None,
     ) -> LabRequest:
         """A request of the given options; others are as in the lab ``before``, or the defaults of a new lab.
 
@@ -64,14 +74,20 @@ class LabRequest:
         """
         asked = cls()
         if before is not None and before.brokers and not before.error:
-            asked = cls(tuple(before.names), before.brokers_per_cluster, before.kafka_version)
-        return cls(clusters or asked.clusters, brokers or asked.brokers, kafka_version or asked.kafka_version)
+            asked = cls(tuple(before.names), before.brokers_per_cluster, before.kafka_version, before.secure)
+        return cls(
+            clusters or asked.clusters,
+            brokers or asked.brokers,
+            kafka_version or asked.kafka_version,
+            asked.secure if secure is None else secure.kind,
+        )
 
     def fits(self, state: LabState) -> bool:
-        return (list(self.clusters), self.brokers, self.kafka_version) == (
+        return (list(self.clusters), self.brokers, self.kafka_version, self.secure) == (
             state.names,
             state.brokers_per_cluster,
             state.kafka_version,
+            state.secure,
         )
 
 
@@ -115,13 +131,15 @@ def down(directory: StateDirectory, *, keep_data: bool = False) -> bool:
     if state is not None and not keep_data:
         for name in state.names:
             shutil.rmtree(directory.path / name, ignore_errors=True)
+        shutil.rmtree(directory.security, ignore_errors=True)
         directory.forget()
     return running
 
 
 def answer_of(broker: BrokerState) -> Answer:
     """Whether a broker answers a metadata request now, is hung, or has stopped."""
-    view = probe.ask(broker.port)
+    port = broker.port if broker.probe_port is None else broker.probe_port
+    view = probe.ask(port, tls=broker.tls)
     if view is not None and view.cluster_id == broker.cluster_id:
         return "running"
     with contextlib.suppress(ProcessLookupError):
@@ -138,9 +156,10 @@ def _the_running_one(directory: StateDirectory, request: LabRequest) -> LabState
     assert state is not None
     if request.fits(state):
         return state
+    secured = "" if state.secure is None else f", --secure {state.secure}"
     raise RefusedError(
         f"another lab runs in {directory.path}: clusters {','.join(state.names)}, "
-        f"{state.brokers_per_cluster} broker(s) each, Kafka {state.kafka_version}",
+        f"{state.brokers_per_cluster} broker(s) each, Kafka {state.kafka_version}{secured}",
         remedy=f"stop that lab and delete its data: mmtool lab down --state-dir {directory.path}; or start yours in"
         " another directory: mmtool lab up --state-dir DIR",
         code="lab_running",
@@ -163,6 +182,7 @@ def _spawn(directory: StateDirectory, request: LabRequest) -> subprocess.Popen[b
                 *(sys.executable, "-P", "-m", "mmtool.lab.supervisor", "--state-dir", str(directory.path)),
                 *("--clusters", ",".join(request.clusters), "--brokers", str(request.brokers)),
                 *("--kafka-version", request.kafka_version),
+                *(() if request.secure is None else ("--secure", request.secure.value)),
             ],
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -10,9 +10,11 @@ import fcntl
 import json
 import os
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import GateError, UsageError
+from mmtool.lab.probe import TlsFiles
+from mmtool.lab.security.kinds import SecurityKind
 from mmtool.lab.wait import wait_until
 from mmtool.runtime.paths import state_root
 
@@ -24,12 +26,18 @@ if TYPE_CHECKING:
 
 
 ALREADY_RUNNING = 3  # the supervisor's exit code when another one holds the lock
+SECURITY_FOLDER = "security"
 _LOCK_SECONDS = 1.0  # somebody who asks holds a shared lock for a moment
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """One broker as it was started."""
+    """One broker as it was started.
+
+    Attributes:
+        probe_port: Of the listener on which the lab asks it; None where that is `port`.
+        tls: What the lab authenticates with there.
+    """
 
     cluster: str
     broker: int
@@ -38,6 +46,14 @@ class BrokerState:
     pid: int
     cluster_id: str
     log: str
+    probe_port: int | None = None
+    tls: TlsFiles | None = None
+
+    @classmethod
+    def read(cls, document: dict[str, Any]) -> BrokerState:
+        """A broker as `StateDirectory.write` has stored it."""
+        tls = document.pop("tls", None)
+        return cls(**document, tls=None if tls is None else TlsFiles(**tls))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +66,7 @@ class LabState:
     brokers: tuple[BrokerState, ...]
     error: str = ""
     remedy: str = ""
+    secure: SecurityKind | None = None
 
     @property
     def names(self) -> list[str]:
@@ -67,6 +84,11 @@ class StateDirectory:
         return self.path / "mmtool.properties"
 
     @property
+    def security(self) -> Path:
+        """The folder of a secured lab's certificates, stores and users."""
+        return self.path / SECURITY_FOLDER
+
+    @property
     def log(self) -> Path:
         return self.path / "supervisor.log"
 
@@ -81,8 +103,10 @@ class StateDirectory:
                 f"{self.path}/lab.json cannot be read: {error}",
                 remedy="remove that file, or choose another directory with --state-dir",
             ) from error
-        brokers = tuple(BrokerState(**broker) for broker in document.pop("brokers"))
-        return LabState(**document, brokers=brokers)
+        brokers = tuple(BrokerState.read(broker) for broker in document.pop("brokers"))
+        secure = document.pop("secure", None)
+        kind = None if secure is None else SecurityKind(secure)
+        return LabState(**document, brokers=brokers, secure=kind)
 
     def write(self, state: LabState) -> None:
         draft = self.path / ".lab.json"
@@ -150,7 +174,7 @@ def default_directory() -> Path:
     return state_root() / "lab"
 
 
-def state_of(fleet: Fleet, kafka_version: str) -> LabState:
+def state_of(fleet: Fleet, kafka_version: str, secure: SecurityKind | None = None) -> LabState:
     """The state of a running fleet; the calling process is its supervisor."""
     brokers = tuple(
         BrokerState(
@@ -161,9 +185,11 @@ def state_of(fleet: Fleet, kafka_version: str) -> LabState:
             pid=broker.pid,
             cluster_id=cluster.cluster_id,
             log=str(broker.log),
+            probe_port=broker.probe_port,
+            tls=cluster.shape.broker_files,
         )
         for cluster in fleet
         for broker in cluster.running()
     )
     most = max(cluster.shape.brokers for cluster in fleet)
-    return LabState(os.getpid(), kafka_version, most, brokers)
+    return LabState(os.getpid(), kafka_version, most, brokers, secure=secure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
@@ -13,6 +14,9 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
+from mmtool.lab.security.kinds import SecurityKind
+from mmtool.lab.security.secured import Security
+from mmtool.lab.security.stores import write_private
 from mmtool.lab.state import ALREADY_RUNNING, LabState, StateDirectory, state_of
 
 if TYPE_CHECKING:
@@ -36,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--clusters", type=lambda text: text.split(","), required=True)
     parser.add_argument("--brokers", type=int, required=True)
     parser.add_argument("--kafka-version", required=True)
+    parser.add_argument("--secure", type=SecurityKind)
     return parser
 
 
@@ -43,20 +48,31 @@ def _supervise(directory: StateDirectory, options: argparse.Namespace) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
-    shape = Shape(brokers=options.brokers, version=options.kafka_version)
-    fleet = Fleet.of(directory.path, *options.clusters, shape=shape)
-    try:
-        fleet.start()
-    except MmtoolError as error:
-        failed = LabState(os.getpid(), shape.version, shape.brokers, (), error.message, error.remedy)
-        directory.write(failed)
-        return error.exit_code
-    first, *others = options.clusters
-    directory.properties.write_text(fleet.properties([(first, other) for other in others]))
-    directory.write(state_of(fleet, shape.version))
-    stop.wait()
-    fleet.stop()
+    with contextlib.ExitStack() as ends:
+        try:
+            fleet = _started(directory, options, ends)
+        except MmtoolError as error:
+            failed = LabState(
+                os.getpid(), options.kafka_version, options.brokers, (), error.message, error.remedy
+            )
+            directory.write(failed)
+            return error.exit_code
+        directory.write(state_of(fleet, options.kafka_version, options.secure))
+        stop.wait()
     return 0
+
+
+def _started(directory: StateDirectory, options: argparse.Namespace, ends: contextlib.ExitStack) -> Fleet:
+    """The running clusters, with their properties file; ``ends`` stops them."""
+    security = None
+    if options.secure is not None:
+        security = ends.enter_context(Security(options.secure, directory.security))
+    shape = Shape(brokers=options.brokers, version=options.kafka_version, security=security)
+    fleet = ends.enter_context(Fleet.of(directory.path, *options.clusters, shape=shape))
+    first, *others = options.clusters
+    write_private(directory.properties, fleet.properties([(first, other) for other in others]).encode())
+    fleet.grant_rights(directory.properties)
+    return fleet
 
 
 if __name__ == "__main__":

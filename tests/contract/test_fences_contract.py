@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 from kit.clusters import FakeCluster
 from kit.fences import PASSWORD, FakeFences, guarded_cluster
 from mmtool.config import ClusterSettings
-from mmtool.config.settings import Sasl, Security
+from mmtool.config.settings import PasswordLogin, Security
 from mmtool.errors import GateError, NotAuthorisedError, RefusedError
 from mmtool.failover.fence.actions import (
     StrayProducersError,
@@ -96,7 +96,7 @@ class OnBroker:
     def __init__(self, guarded):
         self.guarded = guarded
         self.admin = AdminClient({"bootstrap.servers": guarded.lab.bootstrap, "log_level": 2})
-        sasl = Sasl(mechanism="PLAIN", username="mm", password=PASSWORD)
+        sasl = PasswordLogin(mechanism="PLAIN", username="mm", password=PASSWORD)
         security = Security(protocol="SASL_PLAINTEXT", sasl=sasl)
         settings = ClusterSettings(alias="lab", bootstrap_servers=guarded.bootstrap, security=security)
         self.cluster = KafkaCluster(settings, timeout_seconds=SECONDS)

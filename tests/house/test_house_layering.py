@@ -13,7 +13,7 @@ OWNERS = {
     "pyarrow": ("mmtool.replication", "mmtool.insight.verify"),
     "confluent_kafka": ("mmtool.kafka", "mmtool.lab", "kit"),
     "aiokafka": ("mmtool.kafka",),
-    "cryptography": ("mmtool.keystores", "mmtool.evidence"),
+    "cryptography": ("mmtool.keystores", "mmtool.evidence", "mmtool.lab.security"),
     "pydantic": ("mmtool.config",),
     "typer": ("mmtool.commands",),
     "rich": ("mmtool.output",),

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import subprocess
+from typing import TYPE_CHECKING
 
 from mmtool.lab.artifacts import tools_classpath
 from mmtool.lab.process import java_command
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
 _SECONDS = 60
+_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
 
 
 def consumer_groups(bootstrap: str, *arguments: str) -> str:
@@ -19,18 +25,24 @@ def consumer_groups(bootstrap: str, *arguments: str) -> str:
     return _run("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", bootstrap, *arguments)
 
 
+def list_topics(bootstrap: str, config: Path, jvm: Sequence[str] = ()) -> list[str]:
+    """``kafka-topics --list`` with a file of client properties; raises as above."""
+    words = ("--command-config", str(config), "--list")
+    return _run("org.apache.kafka.tools.TopicCommand", bootstrap, *words, jvm=jvm).split()
+
+
 def join_share_group(bootstrap: str, group: str, topic: str) -> None:
     """``kafka-console-share-consumer`` for a moment: the group is there afterwards (KIP-932); raises as above."""
     wanted = ("--group", group, "--topic", topic, "--timeout-ms", "1000")
     _run("org.apache.kafka.tools.consumer.ConsoleShareConsumer", bootstrap, *wanted)
 
 
-def _run(tool: str, bootstrap: str, *arguments: str) -> str:
+def _run(tool: str, bootstrap: str, *arguments: str, jvm: Sequence[str] = ()) -> str:
     command = java_command(
         tools_classpath(),
         tool,
         *("--bootstrap-server", bootstrap, *arguments),
-        jvm=("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"),
+        jvm=(*_JVM, *jvm),
     )
     answer = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
     assert answer.returncode == 0, answer

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError
+from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.admin.details import LogDir, Replicas, TopicDetails
 from mmtool.kafka.admin.listeners import ListenerTrial, addresses, entrances
 from mmtool.kafka.admin.topics import TopicAdmin
@@ -15,6 +16,7 @@ from mmtool.kafka.errors import problem_of, unreachable
 from mmtool.kafka.logs.size_sample import sample_sizes
 from mmtool.kafka.patience import handfuls
 from mmtool.kafka.ports import Answers
+from mmtool.kafka.tokens.sources import principal_of
 from mmtool.kafka.wire.acls import DescribeAclsRequest, DescribeBrokerConfigRequest, DescribeClusterRequest
 from mmtool.kafka.wire.blocking_client import BlockingWireClient, run_beside
 from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import ClusterSettings
+    from mmtool.config.settings import Security
     from mmtool.kafka.admin.details import Entrance, ListenerAnswer, SizeQuestion, SizeSample
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import BrokerAddress
@@ -86,12 +89,19 @@ class KafkaClusterDetails:
     def principal(self) -> str:
         security = self._settings.security_for("admin")
         if security.sasl is not None:
-            return f"User:{security.sasl.username}"
+            return self._login_principal(security)
         if security.certificate is not None:
             from mmtool.keystores.certificates import leaf_subject
 
             return f"User:{leaf_subject(security.certificate.text.get_secret_value()) or 'unknown'}"
         return "User:ANONYMOUS"
+
+    def _login_principal(self, security: Security) -> str:
+        with suppress(UnreachableError):
+            found = principal_of(self.alias, security)
+            if found is not UNKNOWN:
+                return found
+        return "User:unknown"
 
     # --- listeners ----------------------------------------------------------------------------------------
 

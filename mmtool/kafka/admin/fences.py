@@ -13,6 +13,7 @@ from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import failure_of, is_passing, problem_of, unreachable
 from mmtool.kafka.patience import RetriableError, again, handfuls
 from mmtool.kafka.ports import Problem
+from mmtool.kafka.tokens.sources import principal_of
 from mmtool.kafka.wire.acls import (
     CreateAclsRequest,
     DeleteAclsRequest,
@@ -381,13 +382,15 @@ def own_principals(cluster: ClusterSettings) -> tuple[frozenset[str], bool]:
     By Kafka's default principal builder. The principal of a client certificate depends on the brokers'
     ``ssl.principal.mapping.rules``, so it is unknown.
     """
-    known = [_principal(of_role) for of_role in (cluster.security, *cluster.role_security.values())]
+    known = [
+        _principal(cluster.alias, of_role) for of_role in (cluster.security, *cluster.role_security.values())
+    ]
     return frozenset(name for name in known if name is not UNKNOWN), UNKNOWN not in known
 
 
-def _principal(security: Security) -> str | Unknown:
+def _principal(alias: str, security: Security) -> str | Unknown:
     if security.sasl is not None:
-        return f"User:{security.sasl.username}"
+        return principal_of(alias, security)
     return UNKNOWN if security.certificate is not None else "User:ANONYMOUS"
 
 

@@ -11,6 +11,7 @@ import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from mmtool.errors import UnreachableError
 from mmtool.kafka.admin.details import Entrance, ListenerAnswer, Stage
 from mmtool.kafka.clients import CLIENT_ID, tls_context, wire_options
 from mmtool.kafka.wire.api_versions import (
@@ -105,7 +106,7 @@ class ListenerTrial:
             certificate = session.getpeercert(binary_form=True) if session is not None else None
             apis = await _ask_versions(reader, writer)
             if security.sasl is not None:
-                await _check_mechanism(reader, writer, security.sasl.mechanism)
+                await _check_mechanism(reader, writer, security.sasl.wire_mechanism)
             return certificate, apis
         finally:
             writer.close()
@@ -126,19 +127,22 @@ class ListenerTrial:
 
     async def _log_in(self, host: str, port: int) -> None:
         """Log in, then send one request: a SASL listener answers the first request without a login too."""
-        from aiokafka.conn import create_conn
         from aiokafka.errors import KafkaError, SaslAuthenticationFailed
+
+        from mmtool.kafka.wire.opened import open_connection, refusal
 
         try:
             async with asyncio.timeout(LISTENER_SECONDS):
-                opened = await create_conn(host, port, **self._options())
+                opened = await open_connection(host, port, **self._options())
                 connection = Connection(opened, CLIENT_ID, LISTENER_SECONDS)
                 try:
                     await connection.send(MetadataRequest(()))
                 finally:
                     connection.close()
         except SaslAuthenticationFailed as error:
-            raise _FailedError(Stage.LOGIN, _said(error)) from error
+            raise _FailedError(Stage.LOGIN, refusal(error)) from error
+        except UnreachableError as error:  # there is no token
+            raise _FailedError(Stage.LOGIN, error.message) from error
         except (KafkaError, ValueError) as error:  # the latter of a broker that does not prove who it is
             raise _FailedError(Stage.LOGIN, f"the login failed: {_said(error)}") from error
         except TimeoutError as error:

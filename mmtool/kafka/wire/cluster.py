@@ -258,14 +258,13 @@ class WireCluster:
                     raise ConnectionLostError(
                         f"connecting to broker {node} of {self.alias} failed: {_why(error)}"
                     ) from error
-                except NotAuthorisedError as error:
-                    # whom a broker asks about passwords may be away for a moment
+                except UnreachableError as error:
+                    # whom a broker asks about passwords, or who grants tokens, may be away for a moment
                     raise ConnectionLostError(f"broker {node}: {error.message}") from error
                 self._connections[key] = connection
             return connection
 
     async def _connect(self, host: str, port: int) -> Any:
-        from aiokafka.conn import create_conn
         from aiokafka.errors import (
             IllegalSaslStateError,
             KafkaError,
@@ -273,13 +272,18 @@ class WireCluster:
             UnsupportedSaslMechanismError,
         )
 
+        from mmtool.kafka.wire.opened import open_connection, refusal
+
+        provider = self._options.get("sasl_oauth_token_provider")
+        if provider is not None:
+            await provider.token()  # before the time limit: a token endpoint may take longer than a broker
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                opened = await create_conn(host, port, **self._options)
+                opened = await open_connection(host, port, **self._options)
             return Connection(opened, self._options["client_id"], self._options["request_timeout_ms"] / 1000)
         except (SaslAuthenticationFailed, UnsupportedSaslMechanismError, IllegalSaslStateError) as error:
             raise NotAuthorisedError(
-                f"cluster {self.alias} refuses the credentials: {error}",
+                f"cluster {self.alias} refuses the credentials: {refusal(error)}",
                 remedy=f"check {self.alias}.sasl.* and {self.alias}.ssl.* in the properties file",
             ) from error
         except (KafkaError, UnicodeError) as error:  # the latter of a name that no host can have

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import SecretStr
 
-from mmtool.config.settings import Sasl, Security
+from mmtool.config.settings import PasswordLogin, Security
 from mmtool.doctor.entrances import (
     SOURCE_FLOOR,
     TARGET_FLOOR,
@@ -23,7 +23,7 @@ from mmtool.kafka.wire.api_versions import SpokenApis
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 LOGIN = Security(
     protocol="SASL_PLAINTEXT",
-    sasl=Sasl(mechanism="SCRAM-SHA-512", username="mm", password=SecretStr("canary")),
+    sasl=PasswordLogin(mechanism="SCRAM-SHA-512", username="mm", password=SecretStr("canary")),
 )
 OPEN = Entrance("A", ("one:9092", "two:9092"), Security())
 WITH_LOGIN = Entrance("A", ("one:9092",), LOGIN)

@@ -16,11 +16,11 @@ from pydantic import SecretStr
 import mmtool
 from mmtool import __version__
 from mmtool.config.redaction import RawProperties
-from mmtool.config.settings import ClusterSettings, Pem, Sasl, Security
+from mmtool.config.settings import ClusterSettings, PasswordLogin, Pem, Security
 from mmtool.errors import ConfigError
 from mmtool.kafka.clients import librdkafka_config, new_client, wire_cluster, wire_options
 
-SASL = Sasl(mechanism="SCRAM-SHA-512", username="u", password=SecretStr("canary"))
+SASL = PasswordLogin(mechanism="SCRAM-SHA-512", username="u", password=SecretStr("canary"))
 
 
 @pytest.fixture(scope="module")

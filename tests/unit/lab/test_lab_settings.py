@@ -14,9 +14,11 @@ from mmtool.lab import probe
 from mmtool.lab.cluster import Cluster, Shape, new_cluster_id
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, _chunks
+from mmtool.lab.probe import TlsFiles
+from mmtool.lab.security.kinds import Secure, SecurityKind
 from mmtool.lab.server_properties import Node, server_properties
 from mmtool.lab.session import LabRequest
-from mmtool.lab.state import BrokerState, LabState
+from mmtool.lab.state import BrokerState, LabState, StateDirectory
 
 NODES = [Node(i, 20_000 + i, 30_000 + i) for i in range(3)]
 
@@ -69,6 +71,25 @@ def test_a_lab_that_is_asked_for_without_a_word_is_the_one_that_was_here():
 
 def test_what_is_said_of_a_lab_wins_over_what_was_here():
     assert LabRequest.of(EAST_WEST, brokers=1) == LabRequest(("east", "west"), 1, "4.1.0")
+
+
+def test_a_lab_is_secured_as_last_time_until_another_kind_is_asked_for():
+    before = replace(EAST_WEST, secure=SecurityKind.SCRAM)
+    asked = [LabRequest.of(before, secure=kind).secure for kind in (None, Secure.NONE, Secure.MTLS)]
+    assert asked == [SecurityKind.SCRAM, None, SecurityKind.MTLS]
+
+
+def test_a_secured_lab_has_no_cluster_named_as_the_folder_of_its_users():
+    assert LabRequest(("security", "b")).clusters == ("security", "b")
+    with pytest.raises(UsageError, match="no cluster can have the alias security"):
+        LabRequest(("security", "b"), secure=SecurityKind.MTLS)
+
+
+def test_a_stored_state_is_read_as_it_was_written(tmp_path):
+    broker = BrokerState("a", 0, "127.0.0.1:1", 1, 2, "id", "log", 3, TlsFiles("ca.pem", "broker.pem"))
+    state = replace(EAST_WEST, brokers=(broker,), secure=SecurityKind.OAUTH)
+    StateDirectory(tmp_path).write(state)
+    assert StateDirectory(tmp_path).read() == state
     assert LabRequest.of(EAST_WEST, ("a", "b"), kafka_version="4.3.1") == LabRequest(("a", "b"), 3, "4.3.1")
 
 

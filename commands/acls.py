@@ -1,0 +1,108 @@
+"""``mmtool acls``: the rights that mmtool needs on each cluster, without a connection to any."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from mmtool.commands import _options as options
+from mmtool.errors import UsageError
+from mmtool.output import Column, OutputFormat, Result, emit, write
+from mmtool.rights.needs import Purpose
+
+_COLUMNS = (
+    Column("cluster"),
+    Column("resource_type"),
+    Column("name"),
+    Column("pattern"),
+    Column("operation"),
+    Column("optional"),
+    Column("why", essential=False),
+)
+
+
+class Format(StrEnum):
+    """The values of ``--format``."""
+
+    KAFKA_ACLS = "kafka-acls"
+    STRIMZI = "strimzi"
+    JSON = "json"
+
+
+Principal = Annotated[
+    str | None,
+    typer.Option(
+        "--principal",
+        metavar="TYPE:NAME",
+        help="mmtool's principal, for example User:mmtool; needed for kafka-acls and strimzi.",
+    ),
+]
+For = Annotated[
+    list[Purpose],
+    typer.Option("--for", help="What the principal runs; repeatable. read: everything that changes nothing."),
+]
+FormatOption = Annotated[
+    Format | None,
+    typer.Option(
+        "--format",
+        help="Commands of kafka-acls.sh, Strimzi's KafkaUser documents, or the same as -o json. Default: -o.",
+        show_default=False,
+    ),
+]
+
+
+def acls(
+    *,
+    purposes: For,
+    config: options.Config = None,
+    source: options.OnlySource = None,
+    target: options.OnlyTarget = None,
+    principal: Principal = None,
+    format_: FormatOption = None,
+    output: options.Output = OutputFormat.TABLE,
+) -> None:
+    """Print exactly the rights that this configuration needs; no cluster is asked.
+
+    An optional right is one without which a single feature is left out.
+    """
+    from dataclasses import asdict
+
+    from mmtool.commands._connections import loaded
+    from mmtool.rights.needed import rights_of_flows
+    from mmtool.rights.render import kafka_acls, strimzi
+
+    if format_ in {Format.KAFKA_ACLS, Format.STRIMZI}:
+        user = _checked(principal, format_, output)
+    settings = loaded(config)
+    flows = settings.select(source, target)
+    rights = rights_of_flows(flows, purposes, settings.heartbeats_only)
+    match format_:
+        case Format.KAFKA_ACLS:
+            sides = [side for flow in flows for side in (flow.source, flow.target)]
+            servers = {side.alias: side.bootstrap_servers_for("admin") for side in sides}
+            write(kafka_acls(rights, user, servers), applied=False)
+        case Format.STRIMZI:
+            write(strimzi(rights, user), applied=False)
+        case _:
+            wanted = OutputFormat.JSON if format_ is Format.JSON else output
+            emit(Result("acls", [asdict(right) for right in rights], _COLUMNS), wanted)
+
+
+def _checked(principal: str | None, format_: Format, output: OutputFormat) -> str:
+    """The principal for a format that contains it.
+
+    Raises:
+        UsageError: It is missing, has no type, or ``-o`` asks for another format.
+    """
+    if output is not OutputFormat.TABLE:
+        raise UsageError(f"--format {format_} and -o {output} exclude each other", remedy="give one of them")
+    if principal is None:
+        raise UsageError(
+            f"--format {format_} needs a principal", remedy="give --principal, for example User:mmtool"
+        )
+    kind, _, name = principal.partition(":")
+    if not kind or not name:
+        raise UsageError(f"--principal {principal} has no type", remedy=f"write it as User:{kind or 'mmtool'}")
+    return principal

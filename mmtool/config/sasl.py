@@ -1,0 +1,189 @@
+"""Translate ``sasl.*`` from Java's form to a login for both Python clients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast, get_args
+
+from pydantic import SecretStr
+
+from mmtool.config.jaas import (
+    KERBEROS_MODULE,
+    MSK_MODULE,
+    OAUTH_MODULE,
+    PLAIN_MODULE,
+    SCRAM_MODULE,
+    parse_jaas,
+)
+from mmtool.config.scopes import filled, sibling
+from mmtool.config.settings import Mechanism, PasswordLogin
+from mmtool.config.token_logins import MSK_CLIENT_HANDLER, TokenLoginReader
+from mmtool.config.values import java_trim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mmtool.config.jaas import Login
+    from mmtool.config.properties import Entry
+    from mmtool.config.report import Report
+    from mmtool.config.scopes import Properties
+    from mmtool.config.settings import Pem, Sasl
+
+PASSWORD_MECHANISMS: tuple[str, ...] = get_args(Mechanism)
+OAUTH, MSK = "OAUTHBEARER", "AWS_MSK_IAM"
+MECHANISMS = (*PASSWORD_MECHANISMS, OAUTH, MSK)
+"""The values of ``sasl.mechanism`` that mmtool knows."""
+
+_MODULE_OF = {
+    "PLAIN": PLAIN_MODULE,
+    "SCRAM-SHA-256": SCRAM_MODULE,
+    "SCRAM-SHA-512": SCRAM_MODULE,
+    OAUTH: OAUTH_MODULE,
+    MSK: MSK_MODULE,
+}
+_KERBEROS = (
+    "Kerberos (GSSAPI) is not supported, because the librdkafka of the Python wheels is built without it: use a "
+    "listener with SCRAM-SHA-512, OAUTHBEARER or client certificates (security.protocol = SSL)"
+)
+_DELEGATION = (
+    "delegation tokens (tokenauth) are not supported, because librdkafka cannot log in with them: give mmtool a SCRAM "
+    "user of its own"
+)
+_JAVA_ONLY = ("sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class")
+
+
+@dataclass(frozen=True, slots=True)
+class SaslReader:
+    """Reads the login among a client's properties; settings that cannot be translated are reported.
+
+    Attributes:
+        properties: The client's.
+        report: For what is wrong.
+        read_ca: Reads the trusted certificates among properties.
+    """
+
+    properties: Properties
+    report: Report
+    read_ca: Callable[[Properties], Pem | None]
+
+    def login(self) -> Sasl | None:
+        """The login; None where it is refused."""
+        mechanism = self._mechanism()
+        self._refuse_java_code(mechanism)
+        if mechanism is None:
+            return None
+        if mechanism in PASSWORD_MECHANISMS:
+            return self._password_login(cast("Mechanism", mechanism))
+        entry = self._filled("sasl.jaas.config")
+        login = self._jaas(mechanism, entry) if entry is not None else None
+        if entry is not None and login is None:
+            return None
+        reader = TokenLoginReader(
+            self.properties, self.report, self.read_ca, entry, login.options if login else {}
+        )
+        return reader.msk() if mechanism == MSK else reader.oauth()
+
+    def _filled(self, name: str) -> Entry | None:
+        return filled(self.properties, name)
+
+    def _mechanism(self) -> str | None:
+        entry = self._filled("sasl.mechanism")
+        if entry is None:
+            at = self.properties["security.protocol"]
+            self.report.refused(
+                at, f"Kafka's default mechanism is GSSAPI: set {sibling(at, 'sasl.mechanism')}; {_KERBEROS}"
+            )
+            return None
+        word = entry.value.strip()
+        if word == "GSSAPI":
+            self.report.refused(entry, _KERBEROS)
+            return None
+        if word not in MECHANISMS:
+            self.report.expected(entry, f"{' or '.join(MECHANISMS)}: mmtool supports no other mechanism")
+            return None
+        return word
+
+    def _refuse_java_code(self, mechanism: str | None) -> None:
+        for name in _JAVA_ONLY:
+            entry = self._filled(name)
+            if entry is None or self._is_known_class(mechanism, name, entry.value.strip()):
+                continue
+            self.report.refused(
+                entry,
+                "names a Java class, which mmtool does not run: remove the key and use sasl.mechanism = "
+                f"{' or '.join(MECHANISMS)}",
+            )
+
+    def _is_known_class(self, mechanism: str | None, name: str, value: str) -> bool:
+        """Whether the class is one whose work mmtool does itself; the login handler's is judged with the login."""
+        if mechanism == OAUTH and name == "sasl.login.callback.handler.class":
+            return True
+        return (
+            mechanism == MSK and name == "sasl.client.callback.handler.class" and value == MSK_CLIENT_HANDLER
+        )
+
+    def _password_login(self, mechanism: Mechanism) -> PasswordLogin | None:
+        username, password = self._filled("sasl.username"), self._filled("sasl.password")
+        if username is not None and password is not None:
+            return PasswordLogin(
+                mechanism=mechanism,
+                username=java_trim(username.value),
+                password=SecretStr(java_trim(password.value)),
+            )
+        entry = self._filled("sasl.jaas.config")
+        if entry is None:
+            at = username or password or self.properties["security.protocol"]
+            self.report.refused(
+                at,
+                f"{mechanism} needs a login: set {sibling(at, 'sasl.jaas.config')}, or "
+                f"{sibling(at, 'sasl.username')} and {sibling(at, 'sasl.password')}; a login file of the JVM "
+                "(java.security.auth.login.config) is not read",
+            )
+            return None
+        login = self._jaas(mechanism, entry)
+        return None if login is None else self._of_jaas(mechanism, entry, login)
+
+    def _of_jaas(self, mechanism: Mechanism, entry: Entry, login: Login) -> PasswordLogin | None:
+        if login.options.get("tokenauth", "").strip().lower() == "true":
+            self.report.refused(entry, _DELEGATION)
+        elif login.username is None or login.password is None:
+            self.report.refused(entry, f"has no username or no password; {_way_out(entry, mechanism)}")
+        else:
+            return PasswordLogin(
+                mechanism=mechanism, username=login.username, password=SecretStr(login.password)
+            )
+        return None
+
+    def _jaas(self, mechanism: str, entry: Entry) -> Login | None:
+        """The login module of a JAAS configuration, if it is the one of the mechanism."""
+        way_out = _way_out(entry, mechanism)
+        try:
+            login = parse_jaas(entry.value)
+        except ValueError as error:
+            self.report.refused(entry, f"expected {error} or {way_out}")
+            return None
+        if login.module == KERBEROS_MODULE:
+            self.report.refused(entry, _KERBEROS)
+        elif login.module != _MODULE_OF[mechanism]:
+            self.report.refused(
+                entry, f"expected {_MODULE_OF[mechanism]} for {mechanism}, not {login.module}; or {way_out}"
+            )
+        else:
+            return login
+        return None
+
+
+def _way_out(entry: Entry, mechanism: str) -> str:
+    """How to write the login without JAAS."""
+    if mechanism == MSK:
+        return f"remove {entry.key}: without it, the default AWS identity is used"
+    if mechanism == OAUTH:
+        start = "sasl.oauthbearer.client.credentials.client."
+        return (
+            f"write the client to {sibling(entry, start + 'id')}, and a placeholder such as ${{env:NAME}} to "
+            f"{sibling(entry, start + 'secret')}, and remove {entry.key}"
+        )
+    return (
+        f"write the user name to {sibling(entry, 'sasl.username')}, and a placeholder such as ${{env:NAME}} to "
+        f"{sibling(entry, 'sasl.password')}; these two keys win over sasl.jaas.config"
+    )

@@ -1,0 +1,62 @@
+"""The token source of each login of this process, and its forms for librdkafka and for aiokafka."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from mmtool.config.settings import MskLogin, OAuthLogin, PasswordLogin, TokenFileLogin
+from mmtool.kafka.tokens.endpoint import TokenEndpoint
+from mmtool.kafka.tokens.msk import MskSigner
+from mmtool.kafka.tokens.source import TokenSource
+from mmtool.kafka.tokens.token import claims_of
+from mmtool.kafka.tokens.token_file import TokenFile
+from mmtool.translation.known import UNKNOWN, Unknown
+
+if TYPE_CHECKING:
+    from mmtool.config.settings import Pem, Security, TokenLogin
+
+_sources: dict[tuple[str, TokenLogin, Pem | None], TokenSource] = {}
+_lock = threading.Lock()
+
+
+def token_source(alias: str, login: TokenLogin, cluster_ca: Pem | None) -> TokenSource:
+    """The token source of a cluster's login; the same login has the same source in the whole process."""
+    key = (alias, login, cluster_ca)
+    with _lock:
+        if key not in _sources:
+            _sources[key] = TokenSource(_fetcher(alias, login, cluster_ca).fetch, login.pace)
+        return _sources[key]
+
+
+def principal_of(alias: str, security: Security) -> str | Unknown:
+    """The principal of a SASL login, as Kafka's default principal builder names it; UNKNOWN where a token has none.
+
+    Raises:
+        UnreachableError: There is no token.
+    """
+    login = security.sasl
+    if isinstance(login, PasswordLogin):
+        return f"User:{login.username}"
+    if login is None or isinstance(login, MskLogin):
+        return UNKNOWN
+    name = claims_of(token_source(alias, login, security.ca).token().value).get(login.subject_claim)
+    return f"User:{name}" if isinstance(name, str) else UNKNOWN
+
+
+def _fetcher(alias: str, login: TokenLogin, cluster_ca: Pem | None) -> TokenEndpoint | TokenFile | MskSigner:
+    if isinstance(login, OAuthLogin):
+        return TokenEndpoint(alias, login, cluster_ca)
+    return TokenFile(alias, login) if isinstance(login, TokenFileLogin) else MskSigner(alias, login)
+
+
+class OauthCallback:
+    """librdkafka's ``oauth_cb``, which it calls in a thread of its own, for a first token and before one expires."""
+
+    def __init__(self, source: TokenSource, login: TokenLogin) -> None:
+        self.source = source
+        self._extensions = dict(login.extensions)
+
+    def __call__(self, _config: str) -> tuple[str, float, str, dict[str, str]]:
+        token = self.source.token()
+        return token.value, token.expires, token.principal, self._extensions

@@ -1,0 +1,131 @@
+"""Needed rights as text: ``kafka-acls.sh`` commands, and Strimzi's KafkaUser documents."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import groupby
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from mmtool.errors import UsageError
+from mmtool.rights.needs import ResourceType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from mmtool.rights.needed import NeededRight
+
+_KUBERNETES_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
+_STRIMZI_TYPES = {ResourceType.TRANSACTIONAL_ID: "transactionalId"}
+_OPTIONS = {
+    ResourceType.TOPIC: "--topic",
+    ResourceType.GROUP: "--group",
+    ResourceType.TRANSACTIONAL_ID: "--transactional-id",
+}
+
+
+def kafka_acls(rights: Sequence[NeededRight], principal: str, bootstrap: Mapping[str, str]) -> str:
+    """Commands that grant the rights, cluster by cluster: one command for the operations on one resource.
+
+    Args:
+        rights: By cluster.
+        principal: As ``User:mm``.
+        bootstrap: The bootstrap servers of each alias.
+    """
+    return "".join(f"{line}\n" for line in _commands(rights, principal, bootstrap))
+
+
+def _commands(rights: Sequence[NeededRight], principal: str, bootstrap: Mapping[str, str]) -> Iterator[str]:
+    for alias, of_cluster in groupby(rights, key=lambda right: right.cluster):
+        for optional, some in _needed_first(of_cluster):
+            yield f"# cluster {alias}: {'optional' if optional else 'needed'}"
+            yield from (_command(same, principal, bootstrap[alias]) for same in _by_resource(some))
+
+
+def _command(same: Sequence[NeededRight], principal: str, bootstrap: str) -> str:
+    operations = " ".join(f"--operation {camel(right.operation)}" for right in same)
+    return (
+        f"kafka-acls.sh --bootstrap-server {quote(bootstrap)} --add --allow-principal {quote(principal)}"
+        f" {operations} {resource_option(same[0].resource_type, same[0].name, same[0].pattern)}"
+    )
+
+
+def resource_option(resource_type: ResourceType, name: str, pattern: str) -> str:
+    """The options of ``kafka-acls.sh`` that name a resource."""
+    if resource_type is ResourceType.CLUSTER:
+        return "--cluster"
+    prefixed = " --resource-pattern-type prefixed" if pattern == "prefixed" else ""
+    return f"{_OPTIONS[resource_type]} {quote(name)}{prefixed}"
+
+
+def camel(operation: str) -> str:
+    """An operation as ``kafka-acls.sh`` and Strimzi write it: ``DescribeConfigs``."""
+    return operation.title().replace("_", "")
+
+
+def strimzi(rights: Sequence[NeededRight], principal: str) -> str:
+    """A KafkaUser document for each cluster, for Strimzi's simple authorization.
+
+    Args:
+        rights: By cluster.
+        principal: ``User:NAME``, or ``User:CN=NAME`` of a client certificate; NAME is that of the KafkaUser.
+
+    Raises:
+        UsageError: No KafkaUser can have such a principal.
+    """
+    kind, _, name = principal.partition(":")
+    user = name.removeprefix("CN=")
+    if kind != "User" or not _KUBERNETES_NAME.fullmatch(user):
+        raise UsageError(
+            f"{principal} is not the principal of a KafkaUser",
+            remedy="write User:NAME, or User:CN=NAME of a client certificate, with lower-case letters, digits, - and .",
+        )
+    documents = groupby(rights, key=lambda right: right.cluster)
+    return "".join(
+        "".join(f"{line}\n" for line in _document(alias, list(of), user)) for alias, of in documents
+    )
+
+
+def _document(alias: str, rights: Sequence[NeededRight], user: str) -> Iterator[str]:
+    yield "---"
+    yield f"# for the cluster that the properties file calls {alias}"
+    yield "apiVersion: kafka.strimzi.io/v1beta2"
+    yield "kind: KafkaUser"
+    yield "metadata:"
+    yield f"  name: {json.dumps(user)}"
+    yield "  labels:"
+    yield f"    strimzi.io/cluster: {json.dumps(alias)}"
+    yield "spec:"
+    yield "  authorization:"
+    yield "    type: simple"
+    yield "    acls:"
+    for optional, some in _needed_first(rights):
+        for same in _by_resource(some):
+            yield from _entry(same, optional)
+
+
+def _entry(same: Sequence[NeededRight], optional: bool) -> Iterator[str]:
+    first = same[0]
+    yield "      - resource:"
+    yield f"          type: {_STRIMZI_TYPES.get(first.resource_type, first.resource_type.value)}"
+    if first.resource_type is not ResourceType.CLUSTER:
+        yield f"          name: {json.dumps(first.name)}"
+        yield f"          patternType: {'prefix' if first.pattern == 'prefixed' else 'literal'}"
+    yield f"        operations: [{', '.join(camel(right.operation) for right in same)}]"
+    if optional:
+        yield f"        # optional: {'; '.join(dict.fromkeys(right.why for right in same))}"
+
+
+def _needed_first(rights: Iterable[NeededRight]) -> Iterator[tuple[bool, list[NeededRight]]]:
+    ordered = sorted(rights, key=lambda right: right.optional)
+    yield from (
+        (optional, list(some)) for optional, some in groupby(ordered, key=lambda right: right.optional)
+    )
+
+
+def _by_resource(rights: Iterable[NeededRight]) -> Iterator[list[NeededRight]]:
+    found: dict[tuple[str, ...], list[NeededRight]] = {}
+    for right in rights:
+        found.setdefault((right.resource_type, right.name, right.pattern), []).append(right)
+    yield from found.values()

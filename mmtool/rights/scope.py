@@ -1,0 +1,151 @@
+"""The names of a flow's resources as ACL patterns: literal names where the file has them, else prefixes, else ``*``."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from mmtool.config.names import LITERAL
+from mmtool.config.settings import OWN_TOPIC_PREFIX
+from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
+from mmtool.plan.records.identity import CANARY_TOPIC
+from mmtool.rights.needs import Kind
+from mmtool.translation.names import DEAD_LETTER_SUFFIX, HEARTBEATS_TOPIC, DefaultPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from mmtool.config import FlowSettings
+    from mmtool.config.names import NameFilter
+    from mmtool.config.settings import AnyPolicy
+    from mmtool.rights.needs import Side
+
+CLUSTER_NAME = "kafka-cluster"
+COMMITS_TOPIC = "__consumer_offsets"
+_STARTS = re.compile(r"(?:[\w-]|\\[^\w\s])*", re.ASCII)
+"""The characters with which every match of a pattern starts: literal ones, and escaped punctuation."""
+
+
+class Pattern(NamedTuple):
+    """The names that an ACL covers: one, all with a prefix, or ``*`` for all."""
+
+    name: str
+    pattern: Literal["literal", "prefixed"] = "literal"
+
+
+EVERYTHING = Pattern("*")
+
+
+def resources(flow: FlowSettings, side: Side, kind: Kind) -> tuple[Pattern, ...]:
+    """The flow's resources of a kind on one side; none where the flow's settings have none."""
+    return tuple(dict.fromkeys(_PATTERNS[kind](flow, side)))
+
+
+def _mirrors(flow: FlowSettings) -> list[Pattern]:
+    return [mirror for topic in (*_mirrored(flow), *_canary(flow)) for mirror in _mirror(flow, topic)]
+
+
+def _offset_syncs(flow: FlowSettings, side: Side) -> list[Pattern]:
+    held = flow.emit_offset_syncs and flow.offset_syncs_location == side
+    return [Pattern(flow.offset_syncs_topic)] if held else []
+
+
+def _workers(flow: FlowSettings) -> list[Pattern]:
+    """The group that dedicated MM2 would have, unless the file names another."""
+    return [Pattern(flow.mm2_group or f"{flow.source.alias}-mm2")]
+
+
+def _mirrored(flow: FlowSettings) -> list[Pattern]:
+    found = [
+        p
+        for p in _accepted(flow.topics)
+        if p.pattern == "prefixed" or p == EVERYTHING or flow.mirrors_topic(p.name)
+    ]
+    return found if EVERYTHING in found else [*found, *_heartbeats(flow)]
+
+
+def _heartbeats(flow: FlowSettings) -> Iterator[Pattern]:
+    """The source's heartbeats that are mirrored: its own, and those of other clusters of the file."""
+    others = (alias for alias in _known_aliases(flow.policy) if alias != flow.topic_aliases.source)
+    remote = (flow.policy.format_remote_topic(alias, HEARTBEATS_TOPIC) for alias in others)
+    yield from (Pattern(name) for name in (HEARTBEATS_TOPIC, *remote) if flow.mirrors_topic(name))
+
+
+def _known_aliases(policy: AnyPolicy) -> tuple[str, ...]:
+    return policy.known if isinstance(policy, DefaultPolicy) else policy.base.known
+
+
+def _canary(flow: FlowSettings) -> list[Pattern]:
+    return [Pattern(CANARY_TOPIC)] if flow.mirrors_canary else []
+
+
+def _mirror(flow: FlowSettings, topic: Pattern) -> list[Pattern]:
+    """The mirrors of topics: with the policy's text before the name, the same kind of pattern."""
+    if topic.pattern == "literal" and topic != EVERYTHING:
+        return [Pattern(flow.remote_topic(topic.name))]
+    stem = "" if topic == EVERYTHING else topic.name
+    mark = "x"  # stands for the rest of a name
+    prefix = flow.remote_topic(stem + mark).partition(stem + mark)[0] + stem
+    return [Pattern(prefix, "prefixed") if prefix else EVERYTHING]
+
+
+def _dead_letters(flow: FlowSettings) -> list[Pattern]:
+    mirrors = (mirror for topic in _mirrored(flow) for mirror in _mirror(flow, topic))
+    return [
+        Pattern(mirror.name + DEAD_LETTER_SUFFIX)
+        if mirror.pattern == "literal" and mirror != EVERYTHING
+        else mirror
+        for mirror in mirrors
+    ]
+
+
+def _accepted(names: NameFilter) -> list[Pattern]:
+    """ACL patterns that cover all names that a filter accepts; ``*`` alone where one pattern has no literal start."""
+    found = [_covering(pattern) for pattern in _alternatives(names.include)]
+    return [EVERYTHING] if EVERYTHING in found else [p for p in found if not _is_excluded(names, p)]
+
+
+def _is_excluded(names: NameFilter, pattern: Pattern) -> bool:
+    return pattern.pattern == "literal" and not names.accepts(pattern.name)
+
+
+def _alternatives(patterns: Iterable[str]) -> Iterator[str]:
+    """The patterns of a list, those joined by ``|`` apart, unless brackets or quotes may enclose the ``|``."""
+    for pattern in patterns:
+        enclosed = any(sign in pattern for sign in ("(", "[", "\\"))
+        yield from [pattern] if enclosed else pattern.split("|")
+
+
+def _covering(pattern: str) -> Pattern:
+    """The narrowest ACL pattern for the names that a regular expression matches."""
+    if LITERAL.fullmatch(pattern):
+        return Pattern(pattern)
+    start = _STARTS.match(pattern)
+    literal = start.group() if start else ""
+    rest = pattern[len(literal) :]
+    if "|" in pattern:
+        return EVERYTHING
+    if rest[:1] in {"*", "?", "{"}:  # the last character need not be there
+        literal = re.sub(r"\\?.$", "", literal)
+    prefix = literal.replace("\\", "")
+    return Pattern(prefix, "prefixed") if prefix else EVERYTHING
+
+
+_OWN_NAMES = [Pattern(OWN_GROUP_PREFIX, "prefixed")]
+_PATTERNS: dict[Kind, Callable[[FlowSettings, Side], Iterable[Pattern]]] = {
+    Kind.MIRRORED: lambda flow, _: _mirrored(flow),
+    Kind.MIRRORS: lambda flow, _: _mirrors(flow),
+    Kind.DEAD_LETTERS: lambda flow, _: _dead_letters(flow),
+    Kind.CANARY: lambda flow, _: _canary(flow),
+    Kind.CANARY_MIRROR: lambda flow, _: (m for topic in _canary(flow) for m in _mirror(flow, topic)),
+    Kind.INTERNAL: lambda _, __: [Pattern(OWN_TOPIC_PREFIX, "prefixed")],
+    Kind.OFFSET_SYNCS: _offset_syncs,
+    Kind.CHECKPOINTS: lambda flow, _: [Pattern(flow.checkpoints_topic)] if flow.emit_checkpoints else [],
+    Kind.HEARTBEATS: lambda flow, _: [Pattern(flow.policy.heartbeats_topic())],
+    Kind.COMMITS: lambda _, __: [Pattern(COMMITS_TOPIC)],
+    Kind.GROUPS: lambda flow, _: _accepted(flow.groups),
+    Kind.OWN_GROUPS: lambda _, __: _OWN_NAMES,
+    Kind.WORKERS: lambda flow, _: _workers(flow),
+    Kind.OWN_IDS: lambda _, __: _OWN_NAMES,
+    Kind.WHOLE: lambda _, __: [Pattern(CLUSTER_NAME)],
+}

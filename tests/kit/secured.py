@@ -1,0 +1,102 @@
+"""Two secured clusters as ``mmtool lab up --secure`` starts them, with one listener more for the test's own hands."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kit.bench import Bench
+from mmtool.config import load_settings
+from mmtool.kafka.clients import librdkafka_config
+from mmtool.lab.cluster import Cluster, Shape
+from mmtool.lab.fleet import Fleet
+from mmtool.lab.ports import PortReservation
+from mmtool.lab.security.secured import Security
+from mmtool.lab.security.stores import StoreFormat
+from mmtool.lab.server_properties import properties_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from mmtool.lab.security.kinds import SecurityKind
+
+SIDES = ("source", "target")
+_HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class SecurePair:
+    """``source`` and ``target``, which share users and an authority.
+
+    Attributes:
+        bench: Its properties files are those of the user ``mmtool``. Its clusters' ``bootstrap`` is a plain listener
+            on which an anonymous client may do everything: kit and lab prepare and judge by it.
+        secured: Alias to ``host:port`` of the listener that clients must authenticate on.
+    """
+
+    bench: Bench
+    security: Security
+    secured: Mapping[str, str]
+
+    def properties(self, topics: str, **extra: str) -> Path:
+        """A properties file whose user may do what its flow needs; ``extra`` wins."""
+        path = self.bench.properties(topics, **extra)
+        self.bench.fleet.grant_rights(path)
+        return path
+
+    def login(
+        self, user: str, store_format: StoreFormat = StoreFormat.PKCS12, side: str = "source"
+    ) -> dict[str, str]:
+        """A user's properties for Kafka's clients."""
+        return {
+            "bootstrap.servers": self.secured[side],
+            **self.security.client_properties(user, store_format),
+        }
+
+    def client(self, user: str, store_format: StoreFormat = StoreFormat.PKCS12) -> dict[str, object]:
+        """The configuration of a confluent-kafka client of this user on the source, as mmtool makes it."""
+        path = self.bench.directory / f"{user}-{store_format}.properties"
+        lines = {"clusters": ", ".join(SIDES), "source->target.enabled": "true"}
+        for side in SIDES:
+            login = self.login(user, store_format, side)
+            lines |= {f"{side}.{name}": value for name, value in login.items()}
+        path.write_text(properties_text(lines))
+        (flow,) = load_settings(path, {}).flows
+        return {**librdkafka_config(flow.source, role="admin"), "log_level": 2}
+
+
+@contextmanager
+def secure_pair(kind: SecurityKind, directory: Path) -> Iterator[SecurePair]:
+    """Two running clusters of one broker each, secured this way."""
+    ports = PortReservation()
+    with ExitStack() as ends:
+        ends.callback(ports.release)
+        security = ends.enter_context(Security(kind, directory / "security"))
+        clusters, secured = [], {}
+        for side in SIDES:
+            port = ports.take()
+            secured[side] = f"{_HOST}:{port}"
+            clusters.append(Cluster(side, directory / side, _operated(security, port)))
+        fleet = ends.enter_context(Fleet(clusters))
+        lines = {f"{side}.bootstrap.servers": address for side, address in secured.items()}
+        yield SecurePair(Bench(fleet, directory, lines), security, secured)
+
+
+def _operated(security: Security, port: int) -> Shape:
+    """A shape whose clients' listener is on ``port``, and whose ordinary port is a plain listener."""
+    of_lab = security.broker_properties()
+    plain = f"PLAINTEXT://{_HOST}:{{port}}"
+    listeners = {
+        name: f"{of_lab[name].replace('{port}', str(port))},{plain}"
+        for name in ("listeners", "advertised.listeners")
+    }
+    return Shape(
+        security=security,
+        properties={
+            **listeners,
+            "listener.security.protocol.map": f"{of_lab['listener.security.protocol.map']},PLAINTEXT:PLAINTEXT",
+            "super.users": f"{of_lab['super.users']};User:ANONYMOUS",
+        },
+    )
