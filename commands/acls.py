@@ -104,5 +104,7 @@ def _checked(principal: str | None, format_: Format, output: OutputFormat) -> st
         )
     kind, _, name = principal.partition(":")
     if not kind or not name:
-        raise UsageError(f"--principal {principal} has no type", remedy=f"write it as User:{kind or 'mmtool'}")
+        raise UsageError(
+            f"--principal {principal} has no type", remedy=f"write it as User:{kind or 'mmtool'}"
+        )
     return principal

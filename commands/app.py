@@ -195,7 +195,9 @@ def _words(arguments: Sequence[str]) -> str:
 
 
 def _output(arguments: Sequence[str]) -> OutputFormat:
-    said = re.findall(r"(?:^|\0)(?:-[vq]*o\0?|--(?:output|format)[=\0])([a-z]+)(?=\0|$)", "\0".join(arguments))
+    said = re.findall(
+        r"(?:^|\0)(?:-[vq]*o\0?|--(?:output|format)[=\0])([a-z]+)(?=\0|$)", "\0".join(arguments)
+    )
     known = [word for word in said if word in set(OutputFormat)]
     return OutputFormat(known[-1]) if known else OutputFormat.TABLE
 

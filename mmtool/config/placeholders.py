@@ -17,7 +17,7 @@ from mmtool.config.properties import read_properties
 from mmtool.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 _PLACEHOLDER = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 _KAFKA_PACKAGE = "org.apache.kafka.common.config.provider."
@@ -99,6 +99,16 @@ class Resolver:
         if key not in self.environ:
             raise UnresolvedError(f"{text}: the environment variable {key} is not set")
         return self.environ[key]
+
+
+def files_named_in(text: str, resolver: Resolver) -> Iterator[Path]:
+    """Yield the files that the placeholders in a value read."""
+    for name, path, key in _PLACEHOLDER.findall(text):
+        provider = resolver.providers.get(name)
+        if provider is not None and provider.kind == "file":
+            yield Path(path)
+        elif provider is not None and provider.kind == "directory":
+            yield Path(path) / key
 
 
 def _names(text: str) -> list[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from itertools import groupby
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
+from mmtool.plain_text import shell_word
 from mmtool.rights.needs import ResourceType
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _commands(rights: Sequence[NeededRight], principal: str, bootstrap: Mapping[
 def _command(same: Sequence[NeededRight], principal: str, bootstrap: str) -> str:
     operations = " ".join(f"--operation {camel(right.operation)}" for right in same)
     return (
-        f"kafka-acls.sh --bootstrap-server {quote(bootstrap)} --add --allow-principal {quote(principal)}"
+        f"kafka-acls.sh --bootstrap-server {shell_word(bootstrap)} --add --allow-principal {shell_word(principal)}"
         f" {operations} {resource_option(same[0].resource_type, same[0].name, same[0].pattern)}"
     )
 
@@ -56,7 +56,7 @@ def resource_option(resource_type: ResourceType, name: str, pattern: str) -> str
     if resource_type is ResourceType.CLUSTER:
         return "--cluster"
     prefixed = " --resource-pattern-type prefixed" if pattern == "prefixed" else ""
-    return f"{_OPTIONS[resource_type]} {quote(name)}{prefixed}"
+    return f"{_OPTIONS[resource_type]} {shell_word(name)}{prefixed}"
 
 
 def camel(operation: str) -> str:

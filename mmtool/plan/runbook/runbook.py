@@ -99,7 +99,8 @@ def _head(runbook: Runbook) -> Iterator[str]:
     yield f"| to | {there.alias}, {code(there.bootstrap)}, cluster {_id(saved.seen.there)} |"
     for name, value in saved.options.items():
         yield f"| {code(f'--{name}')} | {prose(value)} |"
-    yield f"| rehearsed | {moment(saved.origin.at_ms)} by {prose(saved.origin.by)}, mmtool {prose(saved.origin.version)} |"
+    by, version = prose(saved.origin.by), prose(saved.origin.version)
+    yield f"| rehearsed | {moment(saved.origin.at_ms)} by {by}, mmtool {version} |"
 
 
 def _id(side: SideSeen) -> str:
