@@ -9,7 +9,7 @@ import typer
 
 from mmtool.commands._options import Output
 from mmtool.errors import RefusedError
-from mmtool.lab.security.kinds import Secure
+from mmtool.lab.security.kinds import ADMIN, GUEST, MMTOOL, Secure, client_file
 from mmtool.output import Column, OutputFormat, Result, emit, finish, talk, warn, write
 from mmtool.plain_text import shell_word
 
@@ -192,16 +192,14 @@ def _here(state_dir: Path | None) -> str:
 
 
 def _tell_users(directory: StateDirectory) -> None:
-    from mmtool.lab.security.kinds import ADMIN, GUEST, client_file
-
-    for user, rights in ((ADMIN, "all rights"), (GUEST, "no rights")):
-        talk(f"client properties of {user} ({rights}): {client_file(directory.security, user)}")
+    rights = {ADMIN: "all rights", MMTOOL: "the rights that the flows need", GUEST: "no rights"}
+    for user, granted in rights.items():
+        talk(f"client properties of user {user} ({granted}): {client_file(directory.security, user)}")
 
 
 def _tell_next_steps(directory: StateDirectory, state_dir: Path | None, secure: SecurityKind | None) -> None:
     talk(f"configuration: {directory.properties}")
     if secure is not None:
-        talk("it is that of the user mmtool, who has the rights that its flows need and no others")
         _tell_users(directory)
     talk("next:")
     talk(f"  export MMTOOL_CONFIG={directory.properties}")

@@ -10,7 +10,7 @@ import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from mmtool.errors import MmtoolError, UsageError
 from mmtool.lab import probe
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.lab.probe import TlsFiles
-    from mmtool.lab.security.secured import Security
+    from mmtool.lab.security.setup import Security
 
 READY_SECONDS = 90.0  # 3-5 s alone; the rest is for machines that do other things as well
 _POLL_SECONDS = 0.05
@@ -225,38 +225,37 @@ class Cluster:
     def _settle(self) -> None:
         """Choose the cluster id and the ports: those of an earlier start in this directory, else new ones."""
         self.directory.mkdir(parents=True, exist_ok=True)
+        if self.shape.security is not None:
+            self.directory.chmod(0o700)  # no authorizer guards the files, which hold records and users
         earlier = self._earlier()
-        self._refuse_other_size(earlier)
-        self._refuse_other_security(earlier)
+        self._refuse_other_shape(earlier)
         self.cluster_id = str(earlier.get("cluster_id") or new_cluster_id())
         ports = self._reserve([port for own in earlier.get("ports", []) for port in own])
         self._nodes = tuple(Node(i, *own) for i, own in enumerate(ports))
         memory = {"cluster_id": self.cluster_id, "ports": ports, "secure": self._kind}
         (self.directory / "cluster.json").write_text(json.dumps(memory))
 
-    def _refuse_other_size(self, earlier: Mapping[str, Any]) -> None:
-        if earlier and len(earlier["ports"]) != self.shape.brokers:
-            size = len(earlier["ports"])
-            raise UsageError(
-                f"{self.directory} holds the data of a cluster of {size} broker(s), not {self.shape.brokers}",
-                remedy=f"to keep its data, use --brokers {size} or another --state-dir; to start with empty clusters,"
-                f" remove {self.directory} and the folders of the other clusters in {self.directory.parent}",
-            )
+    def _refuse_other_shape(self, earlier: Mapping[str, Any]) -> None:
+        """The quorum's members, the users and the rights are in the data: brokers are formatted with them."""
+        if not earlier:
+            return
+        size, kind = len(earlier["ports"]), earlier.get("secure") or "none"
+        if size != self.shape.brokers:
+            self._refuse(f"of {size} broker(s), not {self.shape.brokers}", f"--brokers {size}")
+        if kind != self._kind:
+            self._refuse(f"with --secure {kind}, not {self._kind}", f"--secure {kind}")
 
-    def _refuse_other_security(self, earlier: Mapping[str, Any]) -> None:
-        """Users and rights are in a cluster's data, and are made when its brokers are formatted."""
-        stored = earlier.get("secure")
-        if earlier and stored != self._kind:
-            raise UsageError(
-                f"{self.directory} holds the data of a cluster with --secure {stored or 'none'}, not"
-                f" {self._kind or 'none'}",
-                remedy=f"to keep its data, use --secure {stored or 'none'} or another --state-dir; to start with empty"
-                " clusters, run mmtool lab down",
-            )
+    def _refuse(self, held: str, option: str) -> NoReturn:
+        folder = self.directory.parent
+        raise UsageError(
+            f"{self.directory} holds the data of a cluster {held}",
+            remedy=f"to keep its data, use {option} or another --state-dir; to start with empty clusters, first run"
+            f" mmtool lab down --state-dir {folder}",
+        )
 
     @property
-    def _kind(self) -> str | None:
-        return None if self.shape.security is None else self.shape.security.kind.value
+    def _kind(self) -> str:
+        return "none" if self.shape.security is None else self.shape.security.kind.value
 
     def _earlier(self) -> dict[str, Any]:
         with contextlib.suppress(OSError, ValueError):

@@ -70,10 +70,10 @@ class LabRequest:
     ) -> LabRequest:
         """A request of the given options; others are as in the lab ``before``, or the defaults of a new lab.
 
-        The options of a lab that could not start are ignored.
+        A lab that could not start counts as the last one that did.
         """
         asked = cls()
-        if before is not None and before.brokers and not before.error:
+        if before is not None and before.brokers:
             asked = cls(tuple(before.names), before.brokers_per_cluster, before.kafka_version, before.secure)
         return cls(
             clusters or asked.clusters,

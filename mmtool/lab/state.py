@@ -58,7 +58,12 @@ class BrokerState:
 
 @dataclass(frozen=True, slots=True)
 class LabState:
-    """A lab that was started; ``error`` is set when it could not."""
+    """A lab that was started.
+
+    Attributes:
+        error: Why the last start failed; brokers, version and kind are then those of the last lab that did start,
+            because its data may be kept. There are no brokers where there is no such lab.
+    """
 
     supervisor_pid: int
     kafka_version: str

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from mmtool.errors import MmtoolError
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.security.kinds import SecurityKind
-from mmtool.lab.security.secured import Security
+from mmtool.lab.security.setup import Security
 from mmtool.lab.security.stores import write_private
 from mmtool.lab.state import ALREADY_RUNNING, LabState, StateDirectory, state_of
 
@@ -30,8 +31,9 @@ def main(arguments: Sequence[str]) -> int:
     if lock is None:
         return ALREADY_RUNNING
     with lock:
+        before = directory.read()
         directory.forget()
-        return _supervise(directory, options)
+        return _supervise(directory, options, before)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -44,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _supervise(directory: StateDirectory, options: argparse.Namespace) -> int:
+def _supervise(directory: StateDirectory, options: argparse.Namespace, before: LabState | None) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
@@ -52,9 +54,9 @@ def _supervise(directory: StateDirectory, options: argparse.Namespace) -> int:
         try:
             fleet = _started(directory, options, ends)
         except MmtoolError as error:
-            failed = LabState(
-                os.getpid(), options.kafka_version, options.brokers, (), error.message, error.remedy
-            )
+            ends.close()
+            last = before or LabState(os.getpid(), options.kafka_version, options.brokers, ())
+            failed = replace(last, supervisor_pid=os.getpid(), error=error.message, remedy=error.remedy)
             directory.write(failed)
             return error.exit_code
         directory.write(state_of(fleet, options.kafka_version, options.secure))

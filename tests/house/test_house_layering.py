@@ -122,6 +122,7 @@ def test_a_command_loads_only_typer_and_light_rooms_before_it_runs(modules):
         *rooms,
         "mmtool.plan.failover.divergence",
         "mmtool.metrics.level",
+        "mmtool.lab.security.kinds",
     )  # options' words; they load dataclasses and enum
     heavy = [
         f"{module.name} imports {name}"

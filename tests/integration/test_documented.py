@@ -32,6 +32,11 @@ ROOT = Path(__file__).parents[2]
 RECORDS = 1_500
 AT = 150
 """The offset of the record that is damaged."""
+TOOLS = {
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
+}
+QUIET = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=error",)
 NOWHERE = "127.0.0.1:1"
 
 
@@ -55,13 +60,14 @@ def typed(request):
 
 @pytest.fixture
 def folder(tmp_path):
-    """As a clone looks: its virtual environment, and Kafka's tool for groups on the path."""
+    """As a clone looks: its virtual environment, and Kafka's tools on the path."""
     (tmp_path / ".venv").symlink_to(sys.prefix)
-    tool = java_command(tools_classpath(), "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand")
     (tmp_path / "bin").mkdir()
-    script = tmp_path / "bin" / "kafka-consumer-groups"
-    script.write_text(f'#!/bin/sh\nexec {shlex.join(tool)} "$@"\n')
-    script.chmod(0o755)
+    for name, main_class in TOOLS.items():
+        tool = java_command(tools_classpath(), main_class, jvm=QUIET)
+        script = tmp_path / "bin" / name
+        script.write_text(f'#!/bin/sh\nexec {shlex.join(tool)} "$@"\n')
+        script.chmod(0o755)
     return tmp_path
 
 
@@ -158,6 +164,16 @@ def test_the_tutorial_and_the_table_of_the_readme_are_those_of_the_demo(folder, 
 @lab("archive")
 def test_the_class_archive_is_made_as_the_page_says(case, folder, typed):
     typed(Shell(folder, {}), case.blocks)
+
+
+@lab("secured")
+def test_a_secured_lab_works_as_the_page_says(case, folder, typed):
+    path = f"{folder / 'bin'}:{sys.prefix}/bin:{os.environ['PATH']}"
+    console = Shell(folder, {"PATH": path, "NO_COLOR": "1"})
+    try:
+        typed(console, case.blocks)
+    finally:
+        console.run("mmtool lab down --state-dir lab")
 
 
 @pytest.mark.chaos

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from kit.kafka_tools import list_topics
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
-from kit.secured import secure_pair
+from kit.secure_pairs import secure_pair
 from mmtool.lab.load import Load, produce
 from mmtool.lab.security.kinds import ADMIN, GUEST, MMTOOL, SecurityKind
 from mmtool.lab.security.stores import StoreFormat

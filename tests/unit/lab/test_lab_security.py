@@ -55,7 +55,7 @@ def test_a_certificate_of_the_lab_is_valid_for_a_server_on_this_host(authority, 
         place = urlsplit(endpoint.keys_url)
         with (
             socket.create_connection((place.hostname, place.port)),
-            urlopen(endpoint.keys_url, timeout=5, context=context) as answer,  # noqa: S310
+            urlopen(endpoint.keys_url, timeout=5, context=context) as answer,  # noqa: S310  http, of this test
         ):
             assert answer.status == 200
 

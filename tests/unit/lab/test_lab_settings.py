@@ -66,7 +66,11 @@ EAST_WEST = LabState(
 
 def test_a_lab_that_is_asked_for_without_a_word_is_the_one_that_was_here():
     assert LabRequest.of(EAST_WEST) == LabRequest(("east", "west"), 3, "4.1.0")
-    assert LabRequest.of(None) == LabRequest.of(replace(EAST_WEST, error="no port")) == LabRequest()
+    assert LabRequest.of(None) == LabRequest.of(LabState(7, "4.1.0", 3, (), "no port")) == LabRequest()
+
+
+def test_a_failed_start_does_not_make_the_lab_forget_what_it_was():
+    assert LabRequest.of(replace(EAST_WEST, error="no port")) == LabRequest.of(EAST_WEST)
 
 
 def test_what_is_said_of_a_lab_wins_over_what_was_here():

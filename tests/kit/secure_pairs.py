@@ -12,7 +12,7 @@ from mmtool.kafka.clients import librdkafka_config
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.ports import PortReservation
-from mmtool.lab.security.secured import Security
+from mmtool.lab.security.setup import Security
 from mmtool.lab.security.stores import StoreFormat
 from mmtool.lab.server_properties import properties_text
 
