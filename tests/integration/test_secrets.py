@@ -159,10 +159,10 @@ def test_no_secret_is_in_anything_that_a_failover_writes(mirrored):
     mirrored.run("verify", "--debug", "--html", str(mirrored.folder / "verify.html"))
     mirrored.run("translate-offsets", "-g", "app", "--execute", "--yes", "--debug")
     mirrored.run("failover", "planned", "-g", "app", "--out", plan, "--runbook", page, "--debug")
-    done = ("--execute", "--yes", "--debug", "--log-format", "json", "--html", evidence)
+    done = ("--execute", "--yes", "--debug", "--log-format", "json")
     (row,) = mirrored.run("failover", "planned", "--plan", plan, *done, "-o", "json").rows
     mirrored.run("failover", "list", "--debug")
-    mirrored.run("failover", "show", row["operation_id"], "--debug")
+    mirrored.run("failover", "show", row["operation_id"], "--debug", "--html", evidence)
     mirrored.run("failover", "rollback", row["operation_id"], "--execute", "--yes", "--debug")
     mirrored.run("smoke", "--read-only", "--junit", junit, "--debug", code=4)
     written = {name: path.read_bytes() for name, path in files.items()}

@@ -241,7 +241,7 @@ def test_no_name_of_a_plan_breaks_a_line_of_its_page_or_starts_markup(saved, nam
 
 @given(saved_plans(), names)
 def test_a_page_selects_its_group_by_words_that_a_shell_reads_as_its_name(saved, name):
-    (line,) = re.findall(r"^mmtool failover .* -g.*$", page_for(saved, name), re.MULTILINE)
+    (line,) = re.findall(r"^mmtool failover .* (?:-g|--groups) .*$", page_for(saved, name), re.MULTILINE)
     ran = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], check=True, capture_output=True)
     assert ran.stdout.decode().split("\0")[3:9] == ["-s", "east", "-t", "west", *group_options([name])]
 
