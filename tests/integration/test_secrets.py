@@ -18,7 +18,7 @@ import pytest
 
 from kit.lookups import groups_of
 from kit.processes import MmtoolProcess, run_mmtool
-from kit.secured import secure_pair
+from kit.secure_pairs import secure_pair
 from mmtool.config import load_settings
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import PortReservation
