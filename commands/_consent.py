@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import RefusedError
 from mmtool.output import preview
 from mmtool.output.console import stderr_is_tty, write_err
+from mmtool.plain_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +38,7 @@ def consent(question: str, *, yes: bool = False, about: Callable[[], Result] | N
         )
     if about is not None:
         preview(about())
-    write_err(f"{question}? [y/N]: ")
+    write_err(f"{printable(question)}? [y/N]: ")
     if _answer().strip().lower() not in {"y", "yes"}:
         raise RefusedError("declined: nothing was changed", code="declined")
 

@@ -111,8 +111,10 @@ def _signer(path: Path) -> Signer:
 def _ask(path: Path) -> str:
     from getpass import getpass
 
+    from mmtool.plain_text import printable
+
     try:
-        password = getpass(f"password of {path}: ", stream=sys.stderr)
+        password = getpass(f"password of {printable(str(path))}: ", stream=sys.stderr)
     except EOFError:
         raise UsageError(
             f"--sign {path}: no password was given",

@@ -108,9 +108,11 @@ def show(
     talk(f"operation {found.operation_id} ({found.mode}, {found.names.flow}, by {found.by}) is {found.state}")
     if found.problem:
         talk(f"error: {found.problem}")
-    for said in (*fence_left(found, known.flow), *acls_left(found, known.flow), *tail_left(found)):
-        for line in said.splitlines():
+    for left in (*fence_left(found, known.flow), *acls_left(found, known.flow)):
+        for line in (left.sentence, *left.commands):
             talk(line)
+    for sentence in tail_left(found):
+        talk(sentence)
     say_ways_on(ways_on(found.operation, given(config, source, target)))
 
 

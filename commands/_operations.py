@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from shlex import join
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +11,7 @@ from mmtool.commands._consent import consent
 from mmtool.commands._next import say_next, say_ways_on
 from mmtool.errors import CheckFailedError, MmtoolError, RefusedError
 from mmtool.output import Column, OutputFormat, Result, finish, human, talk
+from mmtool.plain_text import shell_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -206,7 +206,7 @@ def write_drill_page(
             f"the evidence page was not written, because the journal cannot be read: {error.message}; the drill"
             " itself has ended",
             remedy="when the journal can be read, write the page:"
-            f" mmtool failover show {join([operation_id, *given, '--html', str(page.path)])}",
+            f" mmtool failover show {shell_line([operation_id, *given, '--html', str(page.path)])}",
         )
     assert found is not None
     return write_page(page, found, entries, row, rehearsal.settings, rehearsal.warnings)

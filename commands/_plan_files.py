@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from shlex import join
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +12,7 @@ from mmtool.commands import _options as options
 from mmtool.commands._connections import require_selector, selection
 from mmtool.errors import UsageError
 from mmtool.output import OutputFormat, finish, talk
+from mmtool.plain_text import shell_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -211,7 +211,7 @@ def settle(
         save(out, now)
         file = [] if config is None else ["-c", str(config)]
         words = ["mmtool", "failover", now.plan.mode, *file, "--plan", str(out), "--execute"]
-        talk(f"the plan was written to {out}; execute it with: {join(words)}")
+        talk(f"the plan was written to {out}; execute it with: {shell_line(words)}")
     if page is not None:
         save_runbook(page, now, rehearsal.settings, str(config), kept=out or kept)
         talk(f"the runbook was written to {page}")

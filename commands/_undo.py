@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 from mmtool.output import talk
+from mmtool.plain_text import shell_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,4 +21,4 @@ def say_undo(ended: Moved, flow: FlowSettings, config: Path | None) -> None:
     file = [] if config is None else ["-c", str(config)]
     words = ["mmtool", "groups", "import", *file, "-s", flow.source.alias, "-t", flow.target.alias]
     talk("to restore the previous offsets:")
-    talk(f"   {shlex.join([*words, str(ended.undo), '--execute'])}")
+    talk(f"   {shell_line([*words, str(ended.undo), '--execute'])}")

@@ -40,6 +40,7 @@ def check(
     import os
     from dataclasses import replace
 
+    from mmtool.config.exposure import exposed_files
     from mmtool.config.load import config_path, read_file
     from mmtool.config.report import InvalidConfigError
     from mmtool.replication.ownership.limits import refuse_conflicts
@@ -65,7 +66,8 @@ def check(
         emit(_found(loaded.findings, output, error), output)
         return error.exit_code
     judged = tuple(replace(f, severity="error") if f.fails_check else f for f in loaded.findings)
-    emit(_found(judged, output), output)
+    shown = _found(judged, output)
+    emit(replace(shown, warnings=(*shown.warnings, *exposed_files(path, os.environ))), output)
     if judged != loaded.findings:
         return UsageError.exit_code
     talk(f"{path} can be used; flows: {', '.join(flow.name for flow in flows)}")

@@ -30,11 +30,16 @@ def doctor(
     timeout: Timeout = _TIMEOUT,
 ) -> None:
     """Check clusters, rights, topics, groups and an existing MirrorMaker 2; nothing is written anywhere."""
+    import os
+
     from mmtool.commands._connections import examined
+    from mmtool.config.exposure import exposed_files
+    from mmtool.config.load import config_path
     from mmtool.doctor.checks import CLUSTER_CHECKS, FLOW_CHECKS
     from mmtool.doctor.examination import examine
 
     clusters, flows = examined(config, source, target, timeout)
     found = examine(clusters, flows, CLUSTER_CHECKS, FLOW_CHECKS)
     rows = [finding._asdict() for finding in found.findings]
-    finish(Result("doctor", rows, _COLUMNS), output, found.error)
+    exposed = exposed_files(config_path(config, os.environ), os.environ)
+    finish(Result("doctor", rows, _COLUMNS, warnings=exposed), output, found.error)

@@ -15,6 +15,7 @@ from mmtool.commands._consent import consent
 from mmtool.commands._undo import say_undo
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, stdout_is_tty, talk, warn, watch, write
+from mmtool.plain_text import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -278,7 +279,8 @@ def export(
 
         write(spark_offsets(found.plans) + "\n", applied=False)
         return
-    write(write_reset_csv(reset_lines(found.plans, with_group=not chosen.is_one)), applied=False)
+    text = write_reset_csv(reset_lines(found.plans, with_group=not chosen.is_one))
+    write(Lines.of(text.split("\n")) if stdout_is_tty() else text, applied=False)
     if missing := left_out("the file", found):
         warn(missing)
     if refused := refusal(found):

@@ -11,6 +11,7 @@ from mmtool.commands._options import Output
 from mmtool.errors import RefusedError
 from mmtool.lab.security.kinds import ADMIN, GUEST, MMTOOL, Secure, client_file
 from mmtool.output import Column, OutputFormat, Result, emit, finish, talk, warn, write
+from mmtool.plain_text import shell_word
 
 if TYPE_CHECKING:
     from mmtool.lab.security.kinds import SecurityKind
@@ -187,7 +188,7 @@ def _refusal(rows: list[dict[str, object]], state_dir: Path | None) -> RefusedEr
 
 
 def _here(state_dir: Path | None) -> str:
-    return f" --state-dir {state_dir}" if state_dir else ""
+    return f" --state-dir {shell_word(str(state_dir))}" if state_dir else ""
 
 
 def _tell_users(directory: StateDirectory) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +12,7 @@ from mmtool.commands import _options as options
 from mmtool.errors import CheckFailedError
 from mmtool.output import Column, OutputFormat, Result, finish, human
 from mmtool.output.console import switches
+from mmtool.plain_text import shell_word
 
 if TYPE_CHECKING:
     from mmtool.config import FlowSettings
@@ -81,7 +81,7 @@ def smoke(
 
 
 def _start_command(config: Path | None, flow: FlowSettings) -> str:
-    return f"mmtool replicate -c {quote(str(config))} -s {flow.source.alias} -t {flow.target.alias}"
+    return f"mmtool replicate -c {shell_word(str(config))} -s {flow.source.alias} -t {flow.target.alias}"
 
 
 def _report(path: Path, ended: Smoked) -> MmtoolError | None:

@@ -18,7 +18,7 @@ from mmtool.config.read_files import ReadFiles
 from mmtool.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 _KAFKA_PACKAGE = "org.apache.kafka.common.config.provider."
 _KIND_OF_CLASS = {
@@ -76,19 +76,17 @@ class Resolver:
         """
         resolved: list[str] = []
         at = 0
-        while (start := text.find("${", at)) >= 0 and (end := text.find("}", start)) >= 0:
-            resolved += text[at:start], self._answer(text[start : end + 1])
-            at = end + 1
+        for start, end in _places(text):
+            resolved += text[at:start], self._answer(text[start:end])
+            at = end
         return "".join((*resolved, text[at:]))
 
     def _answer(self, shown: str) -> str:
         """The value of a text in ``${}``; the text itself if it has no colon, as with Kafka."""
-        name, colon, rest = shown[2:-1].partition(":")
-        if not colon:
+        parts = _parts(shown)
+        if parts is None:
             return shown
-        path, colon, key = rest.partition(":")
-        if not colon:
-            path, key = "", rest
+        name, path, key = parts
         provider = self.providers.get(name)
         if provider is None:
             known = ", ".join(self.providers)
@@ -140,6 +138,33 @@ class Resolver:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "not UTF-8"
             raise UnresolvedError(f"{text}: {file} cannot be read: {reason}") from None
+
+
+def _parts(shown: str) -> tuple[str, str, str] | None:
+    """Provider, path and key of a text in ``${}``; None if it has no colon, as with Kafka."""
+    name, colon, rest = shown[2:-1].partition(":")
+    path, second, key = rest.partition(":")
+    if not colon:
+        return None
+    return (name, path, key) if second else (name, "", rest)
+
+
+def _places(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of each text in ``${}``."""
+    end = 0
+    while (start := text.find("${", end)) >= 0 and (end := text.find("}", start) + 1):
+        yield start, end
+
+
+def files_named_in(text: str, resolver: Resolver) -> Iterator[Path]:
+    """Yield the files that the placeholders in a value read."""
+    for start, end in _places(text):
+        name, path, key = _parts(text[start:end]) or ("", "", "")
+        provider = resolver.providers.get(name)
+        if provider is not None and provider.kind == "file":
+            yield Path(path)
+        elif provider is not None and provider.kind == "directory":
+            yield Path(path) / key
 
 
 def _names(text: str) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from mmtool.config.read_files import ReadFiles
 from mmtool.errors import ConfigError
 from mmtool.events import Event, Notice
+from mmtool.plain_text import Lines, printable, shell_word
 from mmtool.runtime.secret_names import MARKING_WORDS
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Finding:
 
 def check_command(path: Path) -> str:
     """The command that lists all errors and warnings of a file, for a remedy."""
-    return f"`mmtool config check -c {path}` lists all errors and warnings"
+    return f"`mmtool config check -c {shell_word(str(path))}` lists all errors and warnings"
 
 
 class InvalidConfigError(ConfigError):
@@ -86,7 +87,7 @@ class InvalidConfigError(ConfigError):
 
     def __init__(self, findings: tuple[Finding, ...]) -> None:
         problems = [finding.sentence for finding in findings if finding.severity == "error"]
-        super().__init__("\n".join(problems), remedy=check_command(findings[0].path))
+        super().__init__(Lines.of(problems), remedy=check_command(findings[0].path))
         self.findings = findings
 
 
@@ -160,13 +161,13 @@ class Report:
     def adjusted(self, entry: Entry, sentence: str) -> None:
         """Report a warning that another value than the file's is used."""
         if not self.is_settled(entry):
-            said = visible(f": {sentence}")
+            said = printable(f": {sentence}")
             self._put(Finding("warning", self.path, entry.line, entry.key, said, adjusts=True))
 
     def alarm(self, entry: Entry, sentence: str) -> None:
         """Report a warning that ``config check`` counts as an error."""
         self._put(
-            Finding("warning", self.path, entry.line, entry.key, visible(f": {sentence}"), fails_check=True)
+            Finding("warning", self.path, entry.line, entry.key, printable(f": {sentence}"), fails_check=True)
         )
 
     def warn_only(self, entry: Entry, sentence: str) -> None:
@@ -219,18 +220,13 @@ class Report:
     ) -> None:
         if not self.is_settled(entry):
             self._put(
-                Finding(severity, self.path, entry.line, entry.key, visible(message), misplaced=misplaced)
+                Finding(severity, self.path, entry.line, entry.key, printable(message), misplaced=misplaced)
             )
 
     def _put(self, finding: Finding) -> None:
         found = self._store.found
         known = found.get(finding, frozenset())
         found[finding] = None if known is None or self._part is None else known | {self._part}
-
-
-def visible(text: str) -> str:
-    r"""The text with control characters spelled out: a carriage return as ``\r``."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _concerns(parts: frozenset[Part] | None, needed: Collection[Part]) -> bool:

@@ -17,6 +17,7 @@ from mmtool.config.report import check_command
 from mmtool.config.scopes import Role
 from mmtool.config.values import RelativeStart, start_text
 from mmtool.errors import ConfigError, UsageError
+from mmtool.plain_text import Lines
 from mmtool.plan.records.identity import CANARY_TOPIC
 from mmtool.translation.names import (
     DEAD_LETTER_SUFFIX,
@@ -569,7 +570,7 @@ class Settings(_Frozen):
             )
         faults = [fault for flow in chosen for fault in self.faults.get(flow.name, ())]
         if faults:
-            raise ConfigError("\n".join(dict.fromkeys(faults)), remedy=check_command(self.path))
+            raise ConfigError(Lines.of(dict.fromkeys(faults)), remedy=check_command(self.path))
         return chosen
 
     def _nothing_enabled(self, source: str | None, target: str | None) -> str:

@@ -63,7 +63,7 @@ def unsubstituted(key: str, raw: str, *, is_read: bool = True) -> str:
         key == "clusters" and not found
     ):  # an alias in angle brackets is refused as an alias, where a flow needs it
         return ""
-    if _is_secret(key):
+    if may_hold_secret(key):
         if not found and _is_template_login(raw):
             return "contains text that was not substituted: `<...>`; `${env:NAME}` reads the environment"
     else:
@@ -87,7 +87,7 @@ def variable_in_secret(key: str, raw: str) -> str:
         key: As in the file, with its scope.
         raw: The value as in the file.
     """
-    if not _is_secret(key):
+    if not may_hold_secret(key):
         return ""
     value = raw.strip()
     if _WHOLE_VARIABLE.fullmatch(value):
@@ -104,7 +104,7 @@ def variable_in_secret(key: str, raw: str) -> str:
 
 def holds_comment(key: str, raw: str) -> bool:
     """Whether a secret contains ``# ...``, which is no comment after a value."""
-    return _is_secret(key) and re.search(r"\s#", raw) is not None
+    return may_hold_secret(key) and re.search(r"\s#", raw) is not None
 
 
 def holds_pem(key: str, value: str) -> bool:
@@ -112,7 +112,8 @@ def holds_pem(key: str, value: str) -> bool:
     return key.endswith(_PATHS) and "-----BEGIN" in value
 
 
-def _is_secret(key: str) -> bool:
+def may_hold_secret(key: str) -> bool:
+    """Whether the value of a key, with its scope, may be a secret and is not quoted."""
     return key.lower().endswith(_SECRETS)
 
 

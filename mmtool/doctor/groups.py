@@ -9,6 +9,7 @@ from mmtool.config.mm2_names import workers_groups
 from mmtool.doctor.finding import Check, Finding, problem, warning
 from mmtool.doctor.flow_view import now_ms
 from mmtool.insight.applications import app_state
+from mmtool.plain_text import shell_word
 from mmtool.plan.words import counted, few
 
 if TYPE_CHECKING:
@@ -185,8 +186,8 @@ def judge_share(settings: FlowSettings, group: str) -> Finding:
         f"{group} is a share group (KIP-932): a failover does not move its offsets from {source} to {target}, and it"
         f" starts on {target} by share.auto.offset.reset (default: latest)",
         f"before {group} starts on {target}, set where it begins, for example one hour back: kafka-configs.sh"
-        f" --bootstrap-server {settings.target.bootstrap_servers} --alter --entity-type groups --entity-name {group}"
-        " --add-config share.auto.offset.reset=by_duration:PT1H",
+        f" --bootstrap-server {settings.target.bootstrap_servers} --alter --entity-type groups --entity-name"
+        f" {shell_word(group)} --add-config share.auto.offset.reset=by_duration:PT1H",
     )
 
 

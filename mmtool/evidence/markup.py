@@ -5,7 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from mmtool.output.values import UNKNOWN_CELL, printable
+from mmtool.output.values import UNKNOWN_CELL
+from mmtool.plain_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,7 +36,7 @@ def plain_number(value: int | None) -> Html:
 
 def tag(name: str, *children: Any, **attributes: str) -> Html:
     """An HTML element; a trailing underscore of an attribute's name is removed (``class_``)."""
-    said = "".join(f' {key.rstrip("_")}="{escape(value)}"' for key, value in attributes.items())
+    said = "".join(f' {key.rstrip("_")}="{escape(printable(value))}"' for key, value in attributes.items())
     return Html(f"<{name}{said}>{''.join(map(text, children))}</{name}>")
 
 

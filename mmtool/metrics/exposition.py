@@ -10,6 +10,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.metrics.families import FAMILIES, Kind
+from mmtool.plain_text import printable
 from mmtool.plan.flow.latency import cumulative
 
 if TYPE_CHECKING:
@@ -79,5 +80,10 @@ def _histogram(sample: Sample) -> Iterator[str]:
 
 
 def _labels(labels: Mapping[str, str]) -> str:
-    text = ",".join([f'{name}="{value.translate(_ESCAPES)}"' for name, value in labels.items()])
+    text = ",".join([f'{name}="{_escaped(value)}"' for name, value in labels.items()])
     return f"{{{text}}}"
+
+
+def _escaped(value: str) -> str:
+    """A label's value in the format's own escapes; other control characters are printable, for a reader with curl."""
+    return "\n".join(map(printable, value.split("\n"))).translate(_ESCAPES)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from mmtool.errors import UsageError
+from mmtool.plain_text import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -149,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _verdict(self, problems: Sequence[str]) -> None:
         status = HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK
-        self._send(status, "".join(f"{line}\n" for line in problems or ("ok",)).encode(), _TEXT)
+        self._send(status, f"{Lines.of(problems or ('ok',))}\n".encode(), _TEXT)
 
     def _send(self, status: HTTPStatus, body: bytes, content_type: str) -> None:
         zipped = len(body) > _SMALL_BYTES and "gzip" in self.headers.get("Accept-Encoding", "")

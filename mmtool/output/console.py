@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, TextIO
 from mmtool.errors import MmtoolError, StdoutError
 from mmtool.events import WARNINGS, Event, Notice, is_for_people
 from mmtool.output.formats import LogFormat
-from mmtool.output.redaction import redacted
+from mmtool.output.redaction import redacted, shown
 from mmtool.output.result import Problem
-from mmtool.output.values import printable
+from mmtool.plain_text import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,7 +94,7 @@ def tell_warning(message: str) -> None:
     if switches.logs:
         _log("warning", Notice.of(message, Event.WARNING))
     else:
-        _say(f"{_styled('warning', '33')}: {_clean(message)}", clean=False)
+        _say(message, _styled("warning", "33"))
 
 
 def fail(error: MmtoolError | Problem | Mapping[str, str]) -> None:
@@ -103,9 +103,9 @@ def fail(error: MmtoolError | Problem | Mapping[str, str]) -> None:
     if switches.logs:
         _log_error(problem, error.exit_code if isinstance(error, MmtoolError) else None)
         return
-    _say(f"{_styled('error', '31')}: {_clean(problem.message)}", clean=False)
+    _say(problem.message, _styled("error", "31"))
     if problem.remedy:
-        _say(f"{_styled('remedy', '36')}: {_clean(problem.remedy)}", clean=False)
+        _say(problem.remedy, _styled("remedy", "36"))
 
 
 def log(level: str, notice: Notice) -> None:
@@ -128,24 +128,25 @@ def _log_told(notice: Notice) -> None:
 def _log_error(problem: Problem, exit_code: int | None) -> None:
     fields = {
         "code": problem.code,
-        "remedy": problem.remedy,
+        "remedy": shown(problem.remedy, switches.secrets),
         "exit_code": exit_code,
         "traceback": switches.trace,
     }
     switches.trace = ""
-    _log("error", Notice(problem.message, Event.ERROR, **fields))
+    _log("error", Notice(problem.message, Event.ERROR, **fields), shown(problem.message, switches.secrets))
 
 
-def _log(level: str, notice: Notice) -> None:
+def _log(level: str, notice: Notice, message: str = "") -> None:
     from mmtool.output.log_lines import log_line
 
-    _put(log_line(level, notice, switches.bound, switches.secrets))
+    text = message or shown(notice, switches.secrets)
+    _put(log_line(level, text, notice, switches.bound, switches.secrets))
 
 
 def hide(secret: str) -> None:
-    """Hide a secret from now on: it is shown as ``[hidden]`` in messages and tracebacks."""
+    """Hide a secret from now on: it is shown as ``[hidden]`` in messages and tracebacks, quoted by Python or not."""
     if secret:
-        switches.secrets.add(secret)
+        switches.secrets |= {secret, repr(secret)[1:-1]}
 
 
 def write_out(text: str) -> None:
@@ -200,8 +201,13 @@ def stderr_is_tty() -> bool:
 
 
 def write_err(text: str) -> None:
-    """Write text to stderr with secrets hidden; errors of stderr are ignored."""
+    """Write a laid-out text, whose names are printable, to stderr; secrets are hidden, errors of stderr ignored."""
     _put(redacted(text, switches.secrets))
+
+
+def write_trace(trace: str) -> None:
+    """Write a traceback to stderr: its line breaks are Python's, everything else is printable."""
+    _put(Lines.of(redacted(trace, switches.secrets).rstrip("\n").split("\n")) + "\n")
 
 
 def _put(text: str) -> None:
@@ -229,12 +235,8 @@ def leave_terminal() -> None:
             stream.flush()
 
 
-def _say(message: str, *, clean: bool = True) -> None:
-    write_err(f"{_clean(message) if clean else message}\n")
-
-
-def _clean(message: str) -> str:
-    return "\n".join(printable(line) for line in message.splitlines())
+def _say(message: str, label: str = "") -> None:
+    _put(f"{label}: " * bool(label) + shown(message, switches.secrets) + "\n")
 
 
 def _styled(word: str, sgr: str) -> str:

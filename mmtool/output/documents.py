@@ -6,9 +6,10 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from mmtool.output.redaction import redacted
+from mmtool.output.redaction import shown
 from mmtool.output.result import Problem, Result
 from mmtool.output.values import field, iso, plain_row
+from mmtool.plain_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _FLAT = json.JSONEncoder(separators=(",\n      ", ": "), allow_nan=False)
 _NESTED = frozenset({dict, list})
 _QUOTE = '"'
-_NEEDS_QUOTES = frozenset(',"\r\n')
+_NEEDS_QUOTES = frozenset(',"')
 
 
 def json_document(
@@ -37,7 +38,7 @@ def json_document(
         "schema_version": result.schema_version,
         "generated_at": iso(now),
         "data": rows,
-        "warnings": [redacted(sentence, secrets) for sentence in result.warnings],
+        "warnings": [shown(sentence, secrets) for sentence in result.warnings],
         "errors": [_problem(Problem.of(error), secrets) for error in result.errors],
     }
     if one_line:
@@ -59,18 +60,20 @@ def _indented(rows: Sequence[dict[str, object]]) -> str:
 
 
 def _problem(problem: Problem, secrets: Collection[str]) -> dict[str, str]:
-    return {key: redacted(text, secrets) for key, text in asdict(problem).items()}
+    return {key: shown(text, secrets) for key, text in asdict(problem).items()}
 
 
 def csv_text(result: Result, *, header: bool = True) -> str:
-    """The result as CSV: every key of the rows, a header line, RFC 4180 quoting and plain line feeds."""
+    """The result as CSV: every key of the rows, a header line, RFC 4180 quoting and one line for each row.
+
+    Names are printable, as in a table; JSON has them unchanged.
+    """
     keys = result.keys()
-    lines = [[field(row.get(key)) for key in keys] for row in result.rows]
+    lines = [[printable(field(row.get(key))) for key in keys] for row in result.rows]
     return "".join(map(_csv_line, [keys, *lines] if header else lines))
 
 
 def _csv_line(fields: Sequence[str]) -> str:
-    """One CSV line; unlike the csv module, it quotes a lone carriage return, which readers would lose."""
     return (
         ",".join(
             f'"{text.replace(_QUOTE, 2 * _QUOTE)}"' if _NEEDS_QUOTES & set(text) else text for text in fields

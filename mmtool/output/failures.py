@@ -64,7 +64,7 @@ def _tell_trace(*, is_told: bool) -> None:
     """Print the traceback on stderr; in log format, log it, or keep it for the error that is logged next."""
     trace = traceback.format_exc()
     if not console.switches.logs:
-        console.write_err(trace)
+        console.write_trace(trace)
     elif is_told:
         console.log("debug", Notice("the traceback of the error above", Event.MESSAGE, traceback=trace))
     else:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree as ET
 
 from mmtool.output.output_file import claim, write_claimed
-from mmtool.output.redaction import redacted
-from mmtool.output.values import iso, printable
+from mmtool.output.redaction import shown
+from mmtool.output.values import iso
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -52,7 +52,7 @@ def junit_xml(suite: str, cases: Sequence[Case], now: datetime, secrets: Collect
     root = ET.Element("testsuites", counts)
     of_suite = ET.SubElement(root, "testsuite", {"name": suite, **counts, "timestamp": iso(now)})
     for case in cases:
-        _add(of_suite, suite, case, printable(redacted(case.message, secrets)))
+        _add(of_suite, suite, case, shown(case.message, secrets))
     ET.indent(root)
     document: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return document + b"\n"

@@ -14,7 +14,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from mmtool.output.values import UNKNOWN_CELL, cell, printable
+from mmtool.output.values import UNKNOWN_CELL, cell
+from mmtool.plain_text import printable
 
 if TYPE_CHECKING:
     from mmtool.output.result import Column, Result

@@ -18,23 +18,23 @@ FIRST = ("timestamp", "level", "event", "message", "command")
 
 
 def log_line(
-    level: str, notice: Notice, bound: Mapping[str, object], secrets: Collection[str], **more: object
+    level: str, message: str, notice: Notice, bound: Mapping[str, object], secrets: Collection[str]
 ) -> str:
     """An event as one line of JSON, in ASCII and with its line feed.
 
     Args:
         level: ``info``, ``debug``, ``warning`` or ``error``.
-        notice: The sentence, its event and its fields.
+        message: The sentence as people read it, with secrets hidden.
+        notice: The event and its fields, whose names are not changed.
         bound: Fields of every line of this process; the event's own win.
         secrets: Values that no field may show. They are hidden before the line is put together, which stays JSON.
-        more: Further fields, such as an error's code.
     """
     render = _logger()
-    told = {**bound, **notice.fields, **more}
+    told = {**bound, **notice.fields}
     values = {
         name: hidden(value, secrets) for name, value in told.items() if name not in FIRST or name == "command"
     }
-    line: str = render(level, str(notice.event), message=hidden(str(notice), secrets), **values)
+    line: str = render(level, str(notice.event), message=message, **values)
     return f"{line}\n"
 
 

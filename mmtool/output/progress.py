@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from mmtool.events import Event, Notice, flow_fields
 from mmtool.output import console, human
+from mmtool.plain_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -150,5 +151,6 @@ def _live_table(snapshots: Sequence[ProgressSnapshot]) -> Table:
         status.add_column(name, justify="right", no_wrap=True)
     status.add_column("PARTITIONS", overflow="fold")
     for snapshot in snapshots:
-        status.add_row(Text(snapshot.flow), *(Text(text) for _, text in _figures(snapshot)))
+        texts = (snapshot.flow, *(text for _, text in _figures(snapshot)))
+        status.add_row(*(Text(printable(text)) for text in texts))
     return status

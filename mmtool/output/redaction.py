@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from mmtool.plain_text import Lines, printable
 from mmtool.runtime.secret_names import MARKING_WORDS
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ HIDDEN = "[hidden]"
 
 _ASSIGNMENT = re.compile(
     rf"""(?ix)
-    ( [\w.\-]* (?: {MARKING_WORDS} ) [\w.\-]*
+    ( (?<! [\w.\-] ) (?= [\w.\-]*? (?: {MARKING_WORDS} ) ) [\w.\-]++  # each word once: a name may have 32,767 letters
       ["']? (?<! \.properties ) \s* [=:] \s* )  # a file may be called after a secret; what follows is a line number
     (?! \[hidden\] )
     ( "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' | [^\s,;}})\]]+ )
@@ -35,3 +36,9 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
         text = text.replace(secret, HIDDEN)
     text = _PRIVATE_KEY.sub(HIDDEN, text)
     return _ASSIGNMENT.sub(lambda match: match.group(1) + HIDDEN, text)
+
+
+def shown(text: str, secrets: Iterable[str] = ()) -> str:
+    """A sentence as it may be shown: secrets hidden, names printable; only `Lines` may have line breaks."""
+    kept = redacted(text, secrets)
+    return kept if isinstance(text, Lines) else printable(kept)

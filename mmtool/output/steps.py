@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from mmtool.events import Event, Notice
 from mmtool.output import console, human
+from mmtool.output.redaction import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +68,7 @@ class Steps:
             return
         from rich.text import Text
 
-        self._spinner.update(Text(sentence))
+        self._spinner.update(Text(_shown(sentence)))
 
     def done(self, sentence: str = "done") -> None:
         """End the step, and print how long it took."""
@@ -90,7 +91,11 @@ class Steps:
             return
         from rich.text import Text
 
-        self._terminal.print(Text(line, style))
+        self._terminal.print(Text(_shown(line), style))
+
+
+def _shown(line: str) -> str:
+    return shown(line, console.switches.secrets)
 
 
 def _terminal() -> Console:

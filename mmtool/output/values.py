@@ -14,6 +14,8 @@ from enum import Enum
 from pathlib import PurePath
 from types import NoneType
 
+from mmtool.plain_text import printable
+
 UNKNOWN_CELL = "-"
 _PLAIN_ALREADY = frozenset({NoneType, bool, int, str})
 
@@ -76,17 +78,6 @@ def field(value: object) -> str:
 def cell(value: object) -> str:
     """A value as one table cell: never empty, so that scripts can count columns, and without control characters."""
     return printable(field(value)) or UNKNOWN_CELL
-
-
-def printable(text: str) -> str:
-    """The text with control characters spelled out.
-
-    A group name may hold any character, an escape sequence or a line break included; a terminal must not
-    obey it and a table must not break at it.
-    """
-    if text.isprintable():
-        return text
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def _plain_scalar(value: datetime | timedelta | PurePath) -> float | str:

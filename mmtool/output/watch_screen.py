@@ -13,7 +13,7 @@ from mmtool.output.layout import fitted, fold, layout
 from mmtool.output.render import emit
 from mmtool.output.result import Problem
 from mmtool.output.table import draw
-from mmtool.output.values import printable
+from mmtool.plain_text import printable
 from mmtool.runtime.signals import ended_by_signals
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def picture(result: Result, terminal: os.terminal_size, *, color: bool) -> Seque
     said = [*result.headlines, *(f"warning: {sentence}" for sentence in result.warnings)]
     said += [f"error: {Problem.of(error).message}" for error in result.errors]
     lines = [printable(sentence) for sentence in said]
-    below = [result.summary] if result.summary else []
+    below = [printable(result.summary)] if result.summary else []
     room = terminal.lines - _height([*lines, *below], terminal.columns)
     return [*lines, *_table(result, terminal.columns, room, color=color), *below]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from itertools import groupby
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
+from mmtool.plain_text import shell_word
 from mmtool.plan.failover.acl_rules import camel
 from mmtool.rights.needs import ResourceType
 
@@ -54,7 +54,7 @@ def grant_command(bootstrap: str, principal: str, operations: Iterable[str], res
     """The ``kafka-acls.sh`` command that allows operations on a resource, given as its options."""
     words = " ".join(f"--operation {camel(operation)}" for operation in operations)
     return (
-        f"kafka-acls.sh --bootstrap-server {bootstrap} --add --allow-principal {_quoted(principal)}"
+        f"kafka-acls.sh --bootstrap-server {shell_word(bootstrap)} --add --allow-principal {shell_word(principal)}"
         f" {words} {resource}"
     )
 
@@ -64,13 +64,7 @@ def resource_option(resource_type: ResourceType, name: str, pattern: str) -> str
     if resource_type is ResourceType.CLUSTER:
         return "--cluster"
     prefixed = " --resource-pattern-type prefixed" if pattern == "prefixed" else ""
-    return f"{_OPTIONS[resource_type]} {_quoted(name)}{prefixed}"
-
-
-def _quoted(text: str) -> str:
-    """A word for a shell, in quotes also where it needs none."""
-    quoted = quote(text)
-    return f"'{text}'" if quoted == text else quoted
+    return f"{_OPTIONS[resource_type]} {shell_word(name)}{prefixed}"
 
 
 def strimzi(rights: Sequence[NeededRight], principal: str) -> str:

@@ -21,6 +21,7 @@ OWNERS = {
     "hypothesis": ("kit",),
     "prometheus_client": ("mmtool.metrics",),
     "click": (),
+    "shlex": ("mmtool.plain_text", "kit"),
     "kit": ("kit",),
     "pytest": ("kit",),
 }
@@ -28,9 +29,17 @@ OWNERS = {
 
 PURE = {
     "mmtool.translation": ("mmtool.translation", "numpy"),
-    "mmtool.plan": ("mmtool.plan", "mmtool.translation", "mmtool.events"),
+    "mmtool.plan": ("mmtool.plan", "mmtool.translation", "mmtool.events", "mmtool.plain_text"),
     "mmtool.events": (),
-    "mmtool.rights": ("mmtool.rights", "mmtool.config", "mmtool.errors", "mmtool.plan", "mmtool.translation"),
+    "mmtool.rights": (
+        "mmtool.rights",
+        "mmtool.config",
+        "mmtool.errors",
+        "mmtool.plain_text",
+        "mmtool.plan",
+        "mmtool.translation",
+    ),
+    "mmtool.plain_text": (),
 }
 """A room without IO, and what it may import beside the standard library."""
 
@@ -45,6 +54,7 @@ ABOVE = {
     "mmtool.plan": ("mmtool.kafka", "mmtool.config", "mmtool.output"),
     "mmtool.errors": ("mmtool",),
     "mmtool.events": ("mmtool",),
+    "mmtool.plain_text": ("mmtool",),
     "mmtool.keystores": ("mmtool.config", "mmtool.kafka", "mmtool.output", "mmtool.plan"),
     "mmtool.config": ("mmtool.kafka", "mmtool.output"),
     "mmtool.kafka": ("mmtool.output",),
@@ -114,8 +124,8 @@ def test_services_do_not_know_the_commands(modules):
 
 
 def test_a_command_loads_only_typer_and_light_rooms_before_it_runs(modules):
-    ours = ("mmtool.commands", "mmtool.output", "mmtool.errors", "mmtool.events", "mmtool.__version__")
-    rooms = (*ours, "typer", "__future__")
+    ours = ("mmtool.commands", "mmtool.output", "mmtool.errors", "mmtool.events", "mmtool.plain_text")
+    rooms = (*ours, "mmtool.__version__", "typer", "__future__")
     light = (
         *rooms,
         "mmtool.plan.failover.divergence",

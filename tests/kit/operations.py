@@ -20,8 +20,14 @@ if TYPE_CHECKING:
     from kit.clusters import FakeFlowState
     from mmtool.errors import MmtoolError
     from mmtool.failover.operation.operation import Operation
+    from mmtool.failover.report.report import NextStep
     from mmtool.plan.failover.steps import Step
     from mmtool.plan.records.documents import Document
+
+
+def lines_of(steps: Sequence[NextStep]) -> str:
+    """What an operator does next, as text."""
+    return "\n".join(line for step in steps for line in (step.sentence, *step.commands))
 
 
 @dataclass

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from mmtool.failover.commits.precommit_checks import clear
 from mmtool.failover.commits.undo_files import keep
 from mmtool.failover.commits.write import Outcome, failure_of_writing, write_groups
 from mmtool.output import warn
+from mmtool.plain_text import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -75,7 +75,7 @@ def apply(cluster: ClusterPort, plans: Collection[GroupPlan], *, synced: bool) -
         if undo is not None:
             warn(
                 f"interrupted: offsets of some groups may already be committed on {cluster.alias};"
-                f" `mmtool groups import {quote(str(undo))} --execute` restores the previous ones"
+                f" `mmtool groups import {shell_word(str(undo))} --execute` restores the previous ones"
             )
         raise
     applied = Applied(ended, undo, cluster.alias)

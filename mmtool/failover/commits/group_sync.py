@@ -6,7 +6,6 @@ import threading
 import time
 from collections import Counter, deque
 from dataclasses import asdict, dataclass, field, replace
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError
@@ -20,6 +19,7 @@ from mmtool.insight.translation import (
     selection_warnings,
 )
 from mmtool.output import human
+from mmtool.plain_text import shell_word
 from mmtool.plan.groups.facts import GroupFacts
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.groups.sync import SyncRow, SyncState, lead, percentile
@@ -101,7 +101,7 @@ class SyncTurn:
         named = {"source": self.flow.source.alias, "target": self.flow.target.alias}
         for state, remedy in _REMEDIES.items():
             if groups := [row.group for row in self.rows if row.state is state]:
-                yield remedy.format(group=quote(groups[0]), **named)
+                yield remedy.format(group=shell_word(groups[0]), **named)
 
 
 @dataclass(slots=True)

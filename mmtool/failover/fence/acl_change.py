@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from mmtool.errors import (
@@ -14,6 +13,7 @@ from mmtool.errors import (
     UnreachableError,
 )
 from mmtool.kafka.ports import NOT_ON_EVERY_BROKER
+from mmtool.plain_text import shell_line, shell_word
 from mmtool.plan.failover.acl_rules import acl_command
 from mmtool.plan.words import few, joined, then
 
@@ -121,11 +121,11 @@ class AclChange:
             raise self._may_come(why) from why
 
     def _may_come(self, why: UnreachableError) -> UnreachableError:
-        listed = " ".join(map(quote, next(iter(self.acls)).resource_words))
+        listed = shell_line(next(iter(self.acls)).resource_words)
         return UnreachableError(
             f"{why.message}; {self.port.alias} has none of {self.use.acls} now, but may still create them",
             remedy=f"list the ACLs in two minutes, and remove {self.use.one} that is there then: kafka-acls.sh"
-            f" --bootstrap-server {quote(self.port.servers)} --list {listed}",
+            f" --bootstrap-server {shell_word(self.port.servers)} --list {listed}",
         )
 
     def _left(self, left: Mapping[Binding, object], what: str) -> PartlyAppliedError:

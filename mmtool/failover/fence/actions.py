@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from mmtool.errors import (
@@ -18,6 +17,7 @@ from mmtool.errors import (
     RefusedError,
 )
 from mmtool.failover.fence.acl_change import AclChange, AclUse
+from mmtool.plain_text import shell_word
 from mmtool.plan.failover.acl_fence import fence_plan, unfenced
 from mmtool.plan.failover.fence_plan import FenceKind
 from mmtool.plan.words import counted, few, joined, moment, then
@@ -179,14 +179,14 @@ def await_transactions(
     deadline = clock() + seconds
     while still_open := port.open_transactions(places):
         if clock() >= deadline:
-            first = still_open[0]
+            first, servers = still_open[0], shell_word(port.servers)
+            place = f"--topic {shell_word(first.place.topic)} --partition {first.place.partition}"
             raise GateError(
                 f"{counted(len(still_open), 'transaction')} on {port.alias} did not end within {seconds:g} s:"
                 f" {few([_open(one) for one in still_open])}",
                 remedy="let the producers commit or abort, then run the same command again; if a producer is gone, wait"
                 " for its transaction.timeout.ms, or abort, the first with: kafka-transactions.sh --bootstrap-server"
-                f" {quote(port.servers)} abort --topic {quote(first.place.topic)} --partition {first.place.partition}"
-                f" --start-offset {first.open_from}",
+                f" {servers} abort {place} --start-offset {first.open_from}",
                 code="open_transactions",
             )
         pause(_LOOK_SECONDS)

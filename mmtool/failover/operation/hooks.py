@@ -15,13 +15,13 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError, RefusedError
 from mmtool.events import Event, Notice
 from mmtool.failover.operation.operation import Operation
 from mmtool.output import talk
+from mmtool.plain_text import printable, shell_word
 from mmtool.plan.failover.failover_plan import Guard
 from mmtool.plan.failover.steps import StepName, topics_of
 from mmtool.plan.words import then
@@ -69,7 +69,7 @@ def _unusable(step: StepName, executable: str) -> Guard:
     """The guard for a hook that cannot be run."""
     why, todo = "does not exist", f"set mmtool.hook.{step} to one executable file, without arguments"
     if Path(executable).is_file():
-        why, todo = "is not executable", f"chmod +x {quote(executable)}"
+        why, todo = "is not executable", f"chmod +x {shell_word(executable)}"
     sentence = f"the hook of step {step}, {executable}, {why}"
     return Guard("hook_not_executable", sentence, then(todo))
 
@@ -184,7 +184,8 @@ def environment_of(
 
 
 def _lines(names: Iterable[str]) -> str:
-    return "\n".join(name.replace("\0", "?") for name in names)
+    """One name in each line, printable: a line break in a name would be a second one, a NUL ends a variable."""
+    return "\n".join(map(printable, names))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mmtool import __version__
 from mmtool.errors import RefusedError, StalePlanError, UsageError
 from mmtool.failover.operation.states import Event, OperationState
+from mmtool.plain_text import group_options
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.runbook.by_hand import Place
 from mmtool.plan.runbook.fingerprint import another_cluster
@@ -83,7 +84,7 @@ def runbook_of(saved: SavedPlan, settings: FlowSettings, config: str, *, kept: P
     """The content of the page that `save_runbook` writes, which takes the same arguments."""
     here, there = settings.source, settings.target
     flow = ("-s", here.alias, "-t", there.alias)
-    groups = [word for name in saved.groups for word in ("-g", name)]
+    groups = group_options(saved.groups)
     said = [word for name, value in saved.options.items() for word in (f"--{name}", *value.split())]
     meant = ("--plan", str(kept)) if kept is not None else (*flow, *groups, *said)
     return Runbook(

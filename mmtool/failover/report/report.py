@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from shlex import join, quote
 from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError, RefusedError
@@ -14,6 +13,7 @@ from mmtool.failover.operation.records import Figures
 from mmtool.failover.operation.states import Event, OperationState
 from mmtool.failover.report.reverse_config import reverse_flow
 from mmtool.failover.report.rows import Row, exactness, offset_of, places, reread_expected, reread_max
+from mmtool.plain_text import group_options, shell_line
 from mmtool.plan.failover.acl_rules import acl_command
 from mmtool.plan.failover.divergence import Replay, ToTopic
 from mmtool.plan.failover.emergency import total_expected
@@ -300,8 +300,21 @@ def _at_most(number: int | None, words: str) -> str:
     return f"at most {words}" if number else words
 
 
-def next_steps(ended: Ended, given: Sequence[str] = ()) -> list[str]:
-    """What the operator does after a successful operation, in order; each command stands on a line of its own.
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """What an operator does next.
+
+    Attributes:
+        sentence: What to do.
+        commands: The commands that do it.
+    """
+
+    sentence: str
+    commands: tuple[str, ...] = ()
+
+
+def next_steps(ended: Ended, given: Sequence[str] = ()) -> list[NextStep]:
+    """What the operator does after a successful operation, in order.
 
     Args:
         ended: The operation, which has succeeded.
@@ -311,17 +324,16 @@ def next_steps(ended: Ended, given: Sequence[str] = ()) -> list[str]:
     home = ended.rehearsal.plan.mode is Mode.FAILBACK
     bootstrap = (settings.source if home else settings.target).bootstrap_servers
     some = len(names) <= _NAMED
-    described = " ".join(f"--group {quote(name)}" for name in names) if some else "--all-groups"
-    first = [
-        f"start the consumers of {few(names, _NAMED)} with bootstrap.servers={bootstrap}{_renamed(ended)}",
-        f"watch their lag:\nkafka-consumer-groups --bootstrap-server {bootstrap} --describe {described}",
-    ]
+    described = [word for name in names for word in ("--group", name)] if some else ["--all-groups"]
+    watch = ["kafka-consumer-groups", "--bootstrap-server", bootstrap, "--describe", *described]
+    start = f"start the consumers of {few(names, _NAMED)} with bootstrap.servers={bootstrap}{_renamed(ended)}"
+    first = [NextStep(start), NextStep("watch their lag:", (shell_line(watch),))]
     if ended.rehearsal.plan.mode is Mode.EMERGENCY:
         return [*first, *_after_emergency(ended, settings, given)]
     if ended.rehearsal.plan.mode is Mode.DRILL:
         return []
     if home:
-        return [*first, _after_failback(ended)]
+        return [*first, NextStep(_after_failback(ended))]
     if ended.rehearsal.plan.fence.asked_for:
         return [*first, *_after_fence(ended, settings, given)]
     return [*first, *_after_planned(ended, settings, given)]
@@ -340,42 +352,50 @@ def _after_failback(ended: Ended) -> str:
     return said + replayed if ended.rehearsal.plan.diverged == Replay() else said
 
 
-def _after_planned(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[str]:
-    back = f"mmtool translate-offsets {_meant(ended, settings, given)} --reverse"
+def _after_planned(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[NextStep]:
+    here, there = settings.source.alias, settings.target.alias
     return [
         *_promoted(ended, settings),
-        f"keep `mmtool replicate` running while producers still write to {settings.source.alias}",
-        f"to move the groups back before anything is produced on {settings.target.alias}, add --execute to:\n{back}",
+        NextStep(f"keep `mmtool replicate` running while producers still write to {here}"),
+        NextStep(
+            f"to move the groups back before anything is produced on {there}, add --execute to:",
+            (f"mmtool translate-offsets {_meant(ended, settings, given)} --reverse",),
+        ),
     ]
 
 
-def _promoted(ended: Ended, settings: FlowSettings) -> list[str]:
+def _promoted(ended: Ended, settings: FlowSettings) -> list[NextStep]:
     """The step that starts producers whose ACLs were promoted; empty without a promotion."""
     promotion, there = ended.rehearsal.plan.promotion, settings.target
     if not promotion.granted_on:
         return []
     may = f"{few(promotion.granted_to)} may write {few(promotion.granted_on)} on {there.alias}"
-    return [f"{may}: to move the producers, start them with bootstrap.servers={there.bootstrap_servers}"]
+    return [
+        NextStep(f"{may}: to move the producers, start them with bootstrap.servers={there.bootstrap_servers}")
+    ]
 
 
 def _meant(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> str:
     """Command-line options that name the flow and the moved groups."""
     names = _moved(ended)
-    groups = [word for name in names for word in ("-g", name)] if len(names) <= _NAMED else ["--all-groups"]
+    groups = group_options(names) if len(names) <= _NAMED else ["--all-groups"]
     flow = ["-s", settings.source.alias, "-t", settings.target.alias]
-    return join([*(given[:2] if "-c" in given else ()), *flow, *groups])
+    return shell_line([*(given[:2] if "-c" in given else ()), *flow, *groups])
 
 
-def _after_fence(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[str]:
+def _after_fence(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[NextStep]:
     """The next commands after a failover with a fence: the producers move to the target too."""
     there, fence = settings.target, ended.rehearsal.plan.fence
     topics = few(fence.topics)
     operation_id = ended.rehearsal.plan.operation_id
-    back = f"mmtool failover rollback {join([operation_id, *given])} --execute"
+    back = f"mmtool failover rollback {shell_line([operation_id, *given])} --execute"
     return [
-        f"start the producers of {topics} with bootstrap.servers={there.bootstrap_servers}",
+        NextStep(f"start the producers of {topics} with bootstrap.servers={there.bootstrap_servers}"),
         _what_stays(fence, settings),
-        f"to restore the groups' previous offsets{_lowered(fence)}, before clients continue on {there.alias}:\n{back}",
+        NextStep(
+            f"to restore the groups' previous offsets{_lowered(fence)}, before clients continue on {there.alias}:",
+            (back,),
+        ),
     ]
 
 
@@ -383,12 +403,12 @@ def _lowered(fence: Fence) -> str:
     return "" if fence.kind is FenceKind.WATCH else " and lift the fence"
 
 
-def fence_left(found: Recorded, settings: FlowSettings) -> list[str]:
+def fence_left(found: Recorded, settings: FlowSettings) -> list[NextStep]:
     """A sentence on how to lift a fence that may still be up; empty if the operation has none."""
     return [_what_stays(found.head.plan.fence, settings)] if found.fence_stands else []
 
 
-def acls_left(found: Recorded, settings: FlowSettings) -> list[str]:
+def acls_left(found: Recorded, settings: FlowSettings) -> list[NextStep]:
     """A sentence on how to undo a change of producers' ACLs by hand; empty if the operation made none."""
     promotion, there = found.head.plan.promotion, settings.target
     if not found.promotion_stands or not promotion.acls:
@@ -398,8 +418,9 @@ def acls_left(found: Recorded, settings: FlowSettings) -> list[str]:
         if promotion.withdraws
         else "remove those that it created"
     )
-    commands = [acl_command(acl, there.bootstrap_servers, adds=promotion.withdraws) for acl in promotion.acls]
-    return ["\n".join([f"producers' ACLs on {there.alias}: an administrator can {how} with:", *commands])]
+    servers, adds = there.bootstrap_servers, promotion.withdraws
+    commands = tuple(acl_command(acl, servers, adds=adds) for acl in promotion.acls)
+    return [NextStep(f"producers' ACLs on {there.alias}: an administrator can {how} with:", commands)]
 
 
 def tail_left(found: Recorded) -> tuple[str, ...]:
@@ -411,19 +432,18 @@ def tail_left(found: Recorded) -> tuple[str, ...]:
     return (f"some of {counted(found.tail.records, 'diverged record')} may already be written to {where}",)
 
 
-def _what_stays(fence: Fence, settings: FlowSettings) -> str:
+def _what_stays(fence: Fence, settings: FlowSettings) -> NextStep:
     here = settings.source
     match fence.kind:
         case FenceKind.ACL if fence.denies:
-            commands = lowering_commands(fence.denies, here.bootstrap_servers)
-            return "\n".join(
-                [f"the fence on {here.alias} stays; an administrator can lift it with:", *commands]
-            )
+            commands = tuple(lowering_commands(fence.denies, here.bootstrap_servers))
+            return NextStep(f"the fence on {here.alias} stays; an administrator can lift it with:", commands)
         case FenceKind.HOOK:
             hook = settings.hooks.get("fence", "mmtool.hook.fence")
-            return f"the fence that the hook {hook} raised on {here.alias} stays until you lift it"
+            return NextStep(f"the fence that the hook {hook} raised on {here.alias} stays until you lift it")
         case _:
-            return f"keep the producers of {few(fence.topics)} on {here.alias} stopped: no ACL stops them"
+            topics = few(fence.topics)
+            return NextStep(f"keep the producers of {topics} on {here.alias} stopped: no ACL stops them")
 
 
 def reverse_lines(ended: Ended) -> list[str]:
@@ -434,19 +454,25 @@ def reverse_lines(ended: Ended) -> list[str]:
     return reverse_flow(ended.rehearsal.settings, fence.topics, _moved(ended))
 
 
-def _after_emergency(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[str]:
+def _after_emergency(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[NextStep]:
     here, there = settings.source.alias, settings.target.alias
     back = f"mmtool failover failback {_meant(ended, settings, given)}"
     flow = [*(given[:2] if "-c" in given else ()), "-s", here, "-t", there]
-    stay = f"mmtool failover release {join([*flow, '--execute'])}"
+    stay = f"mmtool failover release {shell_line([*flow, '--execute'])}"
     return [
-        f"let producers write to {there}; when {here} returns, keep its consumers stopped",
-        f"when {here} returns, rehearse the failback, and add --execute to move the groups back to {here}:\n{back}",
-        f"or, if the groups stay on {there}, let `mmtool replicate` mirror the topics of {here} again:\n{stay}",
+        NextStep(f"let producers write to {there}; when {here} returns, keep its consumers stopped"),
+        NextStep(
+            f"when {here} returns, rehearse the failback, and add --execute to move the groups back to {here}:",
+            (back,),
+        ),
+        NextStep(
+            f"or, if the groups stay on {there}, let `mmtool replicate` mirror the topics of {here} again:",
+            (stay,),
+        ),
     ]
 
 
-def ways_on(operation: Operation, given: Sequence[str] = ()) -> list[str]:
+def ways_on(operation: Operation, given: Sequence[str] = ()) -> list[NextStep]:
     """The commands that can continue or end an operation, each with a sentence: resume, cancel, rollback.
 
     Empty for an operation that was refused because another one is open or runs: it has done nothing.
@@ -459,9 +485,9 @@ def ways_on(operation: Operation, given: Sequence[str] = ()) -> list[str]:
     refused = isinstance(error, RefusedError) and error.code == "open_operation"
     if refused or isinstance(error, OwnedElsewhereError):
         return []
-    arguments = join([operation.plan.operation_id, *given, "--execute"])
+    arguments = shell_line([operation.plan.operation_id, *given, "--execute"])
     return [
-        f"{sentence}:\nmmtool failover {verb} {arguments}"
+        NextStep(f"{sentence}:", (f"mmtool failover {verb} {arguments}",))
         for event, (verb, sentence) in _WAYS_ON.items()
         if operation.may(event)
     ]

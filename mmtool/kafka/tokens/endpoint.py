@@ -14,9 +14,9 @@ from urllib.parse import quote, quote_plus, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from mmtool import __version__
-from mmtool.config.report import visible
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.tokens.token import Token, claims_of, life_seconds
+from mmtool.plain_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -164,7 +164,7 @@ class TokenEndpoint:
         """What the endpoint said, short and printable; an endpoint may quote the secret."""
         for secret in self.login.secrets():
             text = text.replace(secret.get_secret_value(), "[hidden]")
-        return visible(" ".join(text.split()))[:_QUOTED_CHARACTERS]
+        return printable(" ".join(text.split()))[:_QUOTED_CHARACTERS]
 
     def _away(self, what: str, remedy: str = "") -> UnreachableError:
         return UnreachableError(

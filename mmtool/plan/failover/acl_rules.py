@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mmtool.plain_text import shell_line, shell_word
 from mmtool.plan.words import joined
 from mmtool.translation.known import UNKNOWN
 
@@ -112,9 +112,9 @@ def camel(operation: str) -> str:
 
 def acl_command(rule: Binding, bootstrap: str, *, adds: bool = False) -> str:
     """The ``kafka-acls.sh`` command that removes exactly this rule, or adds it."""
-    words = " ".join(map(quote, rule.words))
+    words = shell_line(rule.words)
     how = "--add" if adds else "--remove --force"
-    return f"kafka-acls.sh --bootstrap-server {quote(bootstrap)} {how} {words}"
+    return f"kafka-acls.sh --bootstrap-server {shell_word(bootstrap)} {how} {words}"
 
 
 class AclGuard(NamedTuple):

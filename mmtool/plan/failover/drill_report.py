@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mmtool.plan.markdown import code, prose
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
@@ -20,7 +22,7 @@ def markdown(row: Mapping[str, Any], at: str) -> str:
 
 
 def _lines(row: Mapping[str, Any], at: str) -> Iterator[str]:
-    yield f"# Failover drill of {row['flow']}"
+    yield f"# Failover drill of {prose(row['flow'])}"
     yield ""
     yield f"Operation {row['operation_id']}, {at}: **{row['state']}**."
     yield ""
@@ -32,7 +34,7 @@ def _lines(row: Mapping[str, Any], at: str) -> Iterator[str]:
     yield "## Steps"
     yield ""
     for number, step in enumerate(row["steps"], 1):
-        yield f"{number}. **{step['name']}** ({step['state']}): {step['sentence']}"
+        yield f"{number}. **{step['name']}** ({step['state']}): {prose(step['sentence'])}"
     yield ""
     yield "## Groups"
     yield ""
@@ -70,6 +72,6 @@ def _group(group: Mapping[str, Any]) -> str:
         for word in ("exact", "bounded", "refused")
     }
     return (
-        f"| {group['group']} | {len(partitions)} | {counts['exact']} | {counts['bounded']} |"
+        f"| {code(group['group'])} | {len(partitions)} | {counts['exact']} | {counts['bounded']} |"
         f" {counts['refused'] - none} | {none} |"
     )

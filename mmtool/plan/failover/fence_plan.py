@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from mmtool.plain_text import shell_word
 from mmtool.plan.failover.acl_fence import FencePlan
 from mmtool.plan.failover.acl_rules import Binding, bindings_of, rows_of
 from mmtool.plan.words import few
@@ -132,8 +132,8 @@ def lowering_commands(denies: Iterable[Binding], bootstrap: str) -> list[str]:
         " ".join(
             [
                 f"kafka-acls.sh --bootstrap-server {bootstrap} --remove --force",
-                *(f"--topic {quote(topic)}" for topic in topics),
-                *(f"--deny-principal {quote(principal)}" for principal in principals),
+                *(f"--topic {shell_word(topic)}" for topic in topics),
+                *(f"--deny-principal {shell_word(principal)}" for principal in principals),
                 "--deny-host '*' --operation Write",
             ]
         )

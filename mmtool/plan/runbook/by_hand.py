@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from shlex import quote
 from typing import TYPE_CHECKING
 
+from mmtool.plain_text import fits_shell, shell_line, shell_word
 from mmtool.plan.failover.failover_plan import drain_cures
 from mmtool.plan.failover.steps import Mode, StepName
 from mmtool.plan.groups.offsets import Direction
@@ -44,9 +44,17 @@ class Place:
         return f"{file_part(self.alias)}.properties"
 
     def tool(self, name: str, *arguments: str, config: str = "--command-config") -> str:
-        """A command line of one of Kafka's tools; the operator provides the file with the credentials."""
-        login = [f"kafka-{name}.sh", "--bootstrap-server", quote(self.bootstrap), config]
-        return " ".join([*login, quote(self.login_file), *map(quote, arguments)])
+        """A command line of one of Kafka's tools; the operator provides the file with the credentials.
+
+        A command that no shell can run, as an argument has a NUL, is a comment.
+        """
+        tool = [f"kafka-{name}.sh", "--bootstrap-server", self.bootstrap, config, self.login_file, *arguments]
+        line = shell_line(tool)
+        return (
+            line
+            if fits_shell(arguments)
+            else f"# no shell can pass the NUL in a name of this command: {line}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +215,7 @@ def _export(hands: Hands) -> list[str]:
     topics = sorted({at.topic for at in hands.sources})
     return [
         hands.there.tool("console-consumer", *_whole(topic), *printed, config="--consumer.config")
-        + f" > {quote(topic + '.txt')}"
+        + f" > {shell_word(topic + '.txt')}"
         for topic in topics
     ]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from shlex import quote
 from typing import TYPE_CHECKING
 
+from mmtool.plain_text import group_options, shell_line
 from mmtool.plan.failover.emergency import costs_of
 from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
 from mmtool.plan.failover.fence_plan import FenceKind
 from mmtool.plan.failover.steps import POINT_OF_NO_RETURN, Mode, StepName, topics_of
+from mmtool.plan.markdown import code, prose, row
 from mmtool.plan.runbook.by_hand import Hands, read_from
 from mmtool.plan.runbook.guides import NOT_RELEASED, guide_of
 from mmtool.plan.words import few, joined, moment
@@ -62,7 +63,7 @@ class Runbook:
 
     def command(self, *arguments: str) -> str:
         """A command line of mmtool."""
-        return " ".join(["mmtool", *map(quote, arguments), "-c", quote(self.config)])
+        return shell_line(["mmtool", *arguments, "-c", self.config])
 
     def on(self, verb: str) -> str:
         """A command line that executes ``verb`` (resume, cancel, rollback) on the operation."""
@@ -83,26 +84,27 @@ def render(runbook: Runbook) -> str:
 
 def _head(runbook: Runbook) -> Iterator[str]:
     saved, plan = runbook.saved, runbook.saved.plan
-    groups = few([_code(name) for name in saved.groups], _NAMED)
+    groups = few([code(name) for name in saved.groups], _NAMED)
     here, there = runbook.hands.here, runbook.hands.there
     yield f"# {plan.mode.capitalize()}: {here.alias} -> {there.alias}"
     yield ""
     yield "| | |"
     yield "| --- | --- |"
     if runbook.is_kept:
-        yield f"| operation | `{plan.operation_id}` |"
+        yield f"| operation | {code(plan.operation_id)} |"
     yield f"| groups | {groups} |"
-    topics = few([_code(name) for name in topics_of(plan.groups)], _NAMED)
-    yield f"| topics, as {_cell(saved.names.source)} names them | {topics} |"
-    yield f"| from | {here.alias}, {_code(here.bootstrap)}, cluster {_id(saved.seen.here)} |"
-    yield f"| to | {there.alias}, {_code(there.bootstrap)}, cluster {_id(saved.seen.there)} |"
+    topics = few([code(name) for name in topics_of(plan.groups)], _NAMED)
+    yield f"| topics, as {prose(saved.names.source)} names them | {topics} |"
+    yield f"| from | {here.alias}, {code(here.bootstrap)}, cluster {_id(saved.seen.here)} |"
+    yield f"| to | {there.alias}, {code(there.bootstrap)}, cluster {_id(saved.seen.there)} |"
     for name, value in saved.options.items():
-        yield f"| `--{name}` | {_cell(value)} |"
-    yield f"| rehearsed | {moment(saved.origin.at_ms)} by {_cell(saved.origin.by)}, mmtool {saved.origin.version} |"
+        yield f"| {code(f'--{name}')} | {prose(value)} |"
+    by, version = prose(saved.origin.by), prose(saved.origin.version)
+    yield f"| rehearsed | {moment(saved.origin.at_ms)} by {by}, mmtool {version} |"
 
 
 def _id(side: SideSeen) -> str:
-    return "unknown" if side.cluster_id is UNKNOWN else f"`{side.cluster_id}`"
+    return "unknown" if side.cluster_id is UNKNOWN else code(side.cluster_id)
 
 
 def _preconditions(runbook: Runbook) -> Iterator[str]:
@@ -111,7 +113,7 @@ def _preconditions(runbook: Runbook) -> Iterator[str]:
     yield "## Before you begin"
     yield ""
     for guard in saved.plan.guards:
-        yield f"- [ ] **Not executable until this is fixed**: {_cell(joined(guard.sentence, guard.remedy))}"
+        yield f"- [ ] **Not executable until this is fixed**: {prose(joined(guard.sentence, guard.remedy))}"
     if saved.plan.mode is Mode.EMERGENCY:
         yield f"- [ ] An operator has decided that {here} is lost: no step contacts it."
         yield f"- [ ] The consumers of every group are kept from starting on {here} when it returns."
@@ -142,13 +144,13 @@ def _costs(runbook: Runbook) -> Iterator[str]:
         yield f"- Records lost: none. Offsets are written after {there} holds every record of these topics on {here}."
         yield "- Records read again: none for `exact`; at most the given number for `bounded`."
     for warning in saved.warnings:
-        yield f"- {_cell(warning)}"
+        yield f"- {prose(warning)}"
 
 
 def _table(runbook: Runbook) -> Iterator[str]:
     yield "## Offsets of each group"
     yield ""
-    here, there = (_cell(place.alias) for place in (runbook.hands.here, runbook.hands.there))
+    here, there = (prose(place.alias) for place in (runbook.hands.here, runbook.hands.there))
     headings = (
         "group",
         f"partition on {here}",
@@ -158,17 +160,17 @@ def _table(runbook: Runbook) -> Iterator[str]:
         "continues at",
         "how",
     )
-    yield _row(headings)
-    yield _row(["---"] * len(headings))
+    yield row(headings)
+    yield row(["---"] * len(headings))
     for plan in runbook.saved.plan.groups:
         for verdict in plan.verdicts:
-            yield _row(_cells(plan, verdict, runbook.saved.plan.mode))
+            yield row(_cells(plan, verdict, runbook.saved.plan.mode))
 
 
 def _cells(plan: GroupPlan, verdict: Verdict, mode: Mode) -> Sequence[str]:
     offset, how = _answer(verdict, mode)
     return (
-        _code(plan.group),
+        code(plan.group),
         _place(read_from(plan, verdict)),
         "" if verdict.commit is None else str(verdict.commit.offset),
         _place(plan.written_to(verdict)),
@@ -179,7 +181,7 @@ def _cells(plan: GroupPlan, verdict: Verdict, mode: Mode) -> Sequence[str]:
 
 
 def _place(place: TopicPartition | None) -> str:
-    return "" if place is None else _code(str(place))
+    return "" if place is None else code(str(place))
 
 
 def _answer(verdict: Verdict, mode: Mode) -> tuple[str, str]:
@@ -243,7 +245,7 @@ def _step(number: int, step: Step, runbook: Runbook) -> Iterator[str]:
     names = _names(runbook, _topics(runbook, step.name))
     yield f"### {number}. {step.name}"
     yield ""
-    yield f"- **Does**: {_cell(step.sentence)}"
+    yield f"- **Does**: {prose(step.sentence)}"
     yield f"- **Done when**: {guide.done_when.format_map(names)}"
     yield f"- **Stop when**: {guide.stop_when.format_map(names)}"
     yield f"- **Undo**: {guide.way_back.format_map(names)}"
@@ -265,8 +267,8 @@ def _names(runbook: Runbook, topics: Sequence[str]) -> dict[str, str]:
     return {
         "here": runbook.hands.here.alias,
         "there": runbook.hands.there.alias,
-        "groups": few([_code(name) for name in runbook.saved.groups]) or "no group",
-        "topics": few([_code(name) for name in topics]) or "no topic",
+        "groups": few([code(name) for name in runbook.saved.groups]) or "no group",
+        "topics": few([code(name) for name in topics]) or "no topic",
         "operation": runbook.operation,
         **{verb: runbook.on(verb) for verb in ("resume", "cancel", "rollback")},
         "show": runbook.command("failover", "show", runbook.operation),
@@ -308,7 +310,7 @@ def _notes(runbook: Runbook) -> Iterator[str]:
     if plan.mode is Mode.EMERGENCY:
         yield (
             f"- Let producers write to {there.alias}. Records that never reached {there.alias} stay on {here.alias}"
-            f" when {here.alias} returns: `{_failback(runbook)}` rehearses the failback, which saves them; add"
+            f" when {here.alias} returns: {code(_failback(runbook))} rehearses the failback, which saves them; add"
             " `--execute` to do it."
         )
     elif plan.fence.kind is not FenceKind.NONE:
@@ -321,7 +323,7 @@ def _notes(runbook: Runbook) -> Iterator[str]:
 
 
 def _failback(runbook: Runbook) -> str:
-    groups = [word for name in runbook.saved.groups for word in ("-g", name)]
+    groups = group_options(runbook.saved.groups)
     return runbook.of_flow("failover", "failback", more=groups)
 
 
@@ -344,20 +346,5 @@ def _renamed(runbook: Runbook) -> str:
     ]
     pairs = sorted({(here.topic, there.topic) for here, there in found if here and there})
     beside = "and" if runbook.saved.plan.moves_producers else "instead of"
-    changed = [f"`{there}` {beside} `{here}`" for here, there in pairs if here != there]
+    changed = [f"{code(there)} {beside} {code(here)}" for here, there in pairs if here != there]
     return f"; they subscribe to {few(changed, _NAMED)}" if changed else ""
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _code(text: str) -> str:
-    """A text as Markdown code; a text with a backquote is not marked as code."""
-    plain = _cell(text)
-    return plain if "`" in plain else f"`{plain}`"
-
-
-def _cell(text: str) -> str:
-    """A text as one cell of a Markdown table: on one line, with column separators escaped."""
-    return "".join(c if c.isprintable() else "?" for c in text).replace("|", "\\|")

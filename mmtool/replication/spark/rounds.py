@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import uuid
@@ -21,12 +22,15 @@ from mmtool.replication.spark.executor import attempt_number
 from mmtool.replication.spark.log import drop_old_logs, drop_spark_log, keep_talk_aside, log_sink, spark_log
 from mmtool.replication.spark.slots import SlotsQuestion, SparkSlots
 from mmtool.replication.spark.task import run_task
+from mmtool.runtime.secret_names import MARKING_WORDS
 from mmtool.runtime.threads import in_thread
 from mmtool.runtime.timeouts import within
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from pyspark import SparkConf
 
     from mmtool.replication.spark.assignment import TaskAssignment
 
@@ -35,6 +39,7 @@ R = TypeVar("R")
 
 _END_SECONDS = 5.0
 _ATTEMPTS = 4
+_SECRET_SETTING = re.compile(MARKING_WORDS, re.IGNORECASE)
 _DAEMON = ("spark.python.daemon.module", "mmtool.replication.pyspark.daemon")
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -181,7 +186,7 @@ def _context(settings: Mapping[str, str]) -> Any:
         conf.set(name, value)
     drop_old_logs()
     with log_sink() as log:
-        gateway = launch_gateway(conf, popen_kwargs={"stderr": log, "process_group": 0})
+        gateway = launch_gateway(_public(conf), popen_kwargs={"stderr": log, "process_group": 0})
     if settings["spark.master"].startswith("local"):  # elsewhere pyspark may be in Spark's zip alone
         conf.setIfMissing(
             *_DAEMON
@@ -190,6 +195,17 @@ def _context(settings: Mapping[str, str]) -> Any:
     # a lost JVM is told by the engine in one line, not by the thread that talked to it in twenty
     AccumulatorTCPServer.handle_error = lambda *_: None
     return context
+
+
+def _public(conf: SparkConf) -> SparkConf:
+    """The settings that may stand on the JVM's command line, which every user of the host can read.
+
+    The context gets all settings over py4j.
+    """
+    from pyspark import SparkConf
+
+    public = SparkConf(loadDefaults=False)
+    return public.setAll([(name, value) for name, value in conf.getAll() if not _SECRET_SETTING.search(name)])
 
 
 async def spark_up(starting: asyncio.Future[Rounds], stop: asyncio.Event) -> None:

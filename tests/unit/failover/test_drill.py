@@ -2,6 +2,7 @@
 
 import pytest
 
+from kit.operations import lines_of
 from kit.scene import Scene
 from mmtool.errors import GateError, RefusedError, UnreachableError
 from mmtool.failover.modes.drill import NoLock, drilled_row, emergency_now, execute, rehearse, write_report
@@ -113,7 +114,7 @@ def test_a_drill_that_ended_on_its_way_is_drilled_again_and_not_taken_up(scene, 
     with pytest.raises(RefusedError, match="is a drill, and drills are not resumed") as refused:
         require(found, Event.RESUME)
     assert "failover rollback" in refused.value.remedy
-    assert not any("resume" in way for way in ways_on(found.operation))
+    assert "resume" not in lines_of(ways_on(found.operation))
 
 
 def test_what_an_emergency_would_have_cost_is_told_beside_it(scene, ran):

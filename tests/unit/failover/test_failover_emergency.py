@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kit.maps import position_of
-from kit.operations import KilledError, Killing
+from kit.operations import KilledError, Killing, lines_of
 from kit.scene import Scene
 from mmtool.errors import UnreachableError
 from mmtool.failover.modes.emergency import execute, rehearse
@@ -444,7 +444,7 @@ def test_the_end_is_told_in_one_line_and_what_to_do_next(ran):
     assert summary(ended).startswith(
         "moved 1 group, 2 offsets, exact; at most 40 records lost, at most 10 read again; "
     )
-    assert any("failover failback -s east -t west" in sentence for sentence in next_steps(ended))
+    assert "failover failback -s east -t west" in lines_of(next_steps(ended))
 
 
 def test_the_journal_tells_the_same_as_the_command(scene, ran):

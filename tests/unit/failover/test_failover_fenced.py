@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from kit.clusters import FakeCluster
-from kit.operations import KilledError
+from kit.operations import KilledError, lines_of
 from kit.scene import Scene
 from mmtool.config import load_settings
 from mmtool.errors import GateError, RefusedError, UnreachableError
@@ -272,7 +272,7 @@ def test_watched_alone_a_producer_that_was_not_stopped_is_found(scene, ran):
 
 def test_the_next_steps_start_producers_and_say_how_the_fence_comes_down(ran):
     ended = ran()
-    said = "\n".join(next_steps(ended))
+    said = lines_of(next_steps(ended))
     operation_id = ended.operation.plan.operation_id
     assert "start the producers of orders with bootstrap.servers=west-1:9092" in said
     assert (
@@ -480,7 +480,7 @@ def test_an_own_fence_is_run_and_told_the_topics(scene, ran, hooked):
     assert (ended.operation.error, hooked(), scene.fences.rules) == (None, ["fence do orders"], {MAY})
     said = next(step["sentence"] for step in ended_row(ended)["steps"] if step["name"] == "fence")
     assert "run mmtool.hook.fence, which stops the producers of orders on east" in said
-    assert "fence.sh raised on east stays" in "\n".join(next_steps(ended))
+    assert "fence.sh raised on east stays" in lines_of(next_steps(ended))
 
 
 def test_an_own_fence_is_told_to_undo_when_a_later_step_fails(scene, ran, hooked):

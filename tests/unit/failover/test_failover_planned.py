@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.operations import lines_of
 from kit.scene import Scene, half_read
 from mmtool.errors import GateError, RefusedError, UnreachableError
 from mmtool.failover.modes.planned_mode import execute, rehearse
@@ -300,7 +301,7 @@ def test_a_signal_while_its_end_is_put_on_record_leaves_no_move_that_seems_to_be
 
 
 def test_the_next_steps_name_what_a_human_needs(ran):
-    said = "\n".join(next_steps(ran()))
+    said = lines_of(next_steps(ran()))
     assert "bootstrap.servers=west-1:9092; they subscribe to east.orders instead of orders" in said
     assert "mmtool translate-offsets -s east -t west -g app --reverse" in said
 

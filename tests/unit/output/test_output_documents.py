@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from mmtool.errors import RefusedError
 from mmtool.output import Column, Result
 from mmtool.output.documents import csv_text, json_document
+from mmtool.plain_text import printable
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -97,6 +98,7 @@ def test_csv_without_a_header_continues_a_stream():
 
 
 @given(st.lists(st.text(alphabet=st.characters(exclude_categories=("Cs",)), min_size=1), min_size=1))
-def test_any_name_survives_csv(names):
+def test_csv_has_a_line_for_each_row_and_its_names_as_a_table_has_them(names):
     text = csv_text(Result("x", [{"group": name, "n": 1} for name in names]))
-    assert [row["group"] for row in csv.DictReader(io.StringIO(text, newline=""))] == names
+    assert text.count("\n") == len(names) + 1
+    assert [row["group"] for row in csv.DictReader(io.StringIO(text, newline=""))] == [*map(printable, names)]

@@ -67,7 +67,7 @@ def test_a_bare_sentence_is_a_message_and_a_warning_a_warning(logged):
     warn("three")
     warn(Notice("four", Event.CONFIG_VALUE_ADJUSTED))
     assert [of(line, "level", "event", "message") for line in logged()] == [
-        ("info", "message", "one\ntwo é"),
+        ("info", "message", "one\\ntwo é"),
         ("warning", "warning", "three"),
         ("warning", "config_value_adjusted", "four"),
     ]

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.output.values import cell, field, iso, plain, plain_row, printable
+from mmtool.output.values import cell, field, iso, plain, plain_row
+from mmtool.plain_text import printable
 from mmtool.translation.types import DownstreamOffset, TopicPartition
 
 

@@ -1,21 +1,27 @@
 """The runbook: every step's texts, the plan's own numbers, and commands that can be copied."""
 
 import re
+import subprocess
+from dataclasses import replace
 from string import Formatter
 
 import pytest
 from hypothesis import given
 
+from kit.names import names, sent
 from kit.one_name import OneName
 from kit.plans import SAVABLE, saved_plans
 from kit.scene import half_read
 from kit.there_and_back import ThereAndBack
 from mmtool.failover.modes import emergency, failback, planned_mode
 from mmtool.failover.report.plan_file import runbook_of, saved_of
+from mmtool.plain_text import group_options
 from mmtool.plan.failover.divergence import TO_FILE, Replay, ToTopic
+from mmtool.plan.failover.failover_plan import Guard
 from mmtool.plan.failover.fence_plan import FenceKind
-from mmtool.plan.failover.steps import ORDER, Mode, StepName
+from mmtool.plan.failover.steps import ORDER, Mode, StepName, steps_of
 from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.groups.offsets import Direction, GroupPlan
 from mmtool.plan.groups.reset_csv import parse_reset_csv
 from mmtool.plan.runbook.by_hand import Hands, Place
 from mmtool.plan.runbook.guides import FIELDS, guide_of
@@ -219,3 +225,39 @@ def test_any_plan_can_be_a_page_with_straight_columns(saved):
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {8}
     assert len(rows) == 2 + sum(len(plan.verdicts) for plan in saved.plan.groups)
     assert page.count("\n### ") == len(saved.plan.steps)
+
+
+@given(saved_plans(), names)
+def test_no_name_of_a_plan_breaks_a_line_of_its_page_or_starts_markup(saved, name):
+    page = page_for(saved, name)
+    assert sent(page) == []
+    prose = re.sub(r"```sh\n.*?\n```", "", page, flags=re.DOTALL)
+    outside = re.sub(r"(`+) ?(?:(?!`).)+?.*? ?(?<!`)\1(?!`)", "", prose)
+    assert "<img" not in outside
+    for block in re.findall(r"```sh\n(.*?)\n```", page, re.DOTALL):
+        for line in block.splitlines():
+            assert re.match(r"mmtool |kafka-|# |cat > |[\w.]+,\d+,\d+$|END$", line), line
+
+
+@given(saved_plans(), names)
+def test_a_page_selects_its_group_by_words_that_a_shell_reads_as_its_name(saved, name):
+    (line,) = re.findall(r"^mmtool failover .* (?:-g|--groups) .*$", page_for(saved, name), re.MULTILINE)
+    ran = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], check=True, capture_output=True)
+    assert ran.stdout.decode().split("\0")[3:9] == ["-s", "east", "-t", "west", *group_options([name])]
+
+
+def page_for(saved, name):
+    """The page of a plan for one group of that name, with a guard, a warning and a step that name it."""
+    groups = tuple(replace(plan, group=name) for plan in saved.plan.groups[:1]) or (
+        GroupPlan(name, Direction.FORWARD, ()),
+    )
+    plan = replace(
+        saved.plan,
+        groups=groups,
+        guards=(Guard(name, name),),
+        steps=steps_of(saved.plan.mode, saved.names, groups),
+    )
+    saved = replace(saved, plan=plan, warnings=(name,), options={})
+    east, west = PLACES
+    meant = ("-s", "east", "-t", "west", *group_options([name]))
+    return render(Runbook(saved, east, west, "mm2.properties", meant))

@@ -1,0 +1,100 @@
+"""Files with secrets that other users of the host may read."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mmtool.config.placeholders import Resolver, UnresolvedError, files_named_in
+from mmtool.config.properties import read_properties
+from mmtool.config.templates import may_hold_secret
+from mmtool.plain_text import shell_word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_KEY_FILES = ("ssl.keystore.location", "ssl.key.location")
+_CERTIFICATE_KEYS = ("ssl.truststore.certificates", "ssl.keystore.certificate.chain")
+_NO_SECRET = re.compile(r"\s*|\$\{[^}]*\}")
+_MOUNTED = ("/run/secrets/", "/var/run/secrets/")
+"""Where container runtimes mount secrets; the mode of such a file is the mount's, and only the container sees it."""
+
+
+def exposed_files(path: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """A sentence, with the command that mends it, for each file with secrets that others may read.
+
+    The files are the properties file, key stores and private keys, and those that placeholders of secrets name.
+    Trust stores and certificates hold no secret. A file of a Kubernetes or container secret is left out.
+
+    Args:
+        path: The properties file.
+        environ: For placeholders in paths.
+
+    Raises:
+        ConfigError: The properties file cannot be read.
+    """
+    found = {one: _readers(one) for one in _files_with_secrets(path, environ)}
+    return tuple(
+        f"{one} holds a secret, and {who} may read it: chmod 600 {shell_word(str(one))}"
+        for one, who in found.items()
+        if who
+    )
+
+
+def _files_with_secrets(path: Path, environ: Mapping[str, str]) -> Iterator[Path]:
+    entries = read_properties(path).entries
+    resolver = Resolver.declared_in({key: entry.raw for key, entry in entries.items()}, environ)
+    secret = {
+        key: one
+        for key, one in entries.items()
+        if may_hold_secret(key) and not key.endswith(_CERTIFICATE_KEYS)
+    }
+    if any(not _NO_SECRET.fullmatch(entry.raw) for entry in secret.values()):
+        yield path
+    for entry in secret.values():
+        yield from files_named_in(entry.raw, resolver)
+    for key, entry in entries.items():
+        if key.endswith(_KEY_FILES):
+            with suppress(UnresolvedError):
+                yield Path(resolver.resolve(entry.raw).strip())
+
+
+def _readers(path: Path) -> str:
+    """Who may read a file beside its owner and root, in words; empty for nobody, and where that is unknown."""
+    try:
+        real, found = path.resolve(), path.stat()
+    except (OSError, ValueError, RuntimeError):
+        return ""
+    if os.name != "posix" or not stat.S_ISREG(found.st_mode) or _is_mounted(real):
+        return ""
+    if found.st_mode & stat.S_IROTH:
+        return "every user of this host"
+    return _group(found) if found.st_mode & stat.S_IRGRP else ""
+
+
+def _is_mounted(real: Path) -> bool:
+    """Whether a file is one of a mounted secret; Kubernetes keeps these in folders such as ``..2026_01_31``."""
+    dotted = any(part.startswith("..") for part in real.parts)
+    return dotted or str(real).startswith(_MOUNTED)
+
+
+def _group(found: os.stat_result) -> str:
+    """The group that may read a file of this user; another user's file may be readable for this user's sake.
+
+    Files of root are those: ``root:mmtool 0640`` is how a service gets its configuration. A group with the name of the
+    owner is private by the convention of Linux distributions.
+    """
+    import grp
+    import pwd
+
+    if found.st_uid == 0 or found.st_uid != os.getuid():
+        return ""
+    try:
+        group, owner = grp.getgrgid(found.st_gid).gr_name, pwd.getpwuid(found.st_uid).pw_name
+    except KeyError:
+        return f"group {found.st_gid}"
+    return "" if group == owner else f"group {group}"

@@ -1,0 +1,89 @@
+"""Names in texts: shown to people, and quoted for a shell, so that neither a terminal nor a shell obeys one.
+
+A group, a transactional id, a member's host or a header's key may hold any character: line breaks, escape sequences,
+``$(reboot)``. `printable` is the one function that shows such a text, `shell_word` the one that quotes it.
+"""
+
+from __future__ import annotations
+
+import re
+from shlex import quote
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\\": r"\\"}
+_BYTES_IN_QUOTES = "'!"
+"""Printable characters written as bytes in ``$'...'``: bash's history expansion does not know this kind of quote."""
+
+_NO_ARGUMENT = "\0"
+_SYMBOL_FOR_NUL = "\u2400"
+_LONE_BYTES = range(0xDC80, 0xDD00)
+"""How Python decodes the bytes of a path that is not UTF-8."""
+
+
+class Lines(str):
+    """A text of several lines whose line breaks are layout; a line break in any other text is part of a name."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, lines: Iterable[str]) -> Self:
+        """The lines, each of them printable, one below the other."""
+        return cls("\n".join(map(printable, lines)))
+
+
+def printable(text: str) -> str:
+    r"""The text with control characters, direction marks and line separators spelled out: ``\n``, ``\x1b``, ``\u202e``.
+
+    A terminal must not obey a name, a table must not break at it, and a reader must see what it holds.
+    """
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def shell_word(text: str) -> str:
+    """The text as one word of a command for bash and zsh, in one line that is safe to paste.
+
+    No argument of a command can contain a NUL. In its place the word has the symbol for NUL: it names nothing that
+    exists, where the bare text would be cut off at the NUL and name something else.
+    """
+    text = text.replace(_NO_ARGUMENT, _SYMBOL_FOR_NUL)
+    if not text.isprintable():
+        return f"$'{''.join(map(_in_quotes, text))}'"
+    word = quote(text)
+    return f"'{word}'" if word.startswith("=") else word  # zsh replaces a bare =ls by the path of ls
+
+
+def shell_line(words: Iterable[str]) -> str:
+    """The words as one command line."""
+    return " ".join(map(shell_word, words))
+
+
+def group_options(groups: Iterable[str]) -> list[str]:
+    """The options of mmtool that select these groups; a name that no argument can hold is selected by a pattern."""
+    return [
+        word
+        for name in groups
+        for word in (("--groups", _pattern(name)) if _NO_ARGUMENT in name else ("-g", name))
+    ]
+
+
+def fits_shell(words: Iterable[str]) -> bool:
+    """Whether a command line can have these words."""
+    return not any(_NO_ARGUMENT in word for word in words)
+
+
+def _pattern(name: str) -> str:
+    return re.escape(name).replace(_NO_ARGUMENT, r"\x00")
+
+
+def _in_quotes(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable() and character not in _BYTES_IN_QUOTES:
+        return character
+    errors = "surrogateescape" if ord(character) in _LONE_BYTES else "surrogatepass"
+    return "".join(f"\\x{byte:02x}" for byte in character.encode(errors=errors))
