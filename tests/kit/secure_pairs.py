@@ -18,7 +18,7 @@ from mmtool.lab.security.stores import StoreFormat
 from mmtool.lab.server_properties import properties_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from mmtool.lab.security.kinds import SecurityKind
@@ -69,8 +69,10 @@ class SecurePair:
 
 
 @contextmanager
-def secure_pair(kind: SecurityKind, directory: Path) -> Iterator[SecurePair]:
-    """Two running clusters of one broker each, secured this way."""
+def secure_pair(
+    kind: SecurityKind, directory: Path, jvm: Sequence[str] = JVM_THAT_NAMES_KILLED
+) -> Iterator[SecurePair]:
+    """Two running clusters of one broker each, secured this way; ``jvm`` are the options of the brokers' JVMs."""
     ports = PortReservation()
     with ExitStack() as ends:
         ends.callback(ports.release)
@@ -79,13 +81,13 @@ def secure_pair(kind: SecurityKind, directory: Path) -> Iterator[SecurePair]:
         for side in SIDES:
             port = ports.take()
             secured[side] = f"{_HOST}:{port}"
-            clusters.append(Cluster(side, directory / side, _operated(security, port)))
+            clusters.append(Cluster(side, directory / side, _operated(security, port, jvm)))
         fleet = ends.enter_context(Fleet(clusters))
         lines = {f"{side}.bootstrap.servers": address for side, address in secured.items()}
         yield SecurePair(Bench(fleet, directory, lines), security, secured)
 
 
-def _operated(security: Security, port: int) -> Shape:
+def _operated(security: Security, port: int, jvm: Sequence[str]) -> Shape:
     """A shape whose clients' listener is on ``port``, and whose ordinary port is a plain listener."""
     of_lab = security.broker_properties()
     plain = f"PLAINTEXT://{_HOST}:{{port}}"
@@ -95,7 +97,7 @@ def _operated(security: Security, port: int) -> Shape:
     }
     return Shape(
         security=security,
-        jvm=JVM_THAT_NAMES_KILLED,
+        jvm=jvm,
         properties={
             **listeners,
             "listener.security.protocol.map": f"{of_lab['listener.security.protocol.map']},PLAINTEXT:PLAINTEXT",
