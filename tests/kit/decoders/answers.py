@@ -82,11 +82,12 @@ class Composer(Cursor):
 
 
 def requests() -> Iterator[type[WireRequest[Any]]]:
-    """Every class of requests, whose modules are loaded."""
+    """Every class of mmtool's requests, whose modules are loaded."""
     found: list[type[WireRequest[Any]]] = list(WireRequest.__subclasses__())
     for one in found:
         found += one.__subclasses__()
-        if getattr(sys.modules[one.__module__], one.__name__) is one:  # a dataclass with slots is made twice
+        is_last = getattr(sys.modules[one.__module__], one.__name__, None) is one  # one with slots is made twice
+        if is_last and one.__module__.startswith("mmtool."):
             yield one
 
 

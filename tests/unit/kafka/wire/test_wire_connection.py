@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -42,7 +43,7 @@ def connected(socket):
     stream = SimpleNamespace(transport=socket)
     task = SimpleNamespace(cancel=lambda: None)
     opened = SimpleNamespace(_versions=VERSIONS, _writer=stream, _reader=None, _read_task=task)
-    return Connection(opened, "me", SECONDS)
+    return Connection(opened, "me", SECONDS, clock=time.monotonic)
 
 
 @pytest.mark.parametrize(("number", "body"), [(1, b""), (7, b""), (1, b"\x00" * 7)])
