@@ -82,12 +82,12 @@ class Composer(Cursor):
 
 
 def requests() -> Iterator[type[WireRequest[Any]]]:
-    """Every class of mmtool's requests, whose modules are loaded."""
+    """Every class of mmtool's requests whose modules are loaded; a dataclass with slots is made twice."""
     found: list[type[WireRequest[Any]]] = list(WireRequest.__subclasses__())
     for one in found:
         found += one.__subclasses__()
-        is_last = getattr(sys.modules[one.__module__], one.__name__, None) is one  # one with slots is made twice
-        if is_last and one.__module__.startswith("mmtool."):
+        is_kept = getattr(sys.modules[one.__module__], one.__name__, None) is one
+        if is_kept and one.__module__.startswith("mmtool."):
             yield one
 
 
