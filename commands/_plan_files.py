@@ -58,7 +58,7 @@ _FITTING = {
     "timeout",
 }  # fmt: skip
 """What says how a plan is executed, and not what it is."""
-_SWITCHES = {"verbose", "quiet", "debug", "no_color"}
+_SWITCHES = {"verbose", "quiet", "debug", "no_color", "log_format"}
 
 
 def opened(ctx: typer.Context, path: Path | None, mode: str) -> SavedPlan | None:

@@ -15,6 +15,14 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from kit.lookups import groups_of
 from kit.processes import MmtoolProcess, run_mmtool
@@ -50,6 +58,15 @@ def found_in(text, canaries):
     return [canary for canary, written in forms.items() if any(form.encode() in body for form in written)]
 
 
+def allow_journal(bootstrap):
+    """A failover also reads the journal of the cluster that groups leave."""
+    names = (ResourceType.TOPIC, "mmtool-journal.internal", ResourcePatternType.LITERAL)
+    rule = AclBinding(*names, f"User:{MMTOOL}", "*", AclOperation.READ, AclPermissionType.ALLOW)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    (granted,) = admin.create_acls([rule]).values()
+    granted.result(30)
+
+
 @pytest.fixture(scope="module", params=SecurityKind, ids=str)
 def flow(request, tmp_path_factory):
     """A flow between secured clusters, a group that has read a part of its topic, and commands that run on it."""
@@ -68,6 +85,7 @@ def flow(request, tmp_path_factory):
         ports.release()
         (folder / "events").mkdir()
         path = pair.properties(TOPIC)
+        allow_journal(bootstrap)
         more = {
             **(UNUSED if request.param is not SecurityKind.MTLS else {}),
             "mmtool.spark.conf.spark.hadoop.fs.s3a.secret.key": SPARK_SECRET,
