@@ -21,7 +21,8 @@ Option = Annotated[
     typer.Option(
         "--promote-acls",
         help="Create on the target the ACLs that let the moved topics' producers write there, as far as the source"
-        " lets them write now; a rollback or failback removes them. The source must answer.",
+        " lets them write now; a rollback or failback removes them. Only this option asks the source,"
+        " which must answer.",
     ),
 ]
 Principals = Annotated[

@@ -72,9 +72,9 @@ _SENTENCES = {
     Reason.PARTITION_MISSING: "the topic mirrored from {read} was deleted or recreated on {written}: to mirror it"
     " again, stop `mmtool replicate`, run `mmtool flow forget --topic TOPIC --execute`, and start"
     " `mmtool replicate` again",
-    Reason.NOT_MIRRORED: "the topic is not in `topics`: add it; or the offset was skipped: let the group read on",
-    Reason.ACTIVE_ON_TARGET: "the group has consumers on {written}: stop them (or a share or streams group has its"
-    " name)",
+    Reason.NOT_MIRRORED: "the topic is not in `topics`: add it; or a seek skipped the offset: let the group read on",
+    Reason.ACTIVE_ON_TARGET: "the group has consumers on {written}: stop them; or a share or streams group on"
+    " {written} has its name: rename or delete that group",
     Reason.WOULD_REWIND: "the commit on {written} is ahead of the one translated from {read}: `mmtool"
     " translate-offsets -g GROUP --allow-rewind --execute` moves it back",
     Reason.SOURCE_UNREACHABLE: "{read} does not answer, and {written} has no checkpoint of this partition: nothing is"
@@ -83,8 +83,9 @@ _SENTENCES = {
     " did; for damaged offset runs, stop `mmtool replicate` and run `mmtool flow rebuild --execute`",
     Reason.AMBIGUOUS: "no offset on {written} is proven for the commit on {read}: try `mmtool translate-offsets"
     " --refine`; if the answer stays ambiguous, set an offset with `mmtool groups import --execute`",
-    Reason.STATE_NOT_MIRRORED: "{written} does not have all of this state topic under its own name:"
-    " `--without-state` moves the application with empty state",
+    Reason.STATE_NOT_MIRRORED: "{written} does not have all records of this Kafka Streams application's state topic"
+    " under its own name: mirror it with IdentityReplicationPolicy; or `--without-state` moves the application with"
+    " empty state",
 }
 
 _EMERGENCY = {

@@ -244,7 +244,8 @@ all groups; refused if one of the groups was started since |
 {", ".join(f"`{step}`" for step in FENCE_STEPS)}.
     - With `--promote-acls` the step `{acl_step(Mode.PLANNED)}` runs before `validate`; a failback that withdraws \
 these ACLs has the step `{acl_step(Mode.FAILBACK)}` there.
-    - A drill is not resumed. Its copies of the groups are deleted however it ends: run `mmtool failover drill` again.
+    - A drill is not resumed: run `mmtool failover drill` again. Its copies of the groups are deleted, also if a step
+      fails; after a kill `mmtool failover rollback OPERATION_ID --execute` deletes them.
     """
 
 

@@ -68,14 +68,18 @@ def _why(one: ListenerAnswer) -> str:
         Stage.RESOLVE: "cannot be resolved from this host",
         Stage.CONNECT: "cannot be reached from this host",
         Stage.TLS: "fails at TLS",
-        Stage.ANSWER: "does not answer",
+        Stage.PROTOCOL: "does not speak Kafka's protocol",
     }
-    stage = one.failed or Stage.ANSWER
-    return f"{said.get(stage, 'does not answer')}: {one.reason}"
+    return f"{said.get(one.failed or Stage.ANSWER, 'does not answer')}: {one.reason}"
 
 
 def _bootstrap_remedy(one: ListenerAnswer) -> str:
     key = f"{one.entrance.name}.bootstrap.servers"
+    if one.failed is Stage.PROTOCOL:
+        return (
+            f"correct {one.address} in {key} if it is no listener of Kafka; else set"
+            f" {one.entrance.name}.security.protocol to the listener's (a TLS listener needs SSL or SASL_SSL)"
+        )
     if one.failed in _BY_CERTIFICATE or one.failed is Stage.ANSWER:
         return (
             f"check that {one.entrance.name}.security.protocol and {one.entrance.name}.ssl.* match the listener"
@@ -91,7 +95,7 @@ def _advertised_remedy(alias: str, one: ListenerAnswer) -> str:
         return (
             f"see the certificate rows of {alias}; check {one.entrance.name}.ssl.* and the broker's key store"
         )
-    if one.failed is Stage.ANSWER:
+    if one.failed in {Stage.ANSWER, Stage.PROTOCOL}:
         return (
             f"check that {one.entrance.name}.security.protocol matches this listener, and that broker {one.broker} is"
             " healthy"
@@ -117,7 +121,8 @@ def judge_away(alias: str, answers: Sequence[ListenerAnswer]) -> Finding | None:
         message = f"mmtool does not accept the certificate of cluster {alias} at {tried}: {first.reason}"
         remedy = f"see the certificate row of {alias}"
     else:
-        message = f"cluster {alias} does not answer at {tried}: {first.reason}"
+        spoken = first.failed is not Stage.PROTOCOL
+        message = f"cluster {alias} does not answer {'' if spoken else 'as Kafka '}at {tried}: {first.reason}"
         remedy = _bootstrap_remedy(first)
     return problem(Check.REACHABILITY, alias, "", message, remedy)
 

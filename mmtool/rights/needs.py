@@ -47,6 +47,8 @@ class Kind(Enum):
     CANARY_MIRROR = ("the mirror of the canary topic", ResourceType.TOPIC)
     INTERNAL = ("mmtool's internal topics", ResourceType.TOPIC)
     OFFSET_SYNCS = ("MirrorMaker 2's offset syncs", ResourceType.TOPIC)
+    REVERSE_SYNCS = ("MirrorMaker 2's offset syncs of the reverse flow", ResourceType.TOPIC)
+    REVERSE_CHECKPOINTS = ("MirrorMaker 2's checkpoints of the reverse flow", ResourceType.TOPIC)
     CHECKPOINTS = ("MirrorMaker 2's checkpoints", ResourceType.TOPIC)
     HEARTBEATS = ("MirrorMaker 2's heartbeats", ResourceType.TOPIC)
     POSITIONS = ("MirrorMaker 2's positions", ResourceType.TOPIC)
@@ -138,12 +140,13 @@ _TIMES = "the time of a group's last commit is unknown"
 _BROKERS = "settings of the brokers are not checked"
 _LISTED = "only groups with DESCRIBE are listed, disks are not checked, and ACLs are not copied"
 _OF_MM2 = "a flow that MirrorMaker 2 runs cannot be read"
+_REVERSE = "a failback cannot see what the reverse flow mirrored"
 _SYNCS = "MirrorMaker 2's offset syncs cannot be written"
 _CHECKPOINTS = "checkpoints cannot be written"
 _NO_BEATS = "heartbeats are not written"
 _LETTERS = "dead letters cannot be written"
 _STORE = "mmtool cannot store the flow's state or offsets in it"
-_COORDINATORS = "groups of a coordinator that has just started may be missing from the list"
+_COORDINATORS = "while a broker of the source starts, its groups may be taken for deleted"
 _ORIGINS = "records that other flows mirrored to the source cannot be recognised"
 
 _SOURCE = (
@@ -171,10 +174,19 @@ _SOURCE = (
         when=_SYNCS_CONFIGS,
     ),
     Need("source", Kind.CANARY, "READ", "the canary topic is not mirrored", _SMOKE, _REPLICATE),
+    Need(
+        "source",
+        Kind.CANARY,
+        "DESCRIBE_CONFIGS",
+        "the canary topic is not mirrored",
+        optional=_REPLICATE,
+        when=_SYNCS_CONFIGS,
+    ),
     Need("source", Kind.CANARY, "WRITE", _CANARY_RECORDS, _SMOKE),
     Need("source", Kind.CANARY, "CREATE", _CANARY_RECORDS, _SMOKE),
     Need("source", Kind.OFFSET_SYNCS, "READ", "MirrorMaker 2's offset syncs cannot be read", _REPLICATE),
     Need("source", Kind.OFFSET_SYNCS, "READ", _OF_MM2, optional=_EVERY - _REPLICATE),
+    Need("source", Kind.REVERSE_CHECKPOINTS, "READ", _REVERSE, _FAILOVER),
     Need("source", Kind.OFFSET_SYNCS, "WRITE", _SYNCS, _REPLICATE),
     Need("source", Kind.OFFSET_SYNCS, "CREATE", _SYNCS, _REPLICATE),
     Need("source", Kind.HEARTBEATS, "WRITE", _NO_BEATS, optional=_REPLICATE),
@@ -269,6 +281,13 @@ _TARGET = (
     Need("target", Kind.INTERNAL, "CREATE", _STORE, _REPLICATE | _FAILOVER),
     Need("target", Kind.OFFSET_SYNCS, "READ", "MirrorMaker 2's offset syncs cannot be read", _REPLICATE),
     Need("target", Kind.OFFSET_SYNCS, "READ", _OF_MM2, optional=_EVERY - _REPLICATE),
+    Need(
+        "target",
+        Kind.REVERSE_SYNCS,
+        "READ",
+        _REVERSE,
+        _FAILOVER,
+    ),
     Need("target", Kind.OFFSET_SYNCS, "WRITE", _SYNCS, _REPLICATE),
     Need("target", Kind.OFFSET_SYNCS, "CREATE", _SYNCS, _REPLICATE),
     Need(

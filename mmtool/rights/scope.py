@@ -142,6 +142,10 @@ _PATTERNS: dict[Kind, Callable[[FlowSettings, Side], Iterable[Pattern]]] = {
     Kind.CANARY_MIRROR: lambda flow, _: (m for topic in _canary(flow) for m in _mirror(flow, topic)),
     Kind.INTERNAL: lambda _, __: [Pattern(OWN_TOPIC_PREFIX, "prefixed")],
     Kind.OFFSET_SYNCS: _offset_syncs,
+    Kind.REVERSE_SYNCS: lambda flow, _: [Pattern(flow.policy.offset_syncs_topic(flow.topic_aliases.source))],
+    Kind.REVERSE_CHECKPOINTS: lambda flow, _: [
+        Pattern(flow.policy.checkpoints_topic(flow.topic_aliases.target))
+    ],
     Kind.CHECKPOINTS: lambda flow, _: [Pattern(flow.checkpoints_topic)] if flow.emit_checkpoints else [],
     Kind.HEARTBEATS: lambda flow, _: [Pattern(flow.policy.heartbeats_topic())],
     Kind.COMMITS: lambda _, __: [Pattern(COMMITS_TOPIC)],

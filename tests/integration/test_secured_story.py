@@ -18,7 +18,7 @@ from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-TOPIC, GROUP, RECORDS = "parcels", "app", 400
+TOPIC, GROUP, RECORDS = "parcels", "app", 1_000
 INTERVALS = {
     f"{name}.interval.seconds": "2" for name in ("emit.checkpoints", "refresh.groups", "sync.group.offsets")
 }
@@ -63,7 +63,8 @@ def test_every_command_of_a_failover_runs_as_the_least_privileged_user(pair, mmt
         said = {words: mmtool(*words, "-c", properties) for words in STORY}
         said["verify",] = run_mmtool(pair.bench.directory / "verify", "verify", "-c", str(properties))
         ended = replicate.stop()
-    assert {words: (answer.code, answer.stderr) for words, answer in said.items() if answer.code} == {}
+    failed = [f"{' '.join(words)}: {one.code}\n{one.stderr}" for words, one in said.items() if one.code]
+    assert not failed, "\n".join(failed)
     assert committed(pair) == {(f"source.{TOPIC}", number): 20 for number in (0, 1)}
     refused = [line for answer in (*said.values(), ended) for line in answer.said if DENIED.search(line)]
     assert (ended.code, refused) == (143, [])

@@ -27,6 +27,7 @@ class Stage(StrEnum):
     TLS = "tls"
     CLIENT_CERTIFICATE = "client certificate"
     ANSWER = "answer"
+    PROTOCOL = "protocol"
     MECHANISM = "mechanism"
     LOGIN = "login"
 

@@ -33,7 +33,7 @@ LISTENER_SECONDS = 3.0
 """Longest time, in seconds, for each of connecting, the first answer and the login at one listener."""
 _LARGEST_ANSWER = 1 << 20
 _CLIENT_ID = f"{CLIENT_ID}-doctor"
-_NOT_KAFKA = "the answer is not in Kafka's protocol"
+_NOT_KAFKA = "the first answer is none of Kafka's"
 _ALERTS = {
     "CERTIFICATE_REQUIRED": "the broker requires a client certificate",
     "CERTIFICATE_EXPIRED": "the broker reports that the client certificate has expired",
@@ -196,7 +196,7 @@ async def _ask_versions(reader: asyncio.StreamReader, writer: asyncio.StreamWrit
             apis = read_api_versions(answer, with_features=with_features)
         if apis is not None:
             return apis
-    raise _FailedError(Stage.ANSWER, _NOT_KAFKA)
+    raise _FailedError(Stage.PROTOCOL, _NOT_KAFKA)
 
 
 async def _check_mechanism(
@@ -218,7 +218,7 @@ def _in_protocol() -> Iterator[None]:
     try:
         yield
     except UnreadableResponseError as error:
-        raise _FailedError(Stage.ANSWER, _NOT_KAFKA) from error
+        raise _FailedError(Stage.PROTOCOL, _NOT_KAFKA) from error
 
 
 async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> bytes:
@@ -228,7 +228,7 @@ async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
             writer.write(request)
             size = int.from_bytes(await reader.readexactly(4))
             if size > _LARGEST_ANSWER:
-                raise _FailedError(Stage.ANSWER, _NOT_KAFKA)
+                raise _FailedError(Stage.PROTOCOL, _NOT_KAFKA)
             return await reader.readexactly(size)
     except TimeoutError as error:
         raise _FailedError(Stage.ANSWER, _silence("the first request")) from error

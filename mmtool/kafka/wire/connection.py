@@ -52,7 +52,7 @@ async def open_connection(host: str, port: int, options: Mapping[str, Any], seco
     from aiokafka.conn import create_conn
 
     plain = {name: value for name, value in options.items() if not name.startswith("sasl_")}
-    plain["security_protocol"] = plain["security_protocol"].removeprefix("SASL_")
+    plain["security_protocol"] = options.get("security_protocol", "PLAINTEXT").removeprefix("SASL_")
     opened = await create_conn(host, port, **plain)
     connection = Connection(opened, options["client_id"], seconds, Login.of(options))
     try:

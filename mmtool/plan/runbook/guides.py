@@ -55,7 +55,7 @@ _COPY_BY_HAND = (
     " find_diverged found,"
 )
 _WITH_A_PROGRAM = "Use a program: Kafka's console tools keep neither timestamps nor partitions."
-_PRINCIPAL = "(replace `User:THE-MIRROR` with the principal of the mirror)"
+_PRINCIPAL = "(replace `User:THE-MIRROR` with the principal that mirrors)"
 
 GUIDES: dict[StepName, Guide] = {
     StepName.CHECK: Guide(

@@ -71,12 +71,13 @@ def rows() -> Iterator[Decoder]:
 
 
 def every_document() -> list[type[Document]]:
-    """Every class of stored documents."""
+    """Every class of documents that mmtool stores."""
     assert set(CONTROL_DOCUMENTS) <= set(Document.__subclasses__())
     found = (
         kind
         for kind in Document.__subclasses__()
-        if getattr(sys.modules[kind.__module__], kind.__name__) is kind
+        if kind.__module__.startswith("mmtool.")
+        and getattr(sys.modules[kind.__module__], kind.__name__) is kind
     )
     return sorted(found, key=lambda kind: kind.__name__)
 
