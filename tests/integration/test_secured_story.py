@@ -22,7 +22,7 @@ TOPIC, GROUP, RECORDS = "parcels", "app", 1_000
 INTERVALS = {
     f"{name}.interval.seconds": "2" for name in ("emit.checkpoints", "refresh.groups", "sync.group.offsets")
 }
-DENIED = re.compile("denie|AUTHORIZATION|refuses the credentials")
+DENIED = re.compile("denies [A-Z_]+ on |is denied|AUTHORIZATION|refuses the credentials")
 CHANGES = ("--execute", "--yes")
 STORY = [
     ("status", "--groups"),
