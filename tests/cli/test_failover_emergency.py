@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from kit.processes import error_of, row_of
 from kit.scene import Scene
 from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.plan.groups.facts import Commit, Member
@@ -33,29 +34,11 @@ def scene(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def failover(mmtool, scene):
-    def run(command, *arguments):
-        return mmtool("failover", command, *arguments, "-c", scene.config, "-o", "json")
-
-    return run
-
-
-@pytest.fixture
 def emergency(failover):
     return lambda *more: failover("emergency", "-g", "app", *more)
 
 
 EXECUTE = ("--accept-data-loss", "--execute", "--yes")
-
-
-def row_of(ended):
-    (row,) = json.loads(ended.stdout)["data"]
-    return row
-
-
-def error_of(ended):
-    (error,) = json.loads(ended.stdout)["errors"]
-    return error
 
 
 def test_a_rehearsal_is_zero_and_warns_of_what_may_be_lost(emergency, scene):

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from kit.operations import KilledError
+from kit.processes import row_of
 from kit.scene import Scene
 from mmtool.errors import GateError
 from mmtool.plan.failover.acl_rules import Binding
@@ -40,21 +41,8 @@ def scene(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def failover(mmtool, scene):
-    def run(command, *arguments):
-        return mmtool("failover", command, *arguments, "-c", scene.config, "-o", "json")
-
-    return run
-
-
-@pytest.fixture
 def fenced(failover):
     return lambda *more: failover("planned", "-g", "app", "--fence", "acl", "--fence-watch", "250ms", *more)
-
-
-def row_of(ended):
-    (row,) = json.loads(ended.stdout)["data"]
-    return row
 
 
 def test_a_rehearsal_is_zero_and_shows_the_fence_and_what_it_leaves_open(fenced, scene):

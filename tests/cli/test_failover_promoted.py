@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from kit.processes import row_of
 from kit.scene import Scene
 from kit.wiring import wire_failovers
 from mmtool.errors import UnreachableError
@@ -34,14 +35,6 @@ def scene(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def failover(mmtool, scene):
-    def run(command, *arguments):
-        return mmtool("failover", command, *arguments, "-c", scene.config, "-o", "json")
-
-    return run
-
-
-@pytest.fixture
 def planned(failover):
     return lambda *more: failover("planned", "-g", "app", "--promote-acls", *more)
 
@@ -49,11 +42,6 @@ def planned(failover):
 @pytest.fixture
 def emergency(failover):
     return lambda *more: failover("emergency", "-g", "app", "--promote-acls", "--accept-data-loss", *more)
-
-
-def row_of(ended):
-    (row,) = json.loads(ended.stdout)["data"]
-    return row
 
 
 def step_of(ended, name="promote_acls"):

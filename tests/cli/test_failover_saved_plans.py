@@ -8,6 +8,7 @@ import pytest
 
 from kit.one_name import AT_HOME as ONE_NAME_AT_HOME
 from kit.one_name import OneName
+from kit.processes import error_of, row_of
 from kit.scene import Scene
 from kit.there_and_back import AT_HOME, ThereAndBack
 from mmtool.errors import GateError, OwnedElsewhereError
@@ -39,14 +40,6 @@ def scene(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def failover(mmtool, scene):
-    def run(command, *arguments):
-        return mmtool("failover", command, *arguments, "-c", scene.config, "-o", "json")
-
-    return run
-
-
-@pytest.fixture
 def path(tmp_path):
     return tmp_path / "plan.json"
 
@@ -60,16 +53,6 @@ def saved(request, failover, path):
 
 
 EXECUTE = ("--execute", "--yes")
-
-
-def row_of(ended):
-    (row,) = json.loads(ended.stdout)["data"]
-    return row
-
-
-def error_of(ended):
-    (error,) = json.loads(ended.stdout)["errors"]
-    return error
 
 
 def test_a_saved_plan_says_whether_it_still_holds_and_changes_nothing(failover, saved, path, scene):

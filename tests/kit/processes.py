@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from mmtool.errors import GateError
 from mmtool.lab.wait import patience, wait_until
@@ -47,6 +47,18 @@ class Answer:
     def said(self) -> list[str]:
         """The lines on stderr."""
         return self.stderr.splitlines()
+
+
+def row_of(answer: Answer) -> dict[str, Any]:
+    """The only row of a document."""
+    (row,) = answer.rows
+    return row
+
+
+def error_of(answer: Answer) -> dict[str, Any]:
+    """The only error of a document."""
+    (error,) = json.loads(answer.stdout)["errors"]
+    return dict(error)
 
 
 class MmtoolProcess:
