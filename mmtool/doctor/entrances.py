@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from mmtool.config.settings import PasswordLogin
 from mmtool.doctor.finding import Check, ok, problem, warning
 from mmtool.doctor.releases import OLDEST, release_of
 from mmtool.kafka.admin.details import Stage
@@ -13,7 +14,7 @@ from mmtool.plan.words import counted, few
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from mmtool.config.settings import Security
+    from mmtool.config.settings import Sasl, Security
     from mmtool.doctor.finding import Finding
     from mmtool.doctor.releases import Release
     from mmtool.kafka.admin.details import ListenerAnswer
@@ -143,10 +144,8 @@ def judge_authentication(
         tried = _tried(ones[0].entrance.security)
         refuse = "refuses" if len(ones) == 1 else "refuse"
         message = f"{addresses} {refuse} the connection of {name} with {tried}: {reason}"
-        has_login = ones[0].entrance.security.sasl is not None
-        yield problem(
-            Check.AUTHENTICATION, alias, name, message, _login_remedy(name, stage, has_login=has_login)
-        )
+        remedy = _login_remedy(name, stage, ones[0].entrance.security.sasl)
+        yield problem(Check.AUTHENTICATION, alias, name, message, remedy)
     if not refused and any(not one.failed for one in answers):
         yield ok(
             Check.AUTHENTICATION,
@@ -171,14 +170,21 @@ def _tried(security: Security) -> str:
     return f"{security.protocol} and no login"
 
 
-def _login_remedy(name: str, stage: Stage, *, has_login: bool) -> str:
-    """What to do about a refused login, by the stage; ``has_login``: the properties file has a user name."""
-    otherwise = (
-        f"correct the user name and the password in {name}.sasl.jaas.config; if the listener takes no login, set"
-        f" {name}.security.protocol to the listener's"
-        if has_login
-        else f"set {name}.security.protocol to the listener's, with {name}.sasl.mechanism and {name}.sasl.jaas.config"
-    )
+def _login_remedy(name: str, stage: Stage, login: Sasl | None) -> str:
+    """What to do about a refused login, by the stage and what the properties file logs in with."""
+    protocol = f"set {name}.security.protocol to the listener's"
+    if login is None:
+        otherwise = f"{protocol}, with {name}.sasl.mechanism and {name}.sasl.jaas.config"
+    elif isinstance(login, PasswordLogin):
+        otherwise = (
+            f"correct the user name and the password in {name}.sasl.jaas.config; if the listener takes no login,"
+            f" {protocol}"
+        )
+    else:
+        otherwise = (
+            f"check {login.key}, and that audience, issuer and scope of the token are what the listener expects: the"
+            " brokers' log says what they refuse"
+        )
     return {
         Stage.MECHANISM: f"set {name}.sasl.mechanism to a mechanism that the listener enables, or add it to the"
         " brokers' sasl.enabled.mechanisms",

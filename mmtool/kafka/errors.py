@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError
 from mmtool.errors import ConfigError, MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.ports import Problem
 from mmtool.kafka.remedies import AWAY, REMEDIES, remedy_of
-from mmtool.kafka.tokens.refusals import readable_refusal
+from mmtool.kafka.tokens.refusals import cause_of_refusal, readable_refusal
 
 if TYPE_CHECKING:
     from mmtool.config import ClusterSettings
@@ -171,7 +171,7 @@ def failure_of(cluster: ClusterSettings, error: Any, what: str, *, right: str = 
     failed = f" denies {right or what}" if kind is Kind.DENIED else f": {what} failed"
     failed = _LOGIN.get(name, failed)
     said = f"{readable_refusal(error.str())} ({name})"
-    remedy = remedy_of(name, cluster.alias, otherwise=otherwise)
+    remedy = remedy_of(cause_of_refusal(name, error.str()), cluster.alias, otherwise=otherwise)
     if kind is Kind.AWAY and name not in REMEDIES:
         remedy += f"; mmtool tried {cluster.bootstrap_servers}"
     return ours(f"cluster {cluster.alias}{failed}: {said}", remedy=remedy)

@@ -14,6 +14,7 @@ NO_LEADER = "LEADER_NOT_AVAILABLE"
 THROTTLED = "THROTTLING_QUOTA_EXCEEDED"
 OTHER_CLUSTER = "OTHER_CLUSTER"
 CLOSED = "CLOSED"
+OAUTH_REFUSED = "OAUTH_REFUSED"
 """Causes without an error code of a broker; the first two as a broker would name them."""
 
 _NAMES = {
@@ -42,6 +43,8 @@ _NAMES = {
         SASL_AUTHENTICATION_FAILED""",
     "check user name, password and sasl.mechanism of {alias}: `mmtool doctor -c FILE` names the cause": """
         _AUTHENTICATION""",
+    "compare audience, issuer and scope of the token with what the brokers of {alias} expect: their log says what they"
+    " refuse": OAUTH_REFUSED,
     "set {alias}.sasl.mechanism to a mechanism of the listener: `mmtool doctor -c FILE` lists them": """
         UNSUPPORTED_SASL_MECHANISM""",
     "set {alias}.security.protocol to PLAINTEXT or SSL, or use a listener that takes a login": "ILLEGAL_SASL_STATE",

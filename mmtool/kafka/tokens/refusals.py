@@ -1,22 +1,34 @@
-"""Why brokers do not accept a token, in words."""
+"""Why brokers do not accept a token, in words, and as a cause with a remedy."""
 
 from __future__ import annotations
 
 import json
 
+from mmtool.kafka.remedies import OAUTH_REFUSED
+
 
 def readable_refusal(said: str) -> str:
-    """The text of a refused login; a refused token is a JSON document in it (RFC 7628, section 3.2.2)."""
+    """The text of a refused login, in which a refused token is a sentence."""
+    return _of_token(said) or said
+
+
+def cause_of_refusal(name: str, said: str) -> str:
+    """The cause of a refused login, as in `REMEDIES`: of a token that brokers do not accept, or ``name``."""
+    return OAUTH_REFUSED if _of_token(said) else name
+
+
+def _of_token(said: str) -> str:
+    """Why a token is refused: a JSON document in the text says it (RFC 7628, section 3.2.2); empty without one."""
     start = said.find('{"')
     if start < 0:
-        return said
+        return ""
     try:
         found, _ = json.JSONDecoder().raw_decode(said, start)
     except (ValueError, RecursionError):
-        return said
+        return ""
     status = found.get("status")
     if not isinstance(status, str):
-        return said
+        return ""
     scope = f"; they expect the scope {found['scope']}" if found.get("scope") else ""
     # in brackets: after `token:` the redaction of stderr would take it for the token
     return f"the brokers do not accept the token ({status}){scope}"

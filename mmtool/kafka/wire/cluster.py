@@ -326,7 +326,7 @@ class WireCluster:
             UnsupportedSaslMechanismError,
         )
 
-        from mmtool.kafka.tokens.refusals import readable_refusal
+        from mmtool.kafka.tokens.refusals import cause_of_refusal, readable_refusal
 
         provider = self._options.get("sasl_oauth_token_provider")
         if provider is not None:
@@ -336,9 +336,10 @@ class WireCluster:
                 seconds = self._options["request_timeout_ms"] / 1000
                 return await open_connection(host, port, self._options, seconds)
         except (SaslAuthenticationFailed, UnsupportedSaslMechanismError, IllegalSaslStateError) as error:
+            cause = cause_of_refusal(_LOGINS[type(error).__name__], str(error))
             raise NotAuthorisedError(
                 f"cluster {self.alias} refuses the credentials: {readable_refusal(str(error))}",
-                remedy=remedy_of(_LOGINS[type(error).__name__], self.alias),
+                remedy=remedy_of(cause, self.alias),
             ) from error
         except (KafkaError, UnicodeError) as error:  # the latter of a name that no host can have
             raise ConnectionLostError(

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.kafka.tokens.refusals import readable_refusal
+from mmtool.kafka.remedies import remedy_of
+from mmtool.kafka.tokens.refusals import cause_of_refusal, readable_refusal
 
 TOLD = "the brokers do not accept the token (invalid_token)"
 
@@ -27,3 +28,11 @@ def test_the_reason_is_told(said, told):
 @given(st.text().map(lambda text: f'x {{"{text}'))
 def test_any_text_is_told(said):
     assert isinstance(readable_refusal(said), str)
+
+
+def test_a_token_that_brokers_refuse_is_no_wrong_password():
+    cause = cause_of_refusal(
+        "SASL_AUTHENTICATION_FAILED", 'SASL authentication error: {"status":"invalid_token"}'
+    )
+    assert remedy_of(cause, "west").startswith("compare audience, issuer and scope of the token")
+    assert cause_of_refusal("SASL_AUTHENTICATION_FAILED", "wrong password") == "SASL_AUTHENTICATION_FAILED"
