@@ -21,8 +21,8 @@ Option = Annotated[
     typer.Option(
         "--promote-acls",
         help="Create on the target the ACLs that let the moved topics' producers write there, as far as the source"
-        " lets them write now; a rollback or failback removes them. Only this option asks the source,"
-        " which must answer.",
+        " lets them write now; a rollback or failback removes them. In an emergency only this option asks"
+        " the source, which must answer.",
     ),
 ]
 Principals = Annotated[
@@ -64,7 +64,7 @@ def asked(said: Mapping[str, str]) -> PrincipalMap | None:
         return SAME_NAMES
     path = Path(said[_MAP])
     try:
-        return read_principal_map(path.read_text(encoding="utf-8").splitlines())
+        return read_principal_map(path.read_text(encoding="utf-8-sig").splitlines())
     except OSError as error:
         raise _unusable(path, error.strerror or str(error)) from error
     except ValueError as error:  # of a line, or of bytes that are not UTF-8

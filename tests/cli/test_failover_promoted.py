@@ -160,6 +160,11 @@ def test_principals_have_their_names_of_the_target(planned, scene, names):
     assert {rule.principal for rule in scene.acls.rules} == {"User:west-alice"}
 
 
+def test_a_map_of_a_spreadsheet_begins_with_its_first_line(planned, scene, names):
+    assert planned("--principal-map", names("\ufeffUser:alice,User:west-alice\n"), *EXECUTE).code == 0
+    assert {rule.principal for rule in scene.acls.rules} == {"User:west-alice"}
+
+
 def test_a_wrong_map_is_one_line_with_its_place(planned, scene, names):
     ended = planned("--principal-map", names("User:alice,User:a\nUser:bob\n"), *EXECUTE)
     assert (ended.code, scene.journal.stored) == (2, {})

@@ -43,6 +43,7 @@ class AclUse:
         code: How error codes begin, as ``fence``.
         is_right: The ACLs are what was asked for, so that a missing right of mmtool has the exit code for that.
         remedies: What to do about an ACL that cannot be created, by the problem's name, beside `_NOT_MADE`.
+        again: The commands that remove ACLs which could not be removed.
     """
 
     name: str
@@ -51,6 +52,10 @@ class AclUse:
     code: str
     is_right: bool = False
     remedies: Mapping[str, str] = field(default_factory=dict)
+    again: str = (
+        "try again with `mmtool failover cancel OPERATION_ID --execute`, or with `mmtool failover rollback OPERATION_ID"
+        " --execute` once offsets are written"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +137,8 @@ class AclChange:
         first, problem = next(iter(left.items()))
         return PartlyAppliedError(
             f"{what} could not be removed on {self.port.alias}: {few(list(left))} may still exist ({problem})",
-            remedy="try again with `mmtool failover cancel OPERATION_ID --execute`, or with `mmtool failover rollback"
-            " OPERATION_ID --execute` once offsets are written; an administrator can also remove the ACLs, the first"
-            f" with: {acl_command(first, self.port.servers)}",
+            remedy=f"{self.use.again}; an administrator can also remove the ACLs, the first with:"
+            f" {acl_command(first, self.port.servers)}",
             code=f"{self.use.code}_left",
         )
 

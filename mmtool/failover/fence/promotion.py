@@ -30,6 +30,14 @@ _USE = AclUse(
     is_right=True,
     remedies={"SECURITY_DISABLED": "leave out --promote-acls: the brokers have no authorizer"},
 )
+_WITHDRAWN = AclUse(
+    "the producers' ACLs",
+    "the producers' ACLs",
+    "one of the producers' ACLs",
+    "promotion",
+    is_right=True,
+    again="remove the cause, then run `mmtool failover resume OPERATION_ID --execute`",
+)
 
 
 def do(port: AclPort, promotion: Promotion) -> None:
@@ -38,14 +46,18 @@ def do(port: AclPort, promotion: Promotion) -> None:
     Raises:
         MmtoolError: As `AclChange.create` and `AclChange.remove`.
     """
-    change = AclChange(port, promotion.acls, _USE)
+    change = _change(port, promotion)
     change.remove() if promotion.withdraws else change.create()
 
 
 def undo(port: AclPort, promotion: Promotion) -> None:
     """Remove the ACLs of a promotion, or create those of a withdrawal again; raises as `do`."""
-    change = AclChange(port, promotion.acls, _USE)
+    change = _change(port, promotion)
     change.restore() if promotion.withdraws else change.remove()
+
+
+def _change(port: AclPort, promotion: Promotion) -> AclChange:
+    return AclChange(port, promotion.acls, _WITHDRAWN if promotion.withdraws else _USE)
 
 
 @dataclass(slots=True)

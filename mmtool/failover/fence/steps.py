@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from mmtool.errors import CheckFailedError, GateError, NotAuthorisedError, RefusedError
 from mmtool.failover.fence.actions import await_transactions, lower_fence, raise_fence, watch_ends
 from mmtool.plan.failover.acl_fence import fence_plan
-from mmtool.plan.failover.acl_rules import AclGuard
 from mmtool.plan.failover.fence_plan import WATCH_SECONDS, Fence, FenceKind
+from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.words import counted, few
 
@@ -79,7 +79,7 @@ def _grown(rules: FencePlan, topics: tuple[str, ...]) -> FencePlan:
     left = sorted(set(topics) - set(rules.topics))
     if not left:
         return rules
-    guard = AclGuard(
+    guard = Guard(
         "fence_stale",
         f"the groups have committed offsets in {few(left)}, which the operation's fence does not cover",
         "end the operation with `mmtool failover cancel OPERATION_ID --execute` (`mmtool failover list` shows the id),"

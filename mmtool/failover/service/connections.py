@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mmtool.failover.operation.journal import JournalPort
     from mmtool.failover.operation.records import Recorded
     from mmtool.insight.target_only import TargetSide
+    from mmtool.kafka.admin.fences import KafkaFences
     from mmtool.kafka.ports import AclPort, ClusterPort, FencePort
     from mmtool.kafka.state.journal import KafkaJournal
     from mmtool.plan.records.identity import FlowIdentity
@@ -149,15 +150,19 @@ def fenced_cluster(cluster: ClusterSettings, timeout: timedelta) -> tuple[Cluste
     for a minute.
     """
     from mmtool.kafka.admin.cluster_facts import KafkaCluster
-    from mmtool.kafka.admin.fences import KafkaFences
 
-    seconds = timeout.total_seconds()
-    return KafkaCluster(cluster, seconds), KafkaFences(cluster, max(60.0, seconds))
+    return KafkaCluster(cluster, timeout.total_seconds()), _fences(cluster, timeout)
 
 
 def acls_of(cluster: ClusterSettings, timeout: timedelta) -> AclPort:
     """A cluster's ACLs, to read and to change; no request is sent yet. Requests wait as those of `fenced_cluster`."""
-    return fenced_cluster(cluster, timeout)[1]
+    return _fences(cluster, timeout)
+
+
+def _fences(cluster: ClusterSettings, timeout: timedelta) -> KafkaFences:
+    from mmtool.kafka.admin.fences import KafkaFences
+
+    return KafkaFences(cluster, max(60.0, timeout.total_seconds()))
 
 
 def acls_to_read(cluster: ClusterSettings, timeout: timedelta) -> AclPort:

@@ -1,0 +1,34 @@
+"""Producers' ACLs that cannot be changed: the remedy is that of what was asked for."""
+
+import pytest
+
+from kit.clusters import FakeCluster
+from kit.fences import FakeFences
+from mmtool.errors import PartlyAppliedError
+from mmtool.failover.fence.promotion import do, undo
+from mmtool.plan.failover.acl_promotion import Promotion
+from mmtool.plan.failover.acl_rules import Binding
+from mmtool.translation.types import ClusterId
+
+MAY = Binding("orders", "LITERAL", "User:alice", "*", "WRITE", "ALLOW")
+
+
+@pytest.fixture
+def stuck():
+    """West, on which alice's rule exists and cannot be removed."""
+    return FakeFences(FakeCluster("west", ClusterId("west-id")), rules={MAY}, undeletable={MAY})
+
+
+@pytest.mark.parametrize(
+    ("change", "withdraws", "again"),
+    [
+        (do, True, "remove the cause, then run `mmtool failover resume OPERATION_ID --execute`"),
+        (undo, False, "try again with `mmtool failover cancel OPERATION_ID --execute`"),
+    ],
+    ids=["withdrawal", "undo of a promotion"],
+)
+def test_acls_that_stay_are_listed_with_the_command_that_removes_them(stuck, change, withdraws, again):
+    with pytest.raises(PartlyAppliedError, match="could not be removed on west") as error:
+        change(stuck, Promotion(is_asked_for=True, acls=(MAY,), withdraws=withdraws))
+    assert error.value.remedy.startswith(again)
+    assert "kafka-acls.sh" in error.value.remedy
