@@ -1,4 +1,4 @@
-"""Write names and sentences into a Markdown page, where neither can start markup of its own or leave its line."""
+"""Write names and sentences into a Markdown page: in one line, names as code, and without HTML."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _BACKQUOTES = re.compile("`+")
+BAR = "\\|"
+"""A bar inside a table's cell; outside of tables, code would show the backslash."""
 
 
 def prose(text: str) -> str:
-    """A sentence in one line, without HTML; it may also stand in a table's cell."""
-    return _cell(text).replace("<", "&lt;")
+    """A sentence in one line, without HTML."""
+    return printable(text).replace("<", "&lt;")
 
 
 def code(text: str) -> str:
-    """A name or a command as code, between more backquotes than it has itself; it may also stand in a cell."""
-    shown = _cell(text)
+    """A name or a command as code, between more backquotes than it has itself."""
+    shown = printable(text)
     longest = max(map(len, _BACKQUOTES.findall(shown)), default=0)
     if not longest:
         return f"`{shown}`"
@@ -29,9 +31,5 @@ def code(text: str) -> str:
 
 
 def row(cells: Iterable[str]) -> str:
-    """A row of a table; its cells are prose or code."""
-    return f"| {' | '.join(cells)} |"
-
-
-def _cell(text: str) -> str:
-    return printable(text).replace("|", "\\|")
+    """A row of a table; its cells are prose or code, whose bars end no cell."""
+    return f"| {' | '.join(cell.replace('|', BAR) for cell in cells)} |"

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from mmtool.plan.failover.acl_promotion import Promotion
 from mmtool.plan.failover.acl_rules import bindings_of, rows_of
 from mmtool.plan.failover.divergence import TO_FILE, diverged_of
-from mmtool.plan.failover.failover_plan import FailoverPlan, Guard
+from mmtool.plan.failover.failover_plan import FailoverPlan
+from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import Mode, Step, StepName
 from mmtool.plan.records.documents import UnreadableDocumentError, decode, encode
 from mmtool.plan.records.journal import group_body, group_of

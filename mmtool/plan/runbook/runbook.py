@@ -91,16 +91,16 @@ def _head(runbook: Runbook) -> Iterator[str]:
     yield "| | |"
     yield "| --- | --- |"
     if runbook.is_kept:
-        yield f"| operation | {code(plan.operation_id)} |"
-    yield f"| groups | {groups} |"
+        yield row(("operation", code(plan.operation_id)))
+    yield row(("groups", groups))
     topics = few([code(name) for name in topics_of(plan.groups)], _NAMED)
-    yield f"| topics, as {prose(saved.names.source)} names them | {topics} |"
-    yield f"| from | {here.alias}, {code(here.bootstrap)}, cluster {_id(saved.seen.here)} |"
-    yield f"| to | {there.alias}, {code(there.bootstrap)}, cluster {_id(saved.seen.there)} |"
+    yield row((f"topics, as {prose(saved.names.source)} names them", topics))
+    yield row(("from", f"{here.alias}, {code(here.bootstrap)}, cluster {_id(saved.seen.here)}"))
+    yield row(("to", f"{there.alias}, {code(there.bootstrap)}, cluster {_id(saved.seen.there)}"))
     for name, value in saved.options.items():
-        yield f"| {code(f'--{name}')} | {prose(value)} |"
+        yield row((code(f"--{name}"), prose(value)))
     by, version = prose(saved.origin.by), prose(saved.origin.version)
-    yield f"| rehearsed | {moment(saved.origin.at_ms)} by {by}, mmtool {version} |"
+    yield row(("rehearsed", f"{moment(saved.origin.at_ms)} by {by}, mmtool {version}"))
 
 
 def _id(side: SideSeen) -> str:

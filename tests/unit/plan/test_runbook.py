@@ -17,8 +17,8 @@ from mmtool.failover.modes import emergency, failback, planned_mode
 from mmtool.failover.report.plan_file import runbook_of, saved_of
 from mmtool.plain_text import group_options
 from mmtool.plan.failover.divergence import TO_FILE, Replay, ToTopic
-from mmtool.plan.failover.failover_plan import Guard
 from mmtool.plan.failover.fence_plan import FenceKind
+from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import ORDER, Mode, StepName, steps_of
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.groups.offsets import Direction, GroupPlan
@@ -244,6 +244,17 @@ def test_a_page_selects_its_group_by_words_that_a_shell_reads_as_its_name(saved,
     (line,) = re.findall(r"^mmtool failover .* (?:-g|--groups) .*$", page_for(saved, name), re.MULTILINE)
     ran = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], check=True, capture_output=True)
     assert ran.stdout.decode().split("\0")[3:9] == ["-s", "east", "-t", "west", *group_options([name])]
+
+
+@given(saved_plans())
+def test_a_bar_in_a_name_is_escaped_in_tables_alone(saved):
+    page = page_for(saved, "a|b")
+    in_tables = [
+        line for line in page.splitlines() if line.startswith("|") and "a" in line and "b|" not in line
+    ]
+    assert "-g 'a|b'" in page
+    assert not [line for line in page.splitlines() if not line.startswith("|") and r"a\|b" in line]
+    assert all("a|b" not in line for line in in_tables)
 
 
 def page_for(saved, name):
