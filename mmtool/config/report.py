@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -10,7 +9,7 @@ from mmtool.config.read_files import ReadFiles
 from mmtool.errors import ConfigError
 from mmtool.events import Event, Notice
 from mmtool.plain_text import Lines, printable, shell_word
-from mmtool.runtime.secret_names import MARKING_WORDS
+from mmtool.runtime.secret_names import marks_secret
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 Part = tuple[str] | tuple[str, str]
 """The reader of a key: one cluster by its alias, or one flow by its two aliases."""
-
-_SECRET_NAME = re.compile(MARKING_WORDS, re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +60,7 @@ class Finding:
         if self.key is None:
             return f"{place}: {self.message}"
         # a name of a secret and a colon: the redaction of stderr would take the sentence's first word for the secret
-        quoted = self.message.startswith(": ") and _SECRET_NAME.search(self.key)
+        quoted = self.message.startswith(": ") and marks_secret(self.key)
         return f"{place}: `{self.key}`{self.message}" if quoted else f"{place}: {self.key}{self.message}"
 
     @property

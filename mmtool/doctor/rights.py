@@ -34,6 +34,7 @@ _KINDS = {
     ResourceType.CLUSTER: CLUSTER,
 }
 """The words for each kind of resource."""
+_TYPES = {words: kind for kind, words in _KINDS.items()}
 
 
 class Asker(NamedTuple):
@@ -126,7 +127,6 @@ def _named(asker: Asker, lack: Lack) -> str:
 def _grant(asker: Asker, lack: Lack) -> str:
     name = lack.name.removesuffix("*") or lack.name
     pattern = "literal" if name == lack.name else "prefixed"
-    resource_type = next(of for of, kind in _KINDS.items() if kind == lack.kind)
-    resource = resource_option(resource_type, name, pattern)
+    resource = resource_option(_TYPES[lack.kind], name, pattern)
     command = grant_command(asker.bootstrap, asker.principal, [lack.operation], resource)
     return f"{command}; an existing DENY rule overrides it"

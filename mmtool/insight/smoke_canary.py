@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from mmtool.insight.smoke_flow import Landed, SmokeFlow
     from mmtool.kafka.state.control_view import ControlView
-from mmtool.translation.types import TopicId
+    from mmtool.translation.types import TopicId
 
 HEADER = "mmtool-canary"
 _PLACE = TopicPartition(CANARY_TOPIC, 0)

@@ -176,7 +176,8 @@ def _mirrored(
         )
     nothing = not ours and not wanted and not set(known) - {CANARY_TOPIC}
     unseen = sorted({*missing, *(flow.literal_topics if nothing else ())} - topics.keys())
-    if hidden := [name for name in unseen if name not in lacking(unseen)]:
+    absent = lacking(unseen) if unseen else ()
+    if hidden := [name for name in unseen if name not in absent]:
         raise NotAuthorisedError(
             f"cluster {flow.source.alias} denies READ on topic {few(hidden)}: it does not show it",
             remedy="grant mmtool's principal the right: `mmtool acls -c FILE --for read` lists all that it needs",

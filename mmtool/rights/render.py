@@ -8,8 +8,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
-from mmtool.plain_text import shell_word
-from mmtool.plan.failover.acl_rules import camel
+from mmtool.plain_text import shell_line, shell_word
+from mmtool.plan.failover.acl_rules import camel, resource_words
 from mmtool.rights.needs import ResourceType
 
 if TYPE_CHECKING:
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
 
 _KUBERNETES_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 _STRIMZI_TYPES = {ResourceType.TRANSACTIONAL_ID: "transactionalId"}
-_OPTIONS = {
-    ResourceType.TOPIC: "--topic",
-    ResourceType.GROUP: "--group",
-    ResourceType.TRANSACTIONAL_ID: "--transactional-id",
-}
 
 
 def kafka_acls(rights: Sequence[NeededRight], principal: str, bootstrap: Mapping[str, str]) -> str:
@@ -61,10 +56,7 @@ def grant_command(bootstrap: str, principal: str, operations: Iterable[str], res
 
 def resource_option(resource_type: ResourceType, name: str, pattern: str) -> str:
     """The options of ``kafka-acls.sh`` that name a resource."""
-    if resource_type is ResourceType.CLUSTER:
-        return "--cluster"
-    prefixed = " --resource-pattern-type prefixed" if pattern == "prefixed" else ""
-    return f"{_OPTIONS[resource_type]} {shell_word(name)}{prefixed}"
+    return shell_line(resource_words(resource_type.name, name, pattern.upper()))
 
 
 def strimzi(rights: Sequence[NeededRight], principal: str) -> str:

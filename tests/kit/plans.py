@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from hypothesis import strategies as st
 
 from mmtool.plan.failover.divergence import TO_FILE, Diverged, Replay, ToTopic
-from mmtool.plan.failover.failover_plan import FailoverPlan, Guard
+from mmtool.plan.failover.failover_plan import FailoverPlan
+from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.risks import Risk
 from mmtool.plan.failover.steps import Mode, steps_of
 from mmtool.plan.groups.facts import Commit, Member

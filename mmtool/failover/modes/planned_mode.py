@@ -47,7 +47,6 @@ from mmtool.insight.translation import (
 )
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION
 from mmtool.plan.failover.failover_plan import (
-    Guard,
     active_guards,
     blocking_guards,
     drain_goal,
@@ -55,6 +54,7 @@ from mmtool.plan.failover.failover_plan import (
     plan_planned,
 )
 from mmtool.plan.failover.fence_plan import NO_FENCE, topics_to_fence
+from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.applications import state_warnings, with_lost_state
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_group

@@ -22,7 +22,7 @@ from mmtool.events import Event, Notice
 from mmtool.failover.operation.operation import Operation
 from mmtool.output import talk
 from mmtool.plain_text import printable, shell_word
-from mmtool.plan.failover.failover_plan import Guard
+from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import StepName, topics_of
 from mmtool.plan.words import then
 

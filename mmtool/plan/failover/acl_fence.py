@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.plan.failover.acl_rules import ANY_HOST, EVERYBODY, LITERAL, AclFacts, AclGuard, Binding
+from mmtool.plan.failover.acl_rules import ANY_HOST, EVERYBODY, LITERAL, AclFacts, Binding
+from mmtool.plan.failover.guards import Guard
 from mmtool.plan.words import few
 from mmtool.translation.known import UNKNOWN, Unknown
 
@@ -103,8 +104,8 @@ class FencePlan:
 
     topics: tuple[str, ...]
     denies: tuple[Binding, ...]
-    guards: tuple[AclGuard, ...] = ()
-    warnings: tuple[AclGuard, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    warnings: tuple[Guard, ...] = ()
     own: frozenset[str] = frozenset()
     own_writes: frozenset[str] = frozenset()
 
@@ -170,8 +171,8 @@ def _deny(principal: str, topic: str) -> Binding:
     return Binding(topic, LITERAL, principal, ANY_HOST, "WRITE", "DENY")
 
 
-def _no_authorizer(cluster: str) -> AclGuard:
-    return AclGuard(
+def _no_authorizer(cluster: str) -> Guard:
+    return Guard(
         "no_authorizer",
         f"{cluster} has no authorizer (authorizer.class.name is not set): ACLs have no effect",
         _INSTEAD,
@@ -184,22 +185,22 @@ def _guards(
     bindings: frozenset[Binding],
     writers: Iterable[tuple[str, str]],
     cluster: str,
-) -> Iterable[AclGuard]:
+) -> Iterable[Guard]:
     of = _by_principal(writers)
     if facts.may_alter is False:
-        yield AclGuard(
+        yield Guard(
             "may_not_alter_acls",
             f"mmtool cannot create ACLs on {cluster}: it lacks ALTER on the cluster",
             f"grant ALTER on the cluster to mmtool's principal, {_ELSE}",
         )
     if isinstance(facts.writers, CannotTell):
-        yield AclGuard(
+        yield Guard(
             "producers_unknown",
             f"the producers of {few(topics)} on {cluster} are unknown: {facts.writers.why}",
             facts.writers.remedy or _INSTEAD,
         )
     if EVERYBODY in of:
-        yield AclGuard(
+        yield Guard(
             "everybody_may_write",
             f"on {cluster}, an ACL for {EVERYBODY} lets every principal write {few(of[EVERYBODY])}; a DENY for"
             f" {EVERYBODY} would stop mmtool and the reverse flow as well",
@@ -210,7 +211,7 @@ def _guards(
         yield _unruled(unruled, cluster, certain=facts.allows_unruled is True)
     if facts.super_users is not UNKNOWN:
         for principal in sorted(of.keys() & facts.super_users - facts.own):
-            yield AclGuard(
+            yield Guard(
                 "super_user_writes",
                 f"{principal} may write {few(of[principal])} on {cluster} and is a super user: ACLs do not apply to"
                 " super users",
@@ -218,14 +219,14 @@ def _guards(
             )
 
 
-def _unruled(topics: list[str], cluster: str, *, certain: bool) -> AclGuard:
+def _unruled(topics: list[str], cluster: str, *, certain: bool) -> Guard:
     setting = "allow.everyone.if.no.acl.found"
     may = (
         f"may write ({setting})"
         if certain
         else f"may write if {setting} is set, which {cluster} does not show"
     )
-    return AclGuard(
+    return Guard(
         "everybody_may_write",
         f"every principal {may}, because no ACL on {cluster} names {few(topics)}; a first ACL would lock out all other"
         " clients, consumers included",
@@ -233,23 +234,23 @@ def _unruled(topics: list[str], cluster: str, *, certain: bool) -> AclGuard:
     )
 
 
-def _warnings(facts: FenceFacts, writers: Iterable[tuple[str, str]], cluster: str) -> Iterable[AclGuard]:
+def _warnings(facts: FenceFacts, writers: Iterable[tuple[str, str]], cluster: str) -> Iterable[Guard]:
     of = _by_principal(writers)
     for principal in sorted(of.keys() & facts.own):
-        yield AclGuard(
+        yield Guard(
             "own_principal_writes",
             f"{principal} is mmtool's own principal and keeps WRITE on {few(of[principal])} of {cluster}",
             "let no application connect as mmtool's principal",
         )
     if not facts.own_complete:
-        yield AclGuard(
+        yield Guard(
             "own_principal_unknown",
             f"{cluster} derives mmtool's principal from its certificate, so mmtool does not know it: if the fence"
             " denies mmtool WRITE, mmtool lifts the fence and stops",
             "",
         )
     if facts.super_users is UNKNOWN:
-        yield AclGuard(
+        yield Guard(
             "super_users_unknown",
             f"{cluster} has super users and does not list them: the fence does not stop super users",
             "let no producer connect as one of super.users",

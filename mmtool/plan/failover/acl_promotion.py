@@ -22,11 +22,11 @@ from mmtool.plan.failover.acl_rules import (
     PREFIXED,
     TOPIC,
     TRANSACTIONAL_ID,
-    AclGuard,
     Binding,
     bindings_of,
     rows_of,
 )
+from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.principal_map import SAME_NAMES, PrincipalMap
 from mmtool.plan.words import counted, few
 from mmtool.translation.known import UNKNOWN
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from mmtool.plan.failover.acl_rules import AclFacts
     from mmtool.plan.words import Names
 
-_CLUSTER_NAME = "kafka-cluster"
 _GIVEN_BY = {
     "WRITE": {"WRITE", "ALL"},
     "DESCRIBE": {"DESCRIBE", "READ", "WRITE", "DELETE", "ALTER", "ALL"},
@@ -72,8 +71,8 @@ class Promotion:
     is_asked_for: bool = False
     acls: tuple[Binding, ...] = ()
     withdraws: bool = False
-    guards: tuple[AclGuard, ...] = ()
-    warnings: tuple[AclGuard, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    warnings: tuple[Guard, ...] = ()
     topics: tuple[str, ...] = ()
     renamed: PrincipalMap = SAME_NAMES
 
@@ -304,22 +303,22 @@ def _contains_resource(outer: Binding, inner: Binding) -> bool:
     return (outer.pattern, outer.name) == (inner.pattern, inner.name)
 
 
-def _no_authorizer(cluster: str) -> AclGuard:
-    return AclGuard(
+def _no_authorizer(cluster: str) -> Guard:
+    return Guard(
         "no_authorizer",
         f"{cluster} has no authorizer (authorizer.class.name is not set): there are no ACLs to promote",
         _WITHOUT,
     )
 
 
-def _guards(acls: tuple[Binding, ...], target: AclFacts, cluster: str) -> Iterator[AclGuard]:
+def _guards(acls: tuple[Binding, ...], target: AclFacts, cluster: str) -> Iterator[Guard]:
     if target.allows_unruled is False or target.bindings is UNKNOWN:
         return
     if unruled := few(sorted({acl.name for acl in acls if not _is_ruled(acl, target.bindings)})):
         setting = "allow.everyone.if.no.acl.found"
         certain = target.allows_unruled is True
         is_set = "is set" if certain else f"may be set, which {cluster} does not show"
-        yield AclGuard(
+        yield Guard(
             "everybody_may_write",
             f"{setting} {is_set}, and no ACL on {cluster} names {unruled}: a first ACL would lock out all other"
             " clients, consumers and mirrors included",
@@ -339,12 +338,12 @@ def _is_ruled(acl: Binding, there: Iterable[Binding]) -> bool:
     return any(_contains_resource(rule, acl) for rule in there)
 
 
-def _open_to_all(granted: Collection[Binding], names: Names) -> Iterator[AclGuard]:
+def _open_to_all(granted: Collection[Binding], names: Names) -> Iterator[Guard]:
     topics = sorted(
         {right.name for right in granted if right.principal == EVERYBODY and right.resource == TOPIC}
     )
     if topics:
-        yield AclGuard(
+        yield Guard(
             "everybody_may_write",
             f"an ACL for {EVERYBODY} lets every principal write {few(topics)} on {names.source}, and will on"
             f" {names.target}",
@@ -352,9 +351,9 @@ def _open_to_all(granted: Collection[Binding], names: Names) -> Iterator[AclGuar
         )
 
 
-def _kept_out(partly: Collection[Binding], names: Names) -> Iterator[AclGuard]:
+def _kept_out(partly: Collection[Binding], names: Names) -> Iterator[Guard]:
     for right in sorted(partly):
-        yield AclGuard(
+        yield Guard(
             "partly_denied",
             f"{right.operation} on {right.name} is not promoted for {right.principal}: a DENY on {names.source} takes a"
             " part of that right",
@@ -362,23 +361,23 @@ def _kept_out(partly: Collection[Binding], names: Names) -> Iterator[AclGuard]:
         )
 
 
-def _super_users(source: AclFacts, topics: Collection[str], names: Names) -> Iterator[AclGuard]:
+def _super_users(source: AclFacts, topics: Collection[str], names: Names) -> Iterator[Guard]:
     if source.bindings is UNKNOWN or source.super_users is UNKNOWN:
         return
     writers = {
         rule.principal for rule in source.bindings if rule.gives_write and any(map(rule.matches, topics))
     }
     if supers := sorted(writers & source.super_users - source.own):
-        yield AclGuard(
+        yield Guard(
             "super_user_writes",
             f"{few(supers)} may write as super user on {names.source}, and is not promoted",
             f"create the ACLs for it on {names.target}",
         )
 
 
-def _denied(granted: Collection[Binding], there: Collection[Binding], names: Names) -> Iterator[AclGuard]:
+def _denied(granted: Collection[Binding], there: Collection[Binding], names: Names) -> Iterator[Guard]:
     for right in sorted(right for right in granted if _is_met(right, there)):
-        yield AclGuard(
+        yield Guard(
             "denied_on_target",
             f"a DENY on {names.target} keeps {right.principal} from {right.operation} on {right.name}: DENY wins over"
             " the promoted ACL",
@@ -386,11 +385,9 @@ def _denied(granted: Collection[Binding], there: Collection[Binding], names: Nam
         )
 
 
-def _without_producer(
-    topics: Collection[str], wanted: Collection[Binding], names: Names
-) -> Iterator[AclGuard]:
+def _without_producer(topics: Collection[str], wanted: Collection[Binding], names: Names) -> Iterator[Guard]:
     if without := sorted(set(topics) - {right.name for right in wanted if right.resource == TOPIC}):
-        yield AclGuard(
+        yield Guard(
             "no_producer",
             f"no principal gets a right to write {few(without)}: no ACL on {names.source} gives one that can be"
             " promoted",

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.plain_text import shell_line, shell_word
-from mmtool.plan.words import joined
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ ANY_HOST = "*"
 _WRITES = frozenset({"WRITE", "ALL"})
 """The operations of rules that allow or deny writing a topic; IDEMPOTENT_WRITE is a right on the cluster alone."""
 _KINDS = {TRANSACTIONAL_ID: "transactional id ", CLUSTER: "cluster "}
-_OPTIONS = {TOPIC: "--topic", TRANSACTIONAL_ID: "--transactional-id"}
+_OPTIONS = {TOPIC: "--topic", "GROUP": "--group", TRANSACTIONAL_ID: "--transactional-id"}
 
 
 class Binding(NamedTuple):
@@ -99,10 +98,15 @@ class Binding(NamedTuple):
     @property
     def resource_words(self) -> tuple[str, ...]:
         """The arguments that name the resource."""
-        if self.resource == CLUSTER:
-            return ("--cluster",)
-        prefixed = ("--resource-pattern-type", "prefixed") if self.pattern == PREFIXED else ()
-        return (_OPTIONS[self.resource], self.name, *prefixed)
+        return resource_words(self.resource, self.name, self.pattern)
+
+
+def resource_words(resource: str, name: str, pattern: str) -> tuple[str, ...]:
+    """The arguments by which ``kafka-acls.sh`` names resources, not quoted; kind and pattern as in `Binding`."""
+    if resource == CLUSTER:
+        return ("--cluster",)
+    prefixed = ("--resource-pattern-type", "prefixed") if pattern == PREFIXED else ()
+    return (_OPTIONS[resource], name, *prefixed)
 
 
 def camel(operation: str) -> str:
@@ -115,17 +119,6 @@ def acl_command(rule: Binding, bootstrap: str, *, adds: bool = False) -> str:
     words = shell_line(rule.words)
     how = "--add" if adds else "--remove --force"
     return f"kafka-acls.sh --bootstrap-server {shell_word(bootstrap)} {how} {words}"
-
-
-class AclGuard(NamedTuple):
-    """Why ACLs must not be created, or what they do not do: a stable word, the sentence, and the remedy."""
-
-    code: str
-    sentence: str
-    remedy: str
-
-    def __str__(self) -> str:
-        return joined(self.sentence, self.remedy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION, Promotion
 from mmtool.plan.failover.failover_plan import (
     FailoverPlan,
-    Guard,
-    acl_guards,
     active_guards,
     blocking_guards,
     state_guards,
 )
+from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.risks import Risk
 from mmtool.plan.failover.steps import Mode, steps_of, with_acl_step
 from mmtool.plan.groups.applications import NO_STATE, with_lost_state
@@ -95,7 +94,7 @@ def plan_emergency(
         *active_guards(facts.groups, names),
         *state_guards(state, names.target),
         *blocking_guards(found, after_drain=True),
-        *acl_guards(promotion.guards),
+        *promotion.guards,
     )
     risks = {
         (plan.group, verdict.source): _risk(verdict, facts)

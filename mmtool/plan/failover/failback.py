@@ -15,7 +15,6 @@ from mmtool.plan.failover.acl_promotion import NO_PROMOTION, Promotion
 from mmtool.plan.failover.divergence import TO_FILE, Diverged, Replay
 from mmtool.plan.failover.failover_plan import (
     FailoverPlan,
-    Guard,
     active_guards,
     blocking_guards,
     state_guards,
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
     from mmtool.plan.failover.failback_facts import HomeFacts
+    from mmtool.plan.failover.guards import Guard
     from mmtool.plan.groups.applications import AppState, StateTopic
     from mmtool.plan.groups.facts import Commit, GroupFacts
     from mmtool.plan.groups.offsets import PartitionFacts

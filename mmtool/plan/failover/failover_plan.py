@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION, Promotion
 from mmtool.plan.failover.divergence import TO_FILE, Diverged
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence
+from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import Mode, steps_of, with_acl_step
 from mmtool.plan.groups.applications import NO_STATE, with_lost_state
 from mmtool.plan.groups.facts import occupied
@@ -20,7 +21,6 @@ from mmtool.translation.types import TopicPartition, UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mmtool.plan.failover.acl_rules import AclGuard
     from mmtool.plan.failover.risks import Risk
     from mmtool.plan.failover.state_lag import StateLag
     from mmtool.plan.failover.steps import Step
@@ -38,15 +38,6 @@ _SAID_OF_GROUPS = frozenset({Reason.ACTIVE_ON_TARGET, Reason.STATE_NOT_MIRRORED}
 """The reasons that a guard states once for a group, with its members or its topics."""
 
 _CURED_BY_DRAIN = frozenset({Reason.NEVER_RAN, Reason.BEYOND_MIRROR, Reason.PARTITION_MISSING})
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """Why the plan must not be executed: a stable word, the sentence, and a remedy where the sentence has none."""
-
-    code: str
-    sentence: str
-    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +102,8 @@ def plan_planned(
         *active_guards(facts, names),
         *state_guards(state, names.target),
         *blocking_guards(found, after_drain=False),
-        *acl_guards(fence.rules.guards),
-        *acl_guards(promotion.guards),
+        *fence.rules.guards,
+        *promotion.guards,
     )
     steps = steps_of(Mode.PLANNED, names, found, fence=fence, state=state.moved)
     return FailoverPlan(
@@ -127,11 +118,6 @@ def plan_planned(
         without_state=state.without,
         promotion=promotion,
     )
-
-
-def acl_guards(guards: Iterable[AclGuard]) -> tuple[Guard, ...]:
-    """A plan's guards for what forbids its ACLs."""
-    return tuple(Guard(guard.code, guard.sentence, guard.remedy) for guard in guards)
 
 
 def active_guards(groups: Iterable[GroupFacts], names: Names) -> tuple[Guard, ...]:

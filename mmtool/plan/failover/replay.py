@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mmtool.plan.failover.failover_plan import Guard
+from mmtool.plan.failover.guards import Guard
 from mmtool.translation.answers import Bounded, Exact
 from mmtool.translation.types import DownstreamOffset
 

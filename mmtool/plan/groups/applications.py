@@ -136,21 +136,15 @@ class AppState:
 
     def why_lost(self, group: str) -> str:
         """The state topics of a group that do not move, each with its reason; at most three by name."""
-        return few(
-            [
-                f"{topic.name} ({topic.lost.why})"
-                for topic in self.topics
-                if topic.group == group and topic.lost
-            ],
-            _NAMED,
-        )
+        return few([f"{name} ({loss.why})" for name, loss in self._losses(group)], _NAMED)
 
     def remedy(self, group: str, cluster: str) -> str:
         """What to do so that a group starts on ``cluster`` with its state; one clause for each cause."""
-        causes = dict.fromkeys(
-            topic.lost.remedy for topic in self.topics if topic.group == group and topic.lost
-        )
+        causes = dict.fromkeys(loss.remedy for _, loss in self._losses(group))
         return or_without_state(joined(*(one.replace("{group}", group) for one in causes)), cluster)
+
+    def _losses(self, group: str) -> list[tuple[str, StateLoss]]:
+        return [(topic.name, topic.lost) for topic in self.lost(group) if topic.lost]
 
     @property
     def losing(self) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 import uuid
@@ -22,7 +21,7 @@ from mmtool.replication.spark.executor import attempt_number
 from mmtool.replication.spark.log import drop_old_logs, drop_spark_log, keep_talk_aside, log_sink, spark_log
 from mmtool.replication.spark.slots import SlotsQuestion, SparkSlots
 from mmtool.replication.spark.task import run_task
-from mmtool.runtime.secret_names import MARKING_WORDS
+from mmtool.runtime.secret_names import marks_secret
 from mmtool.runtime.threads import in_thread
 from mmtool.runtime.timeouts import within
 
@@ -39,7 +38,6 @@ R = TypeVar("R")
 
 _END_SECONDS = 5.0
 _ATTEMPTS = 4
-_SECRET_SETTING = re.compile(MARKING_WORDS, re.IGNORECASE)
 _DAEMON = ("spark.python.daemon.module", "mmtool.replication.pyspark.daemon")
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -205,7 +203,7 @@ def _public(conf: SparkConf) -> SparkConf:
     from pyspark import SparkConf
 
     public = SparkConf(loadDefaults=False)
-    return public.setAll([(name, value) for name, value in conf.getAll() if not _SECRET_SETTING.search(name)])
+    return public.setAll([(name, value) for name, value in conf.getAll() if not marks_secret(name)])
 
 
 async def spark_up(starting: asyncio.Future[Rounds], stop: asyncio.Event) -> None:

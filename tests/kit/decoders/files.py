@@ -25,7 +25,8 @@ from mmtool.failover.commits.undo_files import read_undo
 from mmtool.failover.diverged_tail.tail_file import exported_records, read_export
 from mmtool.insight.verify.points import points_in
 from mmtool.lab.state import BrokerState, LabState, StateDirectory
-from mmtool.plan.failover.failover_plan import FailoverPlan, Guard
+from mmtool.plan.failover.failover_plan import FailoverPlan
+from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.principal_map import read_principal_map
 from mmtool.plan.failover.risks import Risk
 from mmtool.plan.failover.steps import Mode, steps_of
