@@ -249,12 +249,8 @@ def test_a_page_selects_its_group_by_words_that_a_shell_reads_as_its_name(saved,
 @given(saved_plans())
 def test_a_bar_in_a_name_is_escaped_in_tables_alone(saved):
     page = page_for(saved, "a|b")
-    in_tables = [
-        line for line in page.splitlines() if line.startswith("|") and "a" in line and "b|" not in line
-    ]
     assert "-g 'a|b'" in page
-    assert not [line for line in page.splitlines() if not line.startswith("|") and r"a\|b" in line]
-    assert all("a|b" not in line for line in in_tables)
+    assert {line.startswith("|") for line in page.splitlines() if r"a\|b" in line} == {True}
 
 
 def page_for(saved, name):
