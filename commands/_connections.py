@@ -83,9 +83,7 @@ def live_file(
         flows = settings.select(source, target)
         if mirrors:
             refuse_conflicts(settings.flows)
-        for flow in flows:
-            check_certificates(flow.source)
-            check_certificates(flow.target)
+        check_certificates(side for flow in flows for side in (flow.source, flow.target))
         return Chosen(flows, settings.heartbeats_only)
 
     return LiveFile(config_path(config, os.environ), load, files)

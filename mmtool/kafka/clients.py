@@ -18,7 +18,7 @@ from mmtool.errors import ConfigError
 from mmtool.kafka.key_files import pem_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from mmtool.config.scopes import Role
     from mmtool.config.settings import ClusterSettings, Pem, Security
@@ -165,15 +165,18 @@ def client_id(suffix: str = "") -> str:
     return f"{CLIENT_ID}-{suffix.removeprefix('-')}" if suffix else CLIENT_ID
 
 
-def check_certificates(cluster: ClusterSettings) -> None:
-    """Check that OpenSSL accepts the certificates and keys of all roles, as also a pair of which one half is replaced.
+def check_certificates(clusters: Iterable[ClusterSettings]) -> None:
+    """Check that OpenSSL accepts certificates and keys in all roles, also where one half of a pair was replaced.
 
     Raises:
         ConfigError: As `tls_context`.
     """
-    for security in (cluster.security, *cluster.role_security.values()):
+    used = (
+        (one.alias, security) for one in clusters for security in (one.security, *one.role_security.values())
+    )
+    for alias, security in dict.fromkeys(used):  # many flows may share a cluster
         if security.uses_tls:
-            tls_context(security, cluster.alias)
+            tls_context(security, alias)
 
 
 def tls_context(security: Security, alias: str) -> ssl.SSLContext:
@@ -182,13 +185,12 @@ def tls_context(security: Security, alias: str) -> ssl.SSLContext:
     Raises:
         ConfigError: OpenSSL refuses the certificates, the key or its password.
     """
-    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+    # with a CA only that one, as Java's trust store means it: a default context has the system's as well
+    own = security.ca is not None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if own else ssl.create_default_context()
     context.check_hostname = security.verify_hostname
     try:
         if security.ca is not None:
-            # only this CA, as Java's trust store means it: a fresh context has the system's as well
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            context.check_hostname = security.verify_hostname
             context.load_verify_locations(cadata=security.ca.text.get_secret_value())
         if security.certificate is not None:
             _load_chain(context, security)

@@ -146,7 +146,7 @@ def unreachable(alias: str, what: str, why: object, cause: str = "") -> Unreacha
         why: The reason: a phrase, or the exception that ended the request.
         cause: The reason's name in `REMEDIES`, where ``why`` is no exception that names it.
     """
-    remedy = remedy_of(cause or getattr(why, "cause", ""), alias)
+    remedy = getattr(why, "remedy", "") or remedy_of(cause or getattr(why, "cause", ""), alias)
     said = str(why) or "no answer in time"
     return UnreachableError(f"cluster {alias}: {what} failed: {said}", remedy=remedy)
 

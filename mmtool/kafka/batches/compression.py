@@ -43,7 +43,7 @@ def decompress(codec: Codec, records: memoryview) -> bytes:
     if codec is Codec.NONE:
         return bytes(records)
     unpack = _unpackers()[codec]
-    return _room.filled(lambda room: unpack(bytes(records), room))
+    return _room().filled(lambda room: unpack(bytes(records), room))
 
 
 class _Room(threading.local):
@@ -73,7 +73,9 @@ class _Room(threading.local):
                 self._pages.madvise(MADV_DONTNEED)
 
 
-_room = _Room()
+@cache
+def _room() -> _Room:
+    return _Room()
 
 
 @cache

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError
 from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.remedies import remedy_of, remedy_of_refusal
+from mmtool.kafka.errors import unreachable
+from mmtool.kafka.remedies import remedy_of_refusal
 from mmtool.kafka.state.claims import ClaimLostError, claim, fence
 from mmtool.kafka.state.own_log import append
 from mmtool.kafka.wire.blocking_client import BlockingWireClient
@@ -165,7 +166,4 @@ class KafkaAppender:
         except ClaimLostError as lost:
             raise ClaimLostError(lost.message, remedy=self._way_on) from lost
         except ConnectionLostError as lost:
-            raise UnreachableError(
-                f"cluster {self._alias}: {what} failed: {lost}",
-                remedy=remedy_of(lost.cause, self._alias),
-            ) from lost
+            raise unreachable(self._alias, what, lost) from lost

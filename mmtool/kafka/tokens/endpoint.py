@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import ssl
 import time
 from contextlib import closing
@@ -15,8 +14,9 @@ from urllib.request import getproxies, proxy_bypass
 
 from mmtool import __version__
 from mmtool.errors import NotAuthorisedError, UnreachableError
-from mmtool.kafka.tokens.token import Token, claims_of, life_seconds
+from mmtool.kafka.tokens.token import Token, claims_of, life_seconds, name_in
 from mmtool.plain_text import printable
+from mmtool.translation.json_text import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -142,8 +142,8 @@ class TokenEndpoint:
             raise self._away("grants a token without a life: neither expires_in nor exp is in the future")
         longest = self.login.longest_life_seconds
         life = life if longest is None else min(life, longest)
-        name = claims.get(self.login.subject_claim)
-        return Token(value, now, now + life, name if isinstance(name, str) and name else self.login.client_id)
+        name = name_in(claims, self.login.subject_claim) or self.login.client_id
+        return Token(value, now, now + life, name)
 
     def _refused(self, status: int, answer: Mapping[str, Any]) -> UnreachableError:
         said = [answer.get(name) for name in ("error", "error_description")]
@@ -175,8 +175,8 @@ class TokenEndpoint:
 
 def _document(body: bytes) -> Mapping[str, Any]:
     try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
+        found = parse_json(body)
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -14,9 +14,14 @@ if TYPE_CHECKING:
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
-    """Gives aiokafka's connections the token of a source, and the SASL extensions of the login."""
+    """Gives aiokafka's connections the token of a source, and the SASL extensions of the login.
+
+    Attributes:
+        user: Whom the tokens are for: a broker accepts no other on an open connection.
+    """
 
     def __init__(self, source: TokenSource, login: TokenLogin) -> None:
+        self.user = login.description
         self._source = source
         self._extensions = dict(login.extensions)
 

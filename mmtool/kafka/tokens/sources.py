@@ -6,15 +6,15 @@ import threading
 from typing import TYPE_CHECKING
 
 from mmtool.config.settings import MskLogin, OAuthLogin, PasswordLogin, TokenFileLogin
-from mmtool.kafka.tokens.endpoint import TokenEndpoint
-from mmtool.kafka.tokens.msk import MskSigner
 from mmtool.kafka.tokens.source import TokenSource
-from mmtool.kafka.tokens.token import claims_of
-from mmtool.kafka.tokens.token_file import TokenFile
+from mmtool.kafka.tokens.token import claims_of, name_in
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from mmtool.config.settings import Pem, Security, TokenLogin
+    from mmtool.kafka.tokens.endpoint import TokenEndpoint
+    from mmtool.kafka.tokens.msk import MskSigner
+    from mmtool.kafka.tokens.token_file import TokenFile
 
 _sources: dict[tuple[str, TokenLogin, Pem | None], TokenSource] = {}
 _lock = threading.Lock()
@@ -40,11 +40,15 @@ def principal_of(alias: str, security: Security) -> str | Unknown:
         return f"User:{login.username}"
     if login is None or isinstance(login, MskLogin):
         return UNKNOWN
-    name = claims_of(token_source(alias, login, security.ca).token().value).get(login.subject_claim)
-    return f"User:{name}" if isinstance(name, str) else UNKNOWN
+    name = name_in(claims_of(token_source(alias, login, security.ca).token().value), login.subject_claim)
+    return f"User:{name}" if name else UNKNOWN
 
 
 def _fetcher(alias: str, login: TokenLogin, cluster_ca: Pem | None) -> TokenEndpoint | TokenFile | MskSigner:
+    from mmtool.kafka.tokens.endpoint import TokenEndpoint
+    from mmtool.kafka.tokens.msk import MskSigner
+    from mmtool.kafka.tokens.token_file import TokenFile
+
     if isinstance(login, OAuthLogin):
         return TokenEndpoint(alias, login, cluster_ca)
     return TokenFile(alias, login) if isinstance(login, TokenFileLogin) else MskSigner(alias, login)

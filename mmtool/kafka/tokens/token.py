@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import binascii
-import json
 from dataclasses import dataclass, field
 from typing import Any
+
+from mmtool.translation.json_text import parse_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,16 @@ def claims_of(value: str) -> dict[str, Any]:
     if len(parts) != 3:
         return {}
     try:
-        found = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except (ValueError, binascii.Error, RecursionError):
+        found = parse_json(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except ValueError:  # binascii's as well
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def name_in(claims: dict[str, Any], claim: str) -> str:
+    """The principal's name in a claim; empty where it has none."""
+    name = claims.get(claim)
+    return name if isinstance(name, str) else ""
 
 
 def life_seconds(claims: dict[str, Any], expires_in: object, now: float) -> float | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
-from mmtool.kafka.tokens.token import Token, claims_of, finite_number
+from mmtool.kafka.tokens.token import Token, claims_of, finite_number, name_in
 
 if TYPE_CHECKING:
     from mmtool.config.settings import TokenFileLogin
@@ -43,8 +43,7 @@ class TokenFile:
             raise self._away("its token ends at no time that can be read")
         if expires <= now:
             raise self._away("its token has expired")
-        name = claims.get(self.login.subject_claim)
-        return Token(value, now, expires, name if isinstance(name, str) and name else self.login.path)
+        return Token(value, now, expires, name_in(claims, self.login.subject_claim) or self.login.path)
 
     def _away(self, why: str) -> UnreachableError:
         return UnreachableError(

@@ -63,11 +63,13 @@ class ConnectionLostError(Exception):
 
     Attributes:
         cause: The name of the cause, as in `REMEDIES`; empty where no broker answered.
+        remedy: Where the cluster is known that raised it; it precedes that of the cause.
     """
 
-    def __init__(self, message: str, cause: str = "") -> None:
+    def __init__(self, message: str, cause: str = "", *, remedy: str = "") -> None:
         super().__init__(message)
         self.cause = cause
+        self.remedy = remedy
 
 
 class UnreadableLogError(ConnectionLostError):
@@ -80,8 +82,8 @@ class OutOfRangeError(UnreadableLogError):
 
 def remedy_after(error: Exception, otherwise: str) -> str:
     """The remedy after an error of either cluster of a flow; ``otherwise`` where its cause has none."""
-    if isinstance(error, MmtoolError):
-        return error.remedy or otherwise
+    if isinstance(error, (MmtoolError, ConnectionLostError)) and error.remedy:
+        return error.remedy
     if isinstance(error, UnreadableLogError):
         otherwise = OTHER_LEADER_AND_AGAIN
     cause = error.cause if isinstance(error, ConnectionLostError) else ""
@@ -226,7 +228,7 @@ class WireCluster:
         try:
             await self.start()
         except UnreachableError as error:
-            raise ConnectionLostError(str(error), _cause_of(error.__cause__)) from error
+            raise ConnectionLostError(str(error), _cause_of(error.__cause__), remedy=error.remedy) from error
 
     def _keep(self, answer: Any) -> dict[str, TopicMetadata]:
         """Remember the brokers, topics and leaders of a metadata response, and return its topics.
@@ -241,6 +243,7 @@ class WireCluster:
                 f"the brokers of {self.alias} now report cluster id {answer.cluster_id}, before it was"
                 f" {self.cluster_id}",
                 OTHER_CLUSTER,
+                remedy=remedy_of(OTHER_CLUSTER, self.alias),
             )
         self.cluster_id = answer.cluster_id
         self._brokers = {broker.node: broker for broker in answer.brokers}
@@ -309,12 +312,17 @@ class WireCluster:
                 try:
                     connection = await self._connect(broker.host, broker.port)
                 except OSError as error:
+                    cause = _cause_of(error)
                     raise ConnectionLostError(
-                        f"connecting to broker {node} of {self.alias} failed: {_why(error)}"
+                        f"connecting to broker {node} of {self.alias} failed: {_why(error)}",
+                        cause,
+                        remedy=remedy_of(cause, self.alias),
                     ) from error
                 except UnreachableError as error:
                     # whom a broker asks about passwords, or who grants tokens, may be away for a moment
-                    raise ConnectionLostError(f"broker {node}: {error.message}") from error
+                    raise ConnectionLostError(
+                        f"broker {node}: {error.message}", remedy=error.remedy
+                    ) from error
                 self._connections[key] = connection
             return connection
 
@@ -446,7 +454,8 @@ class WireCluster:
 
 
 def _user(options: Mapping[str, Any]) -> tuple[Any, ...]:
-    return options.get("sasl_mechanism"), options.get("sasl_plain_username")
+    provider = options.get("sasl_oauth_token_provider")
+    return options.get("sasl_mechanism"), options.get("sasl_plain_username"), getattr(provider, "user", None)
 
 
 def _why(error: Exception) -> str:
@@ -479,10 +488,10 @@ async def retrying(attempt: Any, *, what: str, alias: str, seconds: float = PATI
             code, answer = await attempt()
             if code not in RETRIABLE:
                 return code, answer
-            reason = cause = name_of(code)
+            reason, remedy = name_of(code), remedy_of(name_of(code), alias)
         except ConnectionLostError as error:
-            reason, cause = str(error), error.cause
+            reason, remedy = str(error), error.remedy or remedy_of(error.cause, alias)
         if asyncio.get_running_loop().time() > deadline:
-            raise UnreachableError(f"{what}: {reason}", remedy=remedy_of(cause, alias))
+            raise UnreachableError(f"{what}: {reason}", remedy=remedy)
         await asyncio.sleep(pause)
         pause = min(pause * 2, _BACKOFF_LIMIT_SECONDS)

@@ -20,8 +20,9 @@ from kit.mirror import SOURCE_ID, TARGET_ID
 from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.errors import unreachable
 from mmtool.kafka.wire import ask as asking
-from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster, retrying
+from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster, remedy_after, retrying
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import BrokerAddress, PartitionLeader, TopicMetadata
 
@@ -302,8 +303,22 @@ def test_a_broker_that_refuses_the_credentials_while_others_take_them_is_asked_a
         monkeypatch.setattr("aiokafka.conn.create_conn", refuses)
         await cluster.send(7, None)
 
-    with pytest.raises(ConnectionLostError, match=r"broker 7: cluster a refuses the credentials: .*not now"):
+    with pytest.raises(
+        ConnectionLostError, match=r"broker 7: cluster a refuses the credentials: .*not now"
+    ) as lost:
         asyncio.run(ask())
+    for remedy in (remedy_after(lost.value, "otherwise"), unreachable("a", "asking", lost.value).remedy):
+        assert remedy.startswith("check user name and password of a")
+
+
+def test_a_client_of_tokens_that_is_another_is_another_user_of_an_open_connection():
+    login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
+    old, new = (SimpleNamespace(user=f"OAUTHBEARER as client {name}") for name in ("a", "b"))
+    options = {**login, "bootstrap_servers": ["h:1"], "sasl_oauth_token_provider": old}
+    cluster = WireCluster(options, alias="a", client_id="id")
+    before = cluster._options
+    cluster.renew_credentials({**options, "sasl_oauth_token_provider": new})
+    assert (before["sasl_oauth_token_provider"], cluster._options["sasl_oauth_token_provider"]) == (old, new)
 
 
 @pytest.mark.parametrize("host", ["a..example", f"{'a' * 64}.example"])
