@@ -8,7 +8,9 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
+from mmtool.config.jaas import parse_jaas
 from mmtool.config.placeholders import Resolver, UnresolvedError, files_named_in
 from mmtool.config.properties import read_properties
 from mmtool.config.templates import may_hold_secret
@@ -18,7 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _KEY_FILES = ("ssl.keystore.location", "ssl.key.location")
-_CERTIFICATE_KEYS = ("ssl.truststore.certificates", "ssl.keystore.certificate.chain")
+_OPEN = (
+    "ssl.truststore.certificates",
+    "ssl.keystore.certificate.chain",
+    "sasl.username",
+    "sasl.oauthbearer.client.credentials.client.id",
+)
+"""Keys that are not quoted in messages, and hold no secret."""
+_JAAS = "sasl.jaas.config"
+_TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105  a key's name
+_TOKEN_FILE = "oauth.access.token.location"  # noqa: S105  likewise
+_SECRET_OPTION = re.compile("(password|secret|token|assertion)$", re.IGNORECASE)
 _NO_SECRET = re.compile(r"\s*|\$\{[^}]*\}")
 _MOUNTED = ("/run/secrets/", "/var/run/secrets/")
 """Where container runtimes mount secrets; the mode of such a file is the mount's, and only the container sees it."""
@@ -48,19 +60,39 @@ def exposed_files(path: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
 def _files_with_secrets(path: Path, environ: Mapping[str, str]) -> Iterator[Path]:
     entries = read_properties(path).entries
     resolver = Resolver.declared_in({key: entry.raw for key, entry in entries.items()}, environ)
-    secret = {
-        key: one
-        for key, one in entries.items()
-        if may_hold_secret(key) and not key.endswith(_CERTIFICATE_KEYS)
-    }
-    if any(not _NO_SECRET.fullmatch(entry.raw) for entry in secret.values()):
+    secret = {key: one for key, one in entries.items() if may_hold_secret(key) and not key.endswith(_OPEN)}
+    if any(_holds_secret(key, entry.raw) for key, entry in secret.items()):
         yield path
     for entry in secret.values():
         yield from files_named_in(entry.raw, resolver)
     for key, entry in entries.items():
-        if key.endswith(_KEY_FILES):
-            with suppress(UnresolvedError):
+        with suppress(UnresolvedError):
+            if key.endswith(_KEY_FILES):
                 yield Path(resolver.resolve(entry.raw).strip())
+            elif key.endswith((_TOKEN_ENDPOINT, _JAAS)):
+                yield from _token_files(key, resolver.resolve(entry.raw).strip())
+
+
+def _holds_secret(key: str, raw: str) -> bool:
+    """Whether a value that may be a secret is one: of a login's options only some are, and no placeholder is."""
+    if not key.endswith(_JAAS) or _NO_SECRET.fullmatch(raw):
+        return not _NO_SECRET.fullmatch(raw)
+    try:
+        options = parse_jaas(raw).options
+    except ValueError:
+        return True
+    return any(
+        _SECRET_OPTION.search(name) and not _NO_SECRET.fullmatch(text) for name, text in options.items()
+    )
+
+
+def _token_files(key: str, value: str) -> Iterator[Path]:
+    """Yield the files with bearer tokens that a value names."""
+    if key.endswith(_TOKEN_ENDPOINT) and value.startswith("file:"):
+        yield Path(unquote(urlsplit(value).path))
+    with suppress(ValueError):
+        if key.endswith(_JAAS) and (location := parse_jaas(value).options.get(_TOKEN_FILE)):
+            yield Path(location)
 
 
 def _readers(path: Path) -> str:

@@ -102,7 +102,7 @@ class _TokenLogin(_Frozen):
     """A login with a bearer token, which brokers know as OAUTHBEARER.
 
     Attributes:
-        mechanism: As in the file.
+        mechanism: As in the file, or AWS_MSK_IAM where MSK's handler does the same with OAUTHBEARER.
         extensions: SASL extensions, sent with the token: ``logicalCluster``, ``identityPoolId``.
         subject_claim: The claim of a JWT that names the principal.
         pace: When a token is asked for.

@@ -150,7 +150,7 @@ class TokenLoginReader:
             extensions=extensions,
             subject_claim=subject_claim,
             encodes_header=self._parsed("sasl.oauthbearer.header.urlencode", parse_boolean, default=False),
-            ca=self._ca_of_options("ssl.", self.read_ca),
+            ca=self._ca_of_options("ssl."),
             verify_hostname=self._verifies("ssl."),
             pace=self._pace(),
         )
@@ -249,7 +249,7 @@ class TokenLoginReader:
             audience=self._option("oauth.audience"),
             extensions=extensions,
             subject_claim=subject_claim,
-            ca=self._ca_of_options("oauth.ssl.", self.read_ca),
+            ca=self._ca_of_options("oauth.ssl."),
             verify_hostname=self._verifies("oauth.ssl."),
             longest_life_seconds=int(self._number("oauth.max.token.expiry.seconds", 60, 0)) or None,
             pace=self._strimzi_pace(),
@@ -341,13 +341,15 @@ class TokenLoginReader:
                 )
         return tuple(sorted(found.items()))
 
-    def _ca_of_options(self, prefix: str, read: Callable[[Properties], Pem | None]) -> Pem | None:
+    def _ca_of_options(self, prefix: str) -> Pem | None:
         """The endpoint's CA, which Java's clients take from the JAAS options, not from the client's properties."""
         if self.jaas is None:
             return None
         start = len(prefix) - len("ssl.")
         named = {name[start:]: value for name, value in self.options.items() if name.startswith(prefix)}
-        return read({name: replace(self.jaas, raw=value, value=value) for name, value in named.items()})
+        return self.read_ca(
+            {name: replace(self.jaas, raw=value, value=value) for name, value in named.items()}
+        )
 
     def _verifies(self, prefix: str) -> bool:
         word = self.options.get(f"{prefix}endpoint.identification.algorithm", "https")

@@ -46,6 +46,11 @@ def grant(cluster: Cluster, user: str, rights: Iterable[NeededRight]) -> None:
     try:
         for granted in admin.create_acls([_binding(user, right) for right in rights]).values():
             granted.result(_SECONDS)
+    except TimeoutError as error:
+        raise MmtoolError(
+            f"cluster {cluster.name} did not grant rights to {principal(user)} within {_SECONDS:g} s",
+            code="grants",
+        ) from error
     except KafkaException as error:
         raise MmtoolError(
             f"cluster {cluster.name} did not grant rights to {principal(user)}: {error.args[0].str()}",

@@ -29,6 +29,8 @@ from mmtool.lab.security.stores import (
     write_private,
 )
 from mmtool.lab.security.token_endpoint import TokenEndpoint, TokenPolicy
+from mmtool.plan.records.shapes import made_of
+from mmtool.translation.json_text import parse_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,21 +161,16 @@ class Security:
         """The properties of a user, with placeholders for the secrets, which `client_file` holds."""
         return without_secrets(self.client_properties(user), self.client_file(user))
 
-    def authority(self) -> Authority:
-        """The authority that all certificates are of."""
-        certificate = self.trust_store(StoreFormat.PEM).read_bytes()
-        return Authority.load(certificate, self._authority_key.read_bytes())
-
     @property
     def _authority_key(self) -> Path:
         return self.folder / "authority.key"
 
     def _stored(self) -> Credentials | None:
         try:
-            stored = Credentials(**json.loads((self.folder / _CREDENTIALS).read_text()))
+            stored = made_of(Credentials, parse_json((self.folder / _CREDENTIALS).read_bytes()))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             raise self._unusable(f"cannot be read: {error}") from error
         if stored.kind != self.kind.value:
             raise self._unusable(f"are of clusters with --secure {stored.kind}, not {self.kind.value}")

@@ -100,6 +100,8 @@ def _keytool(*arguments: str) -> None:
             remedy="install a Java runtime with keytool, which makes the lab's JKS stores",
             code="java",
         ) from error
+    except subprocess.TimeoutExpired as error:
+        raise MmtoolError(f"keytool did not end within {_KEYTOOL_SECONDS:g} s", code="keytool") from error
     if ran.returncode != 0:
         lines = (ran.stdout + ran.stderr).strip().splitlines()
         raise MmtoolError(f"keytool failed: {lines[0] if lines else ran.returncode}", code="keytool")

@@ -46,6 +46,10 @@ def test_a_file_that_only_its_owner_may_read_is_not_named(file, mode):
         "A.sasl.jaas.config = ${env:JAAS}\n",
         "A.ssl.truststore.certificates = -----BEGIN CERTIFICATE-----\n",
         "A.ssl.truststore.location = ca.jks\n",
+        "A.sasl.username = mm\nA.sasl.password = ${env:P}\n",
+        "A.sasl.oauthbearer.client.credentials.client.id = mm\n",
+        'A.sasl.jaas.config = X required username="mm" password="${env:P}";\n',
+        "A.sasl.jaas.config = software.amazon.msk.auth.iam.IAMLoginModule required;\n",
     ],
 )
 def test_a_file_without_a_secret_of_its_own_is_not_named(file, text):
@@ -60,6 +64,27 @@ def test_the_files_of_placeholders_in_secrets_are_named_and_those_of_other_value
         f"A.client.id = ${{file:{harmless}:b}}\n",
     )
     assert named(path) == [str(secrets), str(directory)]
+
+
+@pytest.mark.parametrize("option", ["password", "clientSecret", "oauth.client.secret", "oauth.access.token"])
+def test_an_option_of_a_login_that_is_a_secret_is_one(file, option):
+    path = file("mm2.properties", f'A.sasl.jaas.config = X required username="mm" {option}="s";\n')
+    assert named(path) == [str(path)]
+
+
+def test_a_login_that_cannot_be_read_counts_as_a_secret(file):
+    path = file("mm2.properties", "A.sasl.jaas.config = X required password=;\n")
+    assert named(path) == [str(path)]
+
+
+def test_files_with_bearer_tokens_are_named(file):
+    one, other = file("one.token"), file("other.token")
+    path = file(
+        "mm2.properties",
+        f"A.sasl.oauthbearer.token.endpoint.url = file://{one}\n"
+        f'B.sasl.jaas.config = X required oauth.access.token.location="{other}";\n',
+    )
+    assert named(path) == [str(one), str(other)]
 
 
 def test_key_stores_and_private_keys_are_named_and_trust_stores_are_not(file):
