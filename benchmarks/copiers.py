@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from gauges import Copied, Target, watch
+from workloads import PARTITIONS
 
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.process import LeashedProcess
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from mmtool.lab.fleet import Fleet
@@ -57,6 +63,46 @@ def properties_for(fleet: Fleet, topic: str, codec: str, linger_ms: int) -> str:
             "a->b.producer.override.compression.type": codec,
         },
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One copier's turn: from its start until every record of a workload is on the target, which is emptied then.
+
+    Attributes:
+        target: Of the cluster that it writes to.
+        topic: The mirror.
+        brokers: The pids of all brokers, whose CPU is measured as well.
+        beside: Entered with the copier's pid while it copies.
+    """
+
+    target: Target
+    topic: str
+    brokers: Sequence[int]
+    beside: Callable[[int], AbstractContextManager[None]] = nullcontext  # type: ignore[assignment]  # takes any value
+
+    def run(self, name: str, properties: str, directory: Path, records: int) -> Copied:
+        """Start the copier of that name, wait for so many records, and stop it; raises as `watch`."""
+        copier = start(name, properties, directory)
+        try:
+            with self.beside(copier.pid):
+                return watch(
+                    self.target,
+                    self.topic,
+                    PARTITIONS,
+                    records,
+                    pid=copier.pid,
+                    started=copier.started,
+                    brokers=self.brokers,
+                )
+        finally:
+            copier.stop()
+            self.target.remove_topics()
+
+
+def pids_of(fleet: Fleet) -> list[int]:
+    """The processes of all brokers."""
+    return [broker.pid for cluster in fleet for broker in cluster.running()]
 
 
 def start(name: str, properties: str, directory: Path) -> Copier:

@@ -18,8 +18,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from busy import BUSY_CORES
-from copiers import MM2, MMTOOL, properties_for, start
-from gauges import Copied, Target, watch
+from copiers import MM2, MMTOOL, Turn, pids_of, properties_for, start
+from gauges import Copied, Target
 from latency import Latency, measure
 from workloads import PARTITIONS, WORKLOADS, Workload, fill, warm_up
 
@@ -75,21 +75,8 @@ class Bench:
     def copy(self, name: str, workload: Workload) -> Copied:
         """One copier, from its start until every record is on the target; then both are stopped and wiped."""
         properties = properties_for(self._fleet, workload.topic, workload.codec, _LINGER_MS)
-        copier = start(name, properties, self._next_directory(name))
-        brokers = [broker.pid for cluster in self._fleet for broker in cluster.running()]
-        try:
-            return watch(
-                self._target,
-                f"a.{workload.topic}",
-                PARTITIONS,
-                workload.records,
-                pid=copier.pid,
-                started=copier.started,
-                brokers=brokers,
-            )
-        finally:
-            copier.stop()
-            self._target.remove_topics()
+        turn = Turn(self._target, f"a.{workload.topic}", pids_of(self._fleet))
+        return turn.run(name, properties, self._next_directory(name), workload.records)
 
     def latency(self, name: str, seconds: float) -> Latency:
         """One copier at 500 records per second."""

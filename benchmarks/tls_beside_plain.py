@@ -8,7 +8,6 @@ OpenSSL and libc: where the worker's time goes. docs/benchmarks.md tells more.
 
 from __future__ import annotations
 
-import argparse
 import json
 import signal
 import subprocess
@@ -18,14 +17,16 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 import psutil
 from busy import BUSY_CORES
-from copiers import MMTOOL, start
-from gauges import Copied, Target, pumps_of, tree_of, watch
+from copiers import MMTOOL, Turn, pids_of
+from gauges import Copied, Target, pumps_of, tree_of
+from options import in_turns
 from workloads import PARTITIONS, WORKLOADS, Workload, fill, warm_up
 
 from kit.secure_pairs import SIDES, SecurePair, secure_pair
@@ -54,7 +55,7 @@ _PARTS = {
 """Parts of a worker's time, by the innermost of these functions that a sample is in."""
 _WAITING = ("epoll_wait", "clock_nanosleep", "pthread_cond_timedwait", "poll")
 _LOOP = "BaseEventLoop.run_forever"
-_RATE = 100
+_RATE = 50
 
 
 class Bench:
@@ -78,22 +79,9 @@ class Bench:
         """One ``replicate`` from its start until every record is on the target, which is emptied then."""
         self._number += 1
         folder = self._directory / f"{self._number:02}-{listener.lower()}"
-        brokers = [broker.pid for cluster in self._pair.bench.fleet for broker in cluster.running()]
-        copier = start(MMTOOL, self._properties(listener, workload), folder)
-        try:
-            with _sampled(copier.pid, profile):
-                return watch(
-                    self._target,
-                    f"source.{workload.topic}",
-                    PARTITIONS,
-                    workload.records,
-                    pid=copier.pid,
-                    started=copier.started,
-                    brokers=brokers,
-                )
-        finally:
-            copier.stop()
-            self._target.remove_topics()
+        fleet, sampling = self._pair.bench.fleet, partial(_sampled, file=profile)
+        turn = Turn(self._target, f"source.{workload.topic}", pids_of(fleet), sampling)
+        return turn.run(MMTOOL, self._properties(listener, workload), folder, workload.records)
 
     def _properties(self, listener: str, workload: Workload) -> str:
         if listener == TLS:
@@ -111,11 +99,7 @@ def _sampled(pid: int, file: Path | None) -> Iterator[None]:
         return
     command = [
         str(Path(sys.executable).with_name("py-spy")),
-        "record",
-        "--native",
-        "--nonblocking",
-        "--format",
-        "raw",
+        *("record", "--native", "--format", "raw"),
     ]
     options = ["--rate", str(_RATE), "--output", str(file), "--pid", str(_worker_of(pid))]
     sampler = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -157,7 +141,7 @@ def _part(names: Sequence[str]) -> str:
 
 
 def main() -> None:
-    quick, repeat, file = _options()
+    quick, repeat, file = in_turns(__doc__, "one turn of each, half the records")
     directory = Path(tempfile.mkdtemp(prefix="mmtool-bench-"))
     print(f"logs: {directory}")
     found: dict[str, dict[str, list[Copied]]] = {}
@@ -172,17 +156,6 @@ def main() -> None:
         _show_profile(bench, WORKLOADS[0], directory / "worker.raw")
     if file is not None:
         file.write_text(json.dumps({name: _plain(rows) for name, rows in found.items()}, indent=1))
-
-
-def _options() -> tuple[bool, int, Path | None]:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="one turn of each, half the records")
-    parser.add_argument("--repeat", type=int, help="turns of each (3)")
-    parser.add_argument("--json", type=Path, help="write every figure there")
-    given = parser.parse_args()
-    return given.quick, given.repeat or (1 if given.quick else 3), given.json
 
 
 def _turns(bench: Bench, workload: Workload, repeat: int) -> dict[str, list[Copied]]:

@@ -8,7 +8,6 @@ whole command, Spark's start included; ``verify`` reads every record of both sid
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 from dataclasses import asdict, dataclass
@@ -17,8 +16,9 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from busy import BUSY_CORES, Others
-from copiers import properties_for
+from copiers import pids_of, properties_for
 from gauges import Target
+from options import in_turns
 from workloads import PARTITIONS, Workload, fill, warm_up
 
 from kit.processes import run_mmtool
@@ -77,8 +77,7 @@ class Bench:
     def _run(self, command: str, properties: Path, *options: str, compared: int = 0) -> Turn:
         self._number += 1
         folder = self._directory / f"{self._number:02}-{command}"
-        brokers = [broker.pid for cluster in self._fleet for broker in cluster.running()]
-        with Others(brokers) as others:
+        with Others(pids_of(self._fleet)) as others:
             answer = run_mmtool(folder, command, "-c", str(properties), *options, timeout=_SECONDS)
         if answer.code:
             raise RuntimeError(f"{command} ended with {answer.code}:\n{answer.stderr}")
@@ -90,7 +89,7 @@ class Bench:
 
 
 def main() -> None:
-    quick, repeat, file = _options()
+    quick, repeat, file = in_turns(__doc__, "one turn, 30 %% of the records")
     directory = Path(tempfile.mkdtemp(prefix="mmtool-bench-"))
     shape = Shape(jvm=JVM_FOR_SPEED, properties={"log.segment.delete.delay.ms": "100"})
     fleet = Fleet.of(directory, "a", "b", shape=shape)
@@ -107,17 +106,6 @@ def main() -> None:
     fleet.remove_data()
     if file is not None:
         file.write_text(json.dumps({name: _plain(rows) for name, rows in found.items()}, indent=1))
-
-
-def _options() -> tuple[bool, int, Path | None]:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="one turn, 30 % of the records")
-    parser.add_argument("--repeat", type=int, help="turns (3)")
-    parser.add_argument("--json", type=Path, help="write every figure there")
-    given = parser.parse_args()
-    return given.quick, given.repeat or (1 if given.quick else 3), given.json
 
 
 def _summary(workload: Workload, rows: dict[str, list[Turn]]) -> None:

@@ -27,7 +27,6 @@ ELSEWHERE = {
     "mmtool.lab.cluster": "reads what it wrote beside its broker's data",
     "mmtool.lab.demo_stage": "reads what a command of mmtool's has just written",
     "mmtool.lab.probe": "asks its own broker whether it has started, and asks again after an answer of any other kind",
-    "mmtool.lab.security.certificates": "reads keys that it has written",
     "mmtool.lab.security.setup": "reads credentials that it has written",
     "mmtool.lab.security.token_endpoint": "the lab's own, on loopback; a request that it cannot read ends alone",
     "mmtool.lab.process": "reads the log of its own process",

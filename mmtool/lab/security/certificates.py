@@ -64,17 +64,6 @@ class Authority:
         extensions = [(BasicConstraints(ca=True, path_length=0), True), (signing, True)]
         return cls(Issued(_signed(_name(name), key, _name(name), key, LIFETIME, extensions), key))
 
-    @classmethod
-    def load(cls, certificate: bytes, key: bytes) -> Self:
-        """The authority whose certificate and key are stored as PEM."""
-        from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-        from cryptography.hazmat.primitives.serialization import load_pem_private_key
-        from cryptography.x509 import load_pem_x509_certificate
-
-        loaded = load_pem_private_key(key, None)
-        assert isinstance(loaded, EllipticCurvePrivateKey)
-        return cls(Issued(load_pem_x509_certificate(certificate), loaded))
-
     def issue(self, name: str, lifetime: timedelta = LIFETIME) -> Issued:
         """A certificate for ``CN=<name>``, valid for clients and for servers on this host."""
         from cryptography.x509 import (

@@ -40,11 +40,6 @@ def test_mmtool_opens_the_stores_that_the_lab_writes(authority, tmp_path):
     assert (identity.chain.count("BEGIN CERTIFICATE"), "PRIVATE KEY" in identity.key) == (2, True)
 
 
-def test_an_authority_that_was_stored_goes_on_issuing(authority):
-    again = Authority.load(authority.own.certificate_pem(), authority.own.key_pem())
-    again.issue("late").certificate.verify_directly_issued_by(authority.own.certificate)
-
-
 def test_a_certificate_of_the_lab_is_valid_for_a_server_on_this_host(authority, tmp_path):
     """A client that never begins its handshake holds up no other one."""
     pem, trusted = tmp_path / "endpoint.pem", tmp_path / "ca.pem"
