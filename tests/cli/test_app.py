@@ -108,7 +108,7 @@ def test_the_console_script_and_the_module_are_the_same_tool():
     ran = subprocess.run(
         [sys.executable, "-m", "mmtool", "--version"], check=True, capture_output=True, text=True, cwd=ROOT
     )
-    assert (scripts, ran.stdout) == ({"mmtool": "mmtool.commands.app:main"}, f"mmtool {__version__}\n")
+    assert (scripts, ran.stdout) == ({"mmtool": "mmtool.__main__:main"}, f"mmtool {__version__}\n")
 
 
 def test_a_reader_that_goes_away_is_no_error():
