@@ -185,6 +185,15 @@ Topic = Annotated[
         rich_help_panel=WHAT,
     ),
 ]
+ReleasedTopic = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic",
+        metavar="NAME",
+        help="Source topic; repeatable. Default: all failed-over topics.",
+        rich_help_panel=WHAT,
+    ),
+]
 RebuiltTopic = Annotated[
     list[str] | None,
     typer.Option(
