@@ -18,6 +18,7 @@ from mmtool.errors import UnreachableError
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import timedelta
 
     from mmtool.failover.operation.records import Recorded
@@ -58,7 +59,7 @@ def list_(
     from mmtool.plan.words import few
 
     known, failures = find_operations(loaded(config), source, target, timeout)
-    rows = [recorded_row(one.found) for one in known]
+    rows: list[Mapping[str, object]] = [dict(recorded_row(one.found)) for one in known]
     shown = [
         {column.key: row[column.key] for column in LISTED} | {"group_names": few(one.found.group_names, 3)}
         for row, one in zip(rows, known, strict=True)

@@ -18,7 +18,7 @@ from mmtool.output import Column, OutputFormat, Result, finish, stdout_is_tty, t
 from mmtool.plain_text import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mmtool.failover.commits.exchange import Imported
     from mmtool.failover.commits.group_sync import GroupSync, SyncTurn
@@ -388,5 +388,5 @@ def _question(found: Imported) -> str:
     return question_of(found.plans, found.cluster.alias)
 
 
-def _imported(rows: list[Row], warnings: tuple[str, ...] = (), *, applied: bool = False) -> Result:
+def _imported(rows: Sequence[Row], warnings: tuple[str, ...] = (), *, applied: bool = False) -> Result:
     return Result("groups import", rows, IMPORTED, warnings=warnings, applied=applied)

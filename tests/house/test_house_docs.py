@@ -39,6 +39,15 @@ def test_a_generated_page_is_what_the_code_says(root, generated, name):
     )
 
 
+def test_every_schema_is_what_the_code_says(root):
+    made = runpy.run_path(str(root / "docs" / "_tools" / "documents.py"), run_name="documents")["files"]()
+    reference = root / "docs" / "reference"
+    there = {f"schemas/{path.name}" for path in (reference / "schemas").iterdir()} | {"documents.md"}
+    assert there == set(made)
+    stale = [name for name, text in made.items() if (reference / name).read_text(encoding="utf-8") != text]
+    assert stale == [], "run `make docs`"
+
+
 def test_the_error_tree_in_the_docstring_is_the_tree(generated):
     page = re.findall(r"^\| (\d+) \| `(\w+)` \|", generated["exit-codes.md"], re.MULTILINE)
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]

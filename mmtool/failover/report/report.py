@@ -4,23 +4,34 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, NotRequired, TypedDict, TypeVar
 
 from mmtool.errors import OwnedElsewhereError, RefusedError
 from mmtool.failover.commits.write import Outcome
-from mmtool.failover.operation.operation import Operation
+from mmtool.failover.operation.operation import Operation, StepState
 from mmtool.failover.operation.records import Figures
 from mmtool.failover.operation.states import Event, OperationState
 from mmtool.failover.report.reverse_config import reverse_flow
-from mmtool.failover.report.rows import Row, exactness, offset_of, places, reread_expected, reread_max
+from mmtool.failover.report.rows import (
+    Exactness,
+    PlaceRow,
+    Row,
+    exactness,
+    offset_in,
+    offset_of,
+    places,
+    reread_expected,
+    reread_max,
+)
 from mmtool.plain_text import group_options, shell_line
-from mmtool.plan.failover.acl_rules import acl_command
+from mmtool.plan.failover.acl_rules import AclRow, acl_command
 from mmtool.plan.failover.divergence import Replay, ToTopic
 from mmtool.plan.failover.emergency import total_expected
 from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
 from mmtool.plan.failover.fence_plan import FenceKind, lowering_commands
 from mmtool.plan.failover.risks import NO_RISK
-from mmtool.plan.failover.steps import Mode, topics_of
+from mmtool.plan.failover.steps import Mode, StepName, topics_of
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.words import clock_time, counted, few
 from mmtool.translation.known import UNKNOWN
@@ -43,7 +54,146 @@ if TYPE_CHECKING:
 _NAMED = 5
 """How many groups the next commands name; of more groups they name the first ones, or use ``--all-groups``."""
 
+N = TypeVar("N", int, float)
 Places = frozenset[tuple[str, "TopicPartition"]]
+
+
+class CostsRow(TypedDict):
+    """What moving a partition of a group costs.
+
+    Attributes:
+        reread_max: Records that the group reads again at most; null without a new offset.
+        reread_expected: The same, by the rate at which the group commits; null if unknown.
+        lost_max: Records that are lost at most; null if unknown.
+        knowledge_age_seconds: The age of the group's committed offset as mmtool knows it; null if unknown.
+    """
+
+    reread_max: int | None
+    reread_expected: int | None
+    lost_max: int | None
+    knowledge_age_seconds: float | None
+
+
+class MovedPartitionRow(PlaceRow, CostsRow):
+    """One partition of a group that an operation moves.
+
+    Attributes:
+        upstream_offset: On the flow's source: committed there; in a failback the new offset.
+        target_topic: The topic's name on the flow's target.
+        downstream_offset: On the flow's target: the new offset; in a failback committed there. Null before the drain.
+        exactness: How far the new offset is certain; null if known only after the drain.
+        target_offset_before: Committed on the destination before the operation.
+        written: Whether the new offset is stored; null if it was sent and the result is unknown.
+        reason: Why the partition has no new offset; empty where it has one.
+        detail: The reason as a sentence.
+    """
+
+    upstream_offset: int | None
+    target_topic: str | None
+    downstream_offset: int | None
+    exactness: Exactness | None
+    target_offset_before: int | None
+    written: bool | None
+    reason: str
+    detail: str
+
+
+class MovedGroupRow(TypedDict):
+    """One group that an operation moves.
+
+    Attributes:
+        group: Its name.
+        partitions: Of its topics.
+    """
+
+    group: str
+    partitions: list[MovedPartitionRow]
+
+
+class StateTopicRow(TypedDict):
+    """A state topic of Kafka Streams that an operation moves with its application.
+
+    Attributes:
+        topic: Its name on the source.
+        records_behind: How far it lags behind the committed offsets, in records; null where not measured.
+        seconds_ahead: How far it is ahead of them; null where not measured.
+    """
+
+    topic: str
+    records_behind: float | None
+    seconds_ahead: float | None
+
+
+class StepRow(TypedDict):
+    """One step of an operation.
+
+    Attributes:
+        name: Its name.
+        state: How far it is.
+        sentence: What it does.
+    """
+
+    name: StepName
+    state: StepState
+    sentence: str
+
+
+class OperationRow(TypedDict):
+    """One operation: a failover, failback or drill.
+
+    Attributes:
+        operation_id: Its id.
+        mode: Its kind.
+        state: Where it stands; see the states of a failover.
+        point_of_no_return_passed: Whether an offset may have been written.
+        flow: `source->target`.
+        groups: The groups that it moves.
+        state_topics: The state topics of Kafka Streams that it moves.
+        steps: Its steps, in order.
+        promoted_acls: ACLs of producers that it creates or removes.
+        rto_seconds: From its start to the last offset read back; null where not measured.
+        rpo_records: Records lost at most; null if unknown.
+        reread_records: Records that all groups read again at most; null if unknown.
+        reread_expected: The same, by the rates at which the groups commit; null if unknown.
+        diverged_records: Records on the source that are not on the target; null where not measured.
+        undo: How to undo it, as a sentence.
+        reason: The reason that the operator gave; in `failover list` and `show`.
+        by: The operator, as `user@host`; in `failover list` and `show`.
+        began_at: When it began; in `failover list` and `show`.
+        changed_at: When its journal was last written; in `failover list` and `show`.
+        group_names: The names of its groups, also before any is planned; in `failover list` and `show`.
+        problem: The error with which it ended; empty without one; in `failover list` and `show`.
+        records_read: First records after the new offsets that are identical on both clusters; of a drill.
+        lag_records_before: The mirror's lag before a drill; null if unknown.
+        emergency_rpo_records: Records that an emergency failover would have lost when the drill began; null if unknown.
+        emergency_knowledge_age_seconds: The age of the oldest checkpoint when the drill began; null if unknown.
+    """
+
+    operation_id: str
+    mode: Mode
+    state: OperationState
+    point_of_no_return_passed: bool
+    flow: str
+    groups: list[MovedGroupRow]
+    state_topics: list[StateTopicRow]
+    steps: list[StepRow]
+    promoted_acls: list[AclRow]
+    rto_seconds: float | None
+    rpo_records: int | None
+    reread_records: int | None
+    reread_expected: int | None
+    diverged_records: int | None
+    undo: str
+    reason: NotRequired[str]
+    by: NotRequired[str]
+    began_at: NotRequired[datetime | None]
+    changed_at: NotRequired[datetime | None]
+    group_names: NotRequired[list[str]]
+    problem: NotRequired[str]
+    records_read: NotRequired[int]
+    lag_records_before: NotRequired[int | None]
+    emergency_rpo_records: NotRequired[int | None]
+    emergency_knowledge_age_seconds: NotRequired[float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +219,18 @@ class _View:
     undo: str = ""
 
 
-def rehearsed_row(rehearsal: Rehearsal) -> Row:
+def rehearsed_row(rehearsal: Rehearsal) -> OperationRow:
     """The row of the output contract for a plan that was not executed."""
     plan = rehearsal.plan
     return _row(_View(Operation(plan), plan.groups, plan.risks, undo=_undo(rehearsal.plan.mode)))
 
 
-def ended_row(ended: Ended) -> Row:
+def ended_row(ended: Ended) -> OperationRow:
     """The row of the output contract for an operation that this process executed, successfully or not."""
     return operation_row(ended.operation, ended.cutover)
 
 
-def operation_row(operation: Operation, cutover: Cutover) -> Row:
+def operation_row(operation: Operation, cutover: Cutover) -> OperationRow:
     """The row of the output contract for an operation in progress, with the results so far."""
     plan = operation.plan
     written = frozenset((w.group, place) for w in cutover.results for place in w.written)
@@ -98,7 +248,7 @@ def operation_row(operation: Operation, cutover: Cutover) -> Row:
     )
 
 
-def recorded_row(found: Recorded) -> Row:
+def recorded_row(found: Recorded) -> OperationRow:
     """The row of the output contract for an operation from the journal, with its reason, operator and times."""
     plan = found.operation.plan
     stands = {} if found.state is OperationState.ROLLED_BACK else found.written
@@ -138,7 +288,7 @@ def partition_rows(row: Row) -> list[Row]:
     ]
 
 
-def _row(view: _View) -> Row:
+def _row(view: _View) -> OperationRow:
     operation, figures = view.operation, view.figures
     return {
         "operation_id": operation.plan.operation_id,
@@ -162,7 +312,7 @@ def _row(view: _View) -> Row:
     }
 
 
-def _state_topics(plan: FailoverPlan) -> list[Row]:
+def _state_topics(plan: FailoverPlan) -> list[StateTopicRow]:
     """The state topics that the plan moves, with their lag relative to the committed offsets where it was measured."""
     lags = {lag.topic.name: lag for lag in plan.lags}
     return [
@@ -175,7 +325,7 @@ def _state_topics(plan: FailoverPlan) -> list[Row]:
     ]
 
 
-def _or_null(number: float | Unknown) -> float | None:
+def _or_null(number: N | Unknown) -> N | None:
     return None if number is UNKNOWN else number
 
 
@@ -189,17 +339,17 @@ def _expected(view: _View) -> int | None:
     return sum(known) if len(known) == len(places) else None
 
 
-def _group(plan: GroupPlan, view: _View) -> Row:
+def _group(plan: GroupPlan, view: _View) -> MovedGroupRow:
     return {
         "group": plan.group,
         "partitions": [_partition(plan, verdict, view) for verdict in plan.verdicts],
     }
 
 
-def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> Row:
+def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> MovedPartitionRow:
     waits = not view.drained and drain_cures(verdict) and view.operation.plan.mode is not Mode.EMERGENCY
     place = plan.written_to(verdict)
-    read, led = verdict.commit and verdict.commit.offset, offset_of(verdict)
+    read, led = offset_in(verdict.commit), offset_of(verdict)
     upstream, downstream = (read, led) if plan.direction is Direction.FORWARD else (led, read)
     return {
         **places(verdict),
@@ -208,7 +358,7 @@ def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> Row:
         "downstream_offset": downstream,
         "exactness": None if waits else exactness(verdict),
         **_costs(plan, verdict, view),
-        "target_offset_before": verdict.before and verdict.before.offset,
+        "target_offset_before": offset_in(verdict.before),
         "written": _is_written(plan.group, place, view),
         "reason": KNOWN_AFTER_DRAIN if waits else verdict.refusal or "",
         "detail": "" if waits else plan.why(verdict),
@@ -222,29 +372,30 @@ def _is_written(group: str, place: TopicPartition | None, view: _View) -> bool |
     return place is not None and (group, place) in view.written
 
 
-def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> Row:
+def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> CostsRow:
     if view.operation.plan.mode is not Mode.EMERGENCY or verdict.source is None:
         refused = verdict.refusal is not None
         return {
             "reread_max": reread_max(verdict),
             "reread_expected": reread_expected(verdict),
-            "lost_max": None if refused else NO_RISK.lost,
+            "lost_max": None if refused else _or_null(NO_RISK.lost),
             # commits are asked of the living source, by the same run that writes them
             "knowledge_age_seconds": None if verdict.commit is None else 0,
         }
     risk = view.risks.get((plan.group, verdict.source))
     if risk is None:
-        return dict.fromkeys(("reread_max", "reread_expected", "lost_max", "knowledge_age_seconds"))
+        return {
+            "reread_max": None,
+            "reread_expected": None,
+            "lost_max": None,
+            "knowledge_age_seconds": None,
+        }
     return {
-        "reread_max": _number(risk.reread),
-        "reread_expected": _number(risk.expected),
-        "lost_max": _number(risk.lost),
-        "knowledge_age_seconds": _number(risk.age_seconds),
+        "reread_max": _or_null(risk.reread),
+        "reread_expected": _or_null(risk.expected),
+        "lost_max": _or_null(risk.lost),
+        "knowledge_age_seconds": _or_null(risk.age_seconds),
     }
-
-
-def _number(known: float | Unknown) -> float | None:
-    return None if known is UNKNOWN else known
 
 
 def _undo(mode: Mode, operation_id: str = "OPERATION_ID") -> str:
