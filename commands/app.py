@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from mmtool import __version__
+from mmtool.commands._completion import VARIABLE, quietly
 from mmtool.commands._help import MmtoolGroup, write_options
 from mmtool.commands._options import LOG_FORMAT_VARIABLE
 from mmtool.commands._registry import CommandTable, Entry
@@ -135,6 +136,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         SystemExit: always.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    if VARIABLE in os.environ:
+        raise SystemExit(quietly(lambda: _run(arguments)))
     early = Early.of(arguments)
     if early.log_format is LogFormat.JSON:
         from mmtool.output.library_logs import log_what_others_tell
