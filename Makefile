@@ -85,6 +85,7 @@ completions: .venv/.stamp
 docs: .venv/.stamp
 	$(BIN)/python docs/_tools/reference.py
 	$(BIN)/python docs/_tools/documents.py
+	$(BIN)/python docs/_tools/manual.py
 	$(BIN)/python -m mmtool.config.reference > docs/reference/config.md
 
 clean:

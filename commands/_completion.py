@@ -59,6 +59,7 @@ def operations(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def quietly(run: Callable[[], int]) -> int:
     """Answer a shell: whatever fails, nothing is written on stderr, and the exit code is 0."""
+    sys.modules["rich"] = None  # type: ignore[assignment]  # Typer would load it to remove markup, and help has none
     with suppress(Exception), Path(os.devnull).open("w") as nowhere, redirect_stderr(nowhere):
         return run()
     return 0

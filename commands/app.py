@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand
 
 from mmtool import __version__
 from mmtool.commands._completion import VARIABLE, quietly
@@ -60,6 +61,11 @@ class Root(MmtoolGroup):
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is Typer's
         """Names only; nothing is loaded."""
         return list(self.commands)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """The names and help of the table; no command is loaded for a TAB."""
+        self.commands = {entry.name: TyperCommand(entry.name, help=entry.help) for entry in COMMANDS}  # type: ignore[assignment]
+        return super().shell_complete(ctx, incomplete)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Commands by panel, then the options."""

@@ -1,7 +1,7 @@
 """Writes docs/reference/schemas/ and docs/reference/documents.md: every JSON document of mmtool.
 
 A schema is made of the annotations of the types that the code builds its documents from, and of the ``Attributes:`` in
-their docstrings. Pydantic's own schemas have neither: it takes a named tuple for an array, and knows no ``Attributes:``.
+their docstrings. Pydantic's own schemas do not serve: a named tuple is an array there, and ``Attributes:`` are unknown.
 ``make docs`` runs this; a test compares the committed files with what it would write now.
 """
 
@@ -26,7 +26,7 @@ from mmtool.doctor.finding import Finding
 from mmtool.events import FIELDS, Event
 from mmtool.evidence.document import EvidenceDocument
 from mmtool.failover.modes.release import ReleasedRow
-from mmtool.failover.report.report import OperationRow
+from mmtool.failover.report.operation_row import OperationRow
 from mmtool.failover.report.rows import ImportedRow, TranslationRow
 from mmtool.insight.status import OwnerRow
 from mmtool.insight.verify.verdicts import ComparisonRow

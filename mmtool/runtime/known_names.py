@@ -11,13 +11,13 @@ import json
 import os
 import time
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mmtool.runtime.paths import cache_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     Names = Mapping[str, list[str]]
 

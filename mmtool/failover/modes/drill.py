@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.drain import DrainPort
     from mmtool.failover.operation.operation import StepLog
-    from mmtool.failover.report.report import OperationRow
+    from mmtool.failover.report.operation_row import OperationRow
     from mmtool.failover.report.rows import Row
     from mmtool.insight.flow_now import FlowNow
     from mmtool.insight.target_only import TargetSide
