@@ -59,7 +59,8 @@ def operations(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def quietly(run: Callable[[], int]) -> int:
     """Answer a shell: whatever fails, nothing is written on stderr, and the exit code is 0."""
-    sys.modules["rich"] = None  # type: ignore[assignment]  # Typer would load it to remove markup, and help has none
+    if "rich" not in sys.modules:  # Typer would load it to remove markup from help, which has none
+        sys.modules["rich"] = None  # type: ignore[assignment]
     with suppress(Exception), Path(os.devnull).open("w") as nowhere, redirect_stderr(nowhere):
         return run()
     return 0

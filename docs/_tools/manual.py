@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from inspect import cleandoc
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -18,6 +17,9 @@ from mmtool.commands._help import sections_of
 from mmtool.commands._options import COMMON
 from mmtool.commands._registry import CommandTable
 from mmtool.commands.app import COMMANDS, EXAMPLES, app
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PAGE = Path(__file__).parents[1] / "reference" / "mmtool.1"
 
