@@ -1,6 +1,6 @@
 """``python -m mmtool.commands._name_refresh FILE``: ask the clusters of a file for the names that TAB offers.
 
-A process of its own, which `mmtool.commands._completion` starts: it has nobody to report to, and ends after a minute.
+A process of its own, which `mmtool.commands._completion` starts: it reports nothing, and ends after a minute.
 """
 
 from __future__ import annotations

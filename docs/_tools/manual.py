@@ -50,18 +50,17 @@ def _commands() -> Iterator[str]:
     yield ".SH COMMANDS"
     table = CommandTable(COMMANDS)
     for name in table:
-        yield from _command(
-            table[name], f"mmtool {name}", typer.Context(table[name], info_name=f"mmtool {name}")
-        )
+        yield from _command(table[name], f"mmtool {name}", _context(table[name], f"mmtool {name}"))
 
 
-def _command(command: Any, path: str, context: Any) -> Iterator[str]:
+def _command(command: Any, path: str) -> Iterator[str]:
     """The command, or each verb of a group."""
     verbs = getattr(command, "commands", None)
     if verbs is not None:
         for name, verb in verbs.items():
-            yield from _command(verb, f"{path} {name}", typer.Context(verb, info_name=name, parent=context))
+            yield from _command(verb, f"{path} {name}")
         return
+    context = _context(command, path)
     yield f".SS {_text(path)} {_text(' '.join(command.collect_usage_pieces(context)))}"
     for paragraph in cleandoc(command.help or "").split("\n\n"):
         yield ".PP"
@@ -71,11 +70,16 @@ def _command(command: Any, path: str, context: Any) -> Iterator[str]:
             yield from _options(records)
 
 
+def _context(command: Any, path: str) -> typer.Context:
+    """The context of a command as the root command makes it."""
+    return typer.Context(command, info_name=path, **app.info.context_settings)
+
+
 def _common() -> Iterator[str]:
     """The options that every command has, from one that has no others."""
     command = CommandTable(COMMANDS)["status"]
     yield ".SH COMMON OPTIONS"
-    yield from _options(sections_of(command, typer.Context(command, info_name="status"))[COMMON])
+    yield from _options(sections_of(command, _context(command, "status"))[COMMON])
 
 
 def _options(records: list[tuple[str, str]]) -> Iterator[str]:

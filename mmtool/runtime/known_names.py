@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from mmtool.runtime.paths import cache_root
+from mmtool.translation.json_text import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -35,9 +36,17 @@ _MOST = 20_000
 def known_names(config: Path, alias: str = "") -> Names:
     """The names by kind: those of a properties file, or those of one of its clusters; empty where none is known."""
     try:
-        found = json.loads(_file(config, alias).read_bytes())
+        return names_in(_file(config, alias).read_bytes())
+    except OSError:
+        return {}
+
+
+def names_in(content: bytes) -> Names:
+    """The names of a file by kind; none of a damaged one."""
+    try:
+        found = parse_json(content)
         return {str(kind): [name for name in names if isinstance(name, str)] for kind, names in found.items()}
-    except (OSError, ValueError, AttributeError, TypeError):
+    except (ValueError, AttributeError, TypeError):
         return {}
 
 

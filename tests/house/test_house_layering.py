@@ -149,6 +149,7 @@ def test_a_command_loads_only_typer_and_light_rooms_before_it_runs(modules):
         "mmtool.metrics.level",
         "mmtool.rights.needs",
         "mmtool.lab.security.kinds",
+        "mmtool.runtime.known_names",
     )  # options' words; they load dataclasses and enum
     heavy = [
         f"{module.name} imports {name}"
