@@ -70,7 +70,7 @@ def _offered(ctx: typer.Context, incomplete: str, find: Callable[[Path], Iterabl
     config = _config(ctx)
     if config is None:
         return []
-    if cache.is_due(config, _RENEW_SECONDS):
+    if _is_trusted(config) and cache.is_due(config, _RENEW_SECONDS):
         _renew(config)
     found = sorted(
         name for name in set(find(config)) if name.startswith(incomplete) and _PLAIN.fullmatch(name)
@@ -92,6 +92,11 @@ def _config(ctx: typer.Context) -> Path | None:
     named: Any = ctx.params.get("config") or os.environ.get("MMTOOL_CONFIG", "").strip()
     path = Path(named).expanduser() if named else None
     return path if path is not None and path.is_file() else None
+
+
+def _is_trusted(config: Path) -> bool:
+    """Whether the file is this user's or root's: TAB sends no credentials where a file of another user says so."""
+    return config.stat().st_uid in {0, os.getuid()}
 
 
 def _renew(config: Path) -> None:

@@ -50,7 +50,7 @@ def _commands() -> Iterator[str]:
     yield ".SH COMMANDS"
     table = CommandTable(COMMANDS)
     for name in table:
-        yield from _command(table[name], f"mmtool {name}", _context(table[name], f"mmtool {name}"))
+        yield from _command(table[name], f"mmtool {name}")
 
 
 def _command(command: Any, path: str) -> Iterator[str]:

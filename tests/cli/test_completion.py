@@ -195,6 +195,18 @@ def test_clusters_are_asked_once_a_minute_and_not_at_each_tab(cached, monkeypatc
     assert started == [cached]
 
 
+def test_a_file_of_another_user_makes_tab_ask_no_cluster(cached, monkeypatch):
+    started = []
+    monkeypatch.setattr(_completion, "_renew", started.append)
+    monkeypatch.setattr(known_names, "is_due", lambda *_: True)
+    if os.getuid() == 0:
+        os.chown(cached, 4711, -1)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: cached.stat().st_uid + 1)
+    assert _completion.aliases(SimpleNamespace(params={"config": cached}), "") == ["east", "west"]
+    assert started == []
+
+
 @pytest.fixture
 def scene(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
