@@ -46,10 +46,14 @@ def remember_rows(config: Path | None, rows: Iterable[Mapping[str, object]]) -> 
 
 
 def remember_operations(config: Path | None, found: Iterable[FlowOperation]) -> None:
-    """Keep the ids of recorded operations, by the flow's target, whose journal has them."""
+    """Keep the ids of recorded operations, where a person runs the command."""
     path = _path(config)
-    if path is None:
-        return
+    if path is not None:
+        keep_operations(path, found)
+
+
+def keep_operations(path: Path, found: Iterable[FlowOperation]) -> None:
+    """Add ids of recorded operations to those that are known: a journal forgets none."""
     seen: dict[str, set[str]] = defaultdict(set)
     for one in found:
         seen[one.flow.target.alias].add(one.found.operation_id)

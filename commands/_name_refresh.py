@@ -13,14 +13,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mmtool.commands._known_names import remember_file
+from mmtool.commands._known_names import keep_operations, remember_file
 from mmtool.errors import MmtoolError
 from mmtool.runtime import known_names as cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mmtool.config import FlowSettings, Settings
+    from mmtool.config import Settings
+    from mmtool.kafka.ports import ClusterPort
 
 _TIMEOUT = timedelta(seconds=10)
 _LONGEST_SECONDS = 60
@@ -30,44 +31,39 @@ def refresh(config: Path) -> None:
     """Ask every cluster of the enabled flows; one that does not answer keeps its names of before.
 
     Raises:
-        MmtoolError: The file cannot be used.
+        MmtoolError: The file cannot be used, or enables no flow.
     """
     from mmtool.config import load_settings
+    from mmtool.failover.service.lookup import find_operations
     from mmtool.runtime.threads import Unawaited
 
     settings = load_settings(config, os.environ)
     remember_file(config, settings)
     with Unawaited() as pool:
-        asked = [pool.submit(_ask, config, settings, flow) for flow in settings.flows]
-        for one in asked:
+        for one in [pool.submit(_ask, config, cluster) for cluster in _clusters(settings)]:
             with suppress(MmtoolError):
                 one.result()
+    found, _ = find_operations(settings, None, None, _TIMEOUT)
+    keep_operations(config, found)
 
 
-def _ask(config: Path, settings: Settings, flow: FlowSettings) -> None:
+def _clusters(settings: Settings) -> Iterable[ClusterPort]:
+    """The clusters of the enabled flows, each once."""
     from mmtool.insight.flow_now import connect
 
-    clusters = connect(flow, _TIMEOUT)
-    for cluster in (clusters.source, clusters.target):
-        with suppress(MmtoolError):
-            cluster.probe()
-            cache.remember(
-                config, cluster.alias, groups=cluster.groups.list_groups(), topics=_visible(cluster.topics())
-            )
-    with suppress(MmtoolError):
-        _remember_operations(config, settings, flow)
+    flows = [connect(flow, _TIMEOUT) for flow in settings.flows]
+    return {side.alias: side for flow in flows for side in (flow.source, flow.target)}.values()
+
+
+def _ask(config: Path, cluster: ClusterPort) -> None:
+    cluster.probe()
+    groups, topics = cluster.groups.list_groups(), _visible(cluster.topics())
+    cache.remember(config, cluster.alias, groups=groups, topics=topics)
 
 
 def _visible(topics: Iterable[str]) -> list[str]:
     """Topics that a flow could mirror."""
     return [name for name in topics if not name.startswith("__") and not name.endswith(".internal")]
-
-
-def _remember_operations(config: Path, settings: Settings, flow: FlowSettings) -> None:
-    from mmtool.failover.service.lookup import find_operations
-
-    found, _ = find_operations(settings, flow.source.alias, flow.target.alias, _TIMEOUT)
-    cache.remember(config, flow.target.alias, operations=[one.found.operation_id for one in found])
 
 
 if __name__ == "__main__":

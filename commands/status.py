@@ -158,7 +158,7 @@ def _show_flows(
     from mmtool.insight.trend import Trends
 
     found, trends = look_at_all(flows), Trends()
-    remember_rows(config, found.documents())
+    remember_rows(config, (row._asdict() for row in found.rows))
     if every is not None and found.error is None:
         later = iter(lambda: look_at_all(flows), None)
         looks = (_result(look, output, look.others.errors, trends) for look in chain([found], later))

@@ -70,7 +70,7 @@ def is_due(config: Path, seconds: float) -> bool:
     """Whether the names were last asked for longer ago than this; if so, they count as asked for now."""
     tried = _file(config, "").with_suffix(".asked")
     try:
-        if time.time() - tried.stat().st_mtime < seconds:
+        if 0 <= time.time() - tried.stat().st_mtime < seconds:
             return False
     except OSError:
         pass

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from kit.scene import half_read
 from kit.wiring import wire_failovers
 from mmtool.commands import _completion, _name_refresh
+from mmtool.errors import UnreachableError
 from mmtool.plain_text import shell_word
 from mmtool.runtime import known_names
 
@@ -219,6 +220,20 @@ def test_the_process_in_the_background_asks_both_clusters(scene):
     _name_refresh.refresh(scene.config)
     assert known_names.known_names(scene.config) == {"aliases": ["east", "west"], "sources": ["east"]}
     assert known_names.known_names(scene.config, "east") == {"groups": ["app"], "topics": ["orders"]}
+    assert known_names.known_names(scene.config, "west")["topics"] == ["east.orders"]
+
+
+def test_operations_that_the_journal_has_are_known_after_that(scene, failover):
+    (done,) = failover("planned", "-g", "app", "--execute", "--yes").rows
+    _name_refresh.refresh(scene.config)
+    assert known_names.known_names(scene.config, "west")["operations"] == [done["operation_id"]]
+
+
+def test_a_cluster_that_does_not_answer_keeps_its_names_of_before(scene):
+    known_names.remember(scene.config, "east", groups=["app", "gone"])
+    scene.source.go_away(UnreachableError("east does not answer"))
+    _name_refresh.refresh(scene.config)
+    assert known_names.known_names(scene.config, "east") == {"groups": ["app", "gone"]}
     assert known_names.known_names(scene.config, "west")["topics"] == ["east.orders"]
 
 
