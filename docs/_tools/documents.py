@@ -315,12 +315,14 @@ _RULES = """\
 - A later version may add keys, and words to a list of words. It renames and removes none: accept what you do not know.
 - Unknown is `null`, and never -1. `reason` is a string in every row; it is empty without a reason.
 - Times are ISO 8601 in UTC, offsets are integers.
+- A [hook](../how-to/hooks.md) reads the row of `mmtool failover` on stdin; with `MMTOOL_ACTION=undo` only
+  `operation_id`, `mode` and `flow`.
 - If a command line cannot be parsed, the document has no rows ([schema](schemas/error.json)).
 - `groups export --format kafka` and the file of `--csv` are CSV, as Kafka's `kafka-consumer-groups` reads it. For the
   file of diverged records see [Diverged tail](../concepts/diverged-tail.md).
 
 In the tables below, `[]` stands for each part of a list, and `*` for each name in an object. A key with a question mark
-may be absent.
+may be absent. A "word" is one of a list that is in the schema.
 """
 
 
@@ -376,7 +378,7 @@ def _type(schema: Schema) -> str:
     return ", ".join("time" if one == "string" and "format" in schema else one for one in kinds)
 
 
-_FEW = 6
+_FEW = 9
 
 
 def _in_table(text: str) -> str:
