@@ -57,8 +57,10 @@ def _clusters(settings: Settings) -> Iterable[ClusterPort]:
 
 def _ask(config: Path, cluster: ClusterPort) -> None:
     cluster.probe()
-    groups, topics = cluster.groups.list_groups(), _visible(cluster.topics())
-    cache.remember(config, cluster.alias, groups=groups, topics=topics)
+    from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
+
+    groups = [name for name in cluster.groups.list_groups() if not name.startswith(OWN_GROUP_PREFIX)]
+    cache.remember(config, cluster.alias, groups=groups, topics=_visible(cluster.topics()))
 
 
 def _visible(topics: Iterable[str]) -> list[str]:

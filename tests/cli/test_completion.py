@@ -217,6 +217,8 @@ def scene(tmp_path, monkeypatch):
 
 
 def test_the_process_in_the_background_asks_both_clusters(scene):
+    """And leaves out the groups by which mmtool holds its leases."""
+    scene.commits("mmtool.canary", "orders", 1)
     _name_refresh.refresh(scene.config)
     assert known_names.known_names(scene.config) == {"aliases": ["east", "west"], "sources": ["east"]}
     assert known_names.known_names(scene.config, "east") == {"groups": ["app"], "topics": ["orders"]}
