@@ -307,7 +307,7 @@ def page(found: dict[str, Schema]) -> str:
 _INTRO = """\
 # JSON documents
 
-Every JSON document has a schema in the folder [schemas](schemas/) (JSON Schema, draft 2020-12). With `-o json` stdout
+Every JSON document has a schema in the folder `schemas` (JSON Schema, draft 2020-12). With `-o json` stdout
 is one document, also when the command fails; `status --watch` and `groups sync` print one per line. The keys of the
 document:
 """
