@@ -12,10 +12,11 @@
 #   make bench             against MirrorMaker 2 on this machine, verify, TLS, and translation at scale (BENCH=--quick: 5 minutes)
 #   make bench-rereads     records re-read after a failover, by MirrorMaker 2's answers and by mmtool's
 #   make completions docs  write the generated files again
+#   make site              the documentation as a site, in site/
 #   make clean             everything that can be built again
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit test test-all lint test-chaos chaos-seeds fuzz bench bench-rereads completions docs clean
+.PHONY: help demo unit test test-all lint test-chaos chaos-seeds fuzz bench bench-rereads completions docs site clean
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -91,8 +92,12 @@ docs: .venv/.stamp
 	$(BIN)/python docs/_tools/manual.py
 	$(BIN)/python -m mmtool.config.reference > docs/reference/config.md
 
+# Opens without a web server; its search needs one: python -m http.server -d site
+site: .venv/.stamp
+	$(BIN)/mkdocs build --strict
+
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # setuptools first, then the project without build isolation: the pins hold for the build as well. Compiled on all cores

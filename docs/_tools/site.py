@@ -1,0 +1,138 @@
+"""MkDocs hooks: folders in the nav, and files of the repository that pages link to.
+
+``mkdocs.yml`` names this file. A page may link to any file under version control. On the site each of them is a page
+below `REPOSITORY`, so no link needs the address of a host.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mkdocs.structure.files import File
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[2]
+REPOSITORY = "repository"
+"""The folder of the site with files from outside of ``docs/``."""
+
+_LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)")
+_LANGUAGES = {".py": "python", ".yml": "yaml", ".yaml": "yaml", ".json": "json", ".toml": "toml"}
+
+
+def on_config(config: MkDocsConfig) -> None:
+    """Replace ``FOLDER/*`` in the nav by the other pages of the folder, and set how headings are named in links."""
+    config.nav = _expanded(config.nav, {*_names(config.nav)})
+    config.mdx_configs["toc"]["slugify"] = anchor_of
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add what pages link to outside of ``docs/``, and what is linked to from there."""
+    left = [file.src_uri for file in files.documentation_pages()]
+    while left:
+        for path in targets_of(repository_path(left.pop())):
+            at = site_path(path)
+            if files.get_file_from_path(at) is None and at.startswith(f"{REPOSITORY}/"):
+                files.append(File.generated(config, at, content=_page_of(path)))
+                left.append(at)
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Point a page's links to where their targets are on the site."""
+    path, at = repository_path(page.file.src_uri), page.file.src_uri
+
+    def moved(link: re.Match[str]) -> str:
+        target = _target(path, link[1])
+        if not (ROOT / target).exists():
+            return link[1]  # the strict build names it
+        return posixpath.relpath(site_path(target), posixpath.dirname(at) or ".")
+
+    return _LINK.sub(moved, markdown) if _has_links(path) else markdown
+
+
+def anchor_of(heading: str, _: str) -> str:
+    """The anchor of a heading as repository browsers make it, so that a link holds in both places."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def targets_of(path: str) -> Iterator[str]:
+    """The files and folders that a page links to, from the root of the repository."""
+    if _has_links(path):
+        targets = (_target(path, link) for link in _LINK.findall(_page_of(path)))
+        yield from (target for target in targets if (ROOT / target).exists())
+
+
+def site_path(path: str) -> str:
+    """Where a file or folder of the repository is on the site, as MkDocs names a page's source."""
+    if path.startswith("docs/"):
+        return path.removeprefix("docs/")
+    return f"{REPOSITORY}/{path}" if path.endswith(".md") else f"{REPOSITORY}/{path}.md"
+
+
+def repository_path(at: str) -> str:
+    """The inverse of `site_path`."""
+    if not at.startswith(f"{REPOSITORY}/"):
+        return f"docs/{at}"
+    path = at.removeprefix(f"{REPOSITORY}/")
+    return path if (ROOT / path).exists() else path.removesuffix(".md")
+
+
+def _target(path: str, link: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
+
+
+def _has_links(path: str) -> bool:
+    return path.endswith(".md") or (ROOT / path).is_dir()
+
+
+def _page_of(path: str) -> str:
+    """Markdown that shows a file or folder of the repository; links start from its path."""
+    place = ROOT / path
+    if place.is_dir():
+        names = sorted(f"{place.name}/{file.name}" for file in place.iterdir() if file.is_file())
+        return "\n".join([f"# {path}", "", *(f"- [{name}]({name})" for name in names), ""])
+    text = place.read_text(encoding="utf-8")
+    return (
+        text
+        if path.endswith(".md")
+        else f"# {path}\n\n~~~~{_LANGUAGES.get(place.suffix, 'text')}\n{text}~~~~\n"
+    )
+
+
+def _names(nav: Any) -> Iterator[str]:
+    """Every page that a nav names."""
+    if isinstance(nav, str):
+        yield nav
+    for item in nav.values() if isinstance(nav, dict) else nav if isinstance(nav, list) else ():
+        yield from _names(item)
+
+
+def _expanded(nav: Any, named: set[str]) -> Any:
+    """The nav with ``FOLDER/*`` replaced by the folder's pages that are not among ``named``."""
+    if isinstance(nav, dict):
+        return {title: _expanded(item, named) for title, item in nav.items()}
+    if isinstance(nav, list):
+        return [
+            each
+            for item in nav
+            for each in (_pages(item, named) if _is_folder(item) else [_expanded(item, named)])
+        ]
+    return nav
+
+
+def _is_folder(item: Any) -> bool:
+    return isinstance(item, str) and item.endswith("/*")
+
+
+def _pages(folder: str, named: set[str]) -> list[str]:
+    pages = (ROOT / "docs" / folder.removesuffix("/*")).glob("*.md")
+    return sorted({path.relative_to(ROOT / "docs").as_posix() for path in pages} - named)
