@@ -1,4 +1,4 @@
-"""MkDocs hooks: folders in the nav, and files of the repository that pages link to.
+"""MkDocs hooks: folders in the nav, files of the repository that pages link to, and state diagrams as text.
 
 ``mkdocs.yml`` names this file. A page may link to any file under version control. On the site each of them is a page
 below `REPOSITORY`, so no link needs the address of a host.
@@ -25,6 +25,12 @@ REPOSITORY = "repository"
 """The folder of the site with files from outside of ``docs/``."""
 
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)")
+_CODE = re.compile(r"`[^`\n]+`")
+"""Repository browsers need a backslash before a bar in a table's code; Python-Markdown shows it."""
+
+_DIAGRAM = re.compile(r"^```mermaid\nstateDiagram-v2\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_TRANSITION = re.compile(r" *(\S+) --> (\S+)(?: : (.*))?")
+_ENDS = "[*]"
 _LANGUAGES = {".py": "python", ".yml": "yaml", ".yaml": "yaml", ".json": "json", ".toml": "toml"}
 
 
@@ -47,7 +53,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Point a page's links to where their targets are on the site."""
+    """Point a page's links to where their targets are on the site, and draw its state diagrams."""
     path, at = repository_path(page.file.src_uri), page.file.src_uri
 
     def moved(link: re.Match[str]) -> str:
@@ -56,7 +62,33 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
             return link[1]  # the strict build names it
         return posixpath.relpath(site_path(target), posixpath.dirname(at) or ".")
 
-    return _LINK.sub(moved, markdown) if _has_links(path) else markdown
+    if not _has_links(path):
+        return markdown
+    plain = _CODE.sub(lambda code: code[0].replace(r"\|", "|"), markdown)
+    return _DIAGRAM.sub(lambda block: f"```text\n{drawn(block[1])}\n```", _LINK.sub(moved, plain))
+
+
+def drawn(diagram: str) -> str:
+    """The transitions of a Mermaid state diagram as lines of text, by state.
+
+    Repository browsers draw Mermaid; MkDocs does not, and the library that would loads megabytes from another host.
+    """
+    leaving: dict[str, list[tuple[str, str]]] = {}
+    for state, to, event in _TRANSITION.findall(diagram):
+        if _ENDS not in {state, to}:
+            leaving.setdefault(state, []).append((event, to))
+    wide = max(map(len, leaving))
+    longest = max(len(event) for arrows in leaving.values() for event, _ in arrows)
+    return "\n".join(
+        f"{state if not number else '':{wide}} {fork} {event} {'─' * (longest - len(event))}──▶ {to}"
+        for state, arrows in leaving.items()
+        for number, ((event, to), fork) in enumerate(zip(arrows, _forks(len(arrows)), strict=True))
+    )
+
+
+def _forks(count: int) -> list[str]:
+    """How lines that leave one state begin."""
+    return ["──"] if count == 1 else ["┬─", *["├─"] * (count - 2), "└─"]
 
 
 def anchor_of(heading: str, _: str) -> str:
@@ -98,8 +130,8 @@ def _page_of(path: str) -> str:
     """Markdown that shows a file or folder of the repository; links start from its path."""
     place = ROOT / path
     if place.is_dir():
-        names = sorted(f"{place.name}/{file.name}" for file in place.iterdir() if file.is_file())
-        return "\n".join([f"# {path}", "", *(f"- [{name}]({name})" for name in names), ""])
+        names = sorted(file.name for file in place.iterdir() if not file.name.startswith((".", "__")))
+        return "\n".join([f"# {path}", "", *(f"- [{name}]({place.name}/{name})" for name in names), ""])
     text = place.read_text(encoding="utf-8")
     return (
         text

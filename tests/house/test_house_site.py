@@ -87,3 +87,16 @@ def test_the_search_finds_pages_by_what_they_say(built):
 )
 def test_a_heading_has_the_anchor_that_a_repository_browser_gives_it(hooks, heading, anchor):
     assert hooks["anchor_of"](heading, "-") == anchor
+
+
+def test_a_state_diagram_is_drawn_by_state(hooks):
+    arrows = ("[*] --> idle", "idle --> running : claim", "running --> lost : doubt", "running --> idle : end")
+    assert hooks["drawn"]("\n".join(arrows)).splitlines() == [
+        "idle    ── claim ──▶ running",
+        "running ┬─ doubt ──▶ lost",
+        "        └─ end ────▶ idle",
+    ]
+
+
+def test_no_page_shows_a_diagram_as_its_source(pages):
+    assert [str(page) for page, text in pages.items() if "language-mermaid" in text] == []
