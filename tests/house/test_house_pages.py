@@ -8,8 +8,19 @@ import pytest
 from kit.doc_blocks import pages
 from mmtool.commands._registry import CommandTable
 from mmtool.commands.app import COMMANDS
+from mmtool.config.load import read_file
 
 CODE = re.compile(r"`([^`\n]+)`")
+PROPERTIES = re.compile(r"^```properties\n(.*?)^```", re.MULTILINE | re.DOTALL)
+WHOLE = """\
+clusters = east, west
+east.bootstrap.servers = east-1:9092
+west.bootstrap.servers = west-1:9092
+east->west.enabled = true
+"""
+FOR_JAVA = "east.sasl.client.callback.handler.class"
+"""A key that MSK's documentation has, and that only Java's clients need."""
+
 TABLE = CommandTable(COMMANDS)
 OF_ALL = {"--help", "--version", "--install-completion", "--show-completion"}
 
@@ -59,3 +70,24 @@ def test_every_command_that_a_page_names_is_there_with_its_options(root):
 )
 def test_a_command_that_is_not_there_is_found(line, wrong):
     assert wrong_in(line) == wrong
+
+
+def examples(root):
+    """Every block of a properties file, one that is only a part completed; what is outside of the page replaced."""
+    for page in pages(root):
+        for block in PROPERTIES.findall(page.read_text(encoding="utf-8")):
+            lacking = [line for line in WHOLE.splitlines() if line.split(" =")[0] not in block]
+            whole = block if block.startswith("clusters") else "\n".join([*lacking, block])
+            text = re.sub(r"\$\{(env|file|directory):[^}]*\}", "secret", whole)
+            yield page.name, re.sub(r"^ssl\.\w+\.location.*\n", "", text, flags=re.MULTILINE)
+
+
+def test_every_properties_file_of_a_page_is_read_without_an_error_and_without_an_unknown_key(root, tmp_path):
+    found = []
+    for page, text in examples(root):
+        path = tmp_path / "mm2.properties"
+        path.write_text(text, encoding="utf-8")
+        remarks = [finding.message for finding in read_file(path, {}).findings]
+        found.append((page, [remark for remark in remarks if FOR_JAVA not in remark]))
+    assert len(found) > 5
+    assert [(page, remarks) for page, remarks in found if remarks] == []

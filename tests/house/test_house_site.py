@@ -29,7 +29,7 @@ def pages(built):
 
 @pytest.fixture(scope="module")
 def hooks(root):
-    return runpy.run_path(str(root / "docs" / "_tools" / "site.py"), run_name="site_hooks")
+    return runpy.run_path(str(root / "docs" / "_tools" / "mkdocs_hooks.py"), run_name="site_hooks")
 
 
 def addresses(text):
@@ -90,7 +90,12 @@ def test_a_heading_has_the_anchor_that_a_repository_browser_gives_it(hooks, head
 
 
 def test_a_state_diagram_is_drawn_by_state(hooks):
-    arrows = ("[*] --> idle", "idle --> running : claim", "running --> lost : doubt", "running --> idle : end")
+    arrows = (
+        "[*] --> idle",
+        "idle --> running : claim",
+        "running --> lost : doubt",
+        "running --> idle : end",
+    )
     assert hooks["drawn"]("\n".join(arrows)).splitlines() == [
         "idle    ── claim ──▶ running",
         "running ┬─ doubt ──▶ lost",

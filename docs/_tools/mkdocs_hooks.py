@@ -166,5 +166,6 @@ def _is_folder(item: Any) -> bool:
 
 
 def _pages(folder: str, named: set[str]) -> list[str]:
-    pages = (ROOT / "docs" / folder.removesuffix("/*")).glob("*.md")
+    place = ROOT / "docs" / folder.removesuffix("/*")
+    pages = place.glob("*.md") if folder == "./*" else place.rglob("*.md")
     return sorted({path.relative_to(ROOT / "docs").as_posix() for path in pages} - named)
