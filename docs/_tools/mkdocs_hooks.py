@@ -133,36 +133,30 @@ def _page_of(path: str) -> str:
         names = sorted(file.name for file in place.iterdir() if not file.name.startswith((".", "__")))
         return "\n".join([f"# {path}", "", *(f"- [{name}]({place.name}/{name})" for name in names), ""])
     text = place.read_text(encoding="utf-8")
-    return (
-        text
-        if path.endswith(".md")
-        else f"# {path}\n\n~~~~{_LANGUAGES.get(place.suffix, 'text')}\n{text}~~~~\n"
-    )
+    if path.endswith(".md"):
+        return text
+    return f"# {path}\n\n~~~~{_LANGUAGES.get(place.suffix, 'text')}\n{text}~~~~\n"
 
 
 def _names(nav: Any) -> Iterator[str]:
     """Every page that a nav names."""
     if isinstance(nav, str):
         yield nav
-    for item in nav.values() if isinstance(nav, dict) else nav if isinstance(nav, list) else ():
-        yield from _names(item)
+    else:
+        for item in nav.values() if isinstance(nav, dict) else nav:
+            yield from _names(item)
 
 
 def _expanded(nav: Any, named: set[str]) -> Any:
-    """The nav with ``FOLDER/*`` replaced by the folder's pages that are not among ``named``."""
-    if isinstance(nav, dict):
-        return {title: _expanded(item, named) for title, item in nav.items()}
+    """The nav with ``FOLDER/*`` replaced by the folder's pages that are not among ``named``; without empty sections."""
+    if isinstance(nav, str):
+        return _pages(nav, named) if nav.endswith("/*") else [nav]
     if isinstance(nav, list):
-        return [
-            each
-            for item in nav
-            for each in (_pages(item, named) if _is_folder(item) else [_expanded(item, named)])
-        ]
-    return nav
-
-
-def _is_folder(item: Any) -> bool:
-    return isinstance(item, str) and item.endswith("/*")
+        return [each for item in nav for each in _expanded(item, named)]
+    ((title, item),) = nav.items()
+    if isinstance(item, str):
+        return [nav]
+    return [{title: pages}] if (pages := _expanded(item, named)) else []
 
 
 def _pages(folder: str, named: set[str]) -> list[str]:

@@ -105,3 +105,9 @@ def test_a_state_diagram_is_drawn_by_state(hooks):
 
 def test_no_page_shows_a_diagram_as_its_source(pages):
     assert [str(page) for page, text in pages.items() if "language-mermaid" in text] == []
+
+
+def test_a_folder_in_the_nav_stands_for_its_pages_that_the_nav_does_not_name(hooks):
+    nav = [{"FAQ": "faq.md"}, {"Evidence": ["evidence/*"]}]
+    assert hooks["_expanded"](nav, set()) == [{"FAQ": "faq.md"}, {"Evidence": ["evidence/README.md"]}]
+    assert hooks["_expanded"](nav, {"evidence/README.md"}) == [{"FAQ": "faq.md"}]
