@@ -28,6 +28,9 @@ _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)")
 _CODE = re.compile(r"`[^`\n]+`")
 """Repository browsers need a backslash before a bar in a table's code; Python-Markdown shows it."""
 
+_NOTE = re.compile(r"\A(?:<!-- .* -->\s*)+")
+"""Before the heading: MkDocs takes a page's title from it only if it comes first."""
+
 _DIAGRAM = re.compile(r"^```mermaid\nstateDiagram-v2\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TRANSITION = re.compile(r" *(\S+) --> (\S+)(?: : (.*))?")
 _ENDS = "[*]"
@@ -64,7 +67,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
     if not _has_links(path):
         return markdown
-    plain = _CODE.sub(lambda code: code[0].replace(r"\|", "|"), markdown)
+    plain = _CODE.sub(lambda code: code[0].replace(r"\|", "|"), _NOTE.sub("", markdown))
     return _DIAGRAM.sub(lambda block: f"```text\n{drawn(block[1])}\n```", _LINK.sub(moved, plain))
 
 

@@ -70,6 +70,17 @@ def test_a_file_outside_of_the_documentation_is_shown_where_a_page_links_to_it(r
     assert (root / at).read_text(encoding="utf-8") in html.unescape(page)
 
 
+def test_the_title_of_a_page_is_its_heading(pages):
+    heads = {
+        page: re.findall(r"<title>(.*?) - mmtool</title>|<h1[^>]*>(.*?)<a", text)
+        for page, text in pages.items()
+    }
+    both = {page: (found[0][0], found[1][1]) for page, found in heads.items() if len(found) == 2}
+    assert len(both) > 90
+    unlike = [page for page, (title, heading) in both.items() if title != re.sub(r"<[^>]+>", "", heading)]
+    assert unlike == []
+
+
 def test_the_search_finds_pages_by_what_they_say(built):
     site, _ = built
     index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
