@@ -78,7 +78,7 @@ def test_the_title_of_a_page_is_its_heading(pages):
     both = {page: (found[0][0], found[1][1]) for page, found in heads.items() if len(found) == 2}
     assert len(both) > 90
     unlike = [page for page, (title, heading) in both.items() if title != re.sub(r"<[^>]+>", "", heading)]
-    assert unlike == []
+    assert [str(page) for page in unlike] == ["reference/runbook-example.html"]  # its heading is a plan's
 
 
 def test_the_search_finds_pages_by_what_they_say(built):
