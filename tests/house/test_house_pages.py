@@ -36,6 +36,8 @@ def wrong_in(line):
     _, *words = _words(line)
     command, verbs = None, TABLE
     while verbs and words and not words[0].startswith("-"):
+        if words[0] == "..." or words[0].isupper():  # any verb
+            return ""
         if any(name not in verbs for name in words[0].split("|")):
             return f"{words[0]} is no command"
         command = verbs[words.pop(0).split("|")[0]]
