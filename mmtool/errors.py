@@ -35,6 +35,7 @@ class MmtoolError(Exception):
         message: One line: what is wrong, and where.
         remedy: One line: what the operator can do about it; empty when there is nothing.
         code: A stable snake_case word for scripts (``errors[].code`` in JSON).
+        exit_code: The exit code of a command that it ends.
     """
 
     exit_code = 1

@@ -257,6 +257,14 @@ class RunMap:
         """How many mapped records lie below ``offset`` on the target."""
         return int(np.clip(offset - self.downstream, 0, self.counts).sum())
 
+    def records_below_many(self, offsets: Offsets) -> Offsets:
+        """`records_below` for a column."""
+        return _records_below(self.upstream, self.counts, offsets)
+
+    def records_below_downstream_many(self, offsets: Offsets) -> Offsets:
+        """`records_below_downstream` for a column."""
+        return _records_below(self.downstream, self.counts, offsets)
+
     def find_forward_many(self, offsets: Offsets) -> tuple[Offsets, Flags]:
         """`find_forward` for a column: (downstream offsets, found); an offset not found has no meaning."""
         return _find_many(self.upstream, self.counts, self.downstream, offsets)
@@ -302,6 +310,16 @@ def _find_ascending(
     found = run < len(starts)
     np.minimum(run, len(starts) - 1, out=run)
     return others[run] + np.where(past, 0, into), found
+
+
+def _records_below(starts: Offsets, counts: Offsets, offsets: Offsets) -> Offsets:
+    before = np.concatenate([[0], np.cumsum(counts)])  # records in the runs before each one
+    run = starts.searchsorted(offsets, side="right") - 1
+    if not len(starts):
+        return np.zeros_like(offsets)
+    into = np.clip(offsets - starts[run], 0, counts[run])
+    below: Offsets = np.where(run < 0, 0, before[run] + into)
+    return below
 
 
 def _check_follows(before: RunMap, after: RunMap) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +10,8 @@ from kit.maps import map_of
 from kit.pairs import HERE, THERE, ModelPair, pairs
 from kit.runs import ORDERS
 from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
-from mmtool.translation.pair import translate_in_pair
+from mmtool.translation.columns import Answers
+from mmtool.translation.pair import translate_in_pair, translate_in_pair_many
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
@@ -49,6 +51,15 @@ def test_what_is_read_again_is_never_more_than_was_said(pair, data):
         return
     again = pair.read(commit) & pair.at_or_after(answer.offset)
     assert len(again) <= (answer.reread_max if isinstance(answer, Bounded) else 0)
+
+
+@given(pairs(), st.integers(0, 60), st.integers(0, 80))
+def test_a_column_is_translated_as_its_elements_are(pair, log_start, log_end):
+    target = TargetLog(DownstreamOffset(log_start), DownstreamOffset(log_end))
+    column = np.arange(len(pair.logs[HERE]) + 3)
+    bounds = {"target": target, "source": pair.source_log()}
+    many = Answers(translate_in_pair_many(pair.map(HERE), pair.map(THERE), column, **bounds))
+    assert list(many) == [answer_of(pair, commit, target) for commit in column.tolist()]
 
 
 @given(pairs())
