@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from types import UnionType
 from typing import TYPE_CHECKING, Any
 
-from kit.scene import half_read
 import mmtool.translation as api
+from kit.scene import half_read
 from mmtool import errors
 from mmtool.commands._registry import CommandTable
 from mmtool.commands.app import COMMANDS, main
@@ -194,7 +194,9 @@ def _as_markdown(thing: Any) -> str:
     parts = [_paragraphs(text)]
     for title, body in zip(sections[::2], sections[1::2], strict=True):
         _, *items = _ITEM.split(body)
-        rows = [(f"`{name}`", " ".join(said.split())) for name, said in zip(items[::2], items[1::2], strict=True)]
+        rows = [
+            (f"`{name}`", " ".join(said.split())) for name, said in zip(items[::2], items[1::2], strict=True)
+        ]
         if rows:
             parts.append(_table((_TITLES.get(title, title), "Meaning"), rows))
         else:

@@ -44,7 +44,7 @@ PURE = {
 """A room without IO, and what it may import beside the standard library."""
 
 FACADE = "mmtool.translation"
-"""The public Python API: it names what users import, wherever that is, and loads it on demand. No module of ours does."""
+"""The public Python API: it names what users import, from any room, and loads it on demand. None of ours imports it."""
 
 IMPURE = {
     "asyncio", "logging", "multiprocessing", "os", "pathlib", "random", "secrets", "select", "selectors",

@@ -27,7 +27,8 @@ def test_each_public_name_says_what_it_is():
 
 
 def test_each_public_function_documents_its_arguments_what_it_returns_and_raises():
-    assert {name: lacking(getattr(api, name)) for name in FUNCTIONS} == dict.fromkeys(FUNCTIONS, [])
+    lacks = {name: lacking(getattr(api, name)) for name in FUNCTIONS}
+    assert lacks == {"load_offset_map": [], "translate_offsets_udf": []}
 
 
 def lacking(function):
@@ -53,7 +54,9 @@ def test_columns_say_their_types_and_shapes():
 
 def test_the_package_loads_nothing_until_a_name_is_asked_for():
     """Each module of mmtool loads it first: also those that must load no numpy."""
-    code = f"import sys; before = set(sys.modules); import {FACADE}; print(*sorted(set(sys.modules) - before))"
+    code = (
+        f"import sys; before = set(sys.modules); import {FACADE}; print(*sorted(set(sys.modules) - before))"
+    )
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert {name for name in ran.stdout.split() if name.startswith(("mmtool", "numpy"))} == {"mmtool", FACADE}
 

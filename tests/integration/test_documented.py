@@ -16,7 +16,7 @@ import pytest
 
 from kit.consoles import Shell, type_block
 from kit.consumers import consume
-from kit.doc_blocks import cases, difference
+from kit.doc_blocks import cases, difference, files_of
 from kit.log_edit import edit_log
 from kit.processes import run_mmtool
 from mmtool.lab.artifacts import tools_classpath
@@ -126,6 +126,8 @@ def test_doctor_skips_what_needs_a_cluster_that_does_not_answer(case, shell, typ
 def test_on_a_mirrored_topic_commands_print_what_the_page_shows(case, shell, folder, typed):
     key = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", "ann.pem"]
     subprocess.run(key, cwd=folder, check=True, capture_output=True)
+    for name, text in files_of(case.blocks[0].page).items():
+        (folder / name).write_text(text)
     typed(shell(), case.blocks)
 
 
