@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class MmtoolError(Exception):
-    """Something that ends a command.
+    """An error that ends a command, or a call of the Python API.
 
     Attributes:
         message: One line: what is wrong, and where.

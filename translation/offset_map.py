@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Mirror:
-    """What a flow knows of one partition.
+class MappedPartition:
+    """A partition that a flow mirrors, with all that its offsets are translated by.
 
     Attributes:
         map: Its offset runs.
@@ -57,7 +57,7 @@ class OffsetMap:
 
     __slots__ = ("_mirrors", "_numbers")
 
-    def __init__(self, mirrors: Mapping[TopicPartition, Mirror | Refused]) -> None:
+    def __init__(self, mirrors: Mapping[TopicPartition, MappedPartition | Refused]) -> None:
         self._mirrors = dict(mirrors)
         self._numbers = {topic: n for n, topic in enumerate(sorted({place.topic for place in self._mirrors}))}
 
@@ -69,7 +69,7 @@ class OffsetMap:
     @property
     def target_topics(self) -> dict[str, str]:
         """The topics of the target by those of the source that they mirror; topics without offset runs are left out."""
-        mirrors = (mirror for mirror in self._mirrors.values() if isinstance(mirror, Mirror))
+        mirrors = (mirror for mirror in self._mirrors.values() if isinstance(mirror, MappedPartition))
         return {mirror.map.about.source_topic: mirror.map.about.target_topic for mirror in mirrors}
 
     def translate(self, topic: str, partition: int, offset: int) -> Answer:
@@ -118,7 +118,7 @@ class OffsetMap:
 
     def _answers(self, topic: str, partition: int, offsets: Offsets) -> Columns:
         known = self._mirrors.get(TopicPartition(topic, partition))
-        if isinstance(known, Mirror):
+        if isinstance(known, MappedPartition):
             return known.translate_many(offsets)
         if known is not None:
             return Columns.refused(known.reason, len(offsets))
@@ -126,7 +126,9 @@ class OffsetMap:
         return Columns.refused(Reason.BEYOND_SOURCE_END if is_lost else Reason.NOT_MIRRORED, len(offsets))
 
     def __repr__(self) -> str:
-        runs = sum(len(mirror.map.runs) for mirror in self._mirrors.values() if isinstance(mirror, Mirror))
+        runs = sum(
+            len(mirror.map.runs) for mirror in self._mirrors.values() if isinstance(mirror, MappedPartition)
+        )
         return f"OffsetMap({len(self._mirrors)} partitions, {runs} runs)"
 
 

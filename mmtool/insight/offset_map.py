@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from mmtool.errors import UsageError
 from mmtool.plan.groups.offsets import Direction, PartitionFacts
 from mmtool.translation.answers import Refused
 from mmtool.translation.known import UNKNOWN
-from mmtool.translation.offset_map import Mirror, OffsetMap
+from mmtool.translation.offset_map import MappedPartition, OffsetMap
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ def load_offset_map(
         are refused with the reason.
 
     Raises:
-        MmtoolError: The file has errors, several flows match, a topic is not mirrored, a cluster does not answer or
-            denies a right, or stored state cannot be read. ``code`` says which.
+        MmtoolError: The file has errors, several flows match, the flow does not mirror a topic of ``topics``, a cluster
+            does not answer or denies a right, or stored state cannot be read. ``code`` says which.
     """
     import os
     from pathlib import Path
@@ -54,6 +55,10 @@ def load_offset_map(
     from mmtool.config import load_settings
     from mmtool.insight.flow_now import connect
 
+    if isinstance(topics, str):  # also a collection, of its letters
+        raise UsageError(
+            f"topics is the string {topics!r}", remedy=f"name topics in a list: topics=[{topics!r}]"
+        )
     path = None if config is None else Path(config)
     return read_offset_map(connect(load_settings(path, os.environ).one(source, target), timeout), topics)
 
@@ -71,7 +76,7 @@ def read_offset_map(clusters: FlowClusters, topics: Collection[str] = ()) -> Off
     return OffsetMap({place: _mirror(known) for place, known in facts.items()})
 
 
-def _mirror(facts: PartitionFacts) -> Mirror | Refused:
+def _mirror(facts: PartitionFacts) -> MappedPartition | Refused:
     """What `mmtool.plan.groups.offsets.answer_of` decides for all commits of a partition, and what it translates by."""
     if facts.problem:
         return Refused(Reason.PARTITION_MISSING)
@@ -81,4 +86,4 @@ def _mirror(facts: PartitionFacts) -> Mirror | Refused:
         return Refused(Reason.PARTITION_MISSING)
     if facts.back is not None and facts.has_others:
         return Refused(Reason.AMBIGUOUS)
-    return Mirror(facts.map, facts.target_log, facts.source_log, facts.back)
+    return MappedPartition(facts.map, facts.target_log, facts.source_log, facts.back)

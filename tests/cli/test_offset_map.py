@@ -85,6 +85,7 @@ def test_a_partition_whose_logs_are_not_shown_is_refused_and_the_others_are_tran
     ("arguments", "kind"),
     [
         ({"topics": ["payments"]}, UsageError),
+        ({"topics": "orders"}, UsageError),
         ({"config": "nowhere.properties"}, ConfigError),
         ({"source": "mars"}, UsageError),
     ],

@@ -14,7 +14,7 @@ from kit.pairs import HERE, THERE, ModelPair
 from kit.runs import ModelMirror, Slot
 from mmtool.translation import Bounded, Exact, OffsetMap, Reason, Refused, TopicPartition
 from mmtool.translation.blocks import MirrorStart
-from mmtool.translation.offset_map import Mirror
+from mmtool.translation.offset_map import MappedPartition
 from mmtool.translation.pair import translate_in_pair
 from mmtool.translation.translate import translate
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
@@ -59,8 +59,10 @@ def known():
     pair.store(HERE, 0)
     pair.store(THERE, 0)
     return {
-        TopicPartition("orders", 0): Mirror(mirror.partition_map(), mirror.target_log(), mirror.source_log()),
-        TopicPartition("shared", 0): Mirror(
+        TopicPartition("orders", 0): MappedPartition(
+            mirror.partition_map(), mirror.target_log(), mirror.source_log()
+        ),
+        TopicPartition("shared", 0): MappedPartition(
             pair.map(HERE), pair.target_log(), pair.source_log(), pair.map(THERE)
         ),
     }

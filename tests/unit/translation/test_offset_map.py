@@ -13,7 +13,7 @@ from kit.pairs import HERE, THERE, pairs
 from kit.runs import ModelMirror, Slot, mirrors
 from mmtool.translation import Answers, Exact, OffsetMap, Reason, Refused, TopicPartition
 from mmtool.translation.blocks import MirrorStart
-from mmtool.translation.offset_map import Mirror
+from mmtool.translation.offset_map import MappedPartition
 from mmtool.translation.pair import translate_in_pair
 from mmtool.translation.translate import translate
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
@@ -28,10 +28,10 @@ def lives(draw):
     """Two partitions with one producer side, one with both, one that was never mirrored."""
     ours, pair = [draw(mirrors()) for _ in ORDERS], draw(pairs())
     known = {
-        place: Mirror(mirror.partition_map(), mirror.target_log(), mirror.source_log())
+        place: MappedPartition(mirror.partition_map(), mirror.target_log(), mirror.source_log())
         for place, mirror in zip(ORDERS, ours, strict=True)
     }
-    known[SHARED] = Mirror(pair.map(HERE), pair.target_log(), pair.source_log(), pair.map(THERE))
+    known[SHARED] = MappedPartition(pair.map(HERE), pair.target_log(), pair.source_log(), pair.map(THERE))
     known[NEVER] = Refused(Reason.NEVER_RAN)
     return known
 
@@ -96,7 +96,9 @@ def small():
     """Ten records of ``orders``, which are 100 to 109 on the target."""
     mirror = ModelMirror([Slot.RECORD] * 10, MirrorStart(UpstreamOffset(0), DownstreamOffset(100)))
     mirror.ship(10)
-    return OffsetMap({ORDERS[0]: Mirror(mirror.partition_map(), mirror.target_log(), mirror.source_log())})
+    return OffsetMap(
+        {ORDERS[0]: MappedPartition(mirror.partition_map(), mirror.target_log(), mirror.source_log())}
+    )
 
 
 def test_one_offset_is_translated_alone(small):
