@@ -2,24 +2,33 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
+from kit.clusters import FakeFlowState
+from kit.maps import about_of, map_of
 from kit.scene import half_read
+from mmtool.config import load_settings
 from mmtool.errors import ConfigError, UnreachableError, UsageError
 from mmtool.insight.offset_udf import translated_frame
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation import Exact, MmtoolError, Reason, Refused, TopicPartition, load_offset_map
 
 NAN = math.nan
+KEYS = ("downstream_offset", "exactness", "reread_max", "reason")
+IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
 
 
 @pytest.fixture
 def scene(tmp_path, monkeypatch):
     made = half_read(tmp_path)
     made.has("orders-late", 5)
-    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: made.clusters)
+    made.back = None
+    monkeypatch.setattr(
+        "mmtool.insight.flow_now.connect", lambda flow, timeout, **_: replace(made.clusters, back=made.back)
+    )
     return made
 
 
@@ -37,8 +46,40 @@ def frame(scene):
     return rows
 
 
-def test_every_offset_is_translated_as_translate_offsets_does(scene, mmtool):
+def source_unanswered(scene):
+    scene.source.unanswered[TopicPartition("orders", 1)] = UnreachableError("orders-1 has no leader")
+
+
+def both_sides_write(scene):
+    """West has written its records 3 and 4 between those of east, and the reverse flow has copied them."""
+    scene.config.write_text(scene.config.read_text() + IDENTITY)
+    scene.settings = load_settings(scene.config, {}).flows[0]
+    scene.source.add_topic("orders", "id-both", 8)
+    scene.target.add_topic("orders", "id-both-there", 8)
+    scene.mirrored("orders", 0, [(0, 0, 3), (5, 5, 2)], 7)
+    place, flow = TopicPartition("orders", 0), scene.look().identity.way_back
+    about = about_of(flow, scene.target.ids["orders"], place, "orders", scene.source.ids["orders"])
+    scene.back = FakeFlowState({(about.topic_id, 0): map_of(about, [(3, 3, 2)], 6)})
+
+
+def a_third_writes_too(scene):
+    both_sides_write(scene)
+    scene.source.add_topic("mmtool-offset-runs.north.internal", "id-runs", 1)
+
+
+@pytest.mark.parametrize(
+    ("happens", "words"),
+    [
+        (lambda _: None, {"exact", "refused"}),
+        (source_unanswered, {"exact", "refused"}),
+        (both_sides_write, {"exact", "bounded", "refused"}),
+        (a_third_writes_too, {"refused"}),
+    ],
+    ids=["one side writes", "no leader", "both sides write", "a third writes"],
+)
+def test_every_offset_is_translated_as_translate_offsets_does(scene, mmtool, happens, words):
     """The command answers one commit for each group and partition: so there is a group for each offset."""
+    happens(scene)
     places = [*((TopicPartition("orders", n), at) for n in range(2) for at in range(24))]
     places += [(TopicPartition("orders", 5), 1), (TopicPartition("orders-late", 0), 1)]
     groups = {f"group-{n:02}": place for n, place in enumerate(places)}
@@ -47,22 +88,18 @@ def test_every_offset_is_translated_as_translate_offsets_does(scene, mmtool):
         scene.source.groups.committed[group] = {place: Commit(at)}
     ended = mmtool("translate-offsets", "-c", scene.config, "--all-groups", "-o", "json")
     told = {(row["group"], row["topic"], row["partition"]): row for row in json.loads(ended.stdout)["data"]}
-    offset_map = load_offset_map(scene.config, "east", "west")
     columns = zip(*((*place, at) for place, at in places), strict=True)
-    answers = offset_map.translate_many(*columns)
-    assert [
-        (offset, word, most, reason or "")
-        for offset, word, most, reason in zip(
-            answers.downstream_offset.tolist(),
-            answers.exactness,
-            answers.reread_max.tolist(),
-            answers.reason,
-            strict=True,
-        )
-    ] == [
-        tuple(told[group, *place][key] for key in ("downstream_offset", "exactness", "reread_max", "reason"))
-        for group, (place, _) in groups.items()
+    answers = load_offset_map(scene.config, "east", "west").translate_many(*columns)
+    assert rows_of(answers) == [
+        tuple(told[group, *place][key] or None for key in KEYS) for group, (place, _) in groups.items()
     ]
+    assert set(answers.exactness) == words
+
+
+def rows_of(answers):
+    """As the command's rows; 0 and None are one here, and the offset is 0 only for commits on 0."""
+    columns = [getattr(answers, key).tolist() for key in KEYS]
+    return [tuple(value or None for value in row) for row in zip(*columns, strict=True)]
 
 
 def test_a_map_can_be_narrowed_to_topics(scene):

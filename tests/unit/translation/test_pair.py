@@ -62,6 +62,29 @@ def test_a_column_is_translated_as_its_elements_are(pair, log_start, log_end):
     assert list(many) == [answer_of(pair, commit, target) for commit in column.tolist()]
 
 
+@st.composite
+def maps(draw):
+    """The map of any mirror, whatever its logs hold."""
+    start = draw(st.integers(0, 9)), draw(st.integers(0, 9))
+    (upstream, downstream), runs = start, []
+    for before, there, count in draw(
+        st.lists(st.tuples(*[st.integers(0, 3)] * 2, st.integers(1, 4)), max_size=6)
+    ):
+        runs.append((upstream + before, downstream + there, count))
+        upstream, downstream = upstream + before + count, downstream + there + count
+    return map_of(ORDERS, runs, upstream + draw(st.integers(0, 3)), start=start)
+
+
+@given(maps(), maps(), st.integers(0, 30), st.integers(0, 60), st.integers(0, 60))
+def test_by_any_two_maps_a_column_is_translated_as_its_elements_are(there, back, start, end, source_end):
+    bounds = {
+        "target": TargetLog(DownstreamOffset(start), DownstreamOffset(end)),
+        "source": SourceLog(UpstreamOffset(0), UpstreamOffset(source_end)),
+    }
+    many = Answers(translate_in_pair_many(there, back, np.arange(60), **bounds))
+    assert list(many) == [translate_in_pair(there, back, UpstreamOffset(at), **bounds) for at in range(60)]
+
+
 @given(pairs())
 def test_a_commit_that_the_mirror_has_passed_always_has_an_answer(pair):
     commit = pair.map(HERE).upstream_frontier
