@@ -69,7 +69,7 @@ def translate_in_pair(
 
 
 def translate_in_pair_many(
-    there: PartitionMap | None,
+    there: PartitionMap,
     back: PartitionMap,
     commits: Offsets,
     *,
@@ -78,8 +78,6 @@ def translate_in_pair_many(
 ) -> Columns:
     """`translate_in_pair` for each element of ``commits``, a column of offsets, by the same rules."""
     answers = translate_many(there, commits, target=target, source=source)
-    if there is None:
-        return answers
     ours, is_ours = there.runs.find_forward_many(commits)
     theirs, is_theirs = back.runs.find_reverse_many(commits)
     first = np.minimum(
