@@ -19,7 +19,7 @@ from mmtool.translation.pair import translate_in_pair
 from mmtool.translation.translate import translate
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
 JOB = """
 import json, pickle, sys
@@ -99,7 +99,7 @@ def test_every_offset_is_translated_in_its_task_as_a_commit_is(known, mode, tmp_
     path.with_suffix(".rows").write_text(json.dumps([(n, *row) for n, row in enumerate(rows)]))
     run = [sys.executable, "-c", JOB, mode, str(path)]
     environ = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-    ended = subprocess.run(run, timeout=200, env=environ, capture_output=True, text=True, check=False)
+    ended = subprocess.run(run, timeout=300, env=environ, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr[-4_000:]
     found = json.loads(path.with_suffix(".found").read_text())
     fields = "downstream_offset:bigint,exactness:string,reread_max:bigint,reason:string"
