@@ -142,7 +142,7 @@ def test_the_python_of_the_page_about_spark_is_a_job_that_runs(shell, folder):
     (folder / "job.py").write_text("\n".join([*blocks, *asked]))
     console = shell()
     console.run("python job.py 2> spark.log")
-    assert (console.code, console.printed.splitlines()[-1]) == (0, "3 Exact(offset=121)"), console.printed
+    assert (console.code, console.printed.splitlines()[-1]) == (0, "3 Exact(offset=120)"), console.printed
 
 
 @lab("different")
