@@ -31,6 +31,7 @@ def generated(root):
         "flow-phases.md",
         "log-events.md",
         "metrics.md",
+        "python-api.md",
         "refusals.md",
         "runbook-example.md",
     ],
