@@ -88,6 +88,22 @@ def test_a_library_is_imported_by_its_owners_only(modules, library, rooms):
     assert offences(others, lambda _, name: within(name, (library,))) == []
 
 
+def test_modules_of_aiokafka_are_imported_from_their_package(modules):
+    """``from aiokafka.conn import X`` locks the module before the package, which imports it: two threads deadlock."""
+    found = [
+        f"{module.name}:{node.lineno}"
+        for module in modules
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom | ast.Import)
+        and any(name.startswith("aiokafka.") for name in (getattr(node, "module", None) or "", *_whole(node)))
+    ]
+    assert found == []
+
+
+def _whole(node):
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+
+
 @pytest.mark.parametrize(("room", "allowed"), PURE.items(), ids=list(PURE))
 def test_a_pure_room_imports_nothing_that_reaches_the_world(modules, room, allowed):
     def forbidden(_, name):

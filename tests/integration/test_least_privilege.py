@@ -75,6 +75,12 @@ REFUSED = {3, 4, 6, 8, 9}
 3, 6 and 8 where only a topic or a group is left out, 4 of doctor and smoke."""
 UNUSED = {"heartbeats", "west.heartbeats", "mmtool-canary", "west.mmtool-canary"}
 """Topics in which nothing happens while a test takes rights away."""
+ABSENT = {
+    ("west", "mmtool-"),
+    ("west", "east.checkpoints.internal"),
+    ("east", "mm2-offset-syncs.west.internal"),
+}
+"""Internal topics of the reverse flow, which does not run here."""
 SELDOM = {SYNCS, "west.checkpoints.internal"}
 """Topics that a run writes only where offsets have moved, and that it reads only to look for MirrorMaker 2."""
 SILENT = {
@@ -169,11 +175,9 @@ def label(row):
 
 
 def used(rows):
-    """The rights on what exists; the source has no internal topics of a reverse flow."""
+    """The rights on what exists."""
     return [
-        row
-        for row in rows
-        if row["name"] not in UNUSED and (row["cluster"], row["name"]) != ("west", "mmtool-")
+        row for row in rows if row["name"] not in UNUSED and (row["cluster"], row["name"]) not in ABSENT
     ]
 
 

@@ -126,7 +126,7 @@ class ListenerTrial:
 
     async def _log_in(self, host: str, port: int) -> None:
         """Log in, then send one request: a SASL listener answers the first request without a login too."""
-        from aiokafka.errors import KafkaError, SaslAuthenticationFailed
+        from aiokafka import errors
 
         from mmtool.kafka.tokens.refusals import readable_refusal
 
@@ -137,11 +137,11 @@ class ListenerTrial:
                     await connection.send(MetadataRequest(()))
                 finally:
                     connection.close()
-        except SaslAuthenticationFailed as error:
+        except errors.SaslAuthenticationFailed as error:
             raise _FailedError(Stage.LOGIN, readable_refusal(_said(error))) from error
         except UnreachableError as error:  # there is no token
             raise _FailedError(Stage.LOGIN, error.message) from error
-        except (KafkaError, ValueError) as error:  # the latter of a broker that does not prove who it is
+        except (errors.KafkaError, ValueError) as error:  # the latter of a broker that does not prove who it is
             raise _FailedError(Stage.LOGIN, f"the login failed: {_said(error)}") from error
         except TimeoutError as error:
             raise _FailedError(Stage.LOGIN, _silence("the second request")) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aiokafka.abc import AbstractTokenProvider
+from aiokafka import abc
 
 from mmtool.runtime.threads import in_thread
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.tokens.source import TokenSource
 
 
-class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
+class TokenProvider(abc.AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
     """Gives aiokafka's connections the token of a source, and the SASL extensions of the login.
 
     Attributes:

@@ -285,7 +285,7 @@ class WireCluster:
         Raises:
             ConnectionLostError: when the answer did not come; whether the broker acted on it is unknown.
         """
-        from aiokafka.errors import KafkaError
+        from aiokafka import errors
 
         connection = await self._connection(node, purpose)
         try:
@@ -293,7 +293,7 @@ class WireCluster:
         except TimeoutError as error:
             connection.close()
             raise ConnectionLostError(f"broker {node} of {self.alias} did not answer in time") from error
-        except (KafkaError, OSError) as error:
+        except (errors.KafkaError, OSError) as error:
             raise ConnectionLostError(
                 f"connection to broker {node} of {self.alias} failed: {error}"
             ) from error
@@ -327,12 +327,7 @@ class WireCluster:
             return connection
 
     async def _connect(self, host: str, port: int) -> Any:
-        from aiokafka.errors import (
-            IllegalSaslStateError,
-            KafkaError,
-            SaslAuthenticationFailed,
-            UnsupportedSaslMechanismError,
-        )
+        from aiokafka import errors
 
         from mmtool.kafka.tokens.refusals import cause_of_refusal, readable_refusal
 
@@ -343,13 +338,17 @@ class WireCluster:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 seconds = self._options["request_timeout_ms"] / 1000
                 return await open_connection(host, port, self._options, seconds)
-        except (SaslAuthenticationFailed, UnsupportedSaslMechanismError, IllegalSaslStateError) as error:
+        except (
+            errors.SaslAuthenticationFailed,
+            errors.UnsupportedSaslMechanismError,
+            errors.IllegalSaslStateError,
+        ) as error:
             cause = cause_of_refusal(_LOGINS[type(error).__name__], str(error))
             raise NotAuthorisedError(
                 f"cluster {self.alias} refuses the credentials: {readable_refusal(str(error))}",
                 remedy=remedy_of(cause, self.alias),
             ) from error
-        except (KafkaError, UnicodeError) as error:  # the latter of a name that no host can have
+        except (errors.KafkaError, UnicodeError) as error:  # the latter of a name that no host can have
             raise ConnectionLostError(
                 f"connecting to {host}:{port} of {self.alias} failed: {error}"
             ) from error

@@ -49,11 +49,11 @@ async def open_connection(host: str, port: int, options: Mapping[str, Any], seco
         KafkaError: the broker refuses the login; aiokafka's, as all of these.
         OSError, TimeoutError: the broker does not answer.
     """
-    from aiokafka.conn import create_conn
+    from aiokafka import conn
 
     plain = {name: value for name, value in options.items() if not name.startswith("sasl_")}
     plain["security_protocol"] = options.get("security_protocol", "PLAINTEXT").removeprefix("SASL_")
-    opened = await create_conn(host, port, **plain)
+    opened = await conn.create_conn(host, port, **plain)
     connection = Connection(opened, options["client_id"], seconds, Login.of(options))
     try:
         await connection.log_in()

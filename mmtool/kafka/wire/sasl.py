@@ -177,9 +177,9 @@ class Login:
         ) as error:  # as aiokafka's authenticators judge an answer
             if token is None:
                 raise
-            from aiokafka.errors import SaslAuthenticationFailed
+            from aiokafka import errors
 
-            raise SaslAuthenticationFailed(f"the broker's answer is no {self.mechanism} proof") from error
+            raise errors.SaslAuthenticationFailed(f"the broker's answer is no {self.mechanism} proof") from error
 
 
 def _of_mechanisms(names: list[str]) -> str:
@@ -189,14 +189,14 @@ def _of_mechanisms(names: list[str]) -> str:
 
 
 def _check(code: int, message: str) -> None:
-    from aiokafka.errors import for_code
+    from aiokafka import errors
 
     if code != Code.NONE:
-        raise for_code(code)(message)
+        raise errors.for_code(code)(message)
 
 
 def _authenticator(options: Mapping[str, Any]) -> Authenticator:
-    from aiokafka.conn import SaslPlainAuthenticator, ScramAuthenticator
+    from aiokafka import conn
 
     from mmtool.kafka.wire.token_exchange import TokenExchange
 
@@ -209,5 +209,5 @@ def _authenticator(options: Mapping[str, Any]) -> Authenticator:
         "sasl_plain_password": options["sasl_plain_password"],
     }
     if mechanism == "PLAIN":
-        return SaslPlainAuthenticator(**login)  # type: ignore[no-any-return]
-    return ScramAuthenticator(**login, sasl_mechanism=mechanism)  # type: ignore[no-any-return]
+        return conn.SaslPlainAuthenticator(**login)  # type: ignore[no-any-return]
+    return conn.ScramAuthenticator(**login, sasl_mechanism=mechanism)  # type: ignore[no-any-return]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from aiokafka.conn import OAuthAuthenticator
+from aiokafka import conn
 
 _ACKNOWLEDGED = b"\x01"
 
 
-class TokenExchange(OAuthAuthenticator):  # type: ignore[misc]  # aiokafka has no types
+class TokenExchange(conn.OAuthAuthenticator):  # type: ignore[misc]  # aiokafka has no types
     """Answers the broker's refusal of a token (RFC 7628, section 3.2.3), which aiokafka takes for a success."""
 
     async def step(self, payload: bytes | None) -> tuple[bytes, bool] | None:
