@@ -43,6 +43,7 @@ HOLD = 8.0
 """Seconds for which the last screen stays, before the animation starts again."""
 
 _SIZE, _WIDTH, _LINE, _EDGE = 13, 7.8, 18, 14
+_NOT_PASSED = {"COLUMNS", "LINES", "NO_COLOR"}
 _DIM, _GREY = "\033[2m", "\033[90m"  # pyte has no dim
 _COLOURS = {
     "green": ("#1a7f37", "#3fb950"),
@@ -95,7 +96,10 @@ def record(command: Sequence[str], prompt: str) -> tuple[str, int]:
     """Run a command in a terminal of its own: the recording as an asciicast, and the exit code."""
     main, side = pty.openpty()
     termios.tcsetwinsize(side, (ROWS, COLUMNS))
-    environ = {**os.environ, "TERM": "xterm-256color"}
+    environ = {
+        **{name: value for name, value in os.environ.items() if name not in _NOT_PASSED},
+        "TERM": "xterm-256color",
+    }
     header = {"version": 2, "width": COLUMNS, "height": ROWS, "title": prompt}
     began, events = time.monotonic(), [(0.0, f"$ {prompt}\r\n")]
     process = subprocess.Popen(command, stdin=side, stdout=side, stderr=side, env=environ)
