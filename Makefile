@@ -13,10 +13,11 @@
 #   make bench-rereads     records re-read after a failover, by MirrorMaker 2's answers and by mmtool's
 #   make completions docs  write the generated files again
 #   make site              the documentation as a site, in site/
+#   make session-svg       record `mmtool demo` in a terminal, as docs/images/session.svg
 #   make clean             everything that can be built again
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit test test-all lint test-chaos chaos-seeds fuzz bench bench-rereads completions docs site clean
+.PHONY: help demo unit test test-all lint test-chaos chaos-seeds fuzz bench bench-rereads completions docs site session-svg clean
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -95,6 +96,9 @@ docs: .venv/.stamp
 # Opens without a web server; its search needs one: python -m http.server -d site
 site: .venv/.stamp
 	$(BIN)/mkdocs build --strict
+
+session-svg: .venv/.stamp
+	$(BIN)/python docs/_tools/session.py $(BIN)/mmtool demo
 
 clean:
 	rm -rf .venv build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -42,3 +42,11 @@ def test_a_page_names_targets_that_the_makefile_has(case):
     targets = {words[1] for words in lines if words[0] == "make"}
     assert len(targets) == len(lines)
     assert [name for name in targets if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
+
+
+def test_the_properties_file_of_the_readme_can_be_used(console, tmp_path):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (file,) = re.findall(r"```properties\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "mm2.properties").write_text(file)
+    console.run("mmtool config check")
+    assert (console.code, console.printed) == (0, "mm2.properties can be used; flows: east->west\n")

@@ -93,6 +93,18 @@ def test_every_decision_is_listed_where_a_newcomer_looks(root):
     assert {name for name in records if f"decisions/{name}" not in index} == set()
 
 
+def test_the_readme_can_be_read_in_one_go(root):
+    assert len((root / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_every_claim_of_the_comparison_has_its_source_and_every_source_its_claim(root):
+    page = (root / "docs" / "concepts" / "comparison.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| (m?\d+) \| ", page, re.MULTILINE)
+    used = set(re.findall(r"\[(m?\d+)\](?!\()", page))
+    assert sorted(used) == sorted(listed)
+    assert len(listed) > 20
+
+
 def test_every_check_of_doctor_has_its_line(root):
     page = (root / "docs" / "reference" / "doctor.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"^\| `(\w+)` \| [A-Z]", page, re.MULTILINE)) == sorted(Check)

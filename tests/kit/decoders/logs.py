@@ -9,7 +9,7 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 import google_crc32c
-from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
+from aiokafka.record import legacy_records
 
 from kit.batches import ABORT, CODECS, COMMIT, LOG_APPEND_TIME, PlainRecord, batch_of, data, marker
 from kit.decoders.table import Decoder, packed, parts
@@ -97,7 +97,7 @@ def old_messages() -> Iterator[bytes]:
     """Formats 0 and 1, plain and compressed."""
     for magic in (0, 1):
         for codec in (0, 1, 2, 3)[: 4 if magic else 3]:
-            builder = LegacyRecordBatchBuilder(magic, codec, 1 << 20)
+            builder = legacy_records.LegacyRecordBatchBuilder(magic, codec, 1 << 20)
             for at in range(3):
                 builder.append(at, timestamp=50 + at, key=b"k" * at, value=None if at == 1 else b"value")
             yield bytes(builder.build())
