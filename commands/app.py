@@ -33,6 +33,7 @@ COMMANDS = (
     Entry("verify", LOOK, "Compare source and target record by record"),
     Entry("evidence", LOOK, "Check the signature of an evidence page", group=True),
     Entry("doctor", LOOK, "Check clusters, rights and configuration"),
+    Entry("init", LOOK, "Write the first properties file"),
     Entry("config", LOOK, "Check and show the configuration", group=True),
     Entry("acls", LOOK, "Print the ACLs that mmtool needs"),
     Entry("metrics", LOOK, "Serve Prometheus metrics"),

@@ -141,7 +141,10 @@ class ListenerTrial:
             raise _FailedError(Stage.LOGIN, readable_refusal(_said(error))) from error
         except UnreachableError as error:  # there is no token
             raise _FailedError(Stage.LOGIN, error.message) from error
-        except (errors.KafkaError, ValueError) as error:  # the latter of a broker that does not prove who it is
+        except (
+            errors.KafkaError,
+            ValueError,
+        ) as error:  # the latter of a broker that does not prove who it is
             raise _FailedError(Stage.LOGIN, f"the login failed: {_said(error)}") from error
         except TimeoutError as error:
             raise _FailedError(Stage.LOGIN, _silence("the second request")) from error

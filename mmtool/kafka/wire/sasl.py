@@ -179,7 +179,9 @@ class Login:
                 raise
             from aiokafka import errors
 
-            raise errors.SaslAuthenticationFailed(f"the broker's answer is no {self.mechanism} proof") from error
+            raise errors.SaslAuthenticationFailed(
+                f"the broker's answer is no {self.mechanism} proof"
+            ) from error
 
 
 def _of_mechanisms(names: list[str]) -> str:
