@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mmtool.config.placeholders import Placeholder
 
 _SIDES = {"source": "the cluster to mirror from", "target": "the cluster to mirror to"}
+_EXAMPLES = {"source": "east", "target": "west"}
 REQUIRED = ("--source", "--source-servers", "--target", "--target-servers")
 """Options without which a file needs questions."""
 _OF_A_SIDE = (
@@ -62,18 +63,19 @@ def _draft(answers: Answers) -> Draft:
     """Ask both clusters' questions, then those of the flow."""
     from mmtool.config.draft import Draft
 
-    source = _alias(answers, "source")
-    target = _alias(answers, "target", taken=source)
-    clusters = (_cluster(answers, "source", source), _cluster(answers, "target", target))
+    source = _cluster(answers, "source", _alias(answers, "source"))
+    target = _cluster(answers, "target", _alias(answers, "target", taken=source.alias))
     topics = Question("--topics", "Topics to mirror, as Java regular expressions", _patterns, ".*")
     groups = Question("--groups", "Consumer groups to translate, likewise", _patterns, ".*")
     naming = Question(
         "--topic-names",
-        f"Topic names on {target}: prefixed ({source}.orders) or same (orders)",
+        f"Topic names on {target.alias}: prefixed ({source.alias}.orders) or same (orders)",
         _one_of(("prefixed", "same")),
         "prefixed",
     )
-    draft = Draft(*clusters, answers.needed(topics), answers.needed(groups), answers.needed(naming) == "same")
+    draft = Draft(
+        source, target, answers.needed(topics), answers.needed(groups), answers.needed(naming) == "same"
+    )
     answers.refuse_unused(
         "leave them out, or choose the --source-protocol or --target-protocol that uses them"
     )
@@ -84,13 +86,15 @@ def _alias(answers: Answers, side: str, taken: str | None = None) -> str:
     def check(text: str) -> str:
         from mmtool.config.aliases import why_illegal
 
-        if why := "it is empty" if not text else why_illegal(text):
+        if why := "a value is needed" if not text else why_illegal(text):
             raise ValueError(why)
         if text == taken:
             raise ValueError(f"{text} is the alias of the source: the target needs another one")
         return text
 
-    return answers.needed(Question(f"--{side}", f"Alias of {_SIDES[side]}, for example {side[0]}-dc1", check))
+    return answers.needed(
+        Question(f"--{side}", f"Alias of {_SIDES[side]}, for example {_EXAMPLES[side]}", check)
+    )
 
 
 def _cluster(answers: Answers, side: str, alias: str) -> DraftCluster:
@@ -171,14 +175,17 @@ def _secret(answers: Answers, option: str, what: str, variable: str) -> Placehol
 
 def _filled(text: str) -> str:
     if not text.strip():
-        raise ValueError("it is empty")
+        raise ValueError("a value is needed")
     return text.strip()
 
 
 def _servers(text: str) -> str:
     from mmtool.config.servers import parse_servers
 
-    return _filled(parse_servers(text).text)
+    try:
+        return _filled(parse_servers(text).text)
+    except ValueError as error:
+        raise ValueError(f"expected {error}") from None
 
 
 def _patterns(text: str) -> str:

@@ -92,7 +92,7 @@ class Answers:
 
 def _asked(question: Question) -> str | None:
     """Ask until the answer can be used. A refused answer is not repeated: it may be a secret."""
-    hint = f" [{question.default}]" if question.default is not None else " []" if question.optional else ""
+    hint = "" if question.default is None else f" [{question.default}]"
     while True:
         write_err(f"{printable(question.text + hint)}: ")
         line = read_answer()

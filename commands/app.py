@@ -43,7 +43,7 @@ COMMANDS = (
 )
 """One line per command; a line whose module is not there is not shown."""
 
-EXAMPLES = """\
+TOUR = """\
   mmtool demo                                       tour on two local clusters
   mmtool replicate -c mm2.properties                run the flows of the file
   mmtool failover planned -c mm2.properties -g app  plan to move group app
@@ -77,7 +77,7 @@ class Root(MmtoolGroup):
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the signature is Typer's
         """Three examples."""
-        formatter.write(f"\nExamples:\n{EXAMPLES}")
+        formatter.write(f"\nExamples:\n{TOUR}")
 
 
 app = typer.Typer(
@@ -168,7 +168,15 @@ def _usage_error(error: typer.TyperException) -> UsageError:
     message = _plainly(" ".join(error.format_message().split()).rstrip("."))
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "mmtool"
-    return UsageError(message[:1].lower() + message[1:], remedy=f"see `{path} --help`")
+    remedy = f"see `{path} --help`"
+    option = getattr(error, "option_name", None)
+    if option is not None and hasattr(error, "possibilities"):
+        message = f"no such option: {option}"
+        if error.possibilities:
+            message += f"; did you mean {error.possibilities[0]}?"  # the most similar one is the first
+        elif hasattr(context.command, "commands"):
+            remedy = f"write options after the command, as in `{path} {next(iter(context.command.commands))} --help`"
+    return UsageError(message[:1].lower() + message[1:], remedy=remedy)
 
 
 _PLAIN = (

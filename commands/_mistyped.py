@@ -1,0 +1,35 @@
+"""Mistyped commands and options: the nearest ones that exist."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+
+def nearest(word: str, known: Collection[str]) -> str | None:
+    """The most similar of the known words; None where none is similar."""
+    by_lower = {one.lower(): one for one in known}
+    found = get_close_matches(word.lower(), by_lower, n=1)
+    return by_lower[found[0]] if found else None
+
+
+def suggested_commands(group: Any, path: str, word: str) -> list[str]:
+    """The commands that may be meant, as they are typed: the nearest of the group, or those of this name elsewhere.
+
+    Args:
+        group: The group that has no such command.
+        path: How the group is called, as ``mmtool failover``.
+        word: What was typed.
+    """
+    elsewhere = [one for one in _every_path(group.commands, path) if one.split()[-1] == word.lower()]
+    verb = nearest(word, list(group.commands))
+    return elsewhere or ([] if verb is None else [f"{path} {verb}"])
+
+
+def _every_path(commands: Mapping[str, Any], path: str) -> Iterator[str]:
+    for name in commands:
+        yield f"{path} {name}"
+        yield from _every_path(getattr(commands[name], "commands", {}), f"{path} {name}")
