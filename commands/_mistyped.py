@@ -29,6 +29,17 @@ def suggested_commands(group: Any, path: str, word: str) -> list[str]:
     return elsewhere or ([] if verb is None else [f"{path} {verb}"])
 
 
+def command_with(group: Any, path: str, option: str) -> str | None:
+    """The first command of the group that has an option, as it is typed; None where none has it."""
+    for one in _every_path(group.commands, path):
+        command = group
+        for name in one.removeprefix(path).split():
+            command = command.commands[name]
+        if any(option in parameter.opts for parameter in command.params) and command is not group:
+            return one
+    return None
+
+
 def _every_path(commands: Mapping[str, Any], path: str) -> Iterator[str]:
     for name in commands:
         yield f"{path} {name}"

@@ -14,6 +14,7 @@ import typer
 
 from mmtool import __version__
 from mmtool.commands._help import MmtoolGroup, write_options
+from mmtool.commands._mistyped import command_with
 from mmtool.commands._options import LOG_FORMAT_VARIABLE
 from mmtool.commands._registry import CommandTable, Entry
 from mmtool.errors import UsageError
@@ -169,13 +170,16 @@ def _usage_error(error: typer.TyperException) -> UsageError:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "mmtool"
     remedy = f"see `{path} --help`"
-    option = getattr(error, "option_name", None)
-    if option is not None and hasattr(error, "possibilities"):
+    if (option := getattr(error, "option_name", None)) is not None and hasattr(error, "possibilities"):
         message = f"no such option: {option}"
         if error.possibilities:
             message += f"; did you mean {error.possibilities[0]}?"  # the most similar one is the first
-        elif hasattr(context.command, "commands"):
-            remedy = f"write options after the command, as in `{path} {next(iter(context.command.commands))} --help`"
+        elif (
+            owner := command_with(context.command, path, option)
+            if hasattr(context.command, "commands")
+            else None
+        ):
+            remedy = f"write options after the command, as in `{owner} {option}`"
     return UsageError(message[:1].lower() + message[1:], remedy=remedy)
 
 

@@ -176,9 +176,7 @@ def label(row):
 
 def used(rows):
     """The rights on what exists."""
-    return [
-        row for row in rows if row["name"] not in UNUSED and (row["cluster"], row["name"]) not in ABSENT
-    ]
+    return [row for row in rows if row["name"] not in UNUSED and (row["cluster"], row["name"]) not in ABSENT]
 
 
 def faults(stage, rows, ways, ask, *, silent=()):

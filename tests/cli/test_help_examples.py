@@ -1,0 +1,78 @@
+"""The help of every command ends with an example that can be typed as it stands."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from mmtool.commands._registry import CommandTable
+from mmtool.commands.app import COMMANDS, app
+
+TABLE = CommandTable(COMMANDS)
+
+
+def paths(command, path):
+    yield path
+    for name, verb in getattr(command, "commands", {}).items():
+        yield from paths(verb, f"{path} {name}")
+
+
+EVERY = [path for name in TABLE for path in paths(TABLE[name], name)]
+
+
+def examples_in(help_):
+    """The command lines under the last heading, each in one line."""
+    text = help_.rpartition("\n\nExample:\n")[2]
+    return [line.strip() for line in text.replace("\\\n", " ").strip().splitlines()]
+
+
+def parsed(words):
+    """The words of the command that Typer takes a line for, and what it makes of its options; nothing is run."""
+    command, context, found = typer.main.get_command(app), None, []
+    while True:
+        context = command.make_context(words[0], list(words[1:]), parent=context)
+        if not hasattr(command, "commands"):
+            return found, context.params
+        name, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+        words = [name, *rest]
+        found.append(name)
+
+
+@pytest.mark.parametrize("path", EVERY)
+def test_it_is_a_line_that_typer_takes_for_this_command(mmtool, path, monkeypatch):
+    monkeypatch.delenv("MMTOOL_CONFIG", raising=False)
+    (line,) = examples_in(mmtool(*path.split(), "--help").stdout)
+    tool, *words = shlex.split(line)
+    found, _ = parsed([tool, *words])
+    assert (tool, found[: len(path.split())]) == ("mmtool", path.split())
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_an_example_fits_the_terminal_and_is_one_line_to_the_shell(mmtool, width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    help_ = mmtool("init", "--help").stdout
+    tail = help_.rpartition("Example:\n")[2]
+    assert max(map(len, tail.splitlines())) <= max(width, 42)
+    assert examples_in(help_) == [" ".join(examples_in(help_)[0].split())] or len(examples_in(help_)) == 1
+
+
+def test_the_examples_of_the_root_are_lines_that_typer_takes(mmtool):
+    lines = [
+        line.split("  ")[0] for line in mmtool("--help").stdout.rpartition("Examples:\n  ")[2].split("\n  ")
+    ]
+    assert [parsed(shlex.split(line))[0] for line in lines] == [
+        ["demo"],
+        ["replicate"],
+        ["failover", "planned"],
+    ]
+
+
+def test_an_example_with_a_wrong_option_would_be_noticed():
+    with pytest.raises(typer.TyperException):
+        parsed(["mmtool", "status", "--no-such-option"])
+
+
+def test_no_example_changes_a_cluster_without_a_rehearsal():
+    source = (Path(__file__).parents[2] / "commands" / "_examples.py").read_text(encoding="utf-8")
+    assert "--execute" not in source
