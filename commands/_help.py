@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from mmtool.commands._examples import example_of
-from mmtool.commands._mistyped import suggested_commands
+from mmtool.commands._nearest import suggested_commands
 from mmtool.commands._options import COMMON, Debug, LogFormatOption, NoColor, Quiet, Verbose
 from mmtool.errors import RefusedError, StoppedError, UsageError
 from mmtool.output import LogFormat, write

@@ -14,7 +14,7 @@ import typer
 
 from mmtool import __version__
 from mmtool.commands._help import MmtoolGroup, write_options
-from mmtool.commands._mistyped import command_with
+from mmtool.commands._nearest import command_with
 from mmtool.commands._options import LOG_FORMAT_VARIABLE
 from mmtool.commands._registry import CommandTable, Entry
 from mmtool.errors import UsageError
@@ -167,18 +167,14 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _usage_error(error: typer.TyperException) -> UsageError:
     message = _plainly(" ".join(error.format_message().split()).rstrip("."))
-    context = getattr(error, "ctx", None)
+    context: Any = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "mmtool"
     remedy = f"see `{path} --help`"
     if (option := getattr(error, "option_name", None)) is not None and hasattr(error, "possibilities"):
         message = f"no such option: {option}"
         if error.possibilities:
             message += f"; did you mean {error.possibilities[0]}?"  # the most similar one is the first
-        elif (
-            owner := command_with(context.command, path, option)
-            if hasattr(context.command, "commands")
-            else None
-        ):
+        elif context is not None and (owner := command_with(context.command, path, option)):
             remedy = f"write options after the command, as in `{owner} {option}`"
     return UsageError(message[:1].lower() + message[1:], remedy=remedy)
 

@@ -260,6 +260,6 @@ def _store(what: str, kind: str, store: Store | None) -> Iterator[tuple[str, str
         return
     yield f"The {what}.", f"ssl.{kind}.location", store.path
     if store.is_pem:
-        yield "Java has to be told that the file is PEM.", f"ssl.{kind}.type", "PEM"
+        yield "The format of the store: Java does not find it by itself.", f"ssl.{kind}.type", "PEM"
     if store.secret is not None:
         yield "Where the password of this store is read from.", f"ssl.{kind}.password", str(store.secret)

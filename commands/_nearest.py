@@ -24,23 +24,24 @@ def suggested_commands(group: Any, path: str, word: str) -> list[str]:
         path: How the group is called, as ``mmtool failover``.
         word: What was typed.
     """
-    elsewhere = [one for one in _every_path(group.commands, path) if one.split()[-1] == word.lower()]
+    elsewhere = [one for one, _ in _every_command(group, path) if one.split()[-1] == word.lower()]
     verb = nearest(word, list(group.commands))
     return elsewhere or ([] if verb is None else [f"{path} {verb}"])
 
 
 def command_with(group: Any, path: str, option: str) -> str | None:
-    """The first command of the group that has an option, as it is typed; None where none has it."""
-    for one in _every_path(group.commands, path):
-        command = group
-        for name in one.removeprefix(path).split():
-            command = command.commands[name]
-        if any(option in parameter.opts for parameter in command.params) and command is not group:
-            return one
-    return None
+    """The first command of a group that has an option, as it is typed; None where none has it."""
+    commands = _every_command(group, path)
+    return next((one for one, command in commands if _has_option(command, option)), None)
 
 
-def _every_path(commands: Mapping[str, Any], path: str) -> Iterator[str]:
+def _has_option(command: Any, option: str) -> bool:
+    return any(option in parameter.opts for parameter in command.params)
+
+
+def _every_command(group: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Every command below a group, as it is typed, groups before their verbs."""
+    commands: Mapping[str, Any] = getattr(group, "commands", {})
     for name in commands:
-        yield f"{path} {name}"
-        yield from _every_path(getattr(commands[name], "commands", {}), f"{path} {name}")
+        yield f"{path} {name}", commands[name]
+        yield from _every_command(commands[name], f"{path} {name}")
