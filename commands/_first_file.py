@@ -129,18 +129,19 @@ def _row(
     path: Path, side: str, cluster: DraftCluster, answers: Mapping[str, Answer | MmtoolError]
 ) -> dict[str, object]:
     answer = answers.get(cluster.alias)
+    state, brokers, message = "not_asked", None, ""
+    if isinstance(answer, MmtoolError):
+        state, message = answer.code, answer.message
+    elif answer is not None:
+        state, brokers = "answers", answer.brokers
     return {
         "cluster": cluster.alias,
         "side": side,
         "bootstrap_servers": cluster.servers,
-        "state": "not_asked"
-        if answer is None
-        else answer.code
-        if isinstance(answer, MmtoolError)
-        else "answers",
+        "state": state,
         "cluster_id": cluster.cluster_id,
-        "brokers": None if answer is None or isinstance(answer, MmtoolError) else answer.brokers,
-        "message": answer.message if isinstance(answer, MmtoolError) else "",
+        "brokers": brokers,
+        "message": message,
         "file": str(path),
     }
 

@@ -6,7 +6,7 @@ MirrorMaker 2 reads the file as well: passwords are placeholders of Kafka's own 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import javaproperties
@@ -157,7 +157,7 @@ class _Line:
     comment: str
     key: str
     value: str
-    is_set: bool = field(default=True)
+    is_set: bool = True
 
     def __str__(self) -> str:
         mark = "" if self.is_set else "#"

@@ -88,10 +88,12 @@ def new_file(path: Path, *, force: bool = False) -> Iterator[NewFile]:
 
     Raises:
         RefusedError: As `refuse_existing`.
+        UsageError: The folder cannot be written.
     """
     refuse_existing(path, force=force)
     made = NewFile(path, path.with_name(f".{path.name}.{uuid4().hex[:8]}"), force)
     try:
+        made.write(b"")  # a folder that cannot be written is reported before any work
         yield made
     finally:
         with suppress(OSError):

@@ -71,12 +71,9 @@ def test_forced_it_keeps_the_mode_and_the_link_of_what_it_overwrites(path):
     assert (path.is_symlink(), real.read_text(), mode(real)) == (True, "new", 0o640)
 
 
-def test_a_folder_that_is_not_there_is_a_usage_error(tmp_path):
-    with (
-        new_file(tmp_path / "no" / "mm2.properties") as file,
-        pytest.raises(UsageError, match="cannot be written"),
-    ):
-        file.write(b"")
+def test_a_folder_that_is_not_there_is_reported_before_any_work(tmp_path):
+    with pytest.raises(UsageError, match="cannot be written"), new_file(tmp_path / "no" / "mm2.properties"):
+        pytest.fail("the work began")
 
 
 def test_a_folder_is_not_overwritten(tmp_path):
