@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 import typer
 
+from kit.consoles import InProcess
 from mmtool.commands._examples import example_of
 from mmtool.commands._registry import CommandTable
-from mmtool.commands.app import COMMANDS, app
+from mmtool.commands.app import COMMANDS, app, main
 
 TABLE = CommandTable(COMMANDS)
 
@@ -77,3 +78,28 @@ def test_an_example_with_a_wrong_option_would_be_noticed():
 def test_no_example_changes_a_cluster_without_a_rehearsal():
     source = (Path(__file__).parents[2] / "commands" / "_examples.py").read_text(encoding="utf-8")
     assert "--execute" not in source
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "translate-offsets",
+        "groups audit",
+        "groups export",
+        "failover planned",
+        "failover emergency",
+        "failover drill",
+        "failover list",
+        "status",
+        "config check",
+        "config show",
+        "acls",
+    ],
+)
+def test_it_runs_on_clusters_with_names_of_their_own(path, tmp_path, monkeypatch):
+    """The shop has no group ``app``: that is refused with 3; a wrong option would be 2."""
+    monkeypatch.chdir(tmp_path)
+    console = InProcess(tmp_path, {}, main, {})
+    console.begin("shop", lambda at, value: monkeypatch.setattr(f"mmtool.{at}", value))
+    console.run(f"mmtool {example_of(path)}")
+    assert console.code in {0, 3}, console.printed
