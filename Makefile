@@ -77,13 +77,18 @@ bench: .venv/.stamp
 bench-rereads: .venv/.stamp
 	$(BIN)/python benchmarks/rereads.py
 
+# zsh loads a completion whose first line says #compdef, and Typer writes an empty line before it.
+FROM_FIRST_LINE = sed '1{/^$$/d;}'
+
 completions: .venv/.stamp
-	_MMTOOL_COMPLETE=source_bash $(BIN)/mmtool > completions/mmtool
-	_MMTOOL_COMPLETE=source_zsh $(BIN)/mmtool > completions/_mmtool
-	_MMTOOL_COMPLETE=source_fish $(BIN)/mmtool > completions/mmtool.fish
+	_MMTOOL_COMPLETE=source_bash $(BIN)/mmtool | $(FROM_FIRST_LINE) > completions/mmtool
+	_MMTOOL_COMPLETE=source_zsh $(BIN)/mmtool | $(FROM_FIRST_LINE) > completions/_mmtool
+	_MMTOOL_COMPLETE=source_fish $(BIN)/mmtool | $(FROM_FIRST_LINE) > completions/mmtool.fish
 
 docs: .venv/.stamp
 	$(BIN)/python docs/_tools/reference.py
+	$(BIN)/python docs/_tools/documents.py
+	$(BIN)/python docs/_tools/manual.py
 	$(BIN)/python -m mmtool.config.reference > docs/reference/config.md
 
 clean:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Problem, Result
@@ -16,6 +16,24 @@ if TYPE_CHECKING:
     from mmtool.config.report import Finding
 
 FINDINGS = (Column("severity"), Column("line"), Column("key"), Column("message"))
+
+
+class FindingRow(TypedDict):
+    """One finding in `mmtool config check`.
+
+    Attributes:
+        severity: An error ends every command; a warning does not.
+        line: Of the file, from 1; null for the file as a whole.
+        key: As written; null for the file as a whole.
+        message: What is wrong and what is expected.
+        file: The file.
+    """
+
+    severity: Literal["error", "warning"]
+    line: int | None
+    key: str | None
+    message: str
+    file: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +64,7 @@ class CheckedFile:
 
     def result(self, command: str, output: OutputFormat) -> Result:
         """The table says it all on stdout; a document has its warnings and errors where scripts look for them."""
-        rows = [
+        rows: list[FindingRow] = [
             {"severity": f.severity, "line": f.line, "key": f.key, "message": f.text, "file": str(f.path)}
             for f in self.findings
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from mmtool.errors import CheckFailedError, ConfigError, MmtoolError, UsageError, with_remedy
 from mmtool.output import hide, talk
@@ -18,10 +18,35 @@ if TYPE_CHECKING:
     from mmtool.config import Settings
     from mmtool.config.draft import Draft, DraftCluster
     from mmtool.config.report import Finding
+    from mmtool.config.scopes import Side
     from mmtool.doctor.first_contact import Answer
     from mmtool.runtime.new_file import NewFile
 
 _MOST_REPLICAS = 3
+
+
+class FirstContactRow(TypedDict):
+    """One cluster in `mmtool init`.
+
+    Attributes:
+        cluster: The alias.
+        side: Of the flow.
+        bootstrap_servers: As the file has them.
+        state: `answers`, `not_asked`, or the code of the error, such as `unreachable` or `not_authorised`.
+        cluster_id: As its brokers report it; null where it is not known.
+        brokers: How many are alive; null where it is not known.
+        message: Why the cluster did not answer; empty where it did, or was not asked.
+        file: The file that was written.
+    """
+
+    cluster: str
+    side: Literal["source", "target"]
+    bootstrap_servers: str
+    state: str
+    cluster_id: str | None
+    brokers: int | None
+    message: str
+    file: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +59,7 @@ class WrittenFile:
         error: Why no command can use the file yet; None where it can be used.
     """
 
-    rows: list[dict[str, object]]
+    rows: list[FirstContactRow]
     warnings: tuple[str, ...]
     error: CheckFailedError | None
 
@@ -126,10 +151,11 @@ def _completed(draft: Draft, answers: Mapping[str, Answer | MmtoolError]) -> Dra
 
 
 def _row(
-    path: Path, side: str, cluster: DraftCluster, answers: Mapping[str, Answer | MmtoolError]
-) -> dict[str, object]:
+    path: Path, side: Side, cluster: DraftCluster, answers: Mapping[str, Answer | MmtoolError]
+) -> FirstContactRow:
     answer = answers.get(cluster.alias)
-    state, brokers, message = "not_asked", None, ""
+    state, message = "not_asked", ""
+    brokers: int | None = None
     if isinstance(answer, MmtoolError):
         state, message = answer.code, answer.message
     elif answer is not None:

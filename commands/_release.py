@@ -20,13 +20,13 @@ def release(
     config: options.Config = None,
     source: options.Source = None,
     target: options.Target = None,
-    topic: options.Topic = None,
+    topic: options.ReleasedTopic = None,
     execute: options.Execute = False,
     yes: options.Yes = False,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Mirror failed-over topics again; without --topic, all failed-over topics of the flow."""
+    """Let `mmtool replicate` mirror failed-over topics again; without --topic, all of them."""
     from mmtool.failover.service.release import release_topics
 
     def agreed(found: Release) -> bool:

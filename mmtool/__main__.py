@@ -1,6 +1,14 @@
-"""The entry point of ``python -m mmtool``."""
+"""The process ``mmtool``: the console script, and ``python -m mmtool``."""
 
-from mmtool.commands.app import main
+from mmtool.commands import app
+from mmtool.runtime.process_exit import ends_after_python
+
+
+def main() -> None:
+    """Run this process's command line, and end the process with the contract's exit code."""
+    with ends_after_python():
+        app.main()
+
 
 if __name__ == "__main__":
     main()

@@ -292,8 +292,8 @@ def flow_phases() -> str:
     intro = """\
         The phases of a flow in one `mmtool replicate`, and the transitions between them. No other transition exists.
         While a flow is in another phase than `running`, `/readyz` of `mmtool replicate` answers 503 and shows the
-        flow with the meaning of its phase from the first table. If a flow cannot start yet, `replicate` closes it
-        and begins with a new one in phase `deferred` every 2 s. All transitions are automatic: an operator has
+        flow with the meaning of its phase from the first table. If a flow cannot start yet, `replicate` tries
+        again every 2 s, from phase `deferred`. All transitions are automatic: an operator has
         nothing to do.
         """
     rows = [

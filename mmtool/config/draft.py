@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from mmtool.config.placeholders import Placeholder
+    from mmtool.config.scopes import Side
 
 _ESCAPED = re.compile(r"^[ \t\f]+|[^\x20-\x5b\x5d-\x7e]")
 """A leading blank, a backslash, and what is not printable ASCII: Java reads the file as Latin-1."""
@@ -130,7 +131,7 @@ class Draft:
         return f"{self.source.alias}->{self.target.alias}"
 
     @property
-    def sides(self) -> dict[str, DraftCluster]:
+    def sides(self) -> dict[Side, DraftCluster]:
         """Both clusters, by their side."""
         return {"source": self.source, "target": self.target}
 

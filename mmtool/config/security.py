@@ -16,6 +16,7 @@ from mmtool.config.settings import Pem, Protocol, Security
 from mmtool.config.values import java_trim
 from mmtool.keystores import StoreError, StoreFile, read_identity, read_trusted
 from mmtool.keystores.certificates import (
+    asks_too_much,
     certificates_in,
     has_certificate,
     has_key,
@@ -24,6 +25,7 @@ from mmtool.keystores.certificates import (
     out_of_date,
     renewal,
 )
+from mmtool.keystores.key_derivation import TOO_MANY
 
 if TYPE_CHECKING:
     from mmtool.config.properties import Entry
@@ -169,6 +171,10 @@ class _Reader:
             self.report.refused(
                 entry,
                 f"{key.origin} holds no private key; add it, or set {sibling(entry, 'ssl.key.location')}",
+            )
+        elif asks_too_much(key_text):
+            self.report.refused(
+                entry, f"{key.origin} asks for {TOO_MANY}; write it again with `openssl pkcs8 -topk8`"
             )
         elif not opens(key_text, password.get_secret_value() if password else None):
             wrong = "wrong password for" if password else "no password for"

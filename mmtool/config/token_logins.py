@@ -52,8 +52,8 @@ _ASSERTION = (
 
 _STRIMZI_REFUSED = {
     "oauth.access.token": "a fixed token expires: set oauth.access.token.location, or a client id and its secret",
-    "oauth.refresh.token": "refresh tokens belong to a person: set oauth.client.id and oauth.client.secret",
-    "oauth.refresh.token.location": "refresh tokens belong to a person: set oauth.client.id and oauth.client.secret",
+    "oauth.refresh.token": "refresh tokens are not supported: use a client id and its secret",
+    "oauth.refresh.token.location": "refresh tokens are not supported: use a client id and its secret",
     "oauth.password.grant.username": "the password grant is not supported: use a client id and its secret",
     "oauth.client.assertion": "signed assertions are not supported: use a client id and its secret",
     "oauth.client.assertion.location": "signed assertions are not supported: use a client id and its secret",

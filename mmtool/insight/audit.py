@@ -61,8 +61,11 @@ class Audit:
         counts = Counter(row.verdict for row in self.rows)
         groups = len({row.group for row in self.rows})
         said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in AuditState if counts[verdict])
+        partitions = counted(len(self.rows), "partition")
         return (
-            f"{self.flow.name}: {counted(groups, 'group')}; {said}" if said else f"{self.flow.name}: no group"
+            f"{self.flow.name}: {counted(groups, 'group')}, {partitions}: {said}"
+            if said
+            else f"{self.flow.name}: no group"
         )
 
 

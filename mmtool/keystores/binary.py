@@ -14,6 +14,7 @@ from mmtool.errors import UsageError
 from mmtool.keystores.certificates import certificates_pem, chain_of, key_pem
 from mmtool.keystores.formats import Format
 from mmtool.keystores.jvm import DamagedStoreError, KeyPasswordError, StoreJvm, StorePasswordError
+from mmtool.keystores.key_derivation import MOST_ITERATIONS, iterations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ class Fault(Enum):
     NO_PASSWORD = auto()
     KEY_PASSWORD = auto()
     DAMAGED = auto()
+    ITERATIONS = auto()
     NO_CERTIFICATE = auto()
     NO_KEY = auto()
 
@@ -143,9 +145,22 @@ def _entries(
     Those are JKS, keys with passwords of their own, and ciphers that OpenSSL does not have. Java also knows a wrong
     password from damage.
     """
-    if store_format is Format.PKCS12 and not only_java:
+    if store_format is Format.PKCS12:
+        if iterations(content) > MOST_ITERATIONS:
+            return Fault.ITERATIONS
         with contextlib.suppress(ValueError):
-            return load_pkcs12_store(content, password)
+            if not only_java:
+                return load_pkcs12_store(content, password)
+    return _java_s_entries(store_format, password, ask_java, only_java=only_java)
+
+
+def _java_s_entries(
+    store_format: Format,
+    password: str | None,
+    ask_java: Callable[[StoreJvm], tuple[bytes, str]],
+    *,
+    only_java: bool,
+) -> PKCS12KeyAndCertificates | Fault:
     try:
         return load_pkcs12_store(*_asked(ask_java))
     except StorePasswordError:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import re
 import warnings
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+from mmtool.keystores.key_derivation import MOST_ITERATIONS, iterations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +31,17 @@ def has_certificate(text: str) -> bool:
 def has_key(text: str) -> bool:
     """Whether a PEM text holds a private key."""
     return "PRIVATE KEY-----" in text
+
+
+def asks_too_much(text: str) -> bool:
+    """Whether the private key of a PEM text asks for more iterations than `MOST_ITERATIONS`."""
+    found = _KEY.search(text)
+    if found is None:
+        return False
+    lines = found[0].splitlines()[1:-1]
+    with contextlib.suppress(ValueError):
+        return iterations(base64.b64decode("".join(lines))) > MOST_ITERATIONS
+    return False
 
 
 def opens(text: str, password: str | None) -> bool:

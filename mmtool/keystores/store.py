@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from mmtool.errors import UsageError
 from mmtool.keystores.binary import Fault, open_key_pair, open_trusted
 from mmtool.keystores.formats import Format, detect_format
+from mmtool.keystores.key_derivation import TOO_MANY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -165,6 +166,7 @@ def _sentence(fault: Fault, store: StoreFile, store_format: Format) -> str:
         f"set {key_password} to the password of the key; remove it if the key has the same password as the store",
         Fault.DAMAGED: f"{name} is damaged or uses a cipher that Java does not have; "
         f"check it with `keytool -list -keystore {store.shown}`",
+        Fault.ITERATIONS: f"{name} asks for {TOO_MANY}; write it again with keytool",
         Fault.NO_CERTIFICATE: f"{name} holds no certificate; {lists}; import {holds} into it",
         Fault.NO_KEY: f"{name} holds no private key; {lists}; import {holds} into it",
     }[fault]

@@ -160,7 +160,7 @@ def _places(found: list[FoundTail]) -> str:
 def _whereto(plan: FailoverPlan, names: Names) -> str:
     match plan.diverged:
         case ToFile():
-            return f"the failback exports them to {default_name(plan.operation_id)}"
+            return f"the failback exports them to {default_name('OPERATION_ID')}"
         case ToTopic(topic):
             return f"the failback writes them into topic {topic} of {names.source}"
         case Replay():

@@ -222,14 +222,14 @@ def _guards(
 def _unruled(topics: list[str], cluster: str, *, certain: bool) -> Guard:
     setting = "allow.everyone.if.no.acl.found"
     may = (
-        f"may write ({setting})"
+        f"every principal may write ({setting})"
         if certain
-        else f"may write if {setting} is set, which {cluster} does not show"
+        else f"if {setting} is set ({cluster} does not show whether it is), every principal may write"
     )
     return Guard(
         "everybody_may_write",
-        f"every principal {may}, because no ACL on {cluster} names {few(topics)}; a first ACL would lock out all other"
-        " clients, consumers included",
+        f"no ACL on {cluster} names {few(topics)}: {may}; a first ACL would lock out all other clients, consumers"
+        " included",
         f"create ACLs for the producers and consumers of {few(topics)}, {_ELSE}",
     )
 

@@ -23,6 +23,7 @@ from mmtool.replication.driver.context import connect
 from mmtool.replication.driver.deferred_flows import DeferredFlows, has_gone_away, joined
 from mmtool.replication.driver.flow_run import FlowRun
 from mmtool.replication.driver.halt_retry import HaltRetry
+from mmtool.replication.driver.notices import NoticeDeduplicator
 from mmtool.replication.driver.reacquisition import Reacquirer, take_first
 from mmtool.replication.driver.round import Round, plan_round
 from mmtool.replication.driver.round_events import round_ended, round_started
@@ -38,7 +39,7 @@ from mmtool.runtime.threads import left_behind
 from mmtool.runtime.timeouts import came_within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
     from mmtool.config.changes import Changes
@@ -86,10 +87,12 @@ class Engine:
     _again: HaltRetry = field(default_factory=HaltRetry)
     _topics: TopicRefresher = field(init=False)
     _regaining: Reacquirer = field(init=False)
+    _sayings: NoticeDeduplicator = field(init=False)
     late: DeferredFlows = field(init=False)
 
     def __post_init__(self) -> None:
         self._topics = TopicRefresher(self.runs, self.say)
+        self._sayings = NoticeDeduplicator(self.say)
         self._regaining = Reacquirer(self._rotas, self.say, self._replan, self._taken_late)
         self.late = DeferredFlows(self._begin_late, self.say)
 
@@ -413,6 +416,7 @@ class Engine:
     def _fold(self, runs: Sequence[FlowRun], rows: Sequence[ReportRow], seconds: float) -> None:
         for run in runs:
             mine = [row for row in rows if row.flow == run.flow.identity.flow]
+            self._note_syncs(run, mine)
             told = {row.told for row in mine}
             if not told & {FENCED, AWAY} and run.life.phase is not FlowPhase.GIVEN_UP:
                 run.fold(mine, seconds)
@@ -420,6 +424,12 @@ class Engine:
                 run.life.happen(FlowEvent.DOUBT)
             else:
                 self._regaining.begin(run)
+
+    def _note_syncs(self, run: FlowRun, rows: Iterable[ReportRow]) -> None:
+        """Report why the workers could not write offset syncs, each cause once."""
+        for why in sorted({row.syncs_failure for row in rows if row.syncs_failure}):
+            said = f"offset syncs: {why}; mmtool mirrors without them and keeps trying"
+            self._sayings.once(run.name, flow_notice(run.name, said, Event.DUTY_FAILED, duty="offset syncs"))
 
     def _recover(self, error: Exception, failures: int) -> None:
         """Reacquire the claimed flows after a failed round: fence, recover from the log of the target, continue.

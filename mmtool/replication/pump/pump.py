@@ -169,7 +169,9 @@ class FlowPump:
             await self._open()
             await self._until(end)
             await self._close()
-            return rows_of(self.flow.identity.flow, self.mirrors, self.runs.sequences, end.told)
+            return rows_of(
+                self.flow.identity.flow, self.mirrors, self.runs.sequences, end.told, self.syncs.failure
+            )
         finally:
             with suppress(Exception):
                 await self._disconnect()

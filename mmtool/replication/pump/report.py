@@ -18,7 +18,7 @@ class ReportRow(NamedTuple):
     """One partition at the end of a round.
 
     ``block`` is its open block, encoded; ``told`` the command that ended the round, empty when time did; ``executor``
-    the worker.
+    the worker; ``syncs_failure`` why the flow's offset syncs are not written, empty when they are.
     """
 
     flow: str
@@ -45,6 +45,7 @@ class ReportRow(NamedTuple):
     latency_ms: int
     told: str
     executor: str = ""
+    syncs_failure: str = ""
 
     @property
     def tally(self) -> Tally:
@@ -62,7 +63,11 @@ def tally_of(mirror: PartitionMirror) -> Tally:
 
 
 def rows_of(
-    flow: str, mirrors: Iterable[PartitionMirror], runs_sequences: dict[int, int], told: str
+    flow: str,
+    mirrors: Iterable[PartitionMirror],
+    runs_sequences: dict[int, int],
+    told: str,
+    syncs_failure: str,
 ) -> list[ReportRow]:
     """The report rows of one flow, one per partition."""
     from mmtool.translation.block_codec import encode_block
@@ -85,6 +90,7 @@ def rows_of(
             **tally_of(m)._asdict(),
             told=told,
             executor=executor_name(),
+            syncs_failure=syncs_failure,
         )
         for m in mirrors
     ]

@@ -6,9 +6,9 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from mmtool.errors import MmtoolError, with_remedy
 from mmtool.kafka.mm2.mirror_maker import syncs_place
 from mmtool.kafka.state.own_records import MARK, own_batches
-from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 
@@ -30,6 +30,9 @@ class SyncBook:
     MM2 flushes its delayed syncs once a minute; a tick of a second only makes its translations better. As in
     MM2, a sync that cannot be written is dropped: only other tools use syncs, and mmtool relies on the offset runs. Nor
     does an unreachable cluster delay mirroring: the syncs are often written to the source.
+
+    Attributes:
+        failure: Why the last write failed, with the remedy; empty after one that succeeded.
     """
 
     def __init__(
@@ -84,8 +87,15 @@ class SyncBook:
                 self._note(code)
                 if code in RETRY_AFTER_METADATA:
                     await self._cluster.refresh([self._topic])
-        except ConnectionLostError as error:
-            self.failure = str(error)
+        except MmtoolError as error:
+            self.failure = with_remedy(error)
 
     def _note(self, code: int) -> None:
-        self.failure = "" if code == Code.NONE else f"{self._topic}: {name_of(code)}"
+        """Note the broker's answer to a write.
+
+        Raises:
+            NotAuthorisedError: the cluster denies it.
+        """
+        self._cluster.check_denied(code, f"WRITE on topic {self._topic}")
+        said = f"cluster {self._cluster.alias} refuses a write to topic {self._topic}: {name_of(code)}"
+        self.failure = "" if code == Code.NONE else said

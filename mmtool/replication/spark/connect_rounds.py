@@ -26,7 +26,8 @@ _SCHEMA = (
     "flow string, shard int, topic_id string, topic string, partition int, state string, reason string,"
     " for_good boolean, producer_id bigint, epoch int, next_sequence int, runs_sequence int, block binary,"
     " records bigint, bytes bigint, dead_letters bigint, foreign bigint, foreign_end bigint,"
-    " gaps bigint, gaps_end bigint, latency array<bigint>, latency_ms bigint, told string, executor string"
+    " gaps bigint, gaps_end bigint, latency array<bigint>, latency_ms bigint, told string, executor string,"
+    " syncs_failure string"
 )
 """Spark's DDL for ``ReportRow``."""
 

@@ -29,6 +29,7 @@ from mmtool.errors import ConfigError
 from mmtool.keystores.binary import load_pkcs12_store
 from mmtool.keystores.certificates import certificates_in, der_certificate, first_expiry, leaf_subject, opens
 from mmtool.keystores.formats import Format, detect_format
+from mmtool.keystores.key_derivation import iterations
 from mmtool.keystores.store import StoreError, StoreFile, read_identity, read_trusted
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def rows() -> Iterator[Decoder]:
         (ValueError,),
         is_slow=True,
     )
+    yield Decoder("iterations of stores", ("mmtool.keystores.key_derivation",), _pkcs12, iterations)
 
 
 def _text(data: bytes) -> str:

@@ -202,7 +202,7 @@ REFUSED = {
     ),
     "a person's refresh token": (
         f'{STRIMZI_LINES}oauth.refresh.token="{CANARY}";\n',
-        "option oauth.refresh.token: refresh tokens belong to a person",
+        "option oauth.refresh.token: refresh tokens are not supported",
     ),
     "Strimzi's endpoint in a file": (
         f'{STRIMZI_LINES}oauth.token.endpoint.uri="file:/token";\n',

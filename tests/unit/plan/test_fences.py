@@ -178,12 +178,12 @@ def test_a_fence_says_whom_it_denies_what():
         (
             {"bindings": frozenset(), "allows_unruled": True},
             "everybody_may_write",
-            "every principal may write (allow.everyone.if.no.acl.found), because no ACL on east names orders",
+            "no ACL on east names orders: every principal may write (allow.everyone.if.no.acl.found)",
         ),
         (
             {"bindings": frozenset(), "allows_unruled": UNKNOWN},
             "everybody_may_write",
-            "may write if allow.everyone.if.no.acl.found is set, which east does not show",
+            "if allow.everyone.if.no.acl.found is set (east does not show whether it is), every principal may write",
         ),
     ],
 )
