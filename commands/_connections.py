@@ -170,20 +170,15 @@ def examined(
     Raises:
         UsageError: The file cannot be used, or no flow is meant.
     """
-    from mmtool.doctor.examination import ExaminedCluster, ExaminedFlow
+    from mmtool.doctor.examination import ExaminedFlow
     from mmtool.insight.flow_now import connect
-    from mmtool.kafka.admin.cluster_facts import KafkaCluster
     from mmtool.kafka.state.flow_watch import KafkaFlowWatch
 
     settings, seconds = loaded(config), timeout.total_seconds()
     chosen = settings.select(source, target)
-    clusters = {cluster.alias: cluster for flow in chosen for cluster in (flow.source, flow.target)}
     details = _shared_details(chosen, seconds)
     return (
-        [
-            ExaminedCluster(one, KafkaCluster(one, seconds), details(one), seconds, settings)
-            for one in clusters.values()
-        ],
+        examined_clusters(settings, chosen, seconds, details),
         [
             ExaminedFlow(
                 flow,
@@ -197,6 +192,31 @@ def examined(
             for flow in chosen
         ],
     )
+
+
+def examined_clusters(
+    settings: Settings,
+    flows: Sequence[FlowSettings],
+    seconds: float,
+    details: Callable[[ClusterSettings], ClusterDetailsPort] | None = None,
+) -> list[ExaminedCluster]:
+    """Every cluster of these flows, each once; nothing is asked yet.
+
+    Args:
+        settings: The whole file.
+        flows: Of the file.
+        seconds: How long one request may take.
+        details: Gives a cluster's details, where others ask it too.
+    """
+    from mmtool.doctor.examination import ExaminedCluster
+    from mmtool.kafka.admin.cluster_facts import KafkaCluster
+
+    details = details or _shared_details(flows, seconds)
+    clusters = {cluster.alias: cluster for flow in flows for cluster in (flow.source, flow.target)}
+    return [
+        ExaminedCluster(one, KafkaCluster(one, seconds), details(one), seconds, settings)
+        for one in clusters.values()
+    ]
 
 
 def smoke_flow(flow: FlowSettings, timeout: timedelta, start_command: str) -> SmokeFlow:

@@ -30,7 +30,7 @@ def consent(question: str, *, yes: bool = False, about: Callable[[], Result] | N
     """
     if yes:
         return
-    if sys.stdin is None or not (sys.stdin.isatty() and stderr_is_tty()):  # None: it was closed
+    if not has_terminal():
         raise RefusedError(
             f"no terminal to confirm on, nothing was changed: {question}?",
             remedy="to confirm without a terminal, add --yes",
@@ -39,12 +39,17 @@ def consent(question: str, *, yes: bool = False, about: Callable[[], Result] | N
     if about is not None:
         preview(about())
     write_err(f"{printable(question)}? [y/N]: ")
-    if _answer().strip().lower() not in {"y", "yes"}:
+    if read_answer().strip().lower() not in {"y", "yes"}:
         raise RefusedError("declined: nothing was changed", code="declined")
 
 
-def _answer() -> str:
-    """One line; typer would write a blank to stdout, and take Ctrl-C for a no."""
+def has_terminal() -> bool:
+    """Whether somebody can read a question and answer it."""
+    return sys.stdin is not None and sys.stdin.isatty() and stderr_is_tty()  # None: it was closed
+
+
+def read_answer() -> str:
+    """One line, empty at the end of the input; typer would write a blank to stdout, and take Ctrl-C for a no."""
     try:
         return sys.stdin.readline()
     except KeyboardInterrupt:

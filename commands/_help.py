@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 import signal
+from textwrap import wrap
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from mmtool.commands._examples import example_of
+from mmtool.commands._nearest import suggested_commands
 from mmtool.commands._options import COMMON, Debug, LogFormatOption, NoColor, Quiet, Verbose
 from mmtool.errors import RefusedError, StoppedError, UsageError
 from mmtool.output import LogFormat, write
@@ -50,12 +53,16 @@ class MmtoolCommand(_Helpful, TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         write_options(self, ctx, formatter)
 
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """An example that can be typed as it stands."""
+        write_example(ctx, formatter)
+
 
 class MmtoolGroup(_Helpful, TyperGroup):
     """A group of verbs; called without one it shows its help on stderr and counts as a usage error."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs | {"no_args_is_help": False})
+        super().__init__(*args, **kwargs | {"no_args_is_help": False, "suggest_commands": False})
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the group's own options."""
@@ -66,9 +73,23 @@ class MmtoolGroup(_Helpful, TyperGroup):
             ctx.exit(2)
         return super().parse_args(ctx, args)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command; for a mistyped one, name the nearest."""
+        word = args[0]
+        if ctx.resilient_parsing or word.startswith("-") or self.get_command(ctx, word) is not None:
+            return super().resolve_command(ctx, args)
+        meant = suggested_commands(self, ctx.command_path, word)
+        question = f"; did you mean {' or '.join(f'`{one}`' for one in meant)}?" if meant else ""
+        shown = meant[0] if len(meant) == 1 else ctx.command_path
+        raise UsageError(f"no such command '{word}'{question}", remedy=f"see `{shown} --help`")
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         self.format_commands(ctx, formatter)
         write_options(self, ctx, formatter)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """An example of one of its commands."""
+        write_example(ctx, formatter)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the signature is Typer's
         """Every verb with the whole first sentence of its help; Typer would cut it."""
@@ -91,6 +112,26 @@ def first_sentence(text: str | None) -> str:
     """What stands in a list of commands: the first paragraph's first sentence, without its full stop."""
     paragraph = " ".join((text or "").split("\n\n")[0].split())
     return re.split(r"\.(?= |$)", paragraph)[0]
+
+
+def write_example(ctx: Any, formatter: Any) -> None:
+    """The command's example; a long one is continued with a backslash."""
+    line = example_of(ctx.command_path.removeprefix("mmtool "))
+    if line is not None:
+        formatter.write(f"\nExample:\n{continued(f'mmtool {line}', formatter.width)}\n")
+
+
+def continued(line: str, width: int) -> str:
+    """A command line, indented, over as many lines as a terminal needs; it can be pasted as a whole."""
+    lines = wrap(
+        line,
+        width - 4,
+        initial_indent="  ",
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return " \\\n".join(lines)
 
 
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:

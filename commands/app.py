@@ -16,6 +16,7 @@ from typer.core import TyperCommand
 from mmtool import __version__
 from mmtool.commands._completion import VARIABLE, quietly
 from mmtool.commands._help import MmtoolGroup, write_options
+from mmtool.commands._nearest import command_with
 from mmtool.commands._options import LOG_FORMAT_VARIABLE
 from mmtool.commands._registry import CommandTable, Entry
 from mmtool.errors import UsageError
@@ -35,6 +36,7 @@ COMMANDS = (
     Entry("verify", LOOK, "Compare source and target record by record"),
     Entry("evidence", LOOK, "Check the signature of an evidence page", group=True),
     Entry("doctor", LOOK, "Check clusters, rights and configuration"),
+    Entry("init", LOOK, "Write the first properties file"),
     Entry("config", LOOK, "Check and show the configuration", group=True),
     Entry("acls", LOOK, "Print the ACLs that mmtool needs"),
     Entry("metrics", LOOK, "Serve Prometheus metrics"),
@@ -174,9 +176,16 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _usage_error(error: typer.TyperException) -> UsageError:
     message = _plainly(" ".join(error.format_message().split()).rstrip("."))
-    context = getattr(error, "ctx", None)
+    context: Any = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "mmtool"
-    return UsageError(message[:1].lower() + message[1:], remedy=f"see `{path} --help`")
+    remedy = f"see `{path} --help`"
+    if (option := getattr(error, "option_name", None)) is not None and hasattr(error, "possibilities"):
+        message = f"no such option: {option}"
+        if error.possibilities:
+            message += f"; did you mean {error.possibilities[0]}?"  # the most similar one is the first
+        elif context is not None and (owner := command_with(context.command, path, option)):
+            remedy = f"write options after the command, as in `{owner} {option}`"
+    return UsageError(message[:1].lower() + message[1:], remedy=remedy)
 
 
 _PLAIN = (

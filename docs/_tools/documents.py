@@ -18,7 +18,8 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from mmtool.commands.config import FindingRow
+from mmtool.commands._config_check import FindingRow
+from mmtool.commands._first_file import FirstContactRow
 from mmtool.commands.evidence import SignatureRow
 from mmtool.commands.lab import BrokerRow
 from mmtool.config.explain import Explained
@@ -87,6 +88,7 @@ PRINTED = {
     "groups-audit": Printed(("groups audit",), (Names, AuditRow)),
     "groups-import": Printed(("groups import",), (ImportedRow,)),
     "groups-sync": Printed(("groups sync",), (Names, SyncRow)),
+    "init": Printed(("init",), (FirstContactRow,)),
     "lab": Printed(("lab up", "lab status"), (BrokerRow,)),
     "replicate": Printed(("replicate",), (PartitionRow,)),
     "smoke": Printed(("smoke",), (SmokeRow,)),

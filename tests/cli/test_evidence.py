@@ -1,17 +1,14 @@
 """``--html``, ``--sign`` and ``mmtool evidence verify`` as a script sees them, on clusters in memory."""
 
 import json
-import os
-import pty
 import re
 import subprocess
 import sys
-import time
-from contextlib import suppress
 
 import pytest
 
 from kit.scene import Scene
+from kit.terminal import on_a_terminal
 
 CONTENTS = [f"record {n}" for n in range(20)]
 
@@ -189,25 +186,8 @@ def test_the_password_is_asked_for_on_a_terminal(scene, keys, tmp_path, typed, c
     """With it the command goes on to the clusters, which are not there."""
     line = [sys.executable, "-m", "mmtool", "failover", "show", "op-1", "-c", scene.config, "--timeout", "1s"]
     ended, said = on_a_terminal(
-        [*line, "--html", tmp_path / "x.html", "--sign", keys / "locked.pem"], b"password of ", typed
+        [*line, "--html", tmp_path / "x.html", "--sign", keys / "locked.pem"], (b"password of ", typed)
     )
     assert ended == code, said
     assert b"changeit" not in said
     assert b"Traceback" not in said
-
-
-def on_a_terminal(line, prompt, typed):
-    """Run a command on a terminal of its own; type when it asks."""
-    child, terminal = pty.fork()
-    if child == 0:
-        os.execv(line[0], [str(word) for word in line])  # noqa: S606 - no shell
-    said = b""
-    with suppress(OSError):  # the terminal is gone with the command
-        while part := os.read(terminal, 4096):
-            said += part
-            if typed and prompt in said:
-                time.sleep(0.2)  # the terminal's echo is off by then
-                os.write(terminal, typed)
-                typed = b""
-    os.close(terminal)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said

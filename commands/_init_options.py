@@ -1,0 +1,97 @@
+"""The options of `mmtool init`: for each side of the flow the same ones."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mmtool.commands._options import timeout_option
+
+Timeout = Annotated[timedelta, timeout_option("8s")]
+NewConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "-c",
+        "--config",
+        metavar="FILE",
+        envvar="MMTOOL_CONFIG",
+        show_envvar=True,
+        help="The file to write.  [default: mm2.properties]",
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+NoProbe = Annotated[
+    bool, typer.Option("--no-probe", help="Connect to no cluster; without this option mmtool asks both.")
+]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Ask no questions: options that are left out have their defaults.")
+]
+Topics = Annotated[
+    str | None, typer.Option("--topics", metavar="REGEX,REGEX", help="Topics to mirror.  [default: .*]")
+]
+Groups = Annotated[
+    str | None,
+    typer.Option("--groups", metavar="REGEX,REGEX", help="Consumer groups to translate.  [default: .*]"),
+]
+TopicNames = Annotated[
+    str | None,
+    typer.Option(
+        "--topic-names",
+        metavar="prefixed|same",
+        help="On the target: prefixed with the source's alias, or the same.  [default: prefixed]",
+    ),
+]
+
+
+def _side(side: str, name: str, metavar: str, what: str, *short: str) -> Any:
+    option = f"--{side}-{name}" if name else f"--{side}"
+    return typer.Option(*short, option, metavar=metavar, help=what, rich_help_panel=f"The {side} cluster")
+
+
+_ALIAS = "Alias of the cluster; by default a prefix of topic names."
+_SERVERS = "Bootstrap servers."
+_PROTOCOL = "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.  [default: PLAINTEXT]"
+_MECHANISM = (
+    "With SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM.  [default: SCRAM-SHA-512]"
+)
+_USER = "With SASL: user name, or client id for OAUTHBEARER."
+_FROM = "env:NAME, file:PATH:KEY or directory:PATH:FILE; never the password itself.  [default: env:ALIAS_PASSWORD]"
+_ENDPOINT = "With OAUTHBEARER: the token endpoint."
+_TRUST = "With TLS: JKS, PKCS12 or PEM file with trusted certificates. Default: the system's."
+_TRUST_FROM = "Its password, as for the login.  [default: env:ALIAS_TRUSTSTORE_PASSWORD]"
+_KEYS = "With SSL: JKS, PKCS12 or PEM file with mmtool's key and certificate."
+_KEYS_FROM = "Its password, as for the login.  [default: env:ALIAS_KEYSTORE_PASSWORD]"
+
+Source = Annotated[str | None, _side("source", "", "ALIAS", _ALIAS, "-s")]
+SourceServers = Annotated[str | None, _side("source", "servers", "HOST:PORT,...", _SERVERS)]
+SourceProtocol = Annotated[str | None, _side("source", "protocol", "WORD", _PROTOCOL)]
+SourceMechanism = Annotated[str | None, _side("source", "mechanism", "WORD", _MECHANISM)]
+SourceUser = Annotated[str | None, _side("source", "user", "NAME", _USER)]
+SourcePasswordFrom = Annotated[str | None, _side("source", "password-from", "PLACE", _FROM)]
+SourceTokenEndpoint = Annotated[str | None, _side("source", "token-endpoint", "URL", _ENDPOINT)]
+SourceTruststore = Annotated[str | None, _side("source", "truststore", "FILE", _TRUST)]
+SourceTruststorePasswordFrom = Annotated[
+    str | None, _side("source", "truststore-password-from", "PLACE", _TRUST_FROM)
+]
+SourceKeystore = Annotated[str | None, _side("source", "keystore", "FILE", _KEYS)]
+SourceKeystorePasswordFrom = Annotated[
+    str | None, _side("source", "keystore-password-from", "PLACE", _KEYS_FROM)
+]
+Target = Annotated[str | None, _side("target", "", "ALIAS", _ALIAS, "-t")]
+TargetServers = Annotated[str | None, _side("target", "servers", "HOST:PORT,...", _SERVERS)]
+TargetProtocol = Annotated[str | None, _side("target", "protocol", "WORD", _PROTOCOL)]
+TargetMechanism = Annotated[str | None, _side("target", "mechanism", "WORD", _MECHANISM)]
+TargetUser = Annotated[str | None, _side("target", "user", "NAME", _USER)]
+TargetPasswordFrom = Annotated[str | None, _side("target", "password-from", "PLACE", _FROM)]
+TargetTokenEndpoint = Annotated[str | None, _side("target", "token-endpoint", "URL", _ENDPOINT)]
+TargetTruststore = Annotated[str | None, _side("target", "truststore", "FILE", _TRUST)]
+TargetTruststorePasswordFrom = Annotated[
+    str | None, _side("target", "truststore-password-from", "PLACE", _TRUST_FROM)
+]
+TargetKeystore = Annotated[str | None, _side("target", "keystore", "FILE", _KEYS)]
+TargetKeystorePasswordFrom = Annotated[
+    str | None, _side("target", "keystore-password-from", "PLACE", _KEYS_FROM)
+]

@@ -1,0 +1,92 @@
+"""``mmtool init``: write the first properties file."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from mmtool.commands import _init_options as options
+from mmtool.commands._options import Output
+from mmtool.output import Column, OutputFormat, Result, finish
+from mmtool.plain_text import shell_line
+
+_TIMEOUT = timedelta(seconds=8)
+_FILE = Path("mm2.properties")
+_COLUMNS = (
+    Column("cluster"),
+    Column("side"),
+    Column("bootstrap_servers"),
+    Column("state"),
+    Column("cluster_id"),
+    Column("brokers"),
+    Column("message", note=True),
+)
+
+
+def init(
+    *,
+    config: options.NewConfig = None,
+    force: options.Force = False,
+    yes: options.Yes = False,
+    no_probe: options.NoProbe = False,
+    topics: options.Topics = None,
+    groups: options.Groups = None,
+    topic_names: options.TopicNames = None,
+    source: options.Source = None,
+    source_servers: options.SourceServers = None,
+    source_protocol: options.SourceProtocol = None,
+    source_mechanism: options.SourceMechanism = None,
+    source_user: options.SourceUser = None,
+    source_password_from: options.SourcePasswordFrom = None,
+    source_token_endpoint: options.SourceTokenEndpoint = None,
+    source_truststore: options.SourceTruststore = None,
+    source_truststore_password_from: options.SourceTruststorePasswordFrom = None,
+    source_keystore: options.SourceKeystore = None,
+    source_keystore_password_from: options.SourceKeystorePasswordFrom = None,
+    target: options.Target = None,
+    target_servers: options.TargetServers = None,
+    target_protocol: options.TargetProtocol = None,
+    target_mechanism: options.TargetMechanism = None,
+    target_user: options.TargetUser = None,
+    target_password_from: options.TargetPasswordFrom = None,
+    target_token_endpoint: options.TargetTokenEndpoint = None,
+    target_truststore: options.TargetTruststore = None,
+    target_truststore_password_from: options.TargetTruststorePasswordFrom = None,
+    target_keystore: options.TargetKeystore = None,
+    target_keystore_password_from: options.TargetKeystorePasswordFrom = None,
+    output: Output = OutputFormat.TABLE,
+    timeout: options.Timeout = _TIMEOUT,
+) -> None:
+    """Write the first properties file: asks on a terminal, or takes options; probes both clusters; checks the file.
+
+    A cluster that does not answer is reported, and the file is written all the same. A password is never written:
+    the file names the environment variable or the file that holds it.
+    """
+    given = {f"--{name.replace('_', '-')}": value for name, value in locals().items()}
+    from mmtool.commands._draft_questions import draft_of
+    from mmtool.commands._first_file import write_first_file
+    from mmtool.runtime.new_file import new_file
+
+    path = config or _FILE
+    with new_file(path, force=force) as file:
+        draft = draft_of(path, given, asks=not yes)
+        written = write_first_file(file, draft, None if no_probe else timeout)
+    result = Result("init", written.rows, _COLUMNS, written.warnings, applied=True)
+    finish(result, output, written.error)
+    _tell_next_steps(path)
+
+
+def _tell_next_steps(path: Path) -> None:
+    from mmtool.commands._next import say_next
+    from mmtool.failover.report.report import NextStep
+
+    file = ("-c", str(path))
+    say_next(
+        [
+            NextStep("check clusters, rights and topics", (shell_line(["mmtool", "doctor", *file]),)),
+            NextStep(
+                "mirror what is there now", (shell_line(["mmtool", "replicate", *file, "--until-caught-up"]),)
+            ),
+            NextStep("mirror until stopped", (shell_line(["mmtool", "replicate", *file]),)),
+        ]
+    )

@@ -1,0 +1,107 @@
+"""A file that appears at once and whole: written under another name first, then given its own."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from mmtool.errors import RefusedError, UsageError
+from mmtool.plain_text import shell_word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_OWNER_ONLY = 0o600
+
+
+def refuse_existing(path: Path, *, force: bool) -> None:
+    """Refuse to overwrite a file.
+
+    Raises:
+        RefusedError: There is a file of this name, and ``force`` is not given.
+    """
+    if not force and os.path.lexists(path):
+        raise RefusedError(
+            f"{path} exists and was not changed",
+            remedy=f"name another file with -c, or overwrite {shell_word(str(path))} with --force",
+            code="file_exists",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A file under its temporary name.
+
+    Attributes:
+        path: The name that it gets.
+        draft: The name that it has until then, in the same folder.
+        force: Whether an existing file is overwritten.
+    """
+
+    path: Path
+    draft: Path
+    force: bool
+
+    def write(self, content: bytes) -> None:
+        """Replace the content under the temporary name; only the owner can read it.
+
+        Raises:
+            UsageError: The folder cannot be written.
+        """
+        try:
+            with os.fdopen(
+                os.open(self.draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_ONLY), "wb"
+            ) as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+
+    def publish(self) -> None:
+        """Give the file its name; an overwritten file's mode is kept.
+
+        Raises:
+            RefusedError: A file of this name was created meanwhile, and ``force`` is not given.
+            UsageError: The folder cannot be written.
+        """
+        try:
+            if self.force and self.path.exists():
+                self.draft.chmod(self.path.stat().st_mode & 0o777)
+                self.draft.replace(self.path.resolve())
+                return
+            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY))
+            self.draft.replace(self.path)
+        except FileExistsError:
+            refuse_existing(self.path, force=False)
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+
+
+@contextmanager
+def new_file(path: Path, *, force: bool = False) -> Iterator[NewFile]:
+    """A file to write and publish; a draft that was not published is removed.
+
+    Raises:
+        RefusedError: As `refuse_existing`.
+        UsageError: The folder cannot be written.
+    """
+    refuse_existing(path, force=force)
+    made = NewFile(path, path.with_name(f".{path.name}.{uuid4().hex[:8]}"), force)
+    try:
+        made.write(b"")  # a folder that cannot be written is reported before any work
+        yield made
+    finally:
+        with suppress(OSError):
+            made.draft.unlink()
+
+
+def _unwritable(path: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"{path} cannot be written: {error.strerror or error}",
+        remedy="name a file in a folder that exists and can be written, with -c FILE",
+    )

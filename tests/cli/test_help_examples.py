@@ -1,0 +1,105 @@
+"""The help of every command ends with an example that can be typed as it stands."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from kit.consoles import InProcess
+from mmtool.commands._examples import example_of
+from mmtool.commands._registry import CommandTable
+from mmtool.commands.app import COMMANDS, app, main
+
+TABLE = CommandTable(COMMANDS)
+
+
+def paths(command, path):
+    yield path
+    for name, verb in getattr(command, "commands", {}).items():
+        yield from paths(verb, f"{path} {name}")
+
+
+EVERY = [path for name in TABLE for path in paths(TABLE[name], name)]
+
+
+def examples_in(help_):
+    """The command lines under the last heading, each in one line."""
+    text = help_.rpartition("\n\nExample:\n")[2]
+    return [line.strip() for line in text.replace("\\\n", " ").strip().splitlines()]
+
+
+def parsed(words):
+    """The words of the command that Typer takes a line for, and what it makes of its options; nothing is run."""
+    command, context, found = typer.main.get_command(app), None, []
+    while True:
+        context = command.make_context(words[0], list(words[1:]), parent=context)
+        if not hasattr(command, "commands"):
+            return found, context.params
+        name, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+        words = [name, *rest]
+        found.append(name)
+
+
+@pytest.mark.parametrize("path", EVERY)
+def test_it_is_a_line_that_typer_takes_for_this_command(mmtool, path, monkeypatch):
+    monkeypatch.delenv("MMTOOL_CONFIG", raising=False)
+    (line,) = examples_in(mmtool(*path.split(), "--help").stdout)
+    tool, *words = shlex.split(line)
+    found, _ = parsed([tool, *words])
+    assert (tool, found[: len(path.split())]) == ("mmtool", path.split())
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_an_example_fits_the_terminal_and_is_one_line_to_the_shell(mmtool, width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    tail = mmtool("init", "--help").stdout.rpartition("Example:\n")[2]
+    assert max(map(len, tail.splitlines())) <= width
+    (line,) = tail.replace("\\\n", " ").strip().splitlines()
+    assert line.split() == f"mmtool {example_of('init')}".split()
+
+
+def test_the_examples_of_the_root_are_lines_that_typer_takes(mmtool):
+    lines = [
+        line.split("  ")[0] for line in mmtool("--help").stdout.rpartition("Examples:\n  ")[2].split("\n  ")
+    ]
+    assert [parsed(shlex.split(line))[0] for line in lines] == [
+        ["demo"],
+        ["replicate"],
+        ["failover", "planned"],
+    ]
+
+
+def test_an_example_with_a_wrong_option_would_be_noticed():
+    with pytest.raises(typer.TyperException):
+        parsed(["mmtool", "status", "--no-such-option"])
+
+
+def test_no_example_changes_a_cluster_without_a_rehearsal():
+    source = (Path(__file__).parents[2] / "commands" / "_examples.py").read_text(encoding="utf-8")
+    assert "--execute" not in source
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "translate-offsets",
+        "groups audit",
+        "groups export",
+        "failover planned",
+        "failover emergency",
+        "failover drill",
+        "failover list",
+        "status",
+        "config check",
+        "config show",
+        "acls",
+    ],
+)
+def test_it_runs_on_clusters_with_names_of_their_own(path, tmp_path, monkeypatch):
+    """The shop has no group ``app``: that is refused with 3; a wrong option would be 2."""
+    monkeypatch.chdir(tmp_path)
+    console = InProcess(tmp_path, {}, main, {})
+    console.begin("shop", lambda at, value: monkeypatch.setattr(f"mmtool.{at}", value))
+    console.run(f"mmtool {example_of(path)}")
+    assert console.code in {0, 3}, console.printed

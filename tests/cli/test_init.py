@@ -1,0 +1,212 @@
+"""``mmtool init`` writes a file that ``config check`` takes; no secret gets into it, and none is overwritten."""
+
+import json
+import sys
+
+import pytest
+
+from kit.terminal import on_a_terminal
+
+CLOSED = "127.0.0.1:1"
+BOTH = ("-s", "east", "--source-servers", CLOSED, "-t", "west", "--target-servers", CLOSED)
+LOGIN = ("--source-protocol", "SASL_PLAINTEXT", "--source-user", "mmtool")
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MMTOOL_CONFIG", raising=False)
+    monkeypatch.delenv("EAST_PASSWORD", raising=False)
+    return tmp_path / "mm2.properties"
+
+
+@pytest.fixture
+def init(mmtool, path):
+    """``mmtool init`` with both aliases and servers, on no cluster unless asked."""
+    return lambda *more: mmtool("init", "-c", path, *BOTH, "--no-probe", *more)
+
+
+def settings_in(path):
+    lines = path.read_text().splitlines()
+    return dict(line.split(" = ", 1) for line in lines if line and line[0] != "#")
+
+
+def test_its_file_passes_config_check(init, path, mmtool):
+    ended, checked = init(), mmtool("config", "check", "-c", path, "-o", "json")
+    assert (ended.code, checked.code, json.loads(checked.stdout)["data"]) == (0, 0, [])
+
+
+def test_it_says_what_config_check_says_and_what_to_do_next(init, path):
+    said = init().stderr
+    assert f"{path} was written\n{path} can be used; flows: east->west\n" in said
+    assert f"   mmtool doctor -c {path}\n" in said
+    assert f"   mmtool replicate -c {path} --until-caught-up\n" in said
+
+
+def test_without_a_name_the_file_is_mm2_properties_here(mmtool, path):
+    assert (mmtool("init", *BOTH, "--no-probe").code, path.exists()) == (0, True)
+
+
+def test_mmtool_config_names_the_file(mmtool, path, monkeypatch):
+    monkeypatch.setenv("MMTOOL_CONFIG", "named.properties")
+    assert (mmtool("init", *BOTH, "--no-probe").code, path.with_name("named.properties").exists()) == (
+        0,
+        True,
+    )
+
+
+def test_an_existing_file_is_refused_and_forced(init, path):
+    path.write_text("mine")
+    assert (init().code, path.read_text()) == (3, "mine")
+    assert (init("--force").code, settings_in(path)["clusters"]) == (0, "east, west")
+
+
+def test_the_refusal_of_an_existing_file_is_a_document_too(init, path):
+    path.write_text("mine")
+    assert json.loads(init("-o", "json").stdout)["errors"][0]["code"] == "file_exists"
+
+
+def test_only_its_owner_can_read_the_file(init, path):
+    init()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_no_cluster_is_asked_with_no_probe(init):
+    rows = json.loads(init("-o", "json").stdout)["data"]
+    assert [(row["cluster"], row["side"], row["state"]) for row in rows] == [
+        ("east", "source", "not_asked"),
+        ("west", "target", "not_asked"),
+    ]
+
+
+def test_a_cluster_that_is_away_costs_its_row_and_a_warning_not_the_file(mmtool, path):
+    ended = mmtool("init", *BOTH, "--timeout", "2s", "-o", "json")
+    document = json.loads(ended.stdout)
+    assert (ended.code, path.exists(), document["errors"]) == (0, True, [])
+    assert [(row["state"], row["cluster_id"], row["brokers"]) for row in document["data"]] == [
+        ("unreachable", None, None)
+    ] * 2
+    assert f"cluster east does not answer at {CLOSED}" in document["warnings"][0]
+    assert ended.seconds < 20
+
+
+def test_every_option_has_its_key(init, path, monkeypatch):
+    monkeypatch.setenv("EAST_PASSWORD", "s")
+    ended = init(
+        *LOGIN,
+        "--source-mechanism",
+        "plain",
+        "--topics",
+        r"orders\..*",
+        "--groups",
+        "a, b",
+        "--topic-names",
+        "same",
+    )
+    found = settings_in(path)
+    assert ended.code == 0, ended.stderr
+    assert (found["east->west.topics"], found["east->west.groups"]) == (r"orders\\..*", "a, b")
+    assert (found["east.security.protocol"], found["east.sasl.mechanism"]) == ("SASL_PLAINTEXT", "PLAIN")
+    assert found["east.sasl.jaas.config"].endswith(
+        'required username="mmtool" password="${env:EAST_PASSWORD}";'
+    )
+    assert found["replication.policy.class"].endswith(".IdentityReplicationPolicy")
+
+
+def test_a_secret_that_is_not_in_place_yet_is_named_and_the_file_is_there(init, path):
+    ended = init(*LOGIN, "-o", "json")
+    (error,) = json.loads(ended.stdout)["errors"]
+    assert (ended.code, path.exists(), error["code"]) == (7, True, "not_usable_yet")
+    assert "the environment variable EAST_PASSWORD is not set" in error["message"]
+    assert error["remedy"].endswith(f"`mmtool config check -c {path}`")
+
+
+def test_the_secret_itself_gets_neither_into_the_file_nor_onto_the_screen(init, path, monkeypatch):
+    monkeypatch.setenv("EAST_PASSWORD", "canary-5eCr3t")
+    ended = init(*LOGIN, "--debug", "-vv")
+    assert "canary-5eCr3t" not in path.read_text() + ended.stdout + ended.stderr
+
+
+def test_a_password_instead_of_a_place_is_refused_and_not_repeated(init, path):
+    ended = init(*LOGIN, "--source-password-from", "canary-5eCr3t", "-o", "json")
+    assert (ended.code, path.exists()) == (2, False)
+    assert "canary-5eCr3t" not in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--source-servers", "east-1"), "--source-servers: expected a comma list of host:port"),
+        (("-t", "east"), "--target: east is the alias of the source"),
+        (("-s", "a b"), "--source: topic names cannot contain ' '"),
+        (("--topics", "("), "--topics: "),
+        (("--topics", " "), "--topics: a value is needed"),
+        (("--source-protocol", "TLS"), "--source-protocol: expected PLAINTEXT, SSL"),
+        (("--source-protocol", "SASL_SSL"), "--source-user is missing"),
+        (("--source-user", "u"), "--source-user: without effect beside the other options"),
+        (("--target-keystore", "k.pem", "--target-protocol", "SASL_SSL", "--target-user", "u"),
+         "--target-keystore: without effect"),
+        ((*LOGIN, "--source-mechanism", "GSSAPI"), "--source-mechanism: expected PLAIN"),
+        ((*LOGIN, "--source-mechanism", "OAUTHBEARER"), "--source-token-endpoint is missing"),
+        ((*LOGIN, "--source-mechanism", "OAUTHBEARER", "--source-token-endpoint", "x", "--source-password-from",
+          "env:HOME"), "expected the token endpoint's URL"),
+    ],
+)  # fmt: skip
+def test_a_value_that_cannot_be_is_refused_and_nothing_is_written(init, path, more, says):
+    ended = init(*more)
+    assert (ended.code, ended.stdout, list(path.parent.iterdir())) == (2, "", [])
+    assert says in ended.stderr
+
+
+def test_without_a_terminal_missing_options_are_listed(mmtool, path):
+    ended = mmtool("init", "-s", "east", "--target-servers", CLOSED)
+    assert (ended.code, path.exists()) == (2, False)
+    assert ended.stderr.startswith("error: --source-servers, --target are missing\n")
+
+
+TYPED = (
+    (b"mirror from, for example east: ", b"east\n"),
+    (b"servers of east, as host:port,host:port: ", b"nonsense\n"),
+    (b"it has no port", b""),
+    (b"servers of east, as host:port,host:port: ", b"127.0.0.1:1\n"),
+    (b"protocol of east", b"sasl_plaintext\n"),
+    (b"mechanism of east", b"\n"),
+    (b"User name", b"mm tool\n"),
+    (b"Password", b"canary\n"),
+    (b"never the secret itself", b""),
+    (b"[env:EAST_PASSWORD]: ", b"\n"),
+    (b"mirror to, for example west: ", b"east\n"),
+    (b"the target needs another one", b""),
+    (b"mirror to, for example west: ", b"west\n"),
+    (b"servers of west", b"127.0.0.1:2\n"),
+    (b"protocol of west", b"\n"),
+    (b"Topics", b"orders\n"),
+    (b"groups", b"\n"),
+    (b"Topic names on west: prefixed (east.orders) or same (orders) [prefixed]: ", b"\n"),
+)
+
+
+def test_on_a_terminal_it_asks_again_until_an_answer_can_be_used(path):
+    line = [sys.executable, "-m", "mmtool", "init", "--no-probe"]
+    code, said = on_a_terminal(line, *TYPED, environ={"EAST_PASSWORD": "s"})
+    found = settings_in(path)
+    assert code == 0, said.decode()
+    assert (found["clusters"], found["east.bootstrap.servers"], found["west.bootstrap.servers"]) == (
+        "east, west",
+        "127.0.0.1:1",
+        "127.0.0.1:2",
+    )
+    assert 'username="mm tool" password="${env:EAST_PASSWORD}"' in found["east.sasl.jaas.config"]
+    assert (found["east->west.topics"], found["east->west.groups"]) == ("orders", ".*")
+
+
+@pytest.mark.parametrize(("typed", "code"), [(b"\x04", 3), (b"\x03", 130)], ids=["end of input", "Ctrl-C"])
+def test_leaving_the_questions_writes_nothing(path, typed, code):
+    line = [sys.executable, "-m", "mmtool", "init"]
+    ended, said = on_a_terminal(line, (b"mirror from", b"east\n"), (b"servers of east", typed))
+    assert (ended, list(path.parent.iterdir())) == (code, []), said.decode()
+
+
+def test_options_that_suffice_ask_nothing_on_a_terminal(path):
+    code, said = on_a_terminal([sys.executable, "-m", "mmtool", "init", *BOTH, "--no-probe"])
+    assert (code, path.exists(), b"[PLAINTEXT]" in said) == (0, True, False)
