@@ -1,0 +1,87 @@
+"""MirrorMaker 2's connectors as settings, each with the place that it comes from, and what is said about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SOURCE_ALIAS, TARGET_ALIAS = "source.cluster.alias", "target.cluster.alias"
+
+
+class ConnectorKind(StrEnum):
+    """MirrorMaker 2's connectors, by the simple names of their classes."""
+
+    SOURCE = "MirrorSourceConnector"
+    CHECKPOINT = "MirrorCheckpointConnector"
+    HEARTBEAT = "MirrorHeartbeatConnector"
+
+
+class NoteKind(StrEnum):
+    """Kinds of notes about an import, in the order in which they are shown."""
+
+    ATTENTION = "attention"
+    DIFFERS = "differs"
+    SECRET = "secret"  # noqa: S105  a kind of note
+    LEFT_OUT = "left_out"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One sentence about a setting; it never contains a secret.
+
+    Attributes:
+        kind: What happened to the setting.
+        path: Where it is in the input, or which secret.
+        message: The reason, or what to do.
+    """
+
+    kind: NoteKind
+    path: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value of the input.
+
+    Attributes:
+        value: As MirrorMaker 2 gets it; may be a secret.
+        path: Where it is in the input.
+    """
+
+    value: str = field(repr=False)
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """One connector.
+
+    Attributes:
+        kind: Its class.
+        origin: The connector's name, for messages.
+        config: Its settings, as Kafka Connect gets them.
+    """
+
+    kind: ConnectorKind
+    origin: str
+    config: Mapping[str, Setting]
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What an input holds.
+
+    Attributes:
+        connectors: MirrorMaker 2's, in the input's order.
+        workers: The group and the offsets topic of the Connect workers, by alias and key.
+        notes: What the input holds beside.
+    """
+
+    connectors: tuple[Connector, ...]
+    workers: Mapping[tuple[str, str], Setting] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
