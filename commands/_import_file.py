@@ -81,7 +81,9 @@ class WrittenImport:
         if output is OutputFormat.TABLE:
             return Result("config import", self.rows, _NOTES, warnings=self.exposed, applied=True)
         warnings = (*self.warnings, *self.exposed)
-        return Result("config import", self.rows, _NOTES, warnings=warnings, errors=self.problems, applied=True)
+        return Result(
+            "config import", self.rows, _NOTES, warnings=warnings, errors=self.problems, applied=True
+        )
 
     def tell_next_steps(self, path: Path) -> None:
         """Show what the operator does next with a file that can be used."""

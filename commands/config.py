@@ -80,7 +80,9 @@ def import_(
     ] = None,
     connect: Annotated[
         list[Path] | None,
-        typer.Option("--connect", metavar="FILE", help="JSON of MirrorMaker 2's connectors in Kafka Connect."),
+        typer.Option(
+            "--connect", metavar="FILE", help="JSON of MirrorMaker 2's connectors in Kafka Connect."
+        ),
     ] = None,
     more: Annotated[
         list[Path] | None,
@@ -91,7 +93,9 @@ def import_(
     secrets_dir: Annotated[
         str,
         typer.Option(
-            "--secrets-dir", metavar="DIR", help="The folder in which each Kubernetes secret is mounted as a folder."
+            "--secrets-dir",
+            metavar="DIR",
+            help="The folder in which each Kubernetes secret is mounted as a folder.",
         ),
     ] = "/etc/mmtool/secrets",
     keep_secrets: Annotated[
@@ -114,6 +118,8 @@ def import_(
     path = config or FILE
     given = input_of(strimzi, connect, more)
     with new_file(path, force=force) as file:
-        written = write_import(file, given.imported(secrets_dir, keep_secrets=keep_secrets))
+        written = write_import(
+            file, given.imported(str(Path(secrets_dir).absolute()), keep_secrets=keep_secrets)
+        )
     finish(written.result(output), output, written.error)
     written.tell_next_steps(path)

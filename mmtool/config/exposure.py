@@ -80,9 +80,7 @@ def _holds_secret(key: str, raw: str) -> bool:
         options = parse_jaas(raw).options
     except ValueError:
         return True
-    return any(
-        is_secret_option(name) and not _NO_SECRET.fullmatch(text) for name, text in options.items()
-    )
+    return any(is_secret_option(name) and not _NO_SECRET.fullmatch(text) for name, text in options.items())
 
 
 def _token_files(key: str, value: str) -> Iterator[Path]:

@@ -68,13 +68,12 @@ def imported_yaml(contents: Sequence[tuple[str, bytes]], secrets_dir: str, *, ke
     return _imported(origin, strimzi_deployment(origin, documents, mounts), mounts, keep_secrets=keep_secrets)
 
 
-def imported_json(
-    contents: Sequence[tuple[str, bytes]], secrets_dir: str, *, keep_secrets: bool
-) -> Imported:
+def imported_json(contents: Sequence[tuple[str, bytes]], secrets_dir: str, *, keep_secrets: bool) -> Imported:
     """As `import_connectors`, of files' names and contents."""
+    mounts = Mounts(secrets_dir)
     documents = [(name, _json(name, content)) for name, content in contents]
     origin = ", ".join(name for name, _ in contents)
-    return _imported(origin, connect_deployment(documents), Mounts(secrets_dir), keep_secrets=keep_secrets)
+    return _imported(origin, connect_deployment(documents), mounts, keep_secrets=keep_secrets)
 
 
 def _imported(origin: str, deployment: Deployment, mounts: Mounts, *, keep_secrets: bool) -> Imported:
@@ -83,7 +82,8 @@ def _imported(origin: str, deployment: Deployment, mounts: Mounts, *, keep_secre
     flows = tuple(
         scope
         for scope in draft.scopes
-        if (enabled := draft.lines.get(f"{scope}.enabled")) is not None and enabled.value.strip().lower() == "true"
+        if (enabled := draft.lines.get(f"{scope}.enabled")) is not None
+        and enabled.value.strip().lower() == "true"
     )
     notes = tuple(note for kind in NoteKind for note in draft.notes if note.kind is kind)
     return Imported(properties_text(draft, origin), notes, flows)
@@ -111,5 +111,7 @@ def _content(path: Path) -> bytes:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", remedy="name a file that can be read") from None
     if len(content) > _MOST_BYTES:
-        raise UsageError(f"{path}: more than {_MOST_BYTES >> 20} MiB", remedy="import fewer resources at once")
+        raise UsageError(
+            f"{path}: more than {_MOST_BYTES >> 20} MiB", remedy="import fewer resources at once"
+        )
     return content

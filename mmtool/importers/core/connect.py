@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _CLASS = "connector.class"
-_MIRROR = re.compile(r"(?:org\.apache\.kafka\.connect\.mirror\.)?(Mirror(?:Source|Checkpoint|Heartbeat))(?:Connector)?")
+_MIRROR = re.compile(
+    r"(?:org\.apache\.kafka\.connect\.mirror\.)?(Mirror(?:Source|Checkpoint|Heartbeat))(?:Connector)?"
+)
 """A connector class of MirrorMaker 2, also by the short names that Connect accepts."""
 _FORMS = (
     'a connector ({"name": ..., "config": {...}}), its config alone, a list of these, or the answer to'
@@ -98,7 +100,9 @@ def _read(
     for key, value in config.items():
         text = _text(value)
         if text is None:
-            notes.append(Note(NoteKind.LEFT_OUT, f"{path}: {key}", "has no value, or a value that Connect refuses"))
+            notes.append(
+                Note(NoteKind.LEFT_OUT, f"{path}: {key}", "has no value, or a value that Connect refuses")
+            )
         else:
             settings[key] = Setting(text, f"{path}: {key}")
     connectors.append(Connector(kind, path, settings))

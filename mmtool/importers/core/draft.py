@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mmtool.config.aliases import LONGEST_TOPIC_NAME
 from mmtool.config.keys import FLOW_KEYS
 from mmtool.config.redaction import HIDDEN
 from mmtool.errors import UsageError
@@ -93,7 +94,9 @@ def draft_of(deployment: Deployment) -> ImportDraft:
             used.
     """
     pairs = _pairs(deployment.connectors)
-    draft = ImportDraft(tuple(dict.fromkeys(alias for pair in pairs for alias in pair)), notes=list(deployment.notes))
+    draft = ImportDraft(
+        tuple(dict.fromkeys(alias for pair in pairs for alias in pair)), notes=list(deployment.notes)
+    )
     draft.replace(ALL, "clusters", Setting(", ".join(draft.aliases), "clusters"))
     draft.replace(ALL, "emit.heartbeats.enabled", Setting("false", "heartbeats"))
     for pair, connectors in pairs.items():
@@ -142,10 +145,11 @@ def _alias(connector: Connector, side: int) -> str:
     if setting is None and side == 0:
         raise UsageError(f"{connector.origin} has no {key}", remedy=f"add {key} to the connector")
     alias = setting.value.strip() if setting else ""
-    if "," in alias:
-        raise UsageError(
-            f"{connector.origin}: the alias {alias!r} contains a comma", remedy="give the cluster another alias"
-        )
+    wrong = f"{alias!r} contains a comma" if "," in alias else ""
+    if len(alias) > LONGEST_TOPIC_NAME:
+        wrong = f"has {len(alias)} characters, more than {LONGEST_TOPIC_NAME}"
+    if wrong:
+        raise UsageError(f"{connector.origin}: the alias {wrong}", remedy="give the cluster another alias")
     return alias or _ALIASES[side]
 
 
@@ -189,7 +193,9 @@ def _put_one(draft: ImportDraft, flow: str, name: str, found: Mapping[ConnectorK
     reader = reader_of(name)
     if reader is not None and reader not in found:
         for kind, setting in found.items():
-            draft.note(NoteKind.LEFT_OUT, setting.path, f"without effect in a {kind}: only a {reader} reads it")
+            draft.note(
+                NoteKind.LEFT_OUT, setting.path, f"without effect in a {kind}: only a {reader} reads it"
+            )
         return
     order = [kind for kind in ConnectorKind if kind in found]
     draft.replace(flow, name, found[reader or order[0]])

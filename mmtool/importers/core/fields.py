@@ -18,7 +18,7 @@ class Fields:
     """
 
     def __init__(self, value: Mapping[str, object], path: str) -> None:
-        """Begin with nothing read; ``path`` is the mapping's place in the document, or a title that ends with a blank."""
+        """Begin with nothing read; ``path`` is the mapping's place, or the document's title and a blank."""
         self._value = value
         self.path = path
         self._read: set[str] = set()
@@ -99,7 +99,11 @@ class Fields:
 
     def rest(self) -> Iterator[str]:
         """The paths of the fields with a value that were not read, those of the parts included."""
-        yield from (self.at(name) for name, value in self._value.items() if value is not None and name not in self._read)
+        yield from (
+            self.at(name)
+            for name, value in self._value.items()
+            if value is not None and name not in self._read
+        )
         for part in self._parts:
             yield from part.rest()
 

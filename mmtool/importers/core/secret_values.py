@@ -73,7 +73,9 @@ class Mounts:
             )
         folder = self._folder(where, namespace, name)
         self.notes[f"{where} {key}"] = Note(
-            NoteKind.SECRET, f"{where}, key {key}", f"mount the {kind} at {folder}: mmtool reads {folder}/{key}"
+            NoteKind.SECRET,
+            f"{where}, key {key}",
+            f"mount the {kind} at {folder}: mmtool reads {folder}/{key}",
         )
         return str(Placeholder("directory", f"{folder}:{key}"))
 
@@ -102,7 +104,9 @@ class SecretPlacement:
     def place(self) -> None:
         """Replace them all, and add the notes."""
         for key, setting in self.draft.lines.items():
-            value = _PLACEHOLDER.sub(lambda found, setting=setting: self._renamed(found, setting.path), setting.value)
+            value = _PLACEHOLDER.sub(
+                lambda found, setting=setting: self._renamed(found, setting.path), setting.value
+            )
             self.draft.lines[key] = Setting(self._without_secret(key, value, setting.path), setting.path)
         self.draft.notes += self.mounts.notes.values()
 
@@ -119,7 +123,9 @@ class SecretPlacement:
             return found[0]
         if not rest.startswith(f"{self.mounts.root.rstrip('/')}/"):
             what = "variable" if kind == "env" else "file"
-            message = f"the placeholder names a {what} of the Connect workers: provide {rest} to mmtool as well"
+            message = (
+                f"the placeholder names a {what} of the Connect workers: provide {rest} to mmtool as well"
+            )
             self.draft.note(NoteKind.SECRET, path, message)
         return str(Placeholder(kind, rest))
 
@@ -151,7 +157,9 @@ class SecretPlacement:
             self.draft.note(NoteKind.ATTENTION, path, "the secret is copied in clear text")
             return value
         name = self._variable(key)
-        self.draft.note(NoteKind.SECRET, path, f"the secret is not copied: set the environment variable {name} to it")
+        self.draft.note(
+            NoteKind.SECRET, path, f"the secret is not copied: set the environment variable {name} to it"
+        )
         return str(Placeholder("env", name))
 
     def _variable(self, key: str) -> str:

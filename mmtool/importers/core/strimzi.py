@@ -114,14 +114,16 @@ class _Resource:
         for name in ("apiVersion", "kind", "status"):
             self._root.skip(name)
         metadata = self._root.fields("metadata")
-        name, namespace = (metadata and metadata.text(one) or "" for one in ("name", "namespace"))
+        name, namespace = ((metadata and metadata.text(one)) or "" for one in ("name", "namespace"))
         self._root.path = f"{name or KIND}: "
         self._reader = ClusterReader(self.mounts, namespace, self._found)
 
     def connectors(self) -> list[Connector]:
         spec = self._root.fields("spec")
         if spec is None:
-            raise UsageError(f"{self._root.at('spec')} is missing", remedy="add it, or correct the indentation")
+            raise UsageError(
+                f"{self._root.at('spec')} is missing", remedy="add it, or correct the indentation"
+            )
         target = self._target(spec)
         return [
             connector
@@ -147,7 +149,9 @@ class _Resource:
             settings = self._reader.read(cluster)
             alias = settings["alias"].value
             if alias in self._clusters:
-                raise UsageError(f"{cluster.at('alias')}: there are two clusters {alias!r}", remedy="rename one")
+                raise UsageError(
+                    f"{cluster.at('alias')}: there are two clusters {alias!r}", remedy="rename one"
+                )
             self._clusters[alias] = settings
             if alias == connect:
                 self._name_workers(alias, settings)
@@ -173,7 +177,9 @@ class _Resource:
             "source.cluster.": self._reader.read(source) if source else self._named(mirror, "sourceCluster"),
             "target.cluster.": target or self._named(mirror, "targetCluster", connect),
         }
-        clusters = {side + key: setting for side, settings in sides.items() for key, setting in settings.items()}
+        clusters = {
+            side + key: setting for side, settings in sides.items() for key, setting in settings.items()
+        }
         patterns = dict(self._patterns(mirror))
         names = (clusters[SOURCE_ALIAS].value, clusters[TARGET_ALIAS].value)
         for name, kind in _CONNECTORS.items():
@@ -187,7 +193,9 @@ class _Resource:
     def _named(self, mirror: Fields, name: str, default: str | None = None) -> dict[str, Setting]:
         alias = mirror.text(name) or default
         if alias is None:
-            raise UsageError(f"{mirror.at(name)} is missing", remedy="name a cluster of `clusters`, or set `source`")
+            raise UsageError(
+                f"{mirror.at(name)} is missing", remedy="name a cluster of `clusters`, or set `source`"
+            )
         if alias not in self._clusters:
             raise UsageError(
                 f"{mirror.at(name)}: there is no cluster {alias!r}",

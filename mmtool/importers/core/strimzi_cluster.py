@@ -77,7 +77,9 @@ class ClusterReader:
         """
         found = {
             "alias": Setting(cluster.required("alias"), cluster.at("alias")),
-            "bootstrap.servers": Setting(cluster.required("bootstrapServers"), cluster.at("bootstrapServers")),
+            "bootstrap.servers": Setting(
+                cluster.required("bootstrapServers"), cluster.at("bootstrapServers")
+            ),
         }
         tls, login = cluster.fields("tls"), cluster.fields("authentication")
         with_sasl = login is not None and self._has_sasl(login)
@@ -146,7 +148,9 @@ class ClusterReader:
             if key.startswith(_CUSTOM):
                 yield key, setting.value
             else:
-                self._note(setting.path, f"Strimzi ignores settings that do not begin with {' or '.join(_CUSTOM)}")
+                self._note(
+                    setting.path, f"Strimzi ignores settings that do not begin with {' or '.join(_CUSTOM)}"
+                )
 
     def _secret(self, login: Fields, name: str, key: str) -> str:
         """The placeholder of a secret that a field names; ``key`` is the field with the secret's key."""

@@ -38,7 +38,9 @@ def yaml_documents(name: str, text: str) -> list[object]:
         line = "" if error.problem_mark is None else f":{error.problem_mark.line + 1}"
         raise UsageError(f"{name}{line}: no YAML: {error.problem or error.context}", remedy=remedy) from None
     except yaml.YAMLError:
-        raise UsageError(f"{name}: no YAML: it has characters that YAML does not allow", remedy=remedy) from None
+        raise UsageError(
+            f"{name}: no YAML: it has characters that YAML does not allow", remedy=remedy
+        ) from None
     except RecursionError:
         raise UsageError(f"{name}: nested too deeply", remedy=remedy) from None
 

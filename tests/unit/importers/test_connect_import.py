@@ -76,7 +76,13 @@ EXPANDED = {one["name"]: {"info": {**one, "tasks": [], "type": "source"}, "statu
 
 @pytest.mark.parametrize(
     "documents",
-    [[one["config"] for one in THREE], [THREE], [EXPANDED], [[EXPANDED]], [{"config": THREE[0]["config"]}, THREE[1:]]],
+    [
+        [one["config"] for one in THREE],
+        [THREE],
+        [EXPANDED],
+        [[EXPANDED]],
+        [{"config": THREE[0]["config"]}, THREE[1:]],
+    ],
     ids=["bare configs", "a list", "expand=info", "a list of expanded", "without a name"],
 )
 def test_every_form_of_kafka_connect_is_read(entries, documents):
@@ -104,8 +110,14 @@ def test_settings_of_connect_and_other_connectors_are_listed(entries):
 
 def test_a_disagreement_is_reported_with_both_values_and_the_reader_of_the_key_wins(entries):
     found, imported = entries(
-        named(connector("Source", topics="a", groups="wrong", offset_syncs_topic_location="target"), "src"),
-        named(connector("Checkpoint", topics="b", groups="right") | {"target.cluster.bootstrap.servers": "w2:1"}, "chk"),
+        named(
+            connector("Source", topics="a", groups="wrong") | {"offset-syncs.topic.location": "target"}, "src"
+        ),
+        named(
+            connector("Checkpoint", topics="b", groups="right")
+            | {"target.cluster.bootstrap.servers": "w2:1"},
+            "chk",
+        ),
     )
     assert (found["east->west.topics"], found["east->west.groups"]) == ("a", "right")
     assert found["west.bootstrap.servers"] == "west:9092"
@@ -229,9 +241,11 @@ def test_a_heartbeat_connector_of_the_other_direction_enables_heartbeats_alone(e
          "mm2.json: MirrorSourceConnector: source and target have the same alias 'east'"),
         (json.dumps(connector("Source") | {"target.cluster.alias": "a,b"}).encode(),
          "mm2.json: MirrorSourceConnector: the alias 'a,b' contains a comma"),
+        (json.dumps(connector("Source") | {"target.cluster.alias": "a" * 250}).encode(),
+         "mm2.json: MirrorSourceConnector: the alias has 250 characters, more than 249"),
         (json.dumps([named(connector("Source"), "one"), named(connector("Source"), "two")]).encode(),
-         "mm2.json: one and mm2.json: two both are a MirrorSourceConnector of east->west; a properties file has one flow"
-         " per pair of clusters"),
+         ("mm2.json: one and mm2.json: two both are a MirrorSourceConnector of east->west; a properties file has one flow"
+         " per pair of clusters")),
     ],
 )  # fmt: skip
 def test_json_that_cannot_be_imported_is_refused_with_its_place(content, message):

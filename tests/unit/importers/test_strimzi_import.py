@@ -68,9 +68,7 @@ def entries(tmp_path):
     """Import a text; returns the file's entries, and what mmtool reads them as."""
 
     def read(text, **options):
-        imported = imported_yaml(
-            [("dr.yaml", text.encode())], SECRETS, **{"keep_secrets": False, **options}
-        )
+        imported = imported_yaml([("dr.yaml", text.encode())], SECRETS, **{"keep_secrets": False, **options})
         path = tmp_path / "mm2.properties"
         path.write_text(imported.text)
         return {key: entry.value for key, entry in read_properties(path).entries.items()}, imported
@@ -119,7 +117,10 @@ def test_a_resource_of_v1_becomes_one_flow_per_mirror_and_names_its_workers(entr
     found, imported = entries(V1)
     assert imported.flows == ("east->west", "north->west")
     assert (found["west.group.id"], found["west.offset.storage.topic"]) == ("dr-group", "dr-offsets")
-    assert sorted(paths(imported)) == ["dr: spec.target.configStorageTopic", "dr: spec.target.statusStorageTopic"]
+    assert sorted(paths(imported)) == [
+        "dr: spec.target.configStorageTopic",
+        "dr: spec.target.statusStorageTopic",
+    ]
 
 
 def test_several_documents_and_a_list_are_read(entries):
@@ -133,13 +134,19 @@ def test_several_documents_and_a_list_are_read(entries):
 
 def test_without_heartbeat_connector_no_heartbeats_are_written_and_with_one_they_are(entries):
     found, _ = entries(V1BETA2.replace("    topicsPattern", "    heartbeatConnector: {}\n    topicsPattern"))
-    assert (found["emit.heartbeats.enabled"], found["east->west.emit.heartbeats.enabled"]) == ("false", "true")
+    assert (found["emit.heartbeats.enabled"], found["east->west.emit.heartbeats.enabled"]) == (
+        "false",
+        "true",
+    )
 
 
 def test_without_checkpoint_connector_checkpoints_are_turned_off_and_reported(entries):
     found, imported = entries(V1.replace("    checkpointConnector: {}\n", ""))
     assert found["east->west.emit.checkpoints.enabled"] == "false"
-    assert paths(imported, "attention") == ["dr: spec.mirrors[0].sourceConnector", "dr: spec.mirrors[1].sourceConnector"]
+    assert paths(imported, "attention") == [
+        "dr: spec.mirrors[0].sourceConnector",
+        "dr: spec.mirrors[1].sourceConnector",
+    ]
 
 
 @pytest.mark.parametrize("field", ["topicsExcludePattern", "topicsBlacklistPattern"])
@@ -279,7 +286,9 @@ config:
 
 
 def test_secrets_of_one_name_in_two_namespaces_have_two_folders(entries):
-    text = external("config: {ssl.key.password: '${secrets:a/user:pw}', ssl.keystore.password: '${secrets:b/user:pw}'}")
+    text = external(
+        "config: {ssl.key.password: '${secrets:a/user:pw}', ssl.keystore.password: '${secrets:b/user:pw}'}"
+    )
     found, _ = entries(text)
     assert found["east.ssl.key.password"] == f"${{directory:{SECRETS}/user:pw}}"
     assert found["east.ssl.keystore.password"] == f"${{directory:{SECRETS}/b.user:pw}}"
@@ -292,7 +301,9 @@ def test_a_stopped_connector_is_reported_because_replicate_runs_the_flow(entries
 
 def test_a_policy_that_only_one_connector_has_is_reported_with_the_others_default(entries):
     policy = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
-    _, imported = entries(V1BETA2.replace("tasksMax: 2, config: {", f"config: {{replication.policy.class: {policy}, "))
+    _, imported = entries(
+        V1BETA2.replace("tasksMax: 2, config: {", f"config: {{replication.policy.class: {policy}, ")
+    )
     (note,) = [note for note in imported.notes if note.kind == "differs"]
     assert note.path == "dr: spec.mirrors[0].checkpointConnector: replication.policy.class"
     assert note.message == (
@@ -324,13 +335,13 @@ def test_dates_and_numbers_stay_as_they_are_written(entries):
          "dr.yaml: dr: spec.mirrors[0].sourceCluster: there is no cluster 'oops'"),
         (V1BETA2.replace("alias: east", "name: east"), "dr.yaml: dr: spec.clusters[0].alias is missing"),
         (external("authentication: {type: kerberos}"),
-         "dr.yaml: dr: spec.clusters[0].authentication.type: 'kerberos' is no login that mmtool knows: expected tls,"
-         " plain, scram-sha-256, scram-sha-512, oauth, custom"),
+         ("dr.yaml: dr: spec.clusters[0].authentication.type: 'kerberos' is no login that mmtool knows: expected tls,"
+         " plain, scram-sha-256, scram-sha-512, oauth, custom")),
         (external("authentication: {type: plain, username: u, passwordSecret: {secretName: a/b, password: p}}"),
          "dr.yaml: dr: spec.clusters[0].authentication.passwordSecret: 'a/b', key 'p': no valid name of a Secret or of its key"),
         (V1BETA2.replace("mirrors:", "mirrors: {}\n  other:"), "dr.yaml: dr: spec.mirrors: expected a list of mappings"),
-        (V1 + "---\n" + V1, "dr: spec.mirrors[0].sourceConnector and dr: spec.mirrors[0].sourceConnector both are a"
-         " MirrorSourceConnector of east->west; a properties file has one flow per pair of clusters"),
+        (V1 + "---\n" + V1, ("dr: spec.mirrors[0].sourceConnector and dr: spec.mirrors[0].sourceConnector both are a"
+         " MirrorSourceConnector of east->west; a properties file has one flow per pair of clusters")),
     ],
 )  # fmt: skip
 def test_a_document_that_cannot_be_imported_is_refused_with_its_place(entries, text, message):
