@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mmtool.config.jaas import is_secret_option, parse_jaas
@@ -104,13 +105,11 @@ class SecretPlacement:
     def place(self) -> None:
         """Replace them all, and add the notes."""
         for key, setting in self.draft.lines.items():
-            value = _PLACEHOLDER.sub(
-                lambda found, setting=setting: self._renamed(found, setting.path), setting.value
-            )
+            value = _PLACEHOLDER.sub(partial(self._renamed, setting.path), setting.value)
             self.draft.lines[key] = Setting(self._without_secret(key, value, setting.path), setting.path)
         self.draft.notes += self.mounts.notes.values()
 
-    def _renamed(self, found: re.Match[str], path: str) -> str:
+    def _renamed(self, path: str, found: re.Match[str]) -> str:
         """A placeholder as mmtool resolves it; one of an unknown provider stays."""
         provider, rest = found.groups()
         named = _KUBERNETES.fullmatch(rest)

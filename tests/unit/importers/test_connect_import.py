@@ -234,7 +234,8 @@ def test_a_heartbeat_connector_of_the_other_direction_enables_heartbeats_alone(e
         (b"{}", "mm2.json: unknown form"),
         (b'{"a": {"b": 1}}', "mm2.json: unknown form"),
         (b"[]", "mm2.json: no connector of MirrorMaker 2"),
-        (json.dumps(connector("Heartbeat")).encode(), "there is no MirrorSourceConnector, so there is no flow to import"),
+        (json.dumps(connector("Heartbeat")).encode(),
+         "there is no MirrorSourceConnector, so there is no flow to import"),
         (json.dumps({"connector.class": "MirrorSourceConnector"}).encode(),
          "mm2.json: MirrorSourceConnector has no source.cluster.alias"),
         (json.dumps(connector("Source") | {"target.cluster.alias": "east"}).encode(),
@@ -244,8 +245,8 @@ def test_a_heartbeat_connector_of_the_other_direction_enables_heartbeats_alone(e
         (json.dumps(connector("Source") | {"target.cluster.alias": "a" * 250}).encode(),
          "mm2.json: MirrorSourceConnector: the alias has 250 characters, more than 249"),
         (json.dumps([named(connector("Source"), "one"), named(connector("Source"), "two")]).encode(),
-         ("mm2.json: one and mm2.json: two both are a MirrorSourceConnector of east->west; a properties file has one flow"
-         " per pair of clusters")),
+         ("mm2.json: one and mm2.json: two both are a MirrorSourceConnector of east->west; a properties file has one"
+         " flow per pair of clusters")),
     ],
 )  # fmt: skip
 def test_json_that_cannot_be_imported_is_refused_with_its_place(content, message):

@@ -338,8 +338,10 @@ def test_dates_and_numbers_stay_as_they_are_written(entries):
          ("dr.yaml: dr: spec.clusters[0].authentication.type: 'kerberos' is no login that mmtool knows: expected tls,"
          " plain, scram-sha-256, scram-sha-512, oauth, custom")),
         (external("authentication: {type: plain, username: u, passwordSecret: {secretName: a/b, password: p}}"),
-         "dr.yaml: dr: spec.clusters[0].authentication.passwordSecret: 'a/b', key 'p': no valid name of a Secret or of its key"),
-        (V1BETA2.replace("mirrors:", "mirrors: {}\n  other:"), "dr.yaml: dr: spec.mirrors: expected a list of mappings"),
+         ("dr.yaml: dr: spec.clusters[0].authentication.passwordSecret: 'a/b', key 'p': no valid name of a Secret or of"
+          " its key")),
+        (V1BETA2.replace("mirrors:", "mirrors: {}\n  other:"),
+         "dr.yaml: dr: spec.mirrors: expected a list of mappings"),
         (V1 + "---\n" + V1, ("dr: spec.mirrors[0].sourceConnector and dr: spec.mirrors[0].sourceConnector both are a"
          " MirrorSourceConnector of east->west; a properties file has one flow per pair of clusters")),
     ],
