@@ -57,6 +57,16 @@ class Setting:
     path: str
 
 
+def overlaid(low: dict[str, Setting], high: dict[str, Setting], notes: list[Note]) -> dict[str, Setting]:
+    """Two layers of settings as one; a value that the higher layer changes is noted."""
+    notes.extend(
+        Note(NoteKind.LEFT_OUT, low[key].path, f"{high[key].path} sets {key} as well, and wins")
+        for key in low
+        if key in high and low[key].value != high[key].value
+    )
+    return low | high
+
+
 @dataclass(frozen=True, slots=True)
 class Connector:
     """One connector.

@@ -38,6 +38,8 @@ _KAFKAS = {"env": "env", "file": "file", "directory": "directory"} | {
 }
 """Usual names of Kafka's own config providers."""
 _JAAS = "sasl.jaas.config"
+_NEEDS_QUOTE = re.compile(r"""["'\\]""")
+"""Characters that need a backslash within the quotes of a login module's option, which a variable would not have."""
 
 
 @dataclass(slots=True)
@@ -144,6 +146,8 @@ class SecretPlacement:
         }
         if not secret:
             return value
+        if any(_NEEDS_QUOTE.search(text) for text in secret.values()):
+            return self._hidden(key, value, path)
         start = key.removesuffix("jaas.config")
         options = {
             name: self._hidden(start + name, text, path) if name in secret else text

@@ -18,6 +18,7 @@ from mmtool.importers.core.connector import (
     Note,
     NoteKind,
     Setting,
+    overlaid,
 )
 from mmtool.importers.core.fields import Fields
 from mmtool.importers.core.strimzi_cluster import ClusterReader
@@ -134,9 +135,10 @@ class _Resource:
     def notes(self) -> Iterator[Note]:
         """What was found, and every field that was not read, with the reason."""
         yield from self._found
-        for alias in self._clusters.keys() - self._used:
-            path = self._clusters[alias]["alias"].path
-            yield Note(NoteKind.LEFT_OUT, path, f"no mirror names the cluster {alias!r}")
+        for alias, settings in self._clusters.items():
+            if alias not in self._used:
+                message = f"no mirror names the cluster {alias!r}"
+                yield Note(NoteKind.LEFT_OUT, settings["alias"].path, message)
         for path in self._root.rest():
             if not path.startswith("metadata."):
                 yield Note(NoteKind.LEFT_OUT, path, reason_of(path))
@@ -187,7 +189,8 @@ class _Resource:
             if connector is None:
                 continue
             self._report_state(connector, "->".join(names))
-            config = clusters | connector.settings("config") | patterns
+            config = overlaid(clusters, connector.settings("config"), self._found)
+            config = overlaid(config, patterns, self._found)
             yield Connector(kind, connector.path, config)
 
     def _named(self, mirror: Fields, name: str, default: str | None = None) -> dict[str, Setting]:

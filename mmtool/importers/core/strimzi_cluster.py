@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mmtool.config.jaas import OAUTH_MODULE, PLAIN_MODULE, SCRAM_MODULE
 from mmtool.config.token_logins import HANDLER, STRIMZI_HANDLER
 from mmtool.errors import UsageError
-from mmtool.importers.core.connector import Note, NoteKind, Setting
+from mmtool.importers.core.connector import Note, NoteKind, Setting, overlaid
 from mmtool.importers.core.secret_values import jaas_text
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class ClusterReader:
             found["ssl.truststore.type"] = Setting("PEM", tls.path)
         if login is not None:
             found |= {key: Setting(value, login.path) for key, value in self._login(login)}
-        return found | cluster.settings("config")
+        return overlaid(found, cluster.settings("config"), self.notes)
 
     def _has_sasl(self, login: Fields) -> bool:
         kind = login.required("type")

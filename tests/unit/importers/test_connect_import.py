@@ -166,6 +166,13 @@ def test_secrets_in_clear_text_become_environment_variables(entries):
     assert len(notes(imported, "secret")) == 5
 
 
+def test_a_login_whose_password_has_quotes_is_taken_out_as_a_whole(entries):
+    login = LOGIN.replace("hush", r"hush\"\\")
+    found, imported = entries(connector("Source") | {"source.cluster.sasl.jaas.config": login})
+    assert found["east.sasl.jaas.config"] == "${env:EAST_SASL_JAAS_CONFIG}"
+    assert "hush" not in imported.text
+
+
 def test_secrets_are_copied_when_asked_for_and_each_is_reported(entries):
     found, imported = entries(SECURED, keep_secrets=True)
     assert found["east.sasl.jaas.config"] == LOGIN

@@ -155,6 +155,18 @@ def test_excludes_are_carried_over_under_their_old_name_too(entries, field):
     assert found["east->west.topics.exclude"] == "tmp.*"
 
 
+def test_a_setting_that_another_field_overrides_is_listed(entries):
+    text = V1BETA2.replace(
+        "tasksMax: 2, config: {", "config: {topics: mine, source.cluster.security.protocol: SSL, "
+    )
+    found, imported = entries(text)
+    assert (found["east->west.topics"], found["east.security.protocol"]) == ("orders|pay.*", "SSL")
+    assert set(paths(imported)) >= {
+        "dr: spec.mirrors[0].sourceConnector.config.topics",
+        "dr: spec.clusters[0]",
+    }
+
+
 def test_an_old_exclude_beside_the_new_one_is_left_out(entries):
     text = V1BETA2 + '    groupsBlacklistPattern: "old"\n    groupsExcludePattern: "new"\n'
     found, imported = entries(text)
