@@ -83,15 +83,30 @@ class Connector:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerName:
+    """The name of the group or of the offsets topic of Connect's workers.
+
+    Attributes:
+        alias: Of the cluster that has it.
+        key: In Connect's configuration.
+        setting: The name.
+    """
+
+    alias: str
+    key: str
+    setting: Setting
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """What an input holds.
 
     Attributes:
         connectors: MirrorMaker 2's, in the input's order.
-        workers: The group and the offsets topic of the Connect workers, by alias and key.
+        workers: Names by which mmtool finds a running MirrorMaker 2.
         notes: What the input holds beside.
     """
 
     connectors: tuple[Connector, ...]
-    workers: Mapping[tuple[str, str], Setting] = field(default_factory=dict)
+    workers: tuple[WorkerName, ...] = ()
     notes: tuple[Note, ...] = ()

@@ -56,7 +56,7 @@ class ImportDraft:
 
     aliases: tuple[str, ...]
     lines: dict[str, Setting] = field(default_factory=dict)
-    notes: list[Note] = field(default_factory=list)
+    notes: dict[Note, None] = field(default_factory=dict)
     scopes: dict[str, list[str]] = field(default_factory=lambda: {ALL: []})
 
     def put(self, scope: str, name: str, setting: Setting) -> None:
@@ -81,9 +81,7 @@ class ImportDraft:
 
     def note(self, kind: NoteKind, path: str, message: str) -> None:
         """Add a note, once."""
-        made = Note(kind, path, message)
-        if made not in self.notes:
-            self.notes.append(made)
+        self.notes[Note(kind, path, message)] = None
 
 
 def draft_of(deployment: Deployment) -> ImportDraft:
@@ -94,15 +92,14 @@ def draft_of(deployment: Deployment) -> ImportDraft:
             used.
     """
     pairs = _pairs(deployment.connectors)
-    draft = ImportDraft(
-        tuple(dict.fromkeys(alias for pair in pairs for alias in pair)), notes=list(deployment.notes)
-    )
+    aliases = tuple(dict.fromkeys(alias for pair in pairs for alias in pair))
+    draft = ImportDraft(aliases, notes=dict.fromkeys(deployment.notes))
     draft.replace(ALL, "clusters", Setting(", ".join(draft.aliases), "clusters"))
     draft.replace(ALL, "emit.heartbeats.enabled", Setting("false", "heartbeats"))
     for pair, connectors in pairs.items():
         _put_clusters(draft, pair, connectors)
-    for (alias, name), setting in deployment.workers.items():
-        draft.put(alias, name, setting)
+    for worker in deployment.workers:
+        draft.put(worker.alias, worker.key, worker.setting)
     for pair, connectors in pairs.items():
         _put_flow(draft, pair, connectors)
     return draft
@@ -160,7 +157,7 @@ def _put_clusters(draft: ImportDraft, pair: Pair, connectors: _Connectors) -> No
             if side is None or name in IDENTITY:
                 continue
             alias, rest = pair[_SIDES[side]], name.removeprefix(side)
-            if why := why_no_cluster_key(alias, rest, draft.aliases):
+            if why := why_no_cluster_key(alias, rest, pair):
                 draft.note(NoteKind.LEFT_OUT, setting.path, why)
             else:
                 draft.put(alias, rest, setting)
@@ -172,7 +169,7 @@ def _put_flow(draft: ImportDraft, pair: Pair, connectors: _Connectors) -> None:
     _put_blank_aliases(draft, flow, connectors)
     for name in _flow_names(connectors):
         found = {kind: c.config[name] for kind, c in connectors.items() if name in c.config}
-        if why := why_no_flow_key(f"{flow}.", name, draft.aliases):
+        if why := why_no_flow_key(f"{flow}.", name, pair):
             for setting in found.values():
                 draft.note(NoteKind.LEFT_OUT, setting.path, why)
             continue

@@ -81,17 +81,18 @@ class Fields:
         return [self._part(item, f"{self.at(name)}[{number}]") for number, item in enumerate(value)]
 
     def settings(self, name: str) -> dict[str, Setting]:
-        """The texts of a mapping such as ``config``; its other values stay unread."""
+        """The texts of a mapping such as ``config``.
+
+        Raises:
+            UsageError: It has a mapping or a list, which neither Strimzi nor Connect accepts.
+        """
         part = self.fields(name)
         return {} if part is None else part.all_texts()
 
     def all_texts(self) -> dict[str, Setting]:
-        """All texts of this mapping."""
-        return {
-            name: Setting(str(self._take(name)), self.at(name))
-            for name, value in self._value.items()
-            if isinstance(value, str)
-        }
+        """All texts of this mapping; raises as `settings`."""
+        texts = {name: self.text(name) for name in self._value}
+        return {name: Setting(text, self.at(name)) for name, text in texts.items() if text is not None}
 
     def skip(self, name: str) -> None:
         """Count a field as read."""

@@ -109,7 +109,7 @@ class SecretPlacement:
         for key, setting in self.draft.lines.items():
             value = _PLACEHOLDER.sub(partial(self._renamed, setting.path), setting.value)
             self.draft.lines[key] = Setting(self._without_secret(key, value, setting.path), setting.path)
-        self.draft.notes += self.mounts.notes.values()
+        self.draft.notes |= dict.fromkeys(self.mounts.notes.values())
 
     def _renamed(self, path: str, found: re.Match[str]) -> str:
         """A placeholder as mmtool resolves it; one of an unknown provider stays."""

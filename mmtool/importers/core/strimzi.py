@@ -18,6 +18,7 @@ from mmtool.importers.core.connector import (
     Note,
     NoteKind,
     Setting,
+    WorkerName,
     overlaid,
 )
 from mmtool.importers.core.fields import Fields
@@ -59,7 +60,7 @@ def strimzi_deployment(name: str, documents: Iterable[object], mounts: Mounts) -
         UsageError: There is no such resource, or one of them is not valid.
     """
     connectors: list[Connector] = []
-    workers: dict[tuple[str, str], Setting] = {}
+    workers: list[WorkerName] = []
     notes: list[Note] = []
     for document in _resources(documents):
         if document.get("kind") != KIND or not str(document.get("apiVersion")).startswith(_API):
@@ -70,14 +71,14 @@ def strimzi_deployment(name: str, documents: Iterable[object], mounts: Mounts) -
             connectors += resource.connectors()
         except UsageError as error:
             raise UsageError(f"{name}: {error.message}", remedy=error.remedy) from None
-        workers |= resource.workers
+        workers += resource.workers
         notes += resource.notes()
     if not connectors:
         raise UsageError(
             f"{name} has no {KIND} with a connector",
             remedy=f"name a file with a resource of the kind {KIND} and apiVersion {_API}v1 or {_API}v1beta2",
         )
-    return Deployment(tuple(connectors), workers, tuple(notes))
+    return Deployment(tuple(connectors), tuple(workers), tuple(notes))
 
 
 def _resources(documents: Iterable[object]) -> Iterator[dict[str, object]]:
@@ -85,7 +86,7 @@ def _resources(documents: Iterable[object]) -> Iterator[dict[str, object]]:
         if not isinstance(document, dict):
             continue
         items = document.get("items")
-        if document.get("kind") == "List" and isinstance(items, list):
+        if str(document.get("kind")).endswith("List") and isinstance(items, list):
             yield from (item for item in items if isinstance(item, dict))
         else:
             yield document
@@ -103,7 +104,7 @@ class _Resource:
 
     document: dict[str, object]
     mounts: Mounts
-    workers: dict[tuple[str, str], Setting] = field(default_factory=dict)
+    workers: list[WorkerName] = field(default_factory=list)
     _found: list[Note] = field(default_factory=list)
     _root: Fields = field(init=False)
     _clusters: dict[str, dict[str, Setting]] = field(default_factory=dict)
@@ -125,10 +126,11 @@ class _Resource:
             raise UsageError(
                 f"{self._root.at('spec')} is missing", remedy="add it, or correct the indentation"
             )
-        target = self._target(spec)
+        mirrors = spec.items("mirrors")
+        target = self._target(spec, mirrors)
         return [
             connector
-            for mirror in spec.items("mirrors")
+            for mirror in mirrors
             for connector in self._mirror(mirror, target, spec.text("connectCluster"))
         ]
 
@@ -143,7 +145,7 @@ class _Resource:
             if not path.startswith("metadata."):
                 yield Note(NoteKind.LEFT_OUT, path, reason_of(path))
 
-    def _target(self, spec: Fields) -> dict[str, Setting] | None:
+    def _target(self, spec: Fields, mirrors: Iterable[Fields]) -> dict[str, Setting] | None:
         """The target of v1; None in v1beta2, whose clusters are read here too."""
         target = spec.fields("target")
         connect = spec.text("connectCluster")
@@ -155,7 +157,7 @@ class _Resource:
                     f"{cluster.at('alias')}: there are two clusters {alias!r}", remedy="rename one"
                 )
             self._clusters[alias] = settings
-            if alias == connect:
+            if alias == connect and any(mirror.text("targetCluster") in {alias, None} for mirror in mirrors):
                 self._name_workers(alias, settings)
         if target is None:
             return None
@@ -169,7 +171,7 @@ class _Resource:
     def _name_workers(self, alias: str, settings: dict[str, Setting]) -> None:
         for key in _WORKERS.values():
             if key in settings:
-                self.workers[alias, key] = settings.pop(key)
+                self.workers.append(WorkerName(alias, key, settings.pop(key)))
 
     def _mirror(
         self, mirror: Fields, target: dict[str, Setting] | None, connect: str | None

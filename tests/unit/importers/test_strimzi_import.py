@@ -123,6 +123,17 @@ def test_a_resource_of_v1_becomes_one_flow_per_mirror_and_names_its_workers(entr
     ]
 
 
+def test_two_resources_that_name_different_workers_of_a_target_are_reported(entries):
+    other = (
+        V1.replace("alias: east", "alias: south")
+        .replace("alias: north", "alias: up")
+        .replace("dr-", "other-")
+    )
+    found, imported = entries(f"{V1}---\n{other}")
+    assert found["west.group.id"] == "dr-group"
+    assert paths(imported, "differs") == ["dr: spec.target.groupId", "dr: spec.target.offsetStorageTopic"]
+
+
 def test_several_documents_and_a_list_are_read(entries):
     other = V1.replace("alias: west", "alias: south").replace("name: dr}", "name: other}")
     items = "".join(f"  {line}\n" for line in other.splitlines())
@@ -352,6 +363,8 @@ def test_dates_and_numbers_stay_as_they_are_written(entries):
         (external("authentication: {type: plain, username: u, passwordSecret: {secretName: a/b, password: p}}"),
          ("dr.yaml: dr: spec.clusters[0].authentication.passwordSecret: 'a/b', key 'p': no valid name of a Secret or of"
           " its key")),
+        (V1BETA2.replace("tasksMax: 2, config: {", "config: {topics: [a], "),
+         "dr.yaml: dr: spec.mirrors[0].sourceConnector.config.topics: expected a text or a number"),
         (V1BETA2.replace("mirrors:", "mirrors: {}\n  other:"),
          "dr.yaml: dr: spec.mirrors: expected a list of mappings"),
         (V1 + "---\n" + V1, ("dr: spec.mirrors[0].sourceConnector and dr: spec.mirrors[0].sourceConnector both are a"
