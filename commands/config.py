@@ -86,7 +86,7 @@ def import_(
     ] = None,
     more: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help="More files of the same kind.", show_default=False),
+        typer.Argument(metavar="FILE", help="More files of the same kind.", show_default=False),
     ] = None,
     config: NewConfig = None,
     force: Force = False,
