@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import yaml
@@ -23,13 +24,24 @@ CONNECTOR = {
     "offset-syncs.topic.replication.factor": 1,
     "sync.topic.acls.enabled": False,
 }
+LOGINS = {
+    SecurityKind.SCRAM: {
+        "type": "scram-sha-512",
+        "username": MMTOOL,
+        "passwordSecret": {"secretName": "mm2-user", "password": "password"},
+    },
+    SecurityKind.MTLS: {
+        "type": "tls",
+        "certificateAndKey": {"secretName": "mm2-user", "certificate": "user.crt", "key": "user.key"},
+    },
+}
 CHECKPOINT = {"checkpoints.topic.replication.factor": 1, "sync.group.offsets.enabled": True}
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    """Two clusters with SCRAM over TLS, two topics with records, and the rights of the flow."""
-    with secure_pair(SecurityKind.SCRAM, tmp_path_factory.mktemp("scram")) as started:
+@pytest.fixture(scope="module", params=[SecurityKind.SCRAM, SecurityKind.MTLS], ids=str)
+def pair(request, tmp_path_factory):
+    """Two clusters that require TLS and a login, two topics with records, and the rights of the flow."""
+    with secure_pair(request.param, tmp_path_factory.mktemp(request.param)) as started:
         bootstrap = started.bench.fleet["source"].bootstrap
         for topic in (TOPIC, LEFT):
             create_topic(bootstrap, topic, 2)
@@ -41,13 +53,20 @@ def pair(tmp_path_factory):
 @pytest.fixture
 def secrets(pair, tmp_path):
     """A folder with a mounted Secret each for the authority and for the user."""
+    before, key, after = re.split(
+        "(-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----)",
+        pair.security.key_store(MMTOOL, StoreFormat.PEM).read_text(),
+        flags=re.DOTALL,
+    )
     contents = {
         "cluster-ca-cert/ca.crt": pair.security.trust_store(StoreFormat.PEM).read_text(),
         "mm2-user/password": pair.security.credentials.passwords[MMTOOL],
+        "mm2-user/user.crt": before + after,
+        "mm2-user/user.key": key,
     }
     for name, content in contents.items():
         path = tmp_path / "secrets" / name
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(0o600)
         path.write_text(content)
     return tmp_path / "secrets"
@@ -58,11 +77,7 @@ def cluster(pair, side):
         "alias": side,
         "bootstrapServers": pair.secured[side],
         "tls": {"trustedCertificates": [{"secretName": "cluster-ca-cert", "certificate": "ca.crt"}]},
-        "authentication": {
-            "type": "scram-sha-512",
-            "username": MMTOOL,
-            "passwordSecret": {"secretName": "mm2-user", "password": "password"},
-        },
+        "authentication": LOGINS[pair.security.kind],
     }
 
 
@@ -106,14 +121,7 @@ def test_a_resource_becomes_a_flow_that_mirrors_its_topics(pair, secrets, tmp_pa
 
 def test_the_same_flow_comes_from_connects_connectors(pair, tmp_path, monkeypatch):
     password = pair.security.credentials.passwords[MMTOOL]
-    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
-    login = {
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.jaas.config": f'{module} required username="{MMTOOL}" password="{password}";',
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(pair.security.trust_store(StoreFormat.PEM)),
-    }
+    login = pair.security.client_properties(MMTOOL, StoreFormat.PEM)
     common = {
         f"{side}.cluster.{key}": value
         for side in ("source", "target")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mmtool.config.advice import has_meaning, is_connect_key
 from mmtool.config.clientkeys import CLIENT_KEYS
-from mmtool.config.scopes import is_security_key
+from mmtool.config.scopes import ROLES, is_security_key
 from mmtool.importers.core.connector import SOURCE_ALIAS, TARGET_ALIAS, ConnectorKind
 
 IDENTITY = frozenset({"name", "connector.class", SOURCE_ALIAS, TARGET_ALIAS})
@@ -43,6 +43,8 @@ _READER = {
 }
 
 _NO_WORKERS = "a setting of Kafka Connect; mmtool has no Connect workers"
+_OF_CLIENTS = "a setting of Java's clients, which mmtool does not use"
+_NOT_PASSED = "MirrorMaker 2's connectors pass only security settings of a cluster to their clients"
 _NO_EFFECT = "without effect, in MirrorMaker 2 as well"
 _UNKNOWN = "has no equal in mmtool"
 
@@ -60,7 +62,7 @@ def why_no_cluster_key(alias: str, name: str, aliases: tuple[str, ...]) -> str:
     if is_connect_key(name):
         return _NO_WORKERS
     if not is_security_key(name):
-        return f"{_NO_EFFECT}: of these settings, its connectors use security settings alone"
+        return _OF_CLIENTS if name.partition(".")[0] in ROLES else _NOT_PASSED
     return "" if has_meaning(f"{alias}.{name}", aliases) else _UNKNOWN
 
 

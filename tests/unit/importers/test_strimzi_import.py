@@ -113,6 +113,17 @@ def test_what_has_no_equal_is_listed_by_its_path(entries):
     ]
 
 
+def test_client_settings_of_a_cluster_are_left_out(entries):
+    text = V1BETA2.replace(
+        "config: {config.storage", "config: {producer.acks: all, max.poll.records: 5, config.storage"
+    )
+    reasons = {note.path.rpartition("config.")[2]: note.message for note in entries(text)[1].notes}
+    assert reasons["producer.acks"] == "a setting of Java's clients, which mmtool does not use"
+    assert reasons["max.poll.records"] == (
+        "MirrorMaker 2's connectors pass only security settings of a cluster to their clients"
+    )
+
+
 def test_a_resource_of_v1_becomes_one_flow_per_mirror_and_names_its_workers(entries):
     found, imported = entries(V1)
     assert imported.flows == ("east->west", "north->west")
