@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from mmtool.importers.core.connector import Deployment, Note
 
-_MOST_BYTES = 4 << 20
+_MOST_BYTES = 2 << 20
 """Of one input file; a Kubernetes resource has at most 1.5 MiB."""
 
 

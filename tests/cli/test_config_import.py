@@ -112,6 +112,12 @@ def test_a_transformation_has_to_be_removed_by_hand(mmtool, place):
     assert "mmtool copies records unchanged and runs no transformations" in ended.stdout
 
 
+def test_a_file_that_is_too_large_is_not_read(mmtool, place):
+    (place / "dr.yaml").write_bytes(b" " * ((2 << 20) + 1))
+    ended = strimzi(mmtool, place)
+    assert (ended.code, "dr.yaml: more than 2 MiB" in ended.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
