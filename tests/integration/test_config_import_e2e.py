@@ -18,6 +18,7 @@ from mmtool.lab.topics import create_topic, topics_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
+PRIVATE_KEY = re.compile("(-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----)", re.DOTALL)
 TOPIC, LEFT = "parcels", "letters"
 CONNECTOR = {
     "replication.factor": -1,
@@ -53,17 +54,13 @@ def pair(request, tmp_path_factory):
 @pytest.fixture
 def secrets(pair, tmp_path):
     """A folder with a mounted Secret each for the authority and for the user."""
-    before, key, after = re.split(
-        "(-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----)",
-        pair.security.key_store(MMTOOL, StoreFormat.PEM).read_text(),
-        flags=re.DOTALL,
-    )
     contents = {
         "cluster-ca-cert/ca.crt": pair.security.trust_store(StoreFormat.PEM).read_text(),
         "mm2-user/password": pair.security.credentials.passwords[MMTOOL],
-        "mm2-user/user.crt": before + after,
-        "mm2-user/user.key": key,
     }
+    if pair.security.kind is SecurityKind.MTLS:
+        before, key, after = PRIVATE_KEY.split(pair.security.key_store(MMTOOL, StoreFormat.PEM).read_text())
+        contents |= {"mm2-user/user.crt": before + after, "mm2-user/user.key": key}
     for name, content in contents.items():
         path = tmp_path / "secrets" / name
         path.parent.mkdir(parents=True, exist_ok=True)
