@@ -32,6 +32,7 @@ _EXAMPLES = (
     "init -s east --source-servers east-1:9092 -t west --target-servers west-1:9092",
     "config check -c mm2.properties",
     "config show -c mm2.properties",
+    "config import --strimzi mirror-maker-2.yaml",
     "acls -c mm2.properties --for replicate --principal User:mmtool",
     "metrics -c mm2.properties --port 9404",
     "demo --keep",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
+from mmtool.commands._init_options import Force, NewConfig
 from mmtool.commands._options import Config, OnlySource, OnlyTarget, Output
-from mmtool.output import Column, OutputFormat, Result, emit, talk
+from mmtool.output import Column, OutputFormat, Result, emit, finish, talk
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -65,3 +69,57 @@ def show(
     rows = [asdict(row) for flow in flows for row in explain(loaded, flow)]
     warnings = [finding.sentence for finding in loaded.findings]  # a file with errors does not get here
     emit(Result("config show", rows, _VALUES, warnings=warnings), output)
+
+
+@app.command("import")
+def import_(
+    *,
+    strimzi: Annotated[
+        list[Path] | None,
+        typer.Option("--strimzi", metavar="FILE", help="YAML with Strimzi's KafkaMirrorMaker2 resources."),
+    ] = None,
+    connect: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--connect", metavar="FILE", help="JSON of MirrorMaker 2's connectors in Kafka Connect."
+        ),
+    ] = None,
+    more: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE", help="More files of the same kind.", show_default=False),
+    ] = None,
+    config: NewConfig = None,
+    force: Force = False,
+    secrets_dir: Annotated[
+        str,
+        typer.Option(
+            "--secrets-dir",
+            metavar="DIR",
+            help="The folder in which each Kubernetes secret is mounted as a folder.",
+        ),
+    ] = "/etc/mmtool/secrets",
+    keep_secrets: Annotated[
+        bool,
+        typer.Option(
+            "--keep-secrets",
+            help="Copy secrets that the input has in clear text. Without it, the file names environment variables.",
+        ),
+    ] = False,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Write a properties file from a Strimzi or Kafka Connect deployment of MirrorMaker 2.
+
+    Settings without an equal are listed, and are comments in the file. Exit code 0: the file can be used. 7: it was
+    written, and something is missing, such as a secret.
+    """
+    from mmtool.commands._import_file import FILE, input_of, write_import
+    from mmtool.runtime.new_file import new_file
+
+    path = config or FILE
+    given = input_of(strimzi, connect, more)
+    with new_file(path, force=force) as file:
+        written = write_import(
+            file, given.imported(str(Path(secrets_dir).absolute()), keep_secrets=keep_secrets)
+        )
+    finish(written.result(output), output, written.error)
+    written.tell_next_steps(path)

@@ -81,6 +81,11 @@ def has_meaning(key: str, aliases: tuple[str, ...]) -> bool:
     )
 
 
+def is_connect_key(name: str) -> bool:
+    """Whether only Kafka Connect or its classes read a key, here without its scope."""
+    return _CONNECT.fullmatch(name) is not None
+
+
 def advise(scopes: Scopes, aliases: tuple[str, ...], report: Report) -> None:
     """Report a warning for every key without effect, and a problem for keys that must not be ignored."""
     adviser = _Adviser(scopes, aliases, report)

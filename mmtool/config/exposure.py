@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from mmtool.config.jaas import parse_jaas
+from mmtool.config.jaas import is_secret_option, parse_jaas
 from mmtool.config.placeholders import Resolver, UnresolvedError, files_named_in
 from mmtool.config.properties import read_properties
 from mmtool.config.templates import may_hold_secret
@@ -30,7 +30,6 @@ _OPEN = (
 _JAAS = "sasl.jaas.config"
 _TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105  a key's name
 _TOKEN_FILE = "oauth.access.token.location"  # noqa: S105  likewise
-_SECRET_OPTION = re.compile("(password|secret|token|assertion)$", re.IGNORECASE)
 _NO_SECRET = re.compile(r"\s*|\$\{[^}]*\}")
 _MOUNTED = ("/run/secrets/", "/var/run/secrets/")
 """Where container runtimes mount secrets; the mode of such a file is the mount's, and only the container sees it."""
@@ -81,9 +80,7 @@ def _holds_secret(key: str, raw: str) -> bool:
         options = parse_jaas(raw).options
     except ValueError:
         return True
-    return any(
-        _SECRET_OPTION.search(name) and not _NO_SECRET.fullmatch(text) for name, text in options.items()
-    )
+    return any(is_secret_option(name) and not _NO_SECRET.fullmatch(text) for name, text in options.items())
 
 
 def _token_files(key: str, value: str) -> Iterator[Path]:

@@ -15,6 +15,7 @@ _MODULE = re.compile(
 _OPTION = re.compile(r"""\s*([\w.\-]+)\s*=\s*("(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|[^\s"';=]+)""", re.DOTALL)
 _REST = re.compile(r"\s*")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_SECRET_OPTION = re.compile("(password|secret|token|assertion|accesskey)$", re.IGNORECASE)
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -37,6 +38,11 @@ class Login:
     @property
     def password(self) -> str | None:
         return self.options.get("password")
+
+
+def is_secret_option(name: str) -> bool:
+    """Whether the value of a login module's option is a secret."""
+    return _SECRET_OPTION.search(name) is not None
 
 
 def parse_jaas(text: str) -> Login:

@@ -5,8 +5,10 @@ One shop everywhere: ``east->west`` mirrors ``orders``, which the groups ``billi
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kit.clusters import FakeFlowWatch
@@ -23,7 +25,6 @@ from mmtool.translation.types import ClusterId, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 GROUPS = ("billing", "shipping")
 _AGE_SECONDS = 2_900
@@ -163,7 +164,39 @@ def status(directory: Path) -> Shop:
     return made
 
 
+def importable(directory: Path) -> Shop:
+    """A Strimzi resource, as the page about it shows it, its secret, and two connectors; no properties file."""
+    made = shop(directory)
+    (directory / "mm2.properties").unlink()
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "from-strimzi-or-connect.md"
+    resource = page.read_text(encoding="utf-8").partition("```yaml\n")[2].partition("```")[0]
+    (directory / "dr.yaml").write_text(resource, encoding="utf-8")
+    (directory / "connectors.json").write_text(json.dumps(_connectors()), encoding="utf-8")
+    secret = directory / "secrets" / "mm2-user" / "password"
+    secret.parent.mkdir(parents=True)
+    secret.write_text("secret", encoding="utf-8")
+    secret.chmod(0o600)
+    return made
+
+
+def _connectors() -> dict[str, object]:
+    """The answer to ``GET /connectors?expand=info``."""
+    common = {
+        "source.cluster.alias": "east",
+        "target.cluster.alias": "west",
+        "source.cluster.bootstrap.servers": "east:9092",
+        "target.cluster.bootstrap.servers": "west:9092",
+        "tasks.max": "4",
+    }
+    configs = {
+        "dr-source": {"connector.class": "MirrorSourceConnector", "topics": "orders"},
+        "dr-checkpoint": {"connector.class": "MirrorCheckpointConnector", "topics": "orders|payments"},
+    }
+    return {name: {"info": {"name": name, "config": common | config}} for name, config in configs.items()}
+
+
 SCENES = {
+    "importable": Documented(importable),
     "shop": Documented(shop),
     "source_lost": Documented(source_lost),
     "killed": Documented(killed, (_EXECUTED,)),

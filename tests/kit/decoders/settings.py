@@ -25,7 +25,8 @@ from mmtool.config.javaregex import PatternRefusedError, compile_java
 from mmtool.config.pem import pem_document
 from mmtool.config.placeholders import Resolver, UnresolvedError
 from mmtool.config.properties import read_properties
-from mmtool.errors import ConfigError
+from mmtool.errors import ConfigError, UsageError
+from mmtool.importers.service import imported_json, imported_yaml
 from mmtool.keystores.binary import load_pkcs12_store
 from mmtool.keystores.certificates import certificates_in, der_certificate, first_expiry, leaf_subject, opens
 from mmtool.keystores.formats import Format, detect_format
@@ -33,10 +34,12 @@ from mmtool.keystores.key_derivation import iterations
 from mmtool.keystores.store import StoreError, StoreFile, read_identity, read_trusted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.x509 import Certificate
+
+    from mmtool.importers.service import Imported
 
 _PASSWORD = "changeit"  # noqa: S105  of stores that this module makes
 _FILE = rb"""# two clusters
@@ -54,6 +57,33 @@ replication.factor = 3
 emit.checkpoints.interval.seconds = 10
 sync.group.offsets.enabled = true
 B.producer.compression.type = zstd
+"""
+_STRIMZI = rb"""apiVersion: kafka.strimzi.io/v1beta2
+kind: KafkaMirrorMaker2
+metadata: {name: dr, namespace: kafka}
+spec:
+  replicas: 1
+  connectCluster: west
+  clusters:
+  - &east
+    alias: east
+    bootstrapServers: "east:9093"
+    tls: {trustedCertificates: [{secretName: ca, certificate: ca.crt}]}
+    authentication: {type: scram-sha-512, username: u, passwordSecret: {secretName: user, password: pw}}
+  - <<: *east
+    alias: west
+    config: {ssl.key.password: "${secrets:kafka/user:pw}"}
+  mirrors:
+  - sourceCluster: east
+    targetCluster: west
+    sourceConnector: {config: {replication.factor: -1, sync.topic.acls.enabled: no}}
+    topicsPattern: 'orders|pay.*'
+"""
+_CONNECTORS = rb"""[{"name": "src", "config": {
+"connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+"source.cluster.alias": "east", "target.cluster.alias": "west", "topics": "a\\.b", "tasks.max": 2,
+"source.cluster.bootstrap.servers": "e:1", "target.cluster.bootstrap.servers": "w:1", "x": [true, null],
+"source.cluster.sasl.jaas.config": "a.B required username=\"u\" password=\"p\";"}}]
 """
 _ENVIRON = {"SECRET": "s3cret"}
 
@@ -99,6 +129,20 @@ def rows() -> Iterator[Decoder]:
         is_slow=True,
     )
     yield Decoder("iterations of stores", ("mmtool.keystores.key_derivation",), _pkcs12, iterations)
+    yield _deployment("resources of Strimzi", "yaml_documents", imported_yaml, _STRIMZI)
+    yield _deployment("connectors in JSON", "connect", imported_json, _CONNECTORS)
+
+
+def _deployment(name: str, module: str, read: Callable[..., Imported], sample: bytes) -> Decoder:
+    return Decoder(
+        name,
+        ("mmtool.importers.service", f"mmtool.importers.core.{module}"),
+        lambda: [sample],
+        lambda data: read([("file", data)], "/etc/mmtool/secrets", keep_secrets=False).text.encode(),
+        (UsageError,),
+        is_slow=True,
+        seconds_per_byte=1e-3,  # a parser of YAML in Python
+    )
 
 
 def _text(data: bytes) -> str:

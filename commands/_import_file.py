@@ -1,0 +1,157 @@
+"""The service of `mmtool config import`: read the input, write the properties file, check it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mmtool.errors import CheckFailedError, UsageError
+from mmtool.output import Column, OutputFormat, Problem, Result, talk
+from mmtool.plain_text import shell_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mmtool.commands._config_check import CheckedFile
+    from mmtool.importers.service import Imported
+    from mmtool.runtime.new_file import NewFile
+
+_NOTES = (Column("kind"), Column("path"), Column("message", note=True))
+FILE = Path("mm2.properties")
+"""Where `mmtool init` writes as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What is imported.
+
+    Attributes:
+        files: In the order given.
+        is_strimzi: Strimzi's resources; otherwise JSON of connectors.
+    """
+
+    files: tuple[Path, ...]
+    is_strimzi: bool
+
+    def imported(self, secrets_dir: str, *, keep_secrets: bool) -> Imported:
+        """The properties file of these files.
+
+        Raises:
+            UsageError: A file cannot be read or imported.
+        """
+        from mmtool.importers.service import import_connectors, import_strimzi
+
+        read = import_strimzi if self.is_strimzi else import_connectors
+        return read(self.files, secrets_dir, keep_secrets=keep_secrets)
+
+
+def input_of(strimzi: list[Path] | None, connect: list[Path] | None, more: list[Path] | None) -> Input:
+    """The files that the options name.
+
+    Raises:
+        UsageError: Neither or both of the options are given.
+    """
+    if bool(strimzi) == bool(connect):
+        said = "--strimzi and --connect exclude each other" if strimzi else "there is nothing to import"
+        raise UsageError(said, remedy="mmtool config import --strimzi FILE.yaml, or --connect FILE.json")
+    return Input((*(strimzi or connect or ()), *(more or ())), bool(strimzi))
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenImport:
+    """A file that was written.
+
+    Attributes:
+        rows: What is not in the file and what needs a decision; then what the check of the file found.
+        warnings: The urgent ones as sentences, for a document.
+        exposed: A sentence for each file with secrets that others may read.
+        problems: Each error of the check, for a document.
+        error: That no command can use the file yet; None where it can be used.
+    """
+
+    rows: list[dict[str, object]]
+    warnings: tuple[str, ...]
+    exposed: tuple[str, ...]
+    problems: tuple[Problem, ...]
+    error: CheckFailedError | None
+
+    def result(self, output: OutputFormat) -> Result:
+        """The table says it all on stdout; a document has its warnings and errors where scripts look for them."""
+        if output is OutputFormat.TABLE:
+            return Result("config import", self.rows, _NOTES, warnings=self.exposed, applied=True)
+        warnings = (*self.warnings, *self.exposed)
+        return Result(
+            "config import", self.rows, _NOTES, warnings=warnings, errors=self.problems, applied=True
+        )
+
+    def tell_next_steps(self, path: Path) -> None:
+        """Show what the operator does next with a file that can be used."""
+        from mmtool.commands._next import say_next
+        from mmtool.failover.report.report import NextStep
+
+        file = ("-c", str(path))
+        say_next(
+            [
+                NextStep("check clusters, rights and topics", (shell_line(["mmtool", "doctor", *file]),)),
+                NextStep(
+                    "continue where MirrorMaker 2 stops; stop its connectors when mmtool asks for it",
+                    (shell_line(["mmtool", "replicate", *file, "--take-over"]),),
+                ),
+            ]
+        )
+
+
+def write_import(file: NewFile, imported: Imported) -> WrittenImport:
+    """Write the file and check it, as `mmtool config check` does.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    from mmtool.commands._config_check import check_file
+    from mmtool.importers.core.connector import NoteKind
+
+    file.write(imported.text.encode("ascii", "backslashreplace"))
+    file.publish()
+    talk(f"{file.path} was written")
+    checked = check_file(file.path)
+    if checked.good_for:
+        talk(f"{file.path} {checked.good_for}")
+    rows: list[dict[str, object]] = [
+        {"kind": str(note.kind), "path": note.path, "message": note.message} for note in imported.notes
+    ]
+    urgent = (NoteKind.ATTENTION, NoteKind.DIFFERS)
+    warnings = [f"{note.path}: {note.message}" for note in imported.notes if note.kind in urgent]
+    warnings += [finding.sentence for finding in checked.findings if finding.severity == "warning"]
+    problems = [Problem("config", finding.sentence) for finding in checked.errors]
+    if checked.refusal is not None:
+        problems.append(Problem.of(checked.refusal))
+        rows.append({"kind": "error", "path": str(file.path), "message": checked.refusal.message})
+    return WrittenImport(
+        [*rows, *_findings(checked)],
+        tuple(warnings),
+        checked.exposed,
+        tuple(problems),
+        _unusable(file.path, len(problems)),
+    )
+
+
+def _findings(checked: CheckedFile) -> Iterator[dict[str, object]]:
+    for finding in checked.findings:
+        place = (finding.path, finding.line, finding.key)
+        path = ":".join(str(part) for part in place if part is not None)
+        yield {"kind": finding.severity, "path": path, "message": finding.text}
+
+
+def _unusable(path: Path, problems: int) -> CheckFailedError | None:
+    """The error that says that something has to be in place before a command can use the file."""
+    from mmtool.plan.words import counted
+
+    if not problems:
+        return None
+    return CheckFailedError(
+        f"{path} was written and cannot be used yet: {counted(problems, 'error')}",
+        remedy="provide the secrets and correct the keys that the table names, then run"
+        f" `{shell_line(['mmtool', 'config', 'check', '-c', str(path)])}`",
+        code="not_usable_yet",
+    )

@@ -1,0 +1,101 @@
+"""Read YAML documents as Kubernetes does, with every value as the text in the file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import yaml
+
+from mmtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MOST_NODES = 100_000
+"""Nodes of one file, aliases counted as often as they are used: a few lines of aliases can stand for billions."""
+_BOOLEANS = {"yes": "true", "on": "true", "true": "true", "no": "false", "off": "false", "false": "false"}
+_TAG = "tag:yaml.org,2002:"
+_TEXTS = {"str", "int", "float", "timestamp", "value", "binary"}
+_MERGE = f"{_TAG}merge"
+
+
+def yaml_documents(name: str, text: str) -> list[object]:
+    """The documents of a YAML text: mappings, lists, texts and None.
+
+    Numbers and dates are the texts that the file has; booleans are ``true`` and ``false``.
+
+    Args:
+        name: Of the file, for errors.
+        text: The file's content.
+
+    Raises:
+        UsageError: It is no YAML, has a key twice or a tag of its own, is nested too deeply, or too large.
+    """
+    remedy = "correct the file"
+    try:
+        return list(_Reader(name).documents(text))
+    except yaml.MarkedYAMLError as error:
+        line = "" if error.problem_mark is None else f":{error.problem_mark.line + 1}"
+        raise UsageError(f"{name}{line}: no YAML: {error.problem or error.context}", remedy=remedy) from None
+    except yaml.YAMLError:
+        raise UsageError(
+            f"{name}: no YAML: it has characters that YAML does not allow", remedy=remedy
+        ) from None
+    except RecursionError:
+        raise UsageError(f"{name}: nested too deeply", remedy=remedy) from None
+
+
+class _Reader:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._left = _MOST_NODES
+
+    def documents(self, text: str) -> Iterator[object]:
+        for node in yaml.compose_all(text, Loader=yaml.SafeLoader):
+            yield self._value(node)
+
+    def _value(self, node: yaml.Node) -> object:
+        self._left -= 1
+        if self._left < 0:
+            raise UsageError(
+                f"{self._name}: more than {_MOST_NODES} values", remedy="import fewer resources at once"
+            )
+        kind = node.tag.removeprefix(_TAG)
+        if isinstance(node, yaml.MappingNode) and kind == "map":
+            return self._mapping(node)
+        if isinstance(node, yaml.SequenceNode) and kind == "seq":
+            return [self._value(item) for item in node.value]
+        if not isinstance(node, yaml.ScalarNode) or kind not in {*_TEXTS, "null", "bool"}:
+            raise self._refused(node, f"the tag {node.tag}")
+        if kind == "null":
+            return None
+        text: str = node.value
+        return _BOOLEANS[text.lower()] if kind == "bool" else text
+
+    def _mapping(self, node: yaml.MappingNode) -> dict[str, object]:
+        merged: dict[str, object] = {}
+        found: dict[str, object] = {}
+        for key, value in node.value:
+            if key.tag == _MERGE:
+                merged = self._merged(value) | merged
+                continue
+            name = self._value(key)
+            if not isinstance(name, str):
+                raise self._refused(key, "a key that is no text")
+            if name in found:
+                raise self._refused(key, f"the key {name} twice")
+            found[name] = self._value(value)
+        return merged | found
+
+    def _merged(self, node: yaml.Node) -> dict[str, object]:
+        """The mappings that ``<<`` names; the first one wins."""
+        nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        merged: dict[str, object] = {}
+        for one in nodes:
+            if not isinstance(one, yaml.MappingNode):
+                raise self._refused(one, "a merge of something else than a mapping")
+            merged = self._mapping(one) | merged
+        return merged
+
+    def _refused(self, node: yaml.Node, what: str) -> UsageError:
+        return UsageError(f"{self._name}:{node.start_mark.line + 1}: {what}", remedy="correct the file")

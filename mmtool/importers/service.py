@@ -1,0 +1,117 @@
+"""Import another deployment of MirrorMaker 2: read its files, and write the properties file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import UsageError
+from mmtool.importers.core.connect import connect_deployment
+from mmtool.importers.core.connector import NoteKind
+from mmtool.importers.core.draft import draft_of
+from mmtool.importers.core.properties_text import properties_text
+from mmtool.importers.core.secret_values import Mounts, SecretPlacement
+from mmtool.importers.core.strimzi import strimzi_deployment
+from mmtool.importers.core.yaml_documents import yaml_documents
+from mmtool.translation.json_text import parse_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from mmtool.importers.core.connector import Deployment, Note
+
+_MOST_BYTES = 2 << 20
+"""Of one input file; a Kubernetes resource has at most 1.5 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A properties file that is not yet written.
+
+    Attributes:
+        text: Its content; with ``--keep-secrets`` it contains secrets.
+        notes: What is not in it, and what needs a decision.
+        flows: Names of the flows that it enables.
+    """
+
+    text: str = field(repr=False)
+    notes: tuple[Note, ...]
+    flows: tuple[str, ...]
+
+
+def import_strimzi(paths: Sequence[Path], secrets_dir: str, *, keep_secrets: bool) -> Imported:
+    """The properties file of the ``KafkaMirrorMaker2`` resources in YAML files.
+
+    Raises:
+        UsageError: A file cannot be read or imported.
+    """
+    contents = [(str(path), _content(path)) for path in paths]
+    return imported_yaml(contents, secrets_dir, keep_secrets=keep_secrets)
+
+
+def import_connectors(paths: Sequence[Path], secrets_dir: str, *, keep_secrets: bool) -> Imported:
+    """The properties file of the connectors in JSON files.
+
+    Raises:
+        UsageError: A file cannot be read or imported.
+    """
+    contents = [(str(path), _content(path)) for path in paths]
+    return imported_json(contents, secrets_dir, keep_secrets=keep_secrets)
+
+
+def imported_yaml(contents: Sequence[tuple[str, bytes]], secrets_dir: str, *, keep_secrets: bool) -> Imported:
+    """As `import_strimzi`, of files' names and contents."""
+    mounts = Mounts(secrets_dir)
+    origin = ", ".join(name for name, _ in contents)
+    documents = [one for name, content in contents for one in yaml_documents(name, _text(name, content))]
+    return _imported(origin, strimzi_deployment(origin, documents, mounts), mounts, keep_secrets=keep_secrets)
+
+
+def imported_json(contents: Sequence[tuple[str, bytes]], secrets_dir: str, *, keep_secrets: bool) -> Imported:
+    """As `import_connectors`, of files' names and contents."""
+    mounts = Mounts(secrets_dir)
+    documents = [(name, _json(name, content)) for name, content in contents]
+    origin = ", ".join(name for name, _ in contents)
+    return _imported(origin, connect_deployment(documents), mounts, keep_secrets=keep_secrets)
+
+
+def _imported(origin: str, deployment: Deployment, mounts: Mounts, *, keep_secrets: bool) -> Imported:
+    draft = draft_of(deployment)
+    SecretPlacement(draft, mounts, keep_secrets).place()
+    flows = tuple(
+        scope
+        for scope in draft.scopes
+        if (enabled := draft.lines.get(f"{scope}.enabled")) is not None
+        and enabled.value.strip().lower() == "true"
+    )
+    notes = tuple(note for kind in NoteKind for note in draft.notes if note.kind is kind)
+    return Imported(properties_text(draft, origin), notes, flows)
+
+
+def _json(name: str, content: bytes) -> object:
+    try:
+        return parse_json(content)
+    except ValueError as error:
+        at = f":{line}" if (line := getattr(error, "lineno", None)) else ""
+        raise UsageError(f"{name}{at}: no JSON", remedy="save the connectors as JSON, in UTF-8") from None
+
+
+def _text(name: str, content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError(f"{name}: no text in UTF-8", remedy="save the file in UTF-8") from None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", remedy="name a file that can be read") from None
+    if len(content) > _MOST_BYTES:
+        raise UsageError(
+            f"{path}: more than {_MOST_BYTES >> 20} MiB", remedy="import fewer resources at once"
+        )
+    return content

@@ -1,0 +1,143 @@
+"""From a Strimzi resource, and from Connect's connectors, to records on the target of secured clusters."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import yaml
+
+from kit.processes import run_mmtool
+from kit.secure_pairs import secure_pair
+from mmtool.lab.checker import compare_topics
+from mmtool.lab.load import Load, produce
+from mmtool.lab.security.kinds import MMTOOL, SecurityKind
+from mmtool.lab.security.stores import StoreFormat
+from mmtool.lab.topics import create_topic, topics_of
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+PRIVATE_KEY = re.compile("(-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----)", re.DOTALL)
+TOPIC, LEFT = "parcels", "letters"
+CONNECTOR = {
+    "replication.factor": -1,
+    "offset-syncs.topic.replication.factor": 1,
+    "sync.topic.acls.enabled": False,
+}
+LOGINS = {
+    SecurityKind.SCRAM: {
+        "type": "scram-sha-512",
+        "username": MMTOOL,
+        "passwordSecret": {"secretName": "mm2-user", "password": "password"},
+    },
+    SecurityKind.MTLS: {
+        "type": "tls",
+        "certificateAndKey": {"secretName": "mm2-user", "certificate": "user.crt", "key": "user.key"},
+    },
+}
+CHECKPOINT = {"checkpoints.topic.replication.factor": 1, "sync.group.offsets.enabled": True}
+
+
+@pytest.fixture(scope="module", params=[SecurityKind.SCRAM, SecurityKind.MTLS], ids=str)
+def pair(request, tmp_path_factory):
+    """Two clusters that require TLS and a login, two topics with records, and the rights of the flow."""
+    with secure_pair(request.param, tmp_path_factory.mktemp(request.param)) as started:
+        bootstrap = started.bench.fleet["source"].bootstrap
+        for topic in (TOPIC, LEFT):
+            create_topic(bootstrap, topic, 2)
+            produce(bootstrap, Load(topic, 1_000, 2, 100))
+        started.properties(TOPIC, **{"source->target.heartbeats.replication.enabled": "true"})
+        yield started
+
+
+@pytest.fixture
+def secrets(pair, tmp_path):
+    """A folder with a mounted Secret each for the authority and for the user."""
+    contents = {
+        "cluster-ca-cert/ca.crt": pair.security.trust_store(StoreFormat.PEM).read_text(),
+        "mm2-user/password": pair.security.credentials.passwords[MMTOOL],
+    }
+    if pair.security.kind is SecurityKind.MTLS:
+        before, key, after = PRIVATE_KEY.split(pair.security.key_store(MMTOOL, StoreFormat.PEM).read_text())
+        contents |= {"mm2-user/user.crt": before + after, "mm2-user/user.key": key}
+    for name, content in contents.items():
+        path = tmp_path / "secrets" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(0o600)
+        path.write_text(content)
+    return tmp_path / "secrets"
+
+
+def cluster(pair, side):
+    return {
+        "alias": side,
+        "bootstrapServers": pair.secured[side],
+        "tls": {"trustedCertificates": [{"secretName": "cluster-ca-cert", "certificate": "ca.crt"}]},
+        "authentication": LOGINS[pair.security.kind],
+    }
+
+
+def mirrors_as_imported(pair, properties):
+    """Mirror once as the user mmtool; the mirrored topics, and the verdicts about their records."""
+    answer = pair.bench.catch_up(properties)
+    assert answer.code == 0, answer.stderr
+    source, target = (pair.bench.fleet[side].bootstrap for side in ("source", "target"))
+    verdicts = compare_topics(source, TOPIC, target, f"source.{TOPIC}")
+    mirrors = {topic for topic in topics_of(target) if topic.endswith((TOPIC, LEFT))}
+    return mirrors, {partition: verdict.is_identical for partition, verdict in verdicts.items()}
+
+
+def test_a_resource_becomes_a_flow_that_mirrors_its_topics(pair, secrets, tmp_path):
+    spec = {
+        "replicas": 1,
+        "target": cluster(pair, "target")
+        | {"groupId": "dr", "configStorageTopic": "c", "offsetStorageTopic": "o", "statusStorageTopic": "s"},
+        "mirrors": [
+            {
+                "source": cluster(pair, "source"),
+                "sourceConnector": {"tasksMax": 1, "config": CONNECTOR},
+                "checkpointConnector": {"config": CHECKPOINT},
+                "topicsPattern": TOPIC,
+            }
+        ],
+    }
+    resource = {
+        "apiVersion": "kafka.strimzi.io/v1",
+        "kind": "KafkaMirrorMaker2",
+        "metadata": {"name": "dr"},
+        "spec": spec,
+    }
+    (tmp_path / "dr.yaml").write_text(yaml.safe_dump(resource))
+    properties = tmp_path / "strimzi.properties"
+    options = ("--strimzi", str(tmp_path / "dr.yaml"), "--secrets-dir", str(secrets), "-c", str(properties))
+    imported = run_mmtool(tmp_path / "import", "config", "import", *options)
+    assert imported.code == 0, imported.stderr
+    assert mirrors_as_imported(pair, properties) == ({f"source.{TOPIC}"}, {0: True, 1: True})
+
+
+def test_the_same_flow_comes_from_connects_connectors(pair, tmp_path, monkeypatch):
+    password = pair.security.credentials.passwords[MMTOOL]
+    login = pair.security.client_properties(MMTOOL, StoreFormat.PEM)
+    common = {
+        f"{side}.cluster.{key}": value
+        for side in ("source", "target")
+        for key, value in ({"alias": side, "bootstrap.servers": pair.secured[side]} | login).items()
+    }
+    configs = {
+        "MirrorSourceConnector": CONNECTOR | {"topics": TOPIC},
+        "MirrorCheckpointConnector": CHECKPOINT | {"topics": TOPIC},
+    }
+    answer = {
+        name: {"info": {"name": name, "config": common | config | {"connector.class": name}}}
+        for name, config in configs.items()
+    }
+    (tmp_path / "connectors.json").write_text(json.dumps(answer))
+    properties = tmp_path / "connect.properties"
+    for variable in ("SOURCE_SASL_PASSWORD", "TARGET_SASL_PASSWORD"):
+        monkeypatch.setenv(variable, password)
+    options = ("--connect", str(tmp_path / "connectors.json"), "-c", str(properties))
+    imported = run_mmtool(tmp_path / "import", "config", "import", *options)
+    assert imported.code == 0, imported.stderr
+    assert password not in properties.read_text()
+    assert mirrors_as_imported(pair, properties) == ({f"source.{TOPIC}"}, {0: True, 1: True})
