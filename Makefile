@@ -85,6 +85,7 @@ completions: .venv/.stamp
 docs: .venv/.stamp
 	$(BIN)/python docs/_tools/reference.py
 	$(BIN)/python -m mmtool.config.reference > docs/reference/config.md
+	$(BIN)/python deploy/_tools/prometheus_rule.py
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
