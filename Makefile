@@ -12,10 +12,11 @@
 #   make bench             against MirrorMaker 2 on this machine, verify, TLS, and translation at scale (BENCH=--quick: 5 minutes)
 #   make bench-rereads     records re-read after a failover, by MirrorMaker 2's answers and by mmtool's
 #   make completions docs  write the generated files again
+#   make release           wheel, source distribution, SBOM, licences and checksums of this commit, in dist/
 #   make clean             everything that can be built again
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit test test-all lint test-chaos chaos-seeds fuzz bench bench-rereads completions docs clean
+.PHONY: help demo unit test test-all lint test-chaos chaos-seeds fuzz bench bench-rereads completions docs release clean
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -86,6 +87,9 @@ docs: .venv/.stamp
 	$(BIN)/python docs/_tools/reference.py
 	$(BIN)/python -m mmtool.config.reference > docs/reference/config.md
 	$(BIN)/python deploy/_tools/prometheus_rule.py
+
+release: .venv/.stamp
+	$(BIN)/python deploy/_tools/release.py
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

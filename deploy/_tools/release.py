@@ -14,6 +14,8 @@ from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from sbom import complete
+
 ROOT = Path(__file__).parents[2]
 EXTRAS = "connect,msk"
 """Installed for the SBOM and the licences, so that both name every package that a user may get."""
@@ -30,14 +32,14 @@ def make_release(dist: Path) -> list[Path]:
         raise SystemExit(f"error: {dist} is not empty: remove its files first")
     if _git("status", "--porcelain"):
         raise SystemExit("error: the checkout has changes: commit them first, a release is made of a commit")
-    with TemporaryDirectory(prefix="mmtool-release-") as name:
-        folder = Path(name)
+    with TemporaryDirectory(prefix="mmtool-release-") as made:
+        folder = Path(made)
         tree = _committed(folder / "tree")
         wheel = _build(tree, dist)
         python = _installed(wheel, tree / "constraints.txt", folder / "venv")
-        stem = "-".join(wheel.name.split("-")[:2])
-        _write_sbom(python, tree, dist / f"{stem}.cdx.json")
-        _write_licences(python, dist / f"{stem}.licences.txt")
+        name, version, *_ = wheel.name.split("-")
+        _write_sbom(python, tree, version, dist / f"{name}-{version}.cdx.json")
+        _write_licences(python, dist / f"{name}-{version}.licences.txt")
     return [*sorted(dist.iterdir()), _write_checksums(dist)]
 
 
@@ -73,11 +75,12 @@ def _installed(wheel: Path, constraints: Path, venv: Path) -> Path:
     return python
 
 
-def _write_sbom(python: Path, tree: Path, file: Path) -> None:
-    """CycloneDX, JSON, checked against its schema by the tool."""
+def _write_sbom(python: Path, tree: Path, version: str, file: Path) -> None:
     tool = Path(_PYTHON).with_name("cyclonedx-py")
     how = ["--output-reproducible", "--of", "JSON", "--pyproject", tree / "pyproject.toml"]
     _run(tool, "environment", *how, "-o", file, python)
+    (jars,) = python.parents[1].glob("lib/python*/site-packages/pyspark/jars")
+    file.write_text(complete(file.read_text(encoding="utf-8"), version, jars), encoding="utf-8")
 
 
 def _write_licences(python: Path, file: Path) -> None:
