@@ -57,7 +57,9 @@ def _committed(tree: Path) -> Path:
 def _run(*command: str | Path) -> None:
     """Run a tool; the time of the commit stands for now, so that the same commit gives the same files."""
     epoch = _git("log", "-1", "--format=%ct").decode().strip()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "SOURCE_DATE_EPOCH": epoch})
+    subprocess.run(
+        command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "SOURCE_DATE_EPOCH": epoch}
+    )
 
 
 def _build(tree: Path, dist: Path) -> Path:
@@ -92,7 +94,9 @@ def _write_licences(python: Path, file: Path) -> None:
 
 def _write_checksums(dist: Path) -> Path:
     """SHA-256, as ``sha256sum --check`` reads them."""
-    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in sorted(dist.iterdir())]
+    lines = [
+        f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in sorted(dist.iterdir())
+    ]
     sums = dist / "SHA256SUMS"
     sums.write_text("".join(lines), encoding="utf-8")
     return sums

@@ -12,6 +12,9 @@ import re
 import zipfile
 from typing import TYPE_CHECKING, Any
 
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -70,8 +73,5 @@ def _coordinates(jar: Path) -> tuple[str, str, str]:
 
 
 def _validate(text: str) -> None:
-    from cyclonedx.schema import SchemaVersion
-    from cyclonedx.validation.json import JsonStrictValidator
-
     if wrong := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
         raise ValueError(f"the SBOM does not fit CycloneDX 1.6: {wrong}")

@@ -161,7 +161,9 @@ def test_every_mount_has_its_volume_and_every_volume_its_mount(pods, named):
 
 def test_no_manifest_holds_a_secret(manifests):
     assert [manifest for manifest in manifests if manifest["kind"] == "Secret"] == []
-    secrets = {volume["secret"]["secretName"] for m in manifests for volume in volumes(m) if "secret" in volume}
+    secrets = {
+        volume["secret"]["secretName"] for m in manifests for volume in volumes(m) if "secret" in volume
+    }
     assert secrets == {"mmtool-credentials"}
 
 
