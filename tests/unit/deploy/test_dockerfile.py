@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kit.command_lines import options_of
 from kit.dockerfile import stages, values
 from kit.scrape import fetch
 from mmtool.metrics.server import Answers, MetricsServer
@@ -65,7 +64,7 @@ def test_no_layer_keeps_a_secret():
     assert not re.search(r"(?i)password|secret|token|api_?key", said)
 
 
-def test_the_default_command_is_the_one_of_the_deployment():
+def test_the_default_command_is_the_one_of_the_deployment(options_of):
     assert json.loads(last("ENTRYPOINT")) == ["tini", "--", "mmtool"]
     image = options_of(json.loads(last("CMD")))
     text = (BASE / "replicate.yaml").read_text(encoding="utf-8")

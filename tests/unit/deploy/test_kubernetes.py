@@ -10,7 +10,6 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from kit.command_lines import options_of
 from kit.kustomize import build, containers, pod_spec
 from kit.scrape import fetch
 from mmtool import __version__
@@ -78,7 +77,7 @@ def test_the_overlay_plain_needs_no_custom_resources(named):
     assert set(named) - set(plain) == {("ServiceMonitor", "mmtool"), ("PrometheusRule", "mmtool")}
 
 
-def test_mmtool_has_every_command_and_option_of_the_manifests(commands):
+def test_mmtool_has_every_command_and_option_of_the_manifests(commands, options_of):
     assert {name: options_of(command)["command"] for name, command in commands.items()} == {
         "mmtool-replicate": "replicate",
         "mmtool-metrics": "metrics",
@@ -87,24 +86,24 @@ def test_mmtool_has_every_command_and_option_of_the_manifests(commands):
     }
 
 
-def test_an_option_that_mmtool_does_not_have_is_noticed():
+def test_an_option_that_mmtool_does_not_have_is_noticed(options_of):
     with pytest.raises(AssertionError, match="--standbye"):
         options_of(["replicate", "--standbye"])
 
 
-def test_two_pods_wait_for_the_same_lease(named, commands):
+def test_two_pods_wait_for_the_same_lease(named, commands, options_of):
     assert named["Deployment", "mmtool-replicate"]["spec"]["replicas"] == 2
     assert options_of(commands["mmtool-replicate"])["standby"] is True
 
 
-def test_the_drill_is_executed_and_a_job_has_no_terminal_to_confirm_on(commands):
+def test_the_drill_is_executed_and_a_job_has_no_terminal_to_confirm_on(commands, options_of):
     options = options_of(commands["mmtool-drill"])
     assert (options["execute"], options["yes"], options["all_groups"]) == (True, True, True)
     assert options["max_rto"] is not None
     assert options["max_reread"] == 0
 
 
-def test_a_job_outlives_the_time_limit_of_its_command(named, commands):
+def test_a_job_outlives_the_time_limit_of_its_command(named, commands, options_of):
     for name in ("mmtool-smoke", "mmtool-drill"):
         job = named["CronJob", name]["spec"]["jobTemplate"]["spec"]
         assert job["activeDeadlineSeconds"] > options_of(commands[name])["timeout"].total_seconds()

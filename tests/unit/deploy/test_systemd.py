@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from kit.command_lines import options_of
-
 FOLDER = Path(__file__).parents[3] / "deploy" / "systemd"
 UNITS = sorted(FOLDER.glob("*.service"))
 INSTALLED = "/opt/mmtool/bin/"
@@ -29,11 +27,17 @@ def settings(unit):
     return found
 
 
-def options(unit):
-    (command,) = settings(unit)["ExecStart"]
-    program, *arguments = shlex.split(command)
-    assert program == f"{INSTALLED}mmtool"
-    return options_of(arguments)
+@pytest.fixture
+def options(options_of):
+    """Reads the command that a unit starts."""
+
+    def read(unit):
+        (command,) = settings(unit)["ExecStart"]
+        program, *arguments = shlex.split(command)
+        assert program == f"{INSTALLED}mmtool"
+        return options_of(arguments)
+
+    return read
 
 
 def analyze(*arguments):
@@ -54,7 +58,7 @@ def unit_here(tmp_path):
     return made
 
 
-def test_there_is_a_unit_for_the_owner_and_one_for_the_exporter():
+def test_there_is_a_unit_for_the_owner_and_one_for_the_exporter(options):
     assert [unit.name for unit in UNITS] == ["mmtool-metrics.service", "mmtool-replicate.service"]
     assert [options(unit)["command"] for unit in UNITS] == ["metrics", "replicate"]
 
@@ -87,7 +91,7 @@ def test_replicate_is_told_to_stop_alone_and_has_the_time_for_it():
     assert int(replicate["TimeoutStopSec"][0]) >= 2 * 30
 
 
-def test_a_second_host_with_the_same_unit_waits_for_the_lease():
+def test_a_second_host_with_the_same_unit_waits_for_the_lease(options):
     assert options(UNITS[1])["standby"] is True
 
 
@@ -97,7 +101,7 @@ def test_a_service_starts_again_unless_its_file_has_to_be_changed_first(unit):
     assert settings(unit)["RestartPreventExitStatus"] == ["2"]
 
 
-def test_both_services_fit_on_one_host():
+def test_both_services_fit_on_one_host(options):
     metrics, replicate = map(options, UNITS)
     assert metrics["port"] != replicate["metrics_port"]
     ours = [settings(unit)["StateDirectory"] + settings(unit)["RuntimeDirectory"] for unit in UNITS]
