@@ -51,6 +51,14 @@ def test_the_folders_that_mmtool_writes_are_volumes_of_the_pod():
     assert "mountPath: /var/lib/mmtool" in (BASE / "replicate.yaml").read_text(encoding="utf-8")
 
 
+def test_mmtool_reads_the_file_that_the_pod_mounts():
+    assert "MMTOOL_CONFIG=/etc/mmtool/mm2.properties" in " ".join(values(FINAL, "ENV"))
+    for manifest in BASE.glob("*.yaml"):
+        text = manifest.read_text(encoding="utf-8")
+        assert text.count("image: mmtool\n") == text.count("mountPath: /etc/mmtool\n")
+    assert (BASE.parent / "overlays" / "plain" / "mm2.properties").exists()
+
+
 def test_the_java_runtime_is_a_headless_one_that_mmtool_accepts():
     assert re.search(r"--no-install-recommends openjdk-17-jre-headless\b", values(FINAL, "RUN")[0])
 

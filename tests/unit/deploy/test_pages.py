@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,10 @@ def test_each_file_of_deploy_that_a_command_names_is_there(page):
 def test_a_page_names_this_version(page):
     found = re.findall(r"\bmmtool[-:](\d+\.\d+\.\d+)", page.read_text(encoding="utf-8"))
     assert set(found) == {__version__}
+
+
+def test_the_page_lists_every_extra_that_a_user_may_want():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = (HOW_TO / "install.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    assert sorted(listed) == sorted(set(project["optional-dependencies"]) - {"dev"})
