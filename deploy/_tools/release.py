@@ -55,7 +55,7 @@ def _committed(tree: Path) -> Path:
 
 
 def _run(*command: str | Path) -> None:
-    """Run a tool; the time of the commit stands for now, so that the same commit gives the same files."""
+    """Run a tool; the time of the commit stands for now, so that a wheel of the same commit has the same bytes."""
     epoch = _git("log", "-1", "--format=%ct").decode().strip()
     subprocess.run(
         command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "SOURCE_DATE_EPOCH": epoch}

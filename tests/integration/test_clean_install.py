@@ -131,3 +131,22 @@ def test_the_licences_name_no_licence_that_binds_those_who_link(dist):
     declared = {first.splitlines()[2] for first in text.split("\n\n\n") if len(first.splitlines()) > 2}
     assert "Apache License" in text
     assert [one for one in declared if "GPL" in one] == []
+
+
+def refused(folder):
+    tool = folder / "deploy" / "_tools" / "release.py"
+    ended = subprocess.run([sys.executable, tool], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    return ended.stderr
+
+
+def test_a_release_is_not_mixed_with_files_of_an_older_one(dist):
+    assert refused(dist.parent) == f"error: {dist} is not empty: remove its files first\n"
+
+
+def test_a_release_is_made_of_a_commit_and_not_of_files_beside_it(tmp_path):
+    run("git", "clone", "--quiet", ROOT, tmp_path / "clone")
+    (tmp_path / "clone" / "README.md").write_text("changed\n", encoding="utf-8")
+    expected = "error: the checkout has changes: commit them first, a release is made of a commit\n"
+    assert refused(tmp_path / "clone") == expected
+    assert not (tmp_path / "clone" / "dist").exists()
