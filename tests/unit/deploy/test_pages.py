@@ -30,7 +30,8 @@ def manifests():
 def of_mmtool(words):
     """What a line types after the program: in a pod, or on a host."""
     starts = {n for n, word in enumerate(words) if word == "/opt/mmtool/bin/mmtool"}
-    starts |= {n + 1 for n, word in enumerate(words) if words[n : n + 2] == ["--", "mmtool"]}
+    starts |= {n + 1 for n in range(len(words)) if words[n : n + 2] == ["--", "mmtool"]}
+    starts |= {n for n, word in enumerate(words) if words[1] == "run" and word.startswith("mmtool:")}
     return words[max(starts) + 1 :] if starts else []
 
 
