@@ -5,6 +5,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,11 @@ def test_replicate_is_told_to_stop_alone_and_has_the_time_for_it():
     replicate = settings(UNITS[1])
     assert replicate["KillMode"] == ["mixed"]
     assert int(replicate["TimeoutStopSec"][0]) >= 2 * 30
+
+
+def test_the_module_that_is_run_before_is_there():
+    (command,) = settings(UNITS[1])["ExecStartPre"]
+    assert find_spec(shlex.split(command)[-1]) is not None
 
 
 def test_a_second_host_with_the_same_unit_waits_for_the_lease(options):
