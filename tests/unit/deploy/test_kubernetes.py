@@ -212,6 +212,19 @@ def test_the_service_monitor_scrapes_that_service_under_the_job_of_the_alerts(na
     assert f'up{{job="{job}"}}' in (DEPLOY / "prometheus" / "mmtool.rules.yml").read_text(encoding="utf-8")
 
 
+def test_the_resources_of_the_operator_have_only_fields_that_it_knows(named):
+    """kubernetes-validate does not know them; the API server drops what it does not know, without a word."""
+    monitor, rule = named["ServiceMonitor", "mmtool"]["spec"], named["PrometheusRule", "mmtool"]["spec"]
+    assert set(monitor) == {"selector", "jobLabel", "endpoints"}
+    assert set(monitor["endpoints"][0]) == {"port", "path", "interval", "scrapeTimeout"}
+    assert set(rule) == {"groups"}
+    rules = [one for group in rule["groups"] for one in group["rules"]]
+    assert {field for group in rule["groups"] for field in group} <= {"name", "interval", "rules"}
+    assert {field for one in rules for field in one} <= {
+        "record", "alert", "expr", "for", "labels", "annotations", "keep_firing_for",
+    }  # fmt: skip
+
+
 def test_the_prometheus_rule_has_the_rules_of_prometheus(named):
     rule = named["PrometheusRule", "mmtool"]
     assert rule["apiVersion"] == "monitoring.coreos.com/v1"
