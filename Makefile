@@ -13,10 +13,11 @@
 #   make bench-rereads     records re-read after a failover, by MirrorMaker 2's answers and by mmtool's
 #   make completions docs  write the generated files again
 #   make release           wheel, source distribution, SBOM, licences and checksums of this commit, in dist/
+#   make site              the documentation as a site, in site/
 #   make clean             everything that can be built again
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit test test-all lint test-chaos chaos-seeds fuzz bench bench-rereads completions docs release clean
+.PHONY: help demo unit test test-all lint test-chaos chaos-seeds fuzz bench bench-rereads completions docs site release clean
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -78,21 +79,30 @@ bench: .venv/.stamp
 bench-rereads: .venv/.stamp
 	$(BIN)/python benchmarks/rereads.py
 
+# zsh loads a completion whose first line says #compdef, and Typer writes an empty line before it.
+FROM_FIRST_LINE = sed '1{/^$$/d;}'
+
 completions: .venv/.stamp
-	_MMTOOL_COMPLETE=source_bash $(BIN)/mmtool > completions/mmtool
-	_MMTOOL_COMPLETE=source_zsh $(BIN)/mmtool > completions/_mmtool
-	_MMTOOL_COMPLETE=source_fish $(BIN)/mmtool > completions/mmtool.fish
+	_MMTOOL_COMPLETE=source_bash $(BIN)/mmtool | $(FROM_FIRST_LINE) > completions/mmtool
+	_MMTOOL_COMPLETE=source_zsh $(BIN)/mmtool | $(FROM_FIRST_LINE) > completions/_mmtool
+	_MMTOOL_COMPLETE=source_fish $(BIN)/mmtool | $(FROM_FIRST_LINE) > completions/mmtool.fish
 
 docs: .venv/.stamp
 	$(BIN)/python docs/_tools/reference.py
+	$(BIN)/python docs/_tools/documents.py
+	$(BIN)/python docs/_tools/manual.py
 	$(BIN)/python -m mmtool.config.reference > docs/reference/config.md
 	$(BIN)/python deploy/_tools/prometheus_rule.py
 
 release: .venv/.stamp
 	$(BIN)/python deploy/_tools/release.py
 
+# Opens without a web server; its search needs one: python -m http.server -d site
+site: .venv/.stamp
+	$(BIN)/mkdocs build --strict
+
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # setuptools first, then the project without build isolation: the pins hold for the build as well. Compiled on all cores

@@ -37,6 +37,7 @@ from mmtool.translation.blocks import (
     Tail,
     WriterState,
 )
+from mmtool.translation.columns import Answers
 from mmtool.translation.partition_map import join_blocks
 from mmtool.translation.runs import RunMap
 from mmtool.translation.translate import translate, translate_many
@@ -151,9 +152,9 @@ def _translate(runs: int) -> dict[str, float]:
     target = TargetLog(DownstreamOffset(0), known.runs.downstream_end)
     commits = np.random.default_rng(1).integers(0, known.upstream_frontier, _COMMITS)
     began = time.perf_counter()
-    answers = translate_many(known, commits, target=target)
+    answers = Answers(translate_many(known, commits, target=target))
     column = time.perf_counter() - began
-    assert answers.exact.all()
+    assert (answers.exactness == "exact").all()
     few = [UpstreamOffset(commit) for commit in commits[:_ONE_BY_ONE].tolist()]
     began = time.perf_counter()
     singly = [translate(known, commit, target=target) for commit in few]

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mmtool.commands._known_names import remember_settings
 from mmtool.errors import UsageError
 from mmtool.events import flow_fields
 from mmtool.output import bind, hide, warn
@@ -52,6 +53,7 @@ def loaded(config: Path | None, files: ReadFiles | None = None) -> Settings:
     for sentence in settings.warnings:
         if sentence not in switches.warned:
             warn(sentence)
+    remember_settings(settings)
     return settings
 
 

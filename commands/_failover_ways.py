@@ -13,11 +13,13 @@ from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
 from mmtool.commands._connections import loaded
 from mmtool.commands._consent import consent
+from mmtool.commands._known_names import remember_operations
 from mmtool.commands._next import given, say_ways_on
 from mmtool.errors import UnreachableError
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import timedelta
 
     from mmtool.failover.operation.records import Recorded
@@ -26,7 +28,12 @@ if TYPE_CHECKING:
     from mmtool.failover.service.lookup import FlowOperation
 
 OperationId = Annotated[
-    str, typer.Argument(metavar="OPERATION_ID", help="Operation id, as `mmtool failover list` shows it.")
+    str,
+    typer.Argument(
+        metavar="OPERATION_ID",
+        help="Operation id, as `mmtool failover list` shows it.",
+        autocompletion=options.completion.operations,
+    ),
 ]
 
 LISTED = (
@@ -58,7 +65,8 @@ def list_(
     from mmtool.plan.words import few
 
     known, failures = find_operations(loaded(config), source, target, timeout)
-    rows = [recorded_row(one.found) for one in known]
+    remember_operations(config, known)
+    rows: list[Mapping[str, object]] = [dict(recorded_row(one.found)) for one in known]
     shown = [
         {column.key: row[column.key] for column in LISTED} | {"group_names": few(one.found.group_names, 3)}
         for row, one in zip(rows, known, strict=True)

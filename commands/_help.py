@@ -95,12 +95,13 @@ def first_sentence(text: str | None) -> str:
 
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:
     """One section per panel: arguments, the command's own options, then the shared panels."""
-    for title, records in _sections(command, ctx).items():
+    for title, records in sections_of(command, ctx).items():
         with formatter.section(title):
             formatter.write_dl(records)
 
 
-def _sections(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
+def sections_of(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
+    """The names and meanings of arguments and options, by panel; the shared panel is the last."""
     sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     for parameter in command.get_params(ctx):
         if (record := parameter.get_help_record(ctx)) is not None:

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
+from mmtool.commands import _completion as completion
 from mmtool.metrics.level import Level
 from mmtool.output import LogFormat, OutputFormat
 from mmtool.output.console import switches
@@ -106,6 +107,7 @@ Source = Annotated[
         "--source",
         metavar="ALIAS",
         help="Source cluster; needed when several flows are enabled.",
+        autocompletion=completion.aliases,
         rich_help_panel=WHAT,
     ),
 ]
@@ -116,6 +118,7 @@ Target = Annotated[
         "--target",
         metavar="ALIAS",
         help="Target cluster; needed when several flows are enabled.",
+        autocompletion=completion.aliases,
         rich_help_panel=WHAT,
     ),
 ]
@@ -126,6 +129,7 @@ OnlySource = Annotated[
         "--source",
         metavar="ALIAS",
         help="Only flows from this source cluster. Default: every enabled flow.",
+        autocompletion=completion.aliases,
         rich_help_panel=WHAT,
     ),
 ]
@@ -136,6 +140,7 @@ OnlyTarget = Annotated[
         "--target",
         metavar="ALIAS",
         help="Only flows to this target cluster. Default: every enabled flow.",
+        autocompletion=completion.aliases,
         rich_help_panel=WHAT,
     ),
 ]
@@ -146,6 +151,7 @@ Group = Annotated[
         "--group",
         metavar="NAME",
         help="Consumer group; repeatable, overrides groups.exclude.",
+        autocompletion=completion.groups,
         rich_help_panel=WHAT,
     ),
 ]
@@ -182,6 +188,7 @@ Topic = Annotated[
         "--topic",
         metavar="NAME",
         help="Source topic; repeatable. Default: all topics of the flow.",
+        autocompletion=completion.topics,
         rich_help_panel=WHAT,
     ),
 ]
@@ -201,6 +208,7 @@ RebuiltTopic = Annotated[
         metavar="NAME",
         help="Source topic; repeatable. Default: partitions whose offset runs are missing or unreadable; a named topic"
         " is rebuilt in any case.",
+        autocompletion=completion.topics,
         rich_help_panel=WHAT,
     ),
 ]
@@ -210,6 +218,7 @@ PausedTopic = Annotated[
         "--topic",
         metavar="NAME",
         help="Source topic; repeatable. Default: everything that is paused.",
+        autocompletion=completion.topics,
         rich_help_panel=WHAT,
     ),
 ]

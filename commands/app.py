@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand
 
 from mmtool import __version__
+from mmtool.commands._completion import VARIABLE, quietly
 from mmtool.commands._help import MmtoolGroup, write_options
 from mmtool.commands._options import LOG_FORMAT_VARIABLE
 from mmtool.commands._registry import CommandTable, Entry
@@ -59,6 +61,11 @@ class Root(MmtoolGroup):
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is Typer's
         """Names only; nothing is loaded."""
         return list(self.commands)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """The names and help of the table; no command is loaded for a TAB."""
+        self.commands = {entry.name: TyperCommand(entry.name, help=entry.help) for entry in COMMANDS}  # type: ignore[assignment]
+        return super().shell_complete(ctx, incomplete)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Commands by panel, then the options."""
@@ -135,6 +142,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         SystemExit: always.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    if VARIABLE in os.environ:
+        raise SystemExit(quietly(lambda: _run(arguments)))
     early = Early.of(arguments)
     if early.log_format is LogFormat.JSON:
         from mmtool.output.library_logs import log_what_others_tell

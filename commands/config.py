@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import typer
 
@@ -24,6 +24,24 @@ _VALUES = (
     Column("line", essential=False),
     Column("mm2_default", title="MM2-DEFAULT", essential=False),
 )
+
+
+class FindingRow(TypedDict):
+    """One finding in `mmtool config check`.
+
+    Attributes:
+        severity: An error ends every command; a warning does not.
+        line: Of the file, from 1; null for the file as a whole.
+        key: As written; null for the file as a whole.
+        message: What is wrong and what is expected.
+        file: The file.
+    """
+
+    severity: Literal["error", "warning"]
+    line: int | None
+    key: str | None
+    message: str
+    file: str
 
 
 @app.command()
@@ -100,7 +118,7 @@ def show(
 
 def _found(findings: tuple[Finding, ...], output: OutputFormat, *others: UsageError) -> Result:
     """The table says it all on stdout; a document has its warnings and errors where scripts look for them."""
-    rows = [
+    rows: list[FindingRow] = [
         {"severity": f.severity, "line": f.line, "key": f.key, "message": f.text, "file": str(f.path)}
         for f in findings
     ]

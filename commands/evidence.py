@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 
 import typer
 
@@ -37,6 +37,28 @@ _COLUMNS = (
 )
 
 
+class SignatureRow(TypedDict):
+    """The page in `mmtool evidence verify`.
+
+    Attributes:
+        file: The page.
+        key_sha256: The SHA-256 of the public key.
+        verdict: Whether the signature is the key's, over just this content.
+        title: Of the page; null for an invalid one.
+        says: The page's own verdict; null for an invalid one.
+        generated_at: When the page was written; null for an invalid one.
+        reason: Why it is invalid; empty for a valid one.
+    """
+
+    file: str
+    key_sha256: str
+    verdict: Literal["valid", "invalid"]
+    title: str | None
+    says: str | None
+    generated_at: str | None
+    reason: str
+
+
 @app.callback()
 def _group() -> None:
     """A group, also while it has one verb."""
@@ -48,26 +70,30 @@ def verify(file: File, *, key: Key, output: options.Output = OutputFormat.TABLE)
     from mmtool.evidence.signature import PageError, check, fingerprint, load_public_key
 
     public = load_public_key(key)
-    row: dict[str, object] = {"file": str(file), "key_sha256": fingerprint(public)}
+    row: SignatureRow = {
+        "file": str(file),
+        "key_sha256": fingerprint(public),
+        "verdict": "invalid",
+        "title": None,
+        "says": None,
+        "generated_at": None,
+        "reason": "",
+    }
     try:
-        row |= _said(check(_read(file), public))
+        _say(row, check(_read(file), public))
     except PageError as error:
-        row |= {"verdict": "invalid", "title": None, "says": None, "generated_at": None, "reason": str(error)}
+        row["reason"] = str(error)
         finish(Result("evidence verify", [row], _COLUMNS), output, _error(file, error))
         return
     finish(Result("evidence verify", [row], _COLUMNS), output, None)
 
 
-def _said(document: Document) -> dict[str, object]:
-    """What an authentic page says."""
-    says = document["verdict"]["word"]
-    return {
-        "verdict": "valid",
-        "title": document["title"],
-        "says": says,
-        "generated_at": document["generated_at"],
-        "reason": "",
-    }
+def _say(row: SignatureRow, document: Document) -> None:
+    """Add to the row what an authentic page says."""
+    row["verdict"] = "valid"
+    row["title"] = document["title"]
+    row["says"] = document["verdict"]["word"]
+    row["generated_at"] = document["generated_at"]
 
 
 def _error(file: Path, error: PageError) -> DifferencesError:

@@ -12,13 +12,14 @@ import typer
 from mmtool.commands import _options as options
 from mmtool.commands._connections import chain, loaded, one_flow, selection
 from mmtool.commands._consent import consent
+from mmtool.commands._known_names import remember_rows
 from mmtool.commands._undo import say_undo
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, stdout_is_tty, talk, warn, watch, write
 from mmtool.plain_text import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mmtool.failover.commits.exchange import Imported
     from mmtool.failover.commits.group_sync import GroupSync, SyncTurn
@@ -69,6 +70,7 @@ OneGroup = Annotated[
         metavar="NAME",
         help="For a file without a group column: the group of its offsets. For a file with a group column: import"
         " only this group.",
+        autocompletion=options.completion.groups,
         rich_help_panel=options.WHAT,
     ),
 ]
@@ -163,6 +165,7 @@ def audit(
     chosen, now_ms = selection(group, groups, all_groups=all_groups), int(time() * 1000)
     flows = [connect(flow, timeout, beside_mm2=True) for flow in loaded(config).select(source, target)]
     found, others = ask_each(flows, lambda flow: run(flow, chosen, topic or (), now_ms))
+    remember_rows(config, (row for of in found for row in of.documents()))
     errors = [*others.errors, *(of.error for of in found if of.error is not None)]
     error = worst(errors)
     result = Result(
@@ -388,5 +391,5 @@ def _question(found: Imported) -> str:
     return question_of(found.plans, found.cluster.alias)
 
 
-def _imported(rows: list[Row], warnings: tuple[str, ...] = (), *, applied: bool = False) -> Result:
+def _imported(rows: Sequence[Row], warnings: tuple[str, ...] = (), *, applied: bool = False) -> Result:
     return Result("groups import", rows, IMPORTED, warnings=warnings, applied=applied)

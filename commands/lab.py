@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 
 import typer
 
@@ -152,7 +152,29 @@ def _directory(state_dir: Path | None) -> StateDirectory:
     return StateDirectory((state_dir or default_directory()).absolute())
 
 
-def _rows(state: LabState) -> list[dict[str, object]]:
+class BrokerRow(TypedDict):
+    """One broker in `mmtool lab up` and `mmtool lab status`.
+
+    Attributes:
+        cluster: The alias of its cluster.
+        broker: Its id.
+        state: What it answers now.
+        bootstrap: Its address.
+        pid: Its process id.
+        cluster_id: The id of its cluster.
+        log: The file of its log.
+    """
+
+    cluster: str
+    broker: int
+    state: Literal["running", "not_answering", "stopped"]
+    bootstrap: str
+    pid: int
+    cluster_id: str
+    log: str
+
+
+def _rows(state: LabState) -> list[BrokerRow]:
     from mmtool.lab.session import answer_of
 
     return [
@@ -169,11 +191,11 @@ def _rows(state: LabState) -> list[dict[str, object]]:
     ]
 
 
-def _stopped(rows: list[dict[str, object]]) -> list[str]:
+def _stopped(rows: list[BrokerRow]) -> list[str]:
     return [f"{row['broker']} of cluster {row['cluster']}" for row in rows if row["state"] == "stopped"]
 
 
-def _refusal(rows: list[dict[str, object]], state_dir: Path | None) -> RefusedError | None:
+def _refusal(rows: list[BrokerRow], state_dir: Path | None) -> RefusedError | None:
     """A broker that has died is not started again by itself: the rest of the lab goes on as it is."""
     stopped = _stopped(rows)
     if not stopped:

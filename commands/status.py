@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands import _options as options
+from mmtool.commands._known_names import remember_rows
 from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, rows_that_fit, stdout_is_tty, watch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from mmtool.errors import MmtoolError
     from mmtool.insight.group_status import GroupsStatus
@@ -43,6 +45,7 @@ Group = Annotated[
         "--group",
         metavar="NAME",
         help="Only this group, implies --groups; repeatable, overrides groups.exclude.",
+        autocompletion=options.completion.groups,
         rich_help_panel=options.WHAT,
     ),
 ]
@@ -138,19 +141,24 @@ def status(
     chosen = selection(group, None, all_groups=False)
     flows = watched_flows(config, source, target, topic, timeout)
     if by_group:
-        _show_groups(flows, chosen, output, every if watching else None)
+        _show_groups(config, flows, chosen, output, every if watching else None)
     else:
-        _show_flows(flows, output, every if watching else None, max_lag_seconds)
+        _show_flows(config, flows, output, every if watching else None, max_lag_seconds)
 
 
 def _show_flows(
-    flows: list[WatchedFlow], output: OutputFormat, every: float | None, max_lag_seconds: float | None
+    config: Path | None,
+    flows: list[WatchedFlow],
+    output: OutputFormat,
+    every: float | None,
+    max_lag_seconds: float | None,
 ) -> None:
     from mmtool.insight.status import look_at_all
     from mmtool.insight.status_report import gate
     from mmtool.insight.trend import Trends
 
     found, trends = look_at_all(flows), Trends()
+    remember_rows(config, (row._asdict() for row in found.rows))
     if every is not None and found.error is None:
         later = iter(lambda: look_at_all(flows), None)
         looks = (_result(look, output, look.others.errors, trends) for look in chain([found], later))
@@ -163,11 +171,16 @@ def _show_flows(
 
 
 def _show_groups(
-    flows: list[WatchedFlow], chosen: GroupSelection, output: OutputFormat, every: float | None
+    config: Path | None,
+    flows: list[WatchedFlow],
+    chosen: GroupSelection,
+    output: OutputFormat,
+    every: float | None,
 ) -> None:
     from mmtool.insight.group_status import look_at_groups
 
     found = look_at_groups(flows, chosen)
+    remember_rows(config, (row._asdict() for row in found.rows))
     if every is not None and found.error is None:
         later = iter(lambda: look_at_groups(flows, chosen), None)
         watch((_of_groups(look, output, look.errors) for look in chain([found], later)), output, every)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mmtool.config import FlowSettings
+    from mmtool.failover.report.rows import Row
     from mmtool.insight.translation import Translation
 
 Reverse = Annotated[
@@ -168,7 +169,7 @@ def _synced(flows: Sequence[FlowSettings], config: Path | None, *, reverse: bool
     return back.enabled and back.sync_group_offsets
 
 
-def _result(rows: list[dict[str, object]], found: Translation, *, applied: bool = False) -> Result:
+def _result(rows: Sequence[Row], found: Translation, *, applied: bool = False) -> Result:
     from mmtool.failover.commits.move import summary
 
     return Result(

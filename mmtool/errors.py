@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 
 
 class MmtoolError(Exception):
-    """Something that ends a command.
+    """An error that ends a command, or a call of the Python API.
 
     Attributes:
         message: One line: what is wrong, and where.
         remedy: One line: what the operator can do about it; empty when there is nothing.
         code: A stable snake_case word for scripts (``errors[].code`` in JSON).
+        exit_code: The exit code of a command that it ends.
     """
 
     exit_code = 1

@@ -13,14 +13,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """Committed there, a group reads again nothing that it has read, and skips nothing."""
+    """Committed there, a group reads again nothing that it has read, and skips nothing.
+
+    Attributes:
+        offset: The next offset to read on the other cluster.
+    """
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """Committed there, a group skips nothing and reads again at most ``reread_max`` records."""
+    """Committed there, a group skips nothing and reads again at most ``reread_max`` records.
+
+    Attributes:
+        offset: The next offset to read on the other cluster.
+        reread_max: A number of records, 1 or more.
+    """
 
     offset: int
     reread_max: int
@@ -36,7 +45,11 @@ class Skipping:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """No offset is safe to commit; the reason says why."""
+    """No offset is safe to commit; the reason says why.
+
+    Attributes:
+        reason: One of the closed list, a `Reason`.
+    """
 
     reason: Reason
 

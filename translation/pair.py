@@ -13,15 +13,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from mmtool.translation.answers import Answer, Bounded, Exact, Refused
+from mmtool.translation.columns import Columns
 from mmtool.translation.refusals import Reason
-from mmtool.translation.translate import translate
+from mmtool.translation.translate import translate, translate_many
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
     from mmtool.translation.answers import SourceLog, TargetLog
     from mmtool.translation.known import Unknown
     from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.runs import Offsets
 
 
 def translate_in_pair(
@@ -62,6 +66,43 @@ def translate_in_pair(
         return Refused(Reason.BEYOND_MIRROR)
     again = read_again(there, back, commit, first) + unbooked(there, back, commit)
     return Bounded(first, again) if again else Exact(first)
+
+
+def translate_in_pair_many(
+    there: PartitionMap,
+    back: PartitionMap,
+    commits: Offsets,
+    *,
+    target: TargetLog,
+    source: SourceLog | Unknown,
+) -> Columns:
+    """`translate_in_pair` for each element of ``commits``, a column of offsets, by the same rules."""
+    answers = translate_many(there, commits, target=target, source=source)
+    ours, is_ours = there.runs.find_forward_many(commits)
+    theirs, is_theirs = back.runs.find_reverse_many(commits)
+    first = np.minimum(
+        np.where(is_ours, ours, max(there.tail.target_verified_end, target.log_start)),
+        np.where(is_theirs, theirs, max(back.upstream_frontier, target.log_start)),
+    )
+    late = began_too_late(back, there, DownstreamOffset(0), target.log_start)
+    refusals = (
+        *answers.refusals(),
+        (Reason.NOT_MIRRORED, late & (commits < back.mirror_start.downstream)),
+        (Reason.TARGET_LOG_START_PASSED, is_theirs & (theirs < target.log_start)),
+        (Reason.BEYOND_MIRROR, first > target.log_end),
+    )
+    return Columns.of(first, refusals, _read_again_many(there, back, commits, first))
+
+
+def _read_again_many(there: PartitionMap, back: PartitionMap, commits: Offsets, first: Offsets) -> Offsets:
+    """`read_again` and `unbooked` together, for columns."""
+    below = there.runs.records_below_many(commits)
+    ours = below - there.runs.records_below_downstream_many(first)
+    theirs = back.runs.records_below_downstream_many(commits) - back.runs.records_below_many(first)
+    booked = UpstreamOffset(back.tail.target_verified_end)
+    born_here = np.maximum(below - there.runs.records_below(booked), 0)
+    again: Offsets = np.maximum(ours, 0) + np.maximum(theirs, 0) + np.maximum(commits - booked - born_here, 0)
+    return again
 
 
 def began_too_late(flow: PartitionMap, other: PartitionMap, commit: DownstreamOffset, log_start: int) -> bool:

@@ -138,11 +138,12 @@ class RunMap:
         counts: Records in each run.
     """
 
-    __slots__ = ("counts", "downstream", "upstream")
+    __slots__ = ("_records_before", "counts", "downstream", "upstream")
 
     def __init__(self, upstream: Offsets, downstream: Offsets, counts: Offsets) -> None:
         """Take the columns as they are; `check_invariants` is the caller's choice."""
         self.upstream, self.downstream, self.counts = upstream, downstream, counts
+        self._records_before: Offsets | None = None
 
     @classmethod
     def from_runs(cls, runs: Iterable[Run]) -> Self:
@@ -251,11 +252,29 @@ class RunMap:
 
     def records_below(self, offset: UpstreamOffset) -> int:
         """How many mapped records lie below ``offset`` on the source."""
-        return int(np.clip(offset - self.upstream, 0, self.counts).sum())
+        return int(self.records_below_many(np.array([offset]))[0])
 
     def records_below_downstream(self, offset: DownstreamOffset) -> int:
         """How many mapped records lie below ``offset`` on the target."""
-        return int(np.clip(offset - self.downstream, 0, self.counts).sum())
+        return int(self.records_below_downstream_many(np.array([offset]))[0])
+
+    def records_below_many(self, offsets: Offsets) -> Offsets:
+        """`records_below` for a column."""
+        return self._records_below(self.upstream, offsets)
+
+    def records_below_downstream_many(self, offsets: Offsets) -> Offsets:
+        """`records_below_downstream` for a column."""
+        return self._records_below(self.downstream, offsets)
+
+    def _records_below(self, starts: Offsets, offsets: Offsets) -> Offsets:
+        if not len(self):
+            return np.zeros_like(offsets)
+        if self._records_before is None:  # summed once: a column may come in many batches
+            self._records_before = np.cumsum(self.counts) - self.counts
+        run = starts.searchsorted(offsets, side="right") - 1
+        into = np.clip(offsets - starts[run], 0, self.counts[run])
+        below: Offsets = np.where(run < 0, 0, self._records_before[run] + into)
+        return below
 
     def find_forward_many(self, offsets: Offsets) -> tuple[Offsets, Flags]:
         """`find_forward` for a column: (downstream offsets, found); an offset not found has no meaning."""

@@ -11,12 +11,12 @@ S  stable: later mirroring never changes an answer that names a record, and move
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mmtool.translation.answers import Answer, Bounded, Exact, Refused, SourceLog, TargetLog
+from mmtool.translation.columns import Columns
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.refusals import Reason
 
@@ -181,55 +181,20 @@ def _back_at_record(record: UpstreamOffset, source: SourceLog | Unknown) -> Answ
     return Exact(record)
 
 
-_EXACT: Final = -1
-_REASONS: Final = tuple(Reason)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Answers:
-    """The answers to a column of commits, element by element.
-
-    Attributes:
-        offsets: Downstream offset where `exact`; undefined elsewhere.
-        exact: Whether there is an exact answer; the others are refused.
-    """
-
-    offsets: Offsets
-    _codes: Offsets
-
-    @property
-    def exact(self) -> Flags:
-        flags: Flags = self._codes == _EXACT
-        return flags
-
-    def __len__(self) -> int:
-        return len(self.offsets)
-
-    def __getitem__(self, index: int) -> Answer:
-        code = int(self._codes[index])
-        return Exact(int(self.offsets[index])) if code == _EXACT else Refused(_REASONS[code])
-
-    def __iter__(self) -> Iterator[Answer]:
-        return (self[index] for index in range(len(self)))
-
-
 def translate_many(
     partition: PartitionMap | None,
     commits: Offsets,
     *,
     target: TargetLog,
     source: SourceLog | Unknown = UNKNOWN,
-) -> Answers:
+) -> Columns:
     """`translate` for each element of ``commits``, a column of upstream offsets, by the same rules."""
-    codes = np.full(len(commits), _EXACT, dtype=np.int64)
     if partition is None:
-        return Answers(np.zeros_like(commits), codes * 0 + _REASONS.index(Reason.NEVER_RAN))
+        return Columns.refused(Reason.NEVER_RAN, len(commits))
     records, found = partition.runs.find_forward_many(commits)
     end = max(partition.tail.downstream_end.position, target.log_start)
     offsets = np.where(found, records, end)
-    for reason, hit in _hits(partition, commits, offsets, target, source):
-        codes[(codes == _EXACT) & hit] = _REASONS.index(reason)
-    return Answers(offsets, codes)
+    return Columns.of(offsets, _hits(partition, commits, offsets, target, source))
 
 
 def _hits(

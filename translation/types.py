@@ -18,7 +18,12 @@ TopicId = NewType("TopicId", str)
 
 
 class TopicPartition(NamedTuple):
-    """One partition by name; sorts by topic, then number."""
+    """One partition by name; sorts by topic, then number.
+
+    Attributes:
+        topic: Its name.
+        partition: Its number, from 0.
+    """
 
     topic: str
     partition: int

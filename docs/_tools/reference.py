@@ -11,10 +11,13 @@ import re
 import textwrap
 from contextlib import redirect_stdout, suppress
 from dataclasses import replace
+from inspect import getdoc, isfunction, signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import UnionType
 from typing import TYPE_CHECKING, Any
 
+import mmtool.translation as api
 from kit.scene import half_read
 from mmtool import errors
 from mmtool.commands._registry import CommandTable
@@ -53,6 +56,7 @@ def pages() -> dict[str, str]:
         "flow-phases.md": flow_phases(),
         "log-events.md": log_events(),
         "metrics.md": metrics(),
+        "python-api.md": python_api(),
         "refusals.md": refusals(),
         "rights.md": rights(),
         "runbook-example.md": runbook_example(),
@@ -123,6 +127,89 @@ def metrics() -> str:
     return "\n".join(
         [NOTE, "# Metrics\n", textwrap.dedent(intro), table, textwrap.dedent(levels).rstrip() + "\n"]
     )
+
+
+def python_api() -> str:
+    """The public names, from their docstrings."""
+    intro = """\
+        `mmtool.translation` is the public Python API: the names and members of this page. They are versioned as
+        commands and options are ([CHANGELOG.md](../../CHANGELOG.md)). Every other module, name and member of mmtool is
+        private and changes without notice. [Translate offsets in a Spark
+        job](../how-to/translate-offsets-in-spark.md) has an example, [Refusals](refusals.md) the reasons.
+
+        ```python
+        from mmtool.translation import load_offset_map, translate_offsets_udf
+        ```
+
+        All names are loaded when they are first used. `import mmtool.translation` needs no other package;
+        translating needs numpy; `translate_offsets_udf` needs pyspark, pandas and pyarrow.
+        """
+    entries = "\n".join(f"## `{name}`\n\n{_api_entry(name)}" for name in sorted(api.__all__, key=str.lower))
+    return f"{NOTE}\n# Python API\n\n{textwrap.dedent(intro)}\n{entries}"
+
+
+_NOT_PUBLIC = {"Reason.said_of"}
+"""Public by its spelling alone: it takes a private type."""
+_SECTION = re.compile(r"^(Args|Attributes|Returns|Raises):$", re.MULTILINE)
+_ITEM = re.compile(r"^    (\w+): ", re.MULTILINE)
+
+
+def _api_entry(name: str) -> str:
+    thing = getattr(api, name)
+    if isinstance(thing, UnionType):
+        return " | ".join(f"`{kind.__name__}`" for kind in thing.__args__) + ": the answer for one offset.\n"
+    if not isinstance(thing, type):
+        return _signature(name, thing) + _as_markdown(thing)
+    members = [member for member in vars(thing) if _is_listed(thing, member)]
+    parts = [_as_markdown(thing)]
+    for member in members:
+        value = vars(thing)[member]
+        head = "" if isinstance(value, property) else _signature(member, value)
+        parts.append(f"### `{name}.{member}`\n\n{head}{_as_markdown(value)}")
+    return "\n".join(parts)
+
+
+def _is_listed(thing: type, member: str) -> bool:
+    """Whether a member has an entry of its own, and not only a line of its class's attributes."""
+    value = vars(thing)[member]
+    own = isinstance(value, property) or isfunction(value)
+    is_public = not member.startswith("_") and f"{thing.__name__}.{member}" not in _NOT_PUBLIC
+    return own and is_public and bool(getdoc(value))
+
+
+def _signature(name: str, function: Any) -> str:
+    """How it is called, one argument on each line."""
+    called = signature(function)
+    parameters = [str(one).replace("'", "") for one in called.parameters.values() if one.name != "self"]
+    at = next((n for n, one in enumerate(called.parameters.values()) if one.kind is one.KEYWORD_ONLY), None)
+    if at is not None:
+        parameters.insert(at, "*")
+    lines = "".join(f"    {parameter},\n" for parameter in parameters)
+    return f"```python\n{name}(\n{lines}) -> {called.return_annotation}\n```\n\n"
+
+
+def _as_markdown(thing: Any) -> str:
+    """A docstring with its sections as tables."""
+    text, *sections = _SECTION.split((getdoc(thing) or "").replace("``", "`"))
+    parts = [_paragraphs(text)]
+    for title, body in zip(sections[::2], sections[1::2], strict=True):
+        _, *items = _ITEM.split(body)
+        rows = [
+            (f"`{name}`", " ".join(said.split())) for name, said in zip(items[::2], items[1::2], strict=True)
+        ]
+        if rows:
+            parts.append(_table((_TITLES.get(title, title), "Meaning"), rows))
+        else:
+            parts.append(f"{title}: {_paragraphs(body)}")
+    return "\n".join(parts)
+
+
+_TITLES = {"Args": "Argument", "Attributes": "Attribute", "Raises": "Error"}
+
+
+def _paragraphs(text: str) -> str:
+    paragraphs = [" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n")]
+    return "\n\n".join(textwrap.fill(one, 120, break_on_hyphens=False) for one in paragraphs) + "\n"
 
 
 def refusals() -> str:

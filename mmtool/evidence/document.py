@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 from mmtool.output.redaction import redacted
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
 
-FORMAT = "mmtool-evidence"
+FORMAT: Literal["mmtool-evidence"] = "mmtool-evidence"
 SCHEMA_VERSION = 1
 
 Document: TypeAlias = "dict[str, Any]"
@@ -105,6 +105,40 @@ class Hash(NamedTuple):
     recompute: str
 
 
+class EvidenceDocument(TypedDict):
+    """The JSON that an evidence page embeds.
+
+    Attributes:
+        format: Always the same.
+        schema_version: Of this document.
+        kind: The subject.
+        generated_at: When the page was written.
+        title: One line.
+        verdict: The overall result.
+        summary: What was done, by which operator, when.
+        figures: What was measured.
+        timeline: What happened, in order of time.
+        rows: The rows that the command prints with `-o json`.
+        warnings: Sentences.
+        environment: Host and versions.
+        hashes: SHA-256 of the evidence's sources, and how to compute them again.
+    """
+
+    format: Literal["mmtool-evidence"]
+    schema_version: int
+    kind: Kind
+    generated_at: str
+    title: str
+    verdict: Verdict
+    summary: list[Fact]
+    figures: list[Fact]
+    timeline: list[Moment]
+    rows: list[dict[str, Any]]
+    warnings: list[str]
+    environment: list[Fact]
+    hashes: list[Hash]
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """The content of a page.
@@ -141,26 +175,28 @@ class Evidence:
             secrets: Values that no text may show.
         """
         rows = [_redacted(dict(row), secrets) for row in self.rows]
-        document = {
+        document: EvidenceDocument = {
             "format": FORMAT,
             "schema_version": SCHEMA_VERSION,
-            "kind": str(self.kind),
+            "kind": self.kind,
             "generated_at": generated_at,
             "title": self.title,
-            "verdict": {**self.verdict._asdict(), "tone": str(self.verdict.tone)},
-            "summary": [fact._asdict() for fact in self.summary],
-            "figures": [fact._asdict() for fact in self.figures],
-            "timeline": [moment._asdict() for moment in self.timeline],
+            "verdict": self.verdict,
+            "summary": list(self.summary),
+            "figures": list(self.figures),
+            "timeline": list(self.timeline),
             "rows": rows,
             "warnings": list(self.warnings),
-            "environment": [fact._asdict() for fact in self.environment],
-            "hashes": [each._asdict() for each in (*self.hashes, rows_hash(rows))],
+            "environment": list(self.environment),
+            "hashes": [*self.hashes, rows_hash(rows)],
         }
         return {key: _redacted(value, secrets, key) for key, value in document.items()}
 
 
 def _redacted(value: Any, secrets: Collection[str], key: str = "") -> Any:
-    """The value with secrets hidden in free text, which people and libraries wrote; names of groups and topics stay."""
+    """The value as JSON values, with secrets hidden in free text, which people and libraries wrote; names stay."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
     if isinstance(value, dict):
         of = value.get("key", "")
         return {
@@ -168,7 +204,9 @@ def _redacted(value: Any, secrets: Collection[str], key: str = "") -> Any:
         }
     if isinstance(value, list):
         return [_redacted(each, secrets, key) for each in value]
-    return redacted(value, secrets) if isinstance(value, str) and key in _FREE_TEXT else value
+    if isinstance(value, str):
+        return redacted(value, secrets) if key in _FREE_TEXT else str(value)
+    return value
 
 
 def canonical(document: Mapping[str, Any]) -> bytes:

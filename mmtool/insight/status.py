@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, TypedDict
 
 from mmtool.errors import MmtoolError
 from mmtool.insight.mirror_maker_progress import mirror_maker_progress
@@ -41,6 +42,26 @@ if TYPE_CHECKING:
 _PUMPS_WRITE_SECONDS = 1.2
 
 
+class OwnerRow(TypedDict):
+    """The facts about a flow that each of its rows in `mmtool status` has.
+
+    Attributes:
+        owner_host: The host of the flow's owner; null without one.
+        owner_pid: The process id of the flow's owner; null without one.
+        owner_since: When it became the owner; null without one.
+        heard_at: When a worker last stored a position; null where none did.
+        standbys: Processes that wait for the ownership lease.
+        groups: Groups with checkpoints on the target; null where they could not be read.
+    """
+
+    owner_host: str | None
+    owner_pid: int | None
+    owner_since: datetime | None
+    heard_at: datetime | None
+    standbys: int
+    groups: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
     """The status of one flow.
@@ -64,16 +85,16 @@ class FlowStatus:
         """The rows for scripts: each with its activity, and with the same facts about the flow's owner."""
         owner, holder = self.facts.owner, self.facts.holder
         runs = owner if holder is not None and self.facts.announced else None
-        about = {
-            "owner_host": runs and runs.host,
-            "owner_pid": runs and runs.pid,
-            "owner_since": runs and clock_time(runs.since_ms),
-            "heard_at": self.facts.heard_ms and clock_time(self.facts.heard_ms),
+        about: OwnerRow = {
+            "owner_host": None if runs is None else runs.host,
+            "owner_pid": None if runs is None else runs.pid,
+            "owner_since": None if runs is None else clock_time(runs.since_ms),
+            "heard_at": None if self.facts.heard_ms is None else clock_time(self.facts.heard_ms),
             "standbys": self.facts.standbys,
             "groups": self.groups,
         }
         return [
-            row._asdict() | about | activity._asdict()
+            {**row._asdict(), **about, **activity._asdict()}
             for row, activity in zip(self.rows, self.activities, strict=True)
         ]
 

@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from mmtool.errors import CheckFailedError, GateError, MmtoolError, StoppedError
 from mmtool.lab.artifacts import KAFKA_VERSION, is_cached
@@ -62,6 +62,34 @@ class Teller(Protocol):
         """End the step."""
 
 
+class TourRow(TypedDict):
+    """One group in `mmtool demo`.
+
+    Attributes:
+        group: Its name.
+        read_on_east: Records that it read before the failover.
+        read_on_west: Records that it read after the failover.
+        committed_records: Records of the source's log that it has to read.
+        skipped: Records that it did not read.
+        reread: Records that it read more than once.
+        foreign: Records that it read and that are not in the log.
+        verdict: The result in words.
+        failover_seconds: How long the failover took.
+        seconds: How long the demo took.
+    """
+
+    group: str
+    read_on_east: int
+    read_on_west: int
+    committed_records: int
+    skipped: int
+    reread: int
+    foreign: int
+    verdict: str
+    failover_seconds: float
+    seconds: float
+
+
 @dataclass(slots=True)
 class Tour:
     """The measurements of a finished tour. Times in seconds."""
@@ -86,7 +114,7 @@ class Tour:
         )
 
     @property
-    def rows(self) -> list[dict[str, object]]:
+    def rows(self) -> list[TourRow]:
         """The results of each group as a row."""
         return [
             {

@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, TypedDict
 
 from mmtool.output.redaction import shown
 from mmtool.output.result import Problem, Result
-from mmtool.output.values import field, iso, plain_row
+from mmtool.output.values import field, plain, plain_row
 from mmtool.plain_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
-    from datetime import datetime
 
 _FLAT = json.JSONEncoder(separators=(",\n      ", ": "), allow_nan=False)
 _NESTED = frozenset({dict, list})
 _QUOTE = '"'
 _NEEDS_QUOTES = frozenset(',"')
+
+
+class ResultDocument(TypedDict):
+    """The document that a command prints with `-o json`.
+
+    Attributes:
+        command: The words typed, without options.
+        schema_version: Changes when a key is renamed or removed; new keys do not change it.
+        generated_at: When the document was made.
+        data: The rows.
+        warnings: Sentences; also printed on stderr.
+        errors: What went wrong; the last one ended the command.
+    """
+
+    command: str
+    schema_version: int
+    generated_at: datetime
+    data: list[dict[str, object]]
+    warnings: list[str]
+    errors: list[Problem]
 
 
 def json_document(
@@ -33,18 +52,22 @@ def json_document(
         secrets: Values that no warning and no error may show.
     """
     rows = [plain_row(row) for row in (result.rows if result.data is None else result.data)]
-    document = {
+    document: ResultDocument = {
         "command": result.command,
         "schema_version": result.schema_version,
-        "generated_at": iso(now),
+        "generated_at": now,
         "data": rows,
         "warnings": [shown(sentence, secrets) for sentence in result.warnings],
         "errors": [_problem(Problem.of(error), secrets) for error in result.errors],
     }
     if one_line:
-        return json.dumps(document, allow_nan=False) + "\n"
-    text = json.dumps({**document, "data": []}, indent=2, allow_nan=False) + "\n"
+        return _dumps(document)
+    text = _dumps({**document, "data": []}, indent=2)
     return text.replace('\n  "data": []', '\n  "data": ' + _indented(rows), 1)
+
+
+def _dumps(document: ResultDocument, indent: int | None = None) -> str:
+    return json.dumps(document, indent=indent, allow_nan=False, default=plain) + "\n"
 
 
 def _indented(rows: Sequence[dict[str, object]]) -> str:
@@ -59,8 +82,8 @@ def _indented(rows: Sequence[dict[str, object]]) -> str:
     return "[\n    {\n      " + flat + "\n    }\n  ]" if rows else "[]"
 
 
-def _problem(problem: Problem, secrets: Collection[str]) -> dict[str, str]:
-    return {key: shown(text, secrets) for key, text in asdict(problem).items()}
+def _problem(problem: Problem, secrets: Collection[str]) -> Problem:
+    return Problem(*(shown(text, secrets) for text in (problem.code, problem.message, problem.remedy)))
 
 
 def csv_text(result: Result, *, header: bool = True) -> str:

@@ -39,7 +39,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One entry of ``errors[]``."""
+    """One entry of ``errors[]``.
+
+    Attributes:
+        code: A stable word for scripts.
+        message: State and cause.
+        remedy: What the operator can do; may be empty.
+    """
 
     code: str
     message: str

@@ -78,7 +78,12 @@ def clock_time(ms: int) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names of the two clusters in sentences."""
+    """The names of the two clusters in sentences.
+
+    Attributes:
+        source: The alias of the flow's source.
+        target: The alias of the flow's target.
+    """
 
     source: str
     target: str

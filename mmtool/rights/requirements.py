@@ -23,6 +23,7 @@ class NeededRight:
         cluster: Its alias.
         resource_type: ``topic``, ``group``, ``cluster`` or ``transactional_id``.
         name: ``*`` for all; ``kafka-cluster`` for the cluster itself.
+        pattern: Whether the name is whole, or a prefix of names.
         operation: As Kafka's ``AclOperation`` names it.
         optional: Without it one feature is left out, and the rest works.
         why: What does not work without it.

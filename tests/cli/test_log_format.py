@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from kit.schemas import misfits
+
 
 def lines_of(*arguments, **environ):
     ran = subprocess.run(
@@ -17,7 +19,9 @@ def lines_of(*arguments, **environ):
         stdin=subprocess.DEVNULL,
         env=os.environ | environ,
     )
-    return ran, [json.loads(line) for line in ran.stderr.splitlines()]
+    lines = [json.loads(line) for line in ran.stderr.splitlines()]
+    assert [misfits("log-line", line) for line in lines if misfits("log-line", line)] == []
+    return ran, lines
 
 
 AS_LOG = {"MMTOOL_LOG_FORMAT": "json"}

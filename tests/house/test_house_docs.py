@@ -3,6 +3,8 @@
 import ast
 import re
 import runpy
+import shutil
+import subprocess
 
 import pytest
 
@@ -29,6 +31,7 @@ def generated(root):
         "flow-phases.md",
         "log-events.md",
         "metrics.md",
+        "python-api.md",
         "refusals.md",
         "runbook-example.md",
     ],
@@ -37,6 +40,32 @@ def test_a_generated_page_is_what_the_code_says(root, generated, name):
     assert (root / "docs" / "reference" / name).read_text(encoding="utf-8") == generated[name], (
         "run `make docs`"
     )
+
+
+def test_every_schema_is_what_the_code_says(root):
+    made = runpy.run_path(str(root / "docs" / "_tools" / "documents.py"), run_name="documents")["files"]()
+    reference = root / "docs" / "reference"
+    there = {f"schemas/{path.name}" for path in (reference / "schemas").iterdir()} | {"documents.md"}
+    assert there == set(made)
+    stale = [name for name, text in made.items() if (reference / name).read_text(encoding="utf-8") != text]
+    assert stale == [], "run `make docs`"
+
+
+@pytest.fixture(scope="module")
+def manual(root):
+    """The manual page that the generator would write now."""
+    return runpy.run_path(str(root / "docs" / "_tools" / "manual.py"), run_name="manual")["manual"]()
+
+
+def test_the_manual_page_is_what_the_code_says(root, manual):
+    assert (root / "docs" / "reference" / "mmtool.1").read_text(encoding="utf-8") == manual, "run `make docs`"
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+def test_groff_has_nothing_to_complain_of_in_the_manual_page(root):
+    page = root / "docs" / "reference" / "mmtool.1"
+    ran = subprocess.run(["groff", "-man", "-ww", "-Tutf8", page], capture_output=True, text=True, check=True)
+    assert ran.stderr == ""
 
 
 def test_the_error_tree_in_the_docstring_is_the_tree(generated):

@@ -63,13 +63,14 @@ def test_nothing_generic_lands_in_site_packages(contents):
     }
 
 
-def test_types_completions_and_licence_ship(contents):
+def test_types_completions_the_manual_page_and_the_licence_ship(contents):
     data, info = f"mmtool-{__version__}.data/data/share", f"mmtool-{__version__}.dist-info"
     expected = {
         "mmtool/py.typed",
         f"{data}/bash-completion/completions/mmtool",
         f"{data}/zsh/site-functions/_mmtool",
         f"{data}/fish/vendor_completions.d/mmtool.fish",
+        f"{data}/man/man1/mmtool.1",
         f"{info}/licenses/LICENSE",
         f"{info}/entry_points.txt",
     }

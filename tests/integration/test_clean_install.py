@@ -62,6 +62,7 @@ def copy(source, destination):
     if source.is_dir():
         shutil.copytree(source, destination, symlinks=True)
     else:
+        destination.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, destination)
 
 

@@ -6,6 +6,7 @@ A page that has fallen behind is mended by ``pytest tests/integration/test_docum
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 
 from kit.consoles import Shell, type_block
 from kit.consumers import consume
-from kit.doc_blocks import cases, difference
+from kit.doc_blocks import cases, difference, files_of
 from kit.log_edit import edit_log
 from kit.processes import run_mmtool
 from mmtool.lab.artifacts import tools_classpath
@@ -126,7 +127,22 @@ def test_doctor_skips_what_needs_a_cluster_that_does_not_answer(case, shell, typ
 def test_on_a_mirrored_topic_commands_print_what_the_page_shows(case, shell, folder, typed):
     key = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", "ann.pem"]
     subprocess.run(key, cwd=folder, check=True, capture_output=True)
+    for name, text in files_of(case.blocks[0].page).items():
+        (folder / name).write_text(text)
     typed(shell(), case.blocks)
+
+
+def test_the_python_of_the_page_about_spark_is_a_job_that_runs(shell, folder):
+    page = (ROOT / "docs" / "how-to" / "translate-offsets-in-spark.md").read_text()
+    blocks = re.findall(r"(?ms)^```python\n(.*?)^```$", page)
+    asked = [
+        "write(positions, 0)",
+        'print(spark.table("positions_on_west").where("west.exactness = \'exact\'").count(), answer)',
+    ]
+    (folder / "job.py").write_text("\n".join([*blocks, *asked]))
+    console = shell()
+    console.run("python job.py 2> spark.log")
+    assert (console.code, console.printed.splitlines()[-1]) == (0, "3 Exact(offset=120)"), console.printed
 
 
 @lab("different")

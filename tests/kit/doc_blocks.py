@@ -125,6 +125,12 @@ def blocks_of(page: Path) -> list[Block]:
     ]
 
 
+def files_of(page: Path) -> dict[str, str]:
+    """The files that a page shows whole, by name: fences after a line ``<!-- file: NAME -->``."""
+    text = page.read_text(encoding="utf-8")
+    return dict(re.findall(r"(?ms)^<!-- file: ([\w.-]+) -->\n```\w+\n(.*?)^```$", text))
+
+
 def pages(root: Path) -> list[Path]:
     """The pages whose blocks are run."""
     return [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").rglob("*.md"))]

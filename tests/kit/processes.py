@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
+from kit.schemas import check_document
 from mmtool.errors import GateError
 from mmtool.lab.wait import patience, wait_until
 
@@ -40,7 +41,9 @@ class Answer:
     @property
     def rows(self) -> list[dict[str, object]]:
         """The document's rows, where ``-o json`` was asked for."""
-        rows: list[dict[str, object]] = json.loads(self.stdout)["data"]
+        document = json.loads(self.stdout)
+        check_document(document)
+        rows: list[dict[str, object]] = document["data"]
         return rows
 
     @property

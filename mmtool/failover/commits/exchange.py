@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import RefusedError, UsageError
 from mmtool.failover.commits.apply import apply
 from mmtool.failover.commits.move import Moved, refusal_of
-from mmtool.failover.report.rows import NOTHING, Row, WrittenPlaces, offset_of
+from mmtool.failover.report.rows import NOTHING, ImportedRow, WrittenPlaces, offset_in, offset_of
 from mmtool.insight.partitions import target_log
 from mmtool.insight.translation import Translation, active_groups, plan_groups
 from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX, Commit, GroupFacts
@@ -251,7 +251,7 @@ def lines_in(name: object, content: bytes) -> list[str]:
         raise UsageError(f"{name}: not UTF-8 text", remedy="save it as UTF-8, not compressed") from error
 
 
-def import_rows(plans: Iterable[GroupPlan], written: WrittenPlaces = NOTHING) -> list[Row]:
+def import_rows(plans: Iterable[GroupPlan], written: WrittenPlaces = NOTHING) -> list[ImportedRow]:
     """One row of the output contract for each line of the file."""
     return [
         {
@@ -260,7 +260,7 @@ def import_rows(plans: Iterable[GroupPlan], written: WrittenPlaces = NOTHING) ->
             "partition": verdict.target.partition,
             "offset": offset_of(verdict),
             "reason": verdict.refusal or "",
-            "offset_before": verdict.before and verdict.before.offset,
+            "offset_before": offset_in(verdict.before),
             "written": written.get((verdict.group, verdict.target), False),
             "detail": plan.why(verdict),
         }

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, RefusedError, UsageError
 from mmtool.failover.commits.apply import apply
-from mmtool.failover.report.rows import Row, reset_lines, translation_rows
+from mmtool.failover.report.rows import Row, TranslationRow, reset_lines, translation_rows
 from mmtool.plan.groups.reset_csv import write_reset_csv
 from mmtool.plan.words import counted, few, tally
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
     from mmtool.insight.translation import Translation
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 class Moved:
     """The rows after the command, its error, if any, and the file with the replaced commits."""
 
-    rows: list[Row]
+    rows: Sequence[Row]
     error: MmtoolError | None
     undo: Path | None = None
 
 
-def rehearsed(found: Translation) -> list[Row]:
+def rehearsed(found: Translation) -> list[TranslationRow]:
     """The rows of a translation of which nothing is committed."""
     return translation_rows(found.plans)
 

@@ -26,7 +26,7 @@ from mmtool.translation.refusals import Reason
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mmtool.failover.report.rows import Row
+    from mmtool.failover.report.rows import ImportedRow
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.groups.undo import Undo, UndoGroup
     from mmtool.translation.types import TopicPartition
@@ -77,7 +77,7 @@ class Undoing:
         ]
         return refused_for(reasons, whom, "; ".join(said))
 
-    def rows(self, written: Iterable[Written] = ()) -> list[Row]:
+    def rows(self, written: Iterable[Written] = ()) -> list[ImportedRow]:
         """One row for each commit to undo; ``offset`` is None if it is to be deleted."""
         done: dict[tuple[str, TopicPartition], bool | None] = {}
         for result in written:

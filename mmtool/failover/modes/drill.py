@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.drain import DrainPort
     from mmtool.failover.operation.operation import StepLog
+    from mmtool.failover.report.operation_row import OperationRow
     from mmtool.failover.report.rows import Row
     from mmtool.insight.flow_now import FlowNow
     from mmtool.insight.target_only import TargetSide
@@ -359,7 +360,7 @@ def write_report(path: Path, row: Row) -> None:
         ) from error
 
 
-def drilled_row(drilled: Drilled, emergency: Costs) -> Row:
+def drilled_row(drilled: Drilled, emergency: Costs) -> OperationRow:
     """The row of a drill: an operation's row with the drill's additional measurements.
 
     Args:

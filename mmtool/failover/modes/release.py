@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from mmtool.errors import RefusedError, UsageError
 from mmtool.failover.modes.cutover import ways_on
@@ -17,10 +17,25 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.cutover import LockPort, MarksPort
     from mmtool.failover.operation.journal import JournalPort
     from mmtool.failover.operation.records import Recorded
-    from mmtool.failover.report.rows import Row
     from mmtool.insight.target_only import TargetSide
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.records.marks import FailedOverRecord
+
+
+class ReleasedRow(TypedDict):
+    """One topic in `mmtool failover release`.
+
+    Attributes:
+        topic: Its name on the source.
+        operation_id: The operation that set its mark.
+        state: Whether it is released now.
+        reason: What the mark says.
+    """
+
+    topic: str
+    operation_id: str
+    state: Literal["released", "failed_over"]
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +67,7 @@ class Release:
             ),
         )
 
-    def rows(self, *, released: bool) -> list[Row]:
+    def rows(self, *, released: bool) -> list[ReleasedRow]:
         return [
             {
                 "topic": mark.topic,

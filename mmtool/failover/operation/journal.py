@@ -215,7 +215,9 @@ class Journalist:
         for (group, place), risk in risks.items():
             of_group.setdefault(group, {})[group, place] = risk
         assert self.operation is not None
-        self._write(self.operation, *((Kind.GROUP, group_body(p, of_group.get(p.group, {}))) for p in plans))
+        self._write(
+            self.operation, *((Kind.GROUP, dict(group_body(p, of_group.get(p.group, {})))) for p in plans)
+        )
 
     def fenced(self, fence: Fence, *, stands: bool) -> None:
         """Record a fence as up (``stands``) before it is raised, or as lowered after that.

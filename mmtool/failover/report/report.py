@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mmtool.errors import OwnedElsewhereError, RefusedError
 from mmtool.failover.commits.write import Outcome
@@ -12,7 +12,15 @@ from mmtool.failover.operation.operation import Operation
 from mmtool.failover.operation.records import Figures
 from mmtool.failover.operation.states import Event, OperationState
 from mmtool.failover.report.reverse_config import reverse_flow
-from mmtool.failover.report.rows import Row, exactness, offset_of, places, reread_expected, reread_max
+from mmtool.failover.report.rows import (
+    Row,
+    exactness,
+    offset_in,
+    offset_of,
+    places,
+    reread_expected,
+    reread_max,
+)
 from mmtool.plain_text import group_options, shell_line
 from mmtool.plan.failover.acl_rules import acl_command
 from mmtool.plan.failover.divergence import Replay, ToTopic
@@ -33,6 +41,13 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.outcome import Ended
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.records import Recorded
+    from mmtool.failover.report.operation_row import (
+        CostsRow,
+        MovedGroupRow,
+        MovedPartitionRow,
+        OperationRow,
+        StateTopicRow,
+    )
     from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.failover.fence_plan import Fence
     from mmtool.plan.failover.risks import Risk
@@ -43,6 +58,7 @@ if TYPE_CHECKING:
 _NAMED = 5
 """How many groups the next commands name; of more groups they name the first ones, or use ``--all-groups``."""
 
+N = TypeVar("N", int, float)
 Places = frozenset[tuple[str, "TopicPartition"]]
 
 
@@ -69,18 +85,18 @@ class _View:
     undo: str = ""
 
 
-def rehearsed_row(rehearsal: Rehearsal) -> Row:
+def rehearsed_row(rehearsal: Rehearsal) -> OperationRow:
     """The row of the output contract for a plan that was not executed."""
     plan = rehearsal.plan
     return _row(_View(Operation(plan), plan.groups, plan.risks, undo=_undo(rehearsal.plan.mode)))
 
 
-def ended_row(ended: Ended) -> Row:
+def ended_row(ended: Ended) -> OperationRow:
     """The row of the output contract for an operation that this process executed, successfully or not."""
     return operation_row(ended.operation, ended.cutover)
 
 
-def operation_row(operation: Operation, cutover: Cutover) -> Row:
+def operation_row(operation: Operation, cutover: Cutover) -> OperationRow:
     """The row of the output contract for an operation in progress, with the results so far."""
     plan = operation.plan
     written = frozenset((w.group, place) for w in cutover.results for place in w.written)
@@ -98,7 +114,7 @@ def operation_row(operation: Operation, cutover: Cutover) -> Row:
     )
 
 
-def recorded_row(found: Recorded) -> Row:
+def recorded_row(found: Recorded) -> OperationRow:
     """The row of the output contract for an operation from the journal, with its reason, operator and times."""
     plan = found.operation.plan
     stands = {} if found.state is OperationState.ROLLED_BACK else found.written
@@ -138,7 +154,7 @@ def partition_rows(row: Row) -> list[Row]:
     ]
 
 
-def _row(view: _View) -> Row:
+def _row(view: _View) -> OperationRow:
     operation, figures = view.operation, view.figures
     return {
         "operation_id": operation.plan.operation_id,
@@ -162,7 +178,7 @@ def _row(view: _View) -> Row:
     }
 
 
-def _state_topics(plan: FailoverPlan) -> list[Row]:
+def _state_topics(plan: FailoverPlan) -> list[StateTopicRow]:
     """The state topics that the plan moves, with their lag relative to the committed offsets where it was measured."""
     lags = {lag.topic.name: lag for lag in plan.lags}
     return [
@@ -175,7 +191,7 @@ def _state_topics(plan: FailoverPlan) -> list[Row]:
     ]
 
 
-def _or_null(number: float | Unknown) -> float | None:
+def _or_null(number: N | Unknown) -> N | None:
     return None if number is UNKNOWN else number
 
 
@@ -189,17 +205,17 @@ def _expected(view: _View) -> int | None:
     return sum(known) if len(known) == len(places) else None
 
 
-def _group(plan: GroupPlan, view: _View) -> Row:
+def _group(plan: GroupPlan, view: _View) -> MovedGroupRow:
     return {
         "group": plan.group,
         "partitions": [_partition(plan, verdict, view) for verdict in plan.verdicts],
     }
 
 
-def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> Row:
+def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> MovedPartitionRow:
     waits = not view.drained and drain_cures(verdict) and view.operation.plan.mode is not Mode.EMERGENCY
     place = plan.written_to(verdict)
-    read, led = verdict.commit and verdict.commit.offset, offset_of(verdict)
+    read, led = offset_in(verdict.commit), offset_of(verdict)
     upstream, downstream = (read, led) if plan.direction is Direction.FORWARD else (led, read)
     return {
         **places(verdict),
@@ -208,7 +224,7 @@ def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> Row:
         "downstream_offset": downstream,
         "exactness": None if waits else exactness(verdict),
         **_costs(plan, verdict, view),
-        "target_offset_before": verdict.before and verdict.before.offset,
+        "target_offset_before": offset_in(verdict.before),
         "written": _is_written(plan.group, place, view),
         "reason": KNOWN_AFTER_DRAIN if waits else verdict.refusal or "",
         "detail": "" if waits else plan.why(verdict),
@@ -222,29 +238,30 @@ def _is_written(group: str, place: TopicPartition | None, view: _View) -> bool |
     return place is not None and (group, place) in view.written
 
 
-def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> Row:
+def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> CostsRow:
     if view.operation.plan.mode is not Mode.EMERGENCY or verdict.source is None:
         refused = verdict.refusal is not None
         return {
             "reread_max": reread_max(verdict),
             "reread_expected": reread_expected(verdict),
-            "lost_max": None if refused else NO_RISK.lost,
+            "lost_max": None if refused else _or_null(NO_RISK.lost),
             # commits are asked of the living source, by the same run that writes them
             "knowledge_age_seconds": None if verdict.commit is None else 0,
         }
     risk = view.risks.get((plan.group, verdict.source))
     if risk is None:
-        return dict.fromkeys(("reread_max", "reread_expected", "lost_max", "knowledge_age_seconds"))
+        return {
+            "reread_max": None,
+            "reread_expected": None,
+            "lost_max": None,
+            "knowledge_age_seconds": None,
+        }
     return {
-        "reread_max": _number(risk.reread),
-        "reread_expected": _number(risk.expected),
-        "lost_max": _number(risk.lost),
-        "knowledge_age_seconds": _number(risk.age_seconds),
+        "reread_max": _or_null(risk.reread),
+        "reread_expected": _or_null(risk.expected),
+        "lost_max": _or_null(risk.lost),
+        "knowledge_age_seconds": _or_null(risk.age_seconds),
     }
-
-
-def _number(known: float | Unknown) -> float | None:
-    return None if known is UNKNOWN else known
 
 
 def _undo(mode: Mode, operation_id: str = "OPERATION_ID") -> str:

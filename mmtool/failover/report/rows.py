@@ -2,22 +2,126 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Final, Literal, NotRequired, TypeAlias, TypedDict, assert_never
 
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.groups.reset_csv import ResetLine
-from mmtool.translation.answers import Bounded, Exact, Refused, Skipping
+from mmtool.translation.answers import Bounded, Exact, Knowledge, Refused, Skipping
 from mmtool.translation.lockstep import NO_PROOF
+from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
+    from mmtool.plan.groups.facts import Commit
     from mmtool.plan.groups.offsets import GroupPlan, Verdict
     from mmtool.translation.lockstep import Copied, Proof
     from mmtool.translation.types import TopicPartition
 
-Row = dict[str, object]
+Row: TypeAlias = Mapping[str, object]
+
+Exactness = Literal["exact", "bounded", "refused"]
+
+
+class PlaceRow(TypedDict):
+    """A partition of the source.
+
+    Attributes:
+        topic: By its name on the source; null where only the target has it.
+        partition: Its number; null for a row about a whole group.
+    """
+
+    topic: str | None
+    partition: int | None
+
+
+class CopiedRow(TypedDict):
+    """A record and its copy.
+
+    Attributes:
+        upstream_offset: On the source.
+        upstream_sha256: The digest of the record on the source, in hexadecimal digits.
+        downstream_offset: On the target.
+        downstream_sha256: The digest of the copy on the target.
+    """
+
+    upstream_offset: int
+    upstream_sha256: str
+    downstream_offset: int
+    downstream_sha256: str
+
+
+class ProofRow(TypedDict):
+    """The records next to a translated offset.
+
+    Attributes:
+        before: The last record before the offset, and its copy; null where there is none.
+        after: The record at the offset, and its copy; null where there is none.
+    """
+
+    before: CopiedRow | None
+    after: CopiedRow | None
+
+
+class TranslationRow(PlaceRow):
+    """One partition of a group in `mmtool translate-offsets`.
+
+    Attributes:
+        group: Its name.
+        upstream_offset: On the source: committed there; with --reverse the translated offset.
+        target_topic: The topic's name on the target.
+        downstream_offset: On the target: the translated offset; with --reverse committed there.
+        exactness: How far the translated offset is certain.
+        reread_max: Records that the group reads again at most; null without a translated offset.
+        skip_max: Records that the group skips at most.
+        reason: Why the offset is refused; empty where it is not.
+        knowledge: What the answer is based on; null where nothing was asked.
+        target_offset_before: Committed on the cluster that is written to, before the command.
+        written: Whether the new offset is stored; null if that is unknown.
+        proof: With --refine: the records next to the offset, read on both clusters; null without proof.
+        detail: The reason as a sentence.
+    """
+
+    group: str
+    upstream_offset: int | None
+    target_topic: str | None
+    downstream_offset: int | None
+    exactness: Exactness
+    reread_max: int | None
+    skip_max: int
+    reason: Reason | Literal[""]
+    knowledge: Knowledge | None
+    target_offset_before: int | None
+    written: bool | None
+    proof: ProofRow | None
+    detail: str
+
+
+class ImportedRow(TypedDict):
+    """One partition of a group in `mmtool groups import`.
+
+    Attributes:
+        group: Its name.
+        topic: Its name on the target.
+        partition: Its number.
+        offset: The offset to commit; null where the commit is to be deleted, or is refused without one.
+        reason: Why the offset is refused; empty where it is not.
+        offset_before: Committed before; null without a commit.
+        written: Whether the offset is stored; null if that is unknown.
+        detail: The reason as a sentence; not for an undo file.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    offset: int | None
+    reason: Reason | Literal[""]
+    offset_before: int | None
+    written: bool | None
+    detail: NotRequired[str]
+
 
 WrittenPlaces: TypeAlias = "Mapping[tuple[str, TopicPartition], bool | None]"
 """By group and partition of the destination: whether the new offset is stored; None if that is unknown."""
@@ -25,13 +129,13 @@ WrittenPlaces: TypeAlias = "Mapping[tuple[str, TopicPartition], bool | None]"
 NOTHING: Final[WrittenPlaces] = MappingProxyType({})
 
 
-def translation_rows(plans: Iterable[GroupPlan], written: WrittenPlaces = NOTHING) -> list[Row]:
+def translation_rows(plans: Iterable[GroupPlan], written: WrittenPlaces = NOTHING) -> list[TranslationRow]:
     """The rows of ``translate-offsets``: one per group and partition."""
     return [_row(plan, verdict, written) for plan in plans for verdict in plan.verdicts]
 
 
-def _row(plan: GroupPlan, verdict: Verdict, written: WrittenPlaces) -> Row:
-    read, led = verdict.commit and verdict.commit.offset, offset_of(verdict)
+def _row(plan: GroupPlan, verdict: Verdict, written: WrittenPlaces) -> TranslationRow:
+    read, led = offset_in(verdict.commit), offset_of(verdict)
     upstream, downstream = (read, led) if plan.direction is Direction.FORWARD else (led, read)
     place = plan.written_to(verdict)
     return {
@@ -45,19 +149,19 @@ def _row(plan: GroupPlan, verdict: Verdict, written: WrittenPlaces) -> Row:
         "skip_max": verdict.answer.skip_max if isinstance(verdict.answer, Skipping) else 0,
         "reason": verdict.refusal or "",
         "knowledge": verdict.knowledge,
-        "target_offset_before": verdict.before and verdict.before.offset,
+        "target_offset_before": offset_in(verdict.before),
         "written": place is not None and written.get((plan.group, place), False),
         "proof": _proof(verdict.proof),
         "detail": plan.why(verdict),
     }
 
 
-def _proof(proof: Proof) -> Row | None:
+def _proof(proof: Proof) -> ProofRow | None:
     """The records next to an answer, with offset and digest on both clusters; None without proof."""
     return None if proof == NO_PROOF else {"before": _copied(proof.before), "after": _copied(proof.after)}
 
 
-def _copied(pair: Copied | None) -> Row | None:
+def _copied(pair: Copied | None) -> CopiedRow | None:
     if pair is None:
         return None
     return {
@@ -68,13 +172,18 @@ def _copied(pair: Copied | None) -> Row | None:
     }
 
 
-def places(verdict: Verdict) -> Row:
+def places(verdict: Verdict) -> PlaceRow:
     """A verdict's topic and partition, by the topic's name on the source."""
     known = verdict.source or verdict.target
     return {
         "topic": verdict.source and verdict.source.topic,
         "partition": known and known.partition,
     }
+
+
+def offset_in(commit: Commit | None) -> int | None:
+    """The offset of a commit; None without a commit."""
+    return None if commit is None else commit.offset
 
 
 def offset_of(verdict: Verdict) -> int | None:
@@ -88,7 +197,7 @@ def offset_of(verdict: Verdict) -> int | None:
             assert_never(verdict.answer)
 
 
-def exactness(verdict: Verdict) -> str:
+def exactness(verdict: Verdict) -> Exactness:
     """``exact``, ``bounded`` or ``refused``; ``refused`` also if the partition has an answer but may not be written."""
     if verdict.refusal is not None:
         return "refused"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.drill import Drilled
     from mmtool.failover.operation.operation import StepLog
-    from mmtool.failover.report.rows import Row
+    from mmtool.failover.report.operation_row import OperationRow
     from mmtool.failover.service.group_move import GroupMove
 
 
@@ -26,7 +26,7 @@ class DrillRun(NamedTuple):
     """
 
     ended: Drilled
-    row: Row
+    row: OperationRow
 
 
 def run_drill(move: GroupMove) -> DrillRun | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,6 +28,20 @@ MUTATED = frozenset({Kind.KEY, Kind.VALUE, Kind.HEADERS, Kind.TIMESTAMP})
 """Kinds of a record that is there on both sides, and not the same."""
 
 
+class DifferenceRow(TypedDict):
+    """The first difference of a partition in `mmtool verify`.
+
+    Attributes:
+        kind: How the record differs.
+        upstream_offset: On the source; of a foreign record, and of a second copy, the source's next record.
+        downstream_offset: On the target; of a missing record the target's next record.
+    """
+
+    kind: Kind
+    upstream_offset: int
+    downstream_offset: int
+
+
 class Difference(NamedTuple):
     """One record that is not equal on both sides.
 
@@ -43,10 +57,10 @@ class Difference(NamedTuple):
     downstream_offset: int
     print: int = 0
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> DifferenceRow:
         """The contract's ``first_difference``."""
         return {
-            "kind": str(self.kind),
+            "kind": self.kind,
             "upstream_offset": self.upstream_offset,
             "downstream_offset": self.downstream_offset,
         }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from mmtool.errors import DifferencesError
-from mmtool.insight.verify.findings import MUTATED, Findings, Kind
+from mmtool.insight.verify.findings import MUTATED, DifferenceRow, Findings, Kind
+from mmtool.plan.failover.half_transactions import HalfTransactionRow
 from mmtool.plan.words import counted, joined, then
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
 
@@ -23,6 +24,48 @@ class Verdict(StrEnum):
     IDENTICAL = "identical"
     DIFFERENT = "different"
     INCOMPLETE = "incomplete"
+
+
+class ComparisonRow(TypedDict):
+    """One partition in `mmtool verify`.
+
+    Attributes:
+        topic: Its name on the source.
+        partition: Its number.
+        verdict: Whether the mirror equals the source.
+        records_compared: Records of the source that were compared.
+        missing: Records of the source that the target does not have.
+        duplicated: Records that the target has more than once.
+        reordered: Records in another order than on the source.
+        mutated: Records with another key, value, header or timestamp.
+        first_difference: The first record that is not equal; null without one.
+        lag_records: Offsets of the source behind the compared range; null if unknown.
+        source: The alias of the flow's source.
+        target: The alias of the flow's target.
+        target_topic: The topic's name on the target.
+        foreign: Records on the target that the source does not have.
+        mapping: Records to which the stored offset runs lead wrongly.
+        reason: One sentence; empty where the verdict says all.
+        half_mirrored: With --transactions: transactions of which a part is missing on the target.
+    """
+
+    topic: str
+    partition: int
+    verdict: Verdict
+    records_compared: int
+    missing: int
+    duplicated: int
+    reordered: int
+    mutated: int
+    first_difference: DifferenceRow | None
+    lag_records: int | None
+    source: str
+    target: str
+    target_topic: str
+    foreign: int
+    mapping: int
+    reason: str
+    half_mirrored: NotRequired[list[HalfTransactionRow]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +153,13 @@ class ComparedRow:
         gaps = f"{counted(found.in_gaps, 'record')} skipped by an operator" if found.in_gaps else ""
         return joined(letters, gaps)
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> ComparisonRow:
         """The contract's row."""
         found, first = self.findings, self.findings.first
         return {
             "topic": self.place.topic,
             "partition": self.place.partition,
-            "verdict": str(self.verdict),
+            "verdict": self.verdict,
             "records_compared": found.compared,
             "missing": found.count(Kind.MISSING),
             "duplicated": found.count(Kind.DUPLICATED),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mmtool.insight.verify.job import Compared, Job
     from mmtool.insight.verify.preparation import Since
     from mmtool.insight.verify.ranges import Range
+    from mmtool.insight.verify.verdicts import ComparisonRow
     from mmtool.plan.failover.half_transactions import HalfTransaction
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.replication.spark.rounds import Rounds
@@ -102,7 +103,7 @@ class Verification:
         records = sum(row.findings.compared for row in self.rows)
         return f"{counted(len(self.rows), 'partition')}: {said}; {counted(records, 'record')} compared"
 
-    def documents(self) -> list[dict[str, object]]:
+    def documents(self) -> list[ComparisonRow]:
         """The contract's rows; with ``--transactions`` each has those that touch its partition."""
         rows = [row.document() for row in self.rows]
         if self.halves:

@@ -34,7 +34,7 @@ from mmtool.translation.known import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from mmtool.plan.failover.acl_rules import AclFacts
+    from mmtool.plan.failover.acl_rules import AclFacts, AclRow
     from mmtool.plan.words import Names
 
 _GIVEN_BY = {
@@ -111,7 +111,7 @@ class Promotion:
         return tuple(map(str, self.warnings))
 
     @property
-    def described(self) -> list[dict[str, Any]]:
+    def described(self) -> list[AclRow]:
         """The rules as objects of the output contract."""
         return [acl.described for acl in self.acls]
 

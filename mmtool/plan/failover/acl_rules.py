@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from mmtool.plain_text import shell_line, shell_word
 from mmtool.translation.known import UNKNOWN
@@ -29,6 +29,26 @@ _WRITES = frozenset({"WRITE", "ALL"})
 """The operations of rules that allow or deny writing a topic; IDEMPOTENT_WRITE is a right on the cluster alone."""
 _KINDS = {TRANSACTIONAL_ID: "transactional id ", CLUSTER: "cluster "}
 _OPTIONS = {TOPIC: "--topic", "GROUP": "--group", TRANSACTIONAL_ID: "--transactional-id"}
+
+
+class AclRow(TypedDict):
+    """An ACL of a producer that an operation creates or removes.
+
+    Attributes:
+        principal: Whom it is for.
+        host: From where; `*` for every host.
+        operation: What it allows, as `WRITE`.
+        resource: The kind of resource, as `TOPIC`.
+        name: The resource's name, or a prefix of names.
+        pattern: `LITERAL` or `PREFIXED`.
+    """
+
+    principal: str
+    host: str
+    operation: str
+    resource: str
+    name: str
+    pattern: str
 
 
 class Binding(NamedTuple):
@@ -77,7 +97,7 @@ class Binding(NamedTuple):
         return list(self[:-1] if self.resource == TOPIC else self)
 
     @property
-    def described(self) -> dict[str, Any]:
+    def described(self) -> AclRow:
         """The rule as an object of the output contract."""
         return {
             "principal": self.principal,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from mmtool.plan.words import few
 
@@ -63,6 +63,40 @@ class Share(NamedTuple):
         return Arrived.NONE if self.first >= frontier else Arrived.PART
 
 
+class ShareRow(TypedDict):
+    """The part of a transaction that is in one partition.
+
+    Attributes:
+        topic: Its name on the source.
+        partition: Its number.
+        first_offset: The first record's offset on the source.
+        last_offset: The last record's offset on the source.
+        arrived: How much of it is on the target.
+    """
+
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    arrived: Arrived
+
+
+class HalfTransactionRow(TypedDict):
+    """A transaction that is only partly on the target.
+
+    Attributes:
+        producer_id: Its producer's id.
+        producer_epoch: Its producer's epoch.
+        certain: False where the parts are likely of one transaction, and not certainly.
+        partitions: Its parts.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    certain: bool
+    partitions: list[ShareRow]
+
+
 @dataclass(frozen=True, slots=True)
 class HalfTransaction:
     """One transaction of which only a part is on the target.
@@ -77,7 +111,7 @@ class HalfTransaction:
     shares: tuple[tuple[Share, Arrived], ...]
     certain: bool
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> HalfTransactionRow:
         """The transaction as JSON values."""
         return {
             "producer_id": self.producer_id,
@@ -89,7 +123,7 @@ class HalfTransaction:
                     "partition": share.place.partition,
                     "first_offset": share.first,
                     "last_offset": share.last,
-                    "arrived": str(arrived),
+                    "arrived": arrived,
                 }
                 for share, arrived in self.shares
             ],

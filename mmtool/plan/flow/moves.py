@@ -42,11 +42,18 @@ class FlowRow(NamedTuple):
     """One partition in the output of every ``mmtool flow`` verb; None where a value is unknown or not stored.
 
     Attributes:
+        source, target: The aliases of the flow's clusters.
+        topic: Its name on the source.
+        partition: Its number.
+        target_topic: The topic's name on the target.
         upstream_before, upstream_after: The next offset to mirror, before and after.
         downstream_after: The lowest target offset that the next mirrored record can get.
         records_skipped: Offsets that are never mirrored: at most so many records.
         records_repeated: Records that will be on the target once more.
         records_mapped: Records whose offset is known exactly on both sides; only `rebuild` counts them.
+        action: What is done with the partition.
+        state: Of `pause` and `resume`: the partition's state.
+        reason: Why; empty where the action says all.
     """
 
     source: str

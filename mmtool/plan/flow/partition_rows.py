@@ -24,11 +24,13 @@ class PartitionRow(NamedTuple):
         source, target: The flow's aliases.
         topic: On the source; None for a row about the whole flow.
         partition: None for a row about the whole topic.
+        target_topic: The topic's name on the target.
         upstream_position: Next offset to fetch.
         downstream_position: The lowest target offset that the next mirrored record can get.
         records, bytes: Mirrored since the current owner acquired the flow.
         lag_records: Offsets from ``upstream_position`` to the source's end.
         lag_seconds: For how long the oldest record that is missing on the target has been waiting.
+        state: The state of the partition's mirror.
         reason: One sentence; empty where the state needs none.
     """
 

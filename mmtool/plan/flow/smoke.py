@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 
@@ -37,6 +37,22 @@ NEWEST_STEPS = (Step.NEWEST, Step.MIRRORED, Step.TRANSLATED, Step.READ)
 """The steps of a test with the newest record of a mirrored topic: it writes nothing to the source."""
 
 
+class SmokeRow(TypedDict):
+    """One step in `mmtool smoke`.
+
+    Attributes:
+        step: Its name.
+        result: Whether it passed.
+        seconds: How long it took; 0 for a step that was not tried.
+        message: What was found; for a failed step, the problem and the remedy.
+    """
+
+    step: Step
+    result: Literal["passed", "failed"]
+    seconds: float
+    message: str
+
+
 @dataclass(frozen=True, slots=True)
 class StepResult:
     """The result of one step.
@@ -53,10 +69,10 @@ class StepResult:
     message: str
     tried: bool = True
 
-    def row(self) -> dict[str, object]:
+    def row(self) -> SmokeRow:
         """The result as the contract's row of ``mmtool smoke``."""
         return {
-            "step": self.step.value,
+            "step": self.step,
             "result": "passed" if self.passed else "failed",
             "seconds": round(self.seconds, 3),
             "message": self.message,

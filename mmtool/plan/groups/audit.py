@@ -43,7 +43,10 @@ class AuditRow:
     """One partition of a group.
 
     Attributes:
+        group: Its name.
         topic, partition: Named as on the source, where it has them.
+        verdict: How the group's offset on the target stands to the right one.
+        reason: Why; empty where the verdict says all.
         upstream_offset: What the group has committed on the source; None without a commit, or where it is unknown.
         downstream_offset: Its translation to the target; None where that is unknown.
         target_offset: What the group has committed on the target.

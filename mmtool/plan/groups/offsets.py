@@ -9,7 +9,7 @@ C  a writable offset lies within the log's bounds, and moves no group back unles
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from mmtool.plan.groups.facts import Commit, GroupFacts
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mmtool.translation.sync_map import SyncMap
 
 
-class Direction(Enum):
+class Direction(StrEnum):
     """The direction of a translation: ``--reverse`` is from the flow's target back to its source."""
 
     FORWARD = "forward"

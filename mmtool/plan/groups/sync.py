@@ -86,11 +86,14 @@ class SyncRow:
     """One group after a sync.
 
     Attributes:
+        group: Its name.
+        state: Its state on the target after the sync.
         partitions: In how many of the flow's partitions it has committed on the source.
         written: How many offsets were committed for it in this sync.
         refused: How many partitions could not be translated, or were not accepted.
         freshness_seconds: The age of the commit's source offset on the target, of its oldest partition: since it was
             read, the group may have read on. None while a partition has no commit on the target.
+        reason: Why it is not synced; empty where it is.
     """
 
     group: str

@@ -7,7 +7,7 @@ B  a commit is restored only while it still is what the command wrote: a group t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.records.documents import UnreadableDocumentError, decode, encode
@@ -22,7 +22,21 @@ if TYPE_CHECKING:
     from mmtool.plan.groups.facts import GroupStanding
     from mmtool.plan.groups.offsets import GroupPlan
 
-_KIND = "replaced"
+_KIND: Literal["replaced"] = "replaced"
+
+
+class UndoFile(TypedDict):
+    """An undo file, without its version and checksum.
+
+    Attributes:
+        kind: Always the same.
+        cluster_id: The cluster on which the offsets were committed.
+        replaced: Group, topic, partition, the replaced offset and metadata (null without one), the new ones.
+    """
+
+    kind: Literal["replaced"]
+    cluster_id: str
+    replaced: list[tuple[str, str, int, tuple[int, str] | None, tuple[int, str]]]
 
 
 class Replaced(NamedTuple):
@@ -54,16 +68,20 @@ class Undo:
 
     def encode(self) -> bytes:
         """Encode as the bytes of an undo file, with version and checksum."""
-        rows = [
-            [
-                one.group,
-                *one.place,
-                None if one.before is None else list(_pair(one.before)),
-                list(_pair(one.written)),
-            ]
-            for one in self.replaced
-        ]
-        return encode({"kind": _KIND, "cluster_id": self.cluster_id, "replaced": rows})
+        body: UndoFile = {
+            "kind": _KIND,
+            "cluster_id": self.cluster_id,
+            "replaced": [
+                (
+                    one.group,
+                    *one.place,
+                    None if one.before is None else _pair(one.before),
+                    _pair(one.written),
+                )
+                for one in self.replaced
+            ],
+        }
+        return encode(dict(body))
 
     @classmethod
     def decode(cls, value: bytes) -> Undo:

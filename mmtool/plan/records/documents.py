@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import MISSING, asdict, dataclass, fields
 from enum import StrEnum
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict
 from zlib import crc32
 
 from mmtool.plan.records.shapes import misfit
@@ -44,6 +44,18 @@ class Command(StrEnum):
     RUN = "run"
     STOP = "stop"
     REPLAN = "replan"
+
+
+class Checked(TypedDict):
+    """What `encode` adds to a document.
+
+    Attributes:
+        v: The version of the format.
+        crc: The CRC-32 of the document without this field, in its canonical form.
+    """
+
+    v: int
+    crc: int
 
 
 def encode(document: dict[str, Any]) -> bytes:

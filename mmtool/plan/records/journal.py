@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 from mmtool.plan.failover.risks import Risk
 from mmtool.plan.groups.facts import Commit
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _PREFIX = "operation/"
 
+N = TypeVar("N", int, float)
 Risks = dict[tuple[str, TopicPartition], Risk]
 
 
@@ -84,19 +85,61 @@ class Entry(Document):
         return f"{_PREFIX}{self.operation_id}/{self.number:06d}".encode()
 
 
-def group_body(plan: GroupPlan, risks: Mapping[tuple[str, TopicPartition], Risk]) -> dict[str, Any]:
+class VerdictBody(TypedDict, total=False):
+    """One partition of a group's plan; empty fields are left out.
+
+    Attributes:
+        source: Topic and partition on the flow's source.
+        target: Topic and partition on the flow's target.
+        commit: The committed offset and its metadata, on the cluster that the group leaves.
+        answer: `exact`, `bounded` or `skipping`; the new offset; then the most records read again or skipped.
+        refusal: Why the partition has no new offset.
+        blocks: The refusal keeps the whole group where it is.
+        before: The committed offset and its metadata, on the destination.
+        knowledge: What the answer is based on.
+    """
+
+    source: tuple[str, int] | None
+    target: tuple[str, int] | None
+    commit: tuple[int, str] | None
+    answer: tuple[str, int] | tuple[str, int, int] | None
+    refusal: Reason | None
+    blocks: bool
+    before: tuple[int, str] | None
+    knowledge: Knowledge | None
+
+
+class GroupBody(TypedDict):
+    """A group's plan.
+
+    Attributes:
+        group: Its name.
+        direction: From the flow's source to its target, or back.
+        verdicts: Its partitions.
+        risks: Topic, partition, records lost at most, records read again at most, age of the offset in seconds.
+        expected: Topic, partition, records read again as expected.
+    """
+
+    group: str
+    direction: Direction
+    verdicts: list[VerdictBody]
+    risks: list[tuple[str, int, int | None, int | None, float | None]]
+    expected: list[tuple[str, int, int]]
+
+
+def group_body(plan: GroupPlan, risks: Mapping[tuple[str, TopicPartition], Risk]) -> GroupBody:
     """A group's plan and risks as JSON values: enough to commit, show and undo the plan from the journal alone."""
     return {
         "group": plan.group,
-        "direction": plan.direction.value,
+        "direction": plan.direction,
         "verdicts": [_verdict_row(verdict) for verdict in plan.verdicts],
         "risks": [
-            [*place, _known(risk.lost), _known(risk.reread), _known(risk.age_seconds)]
+            (*place, _known(risk.lost), _known(risk.reread), _known(risk.age_seconds))
             for (group, place), risk in risks.items()
             if group == plan.group
         ],
         "expected": [
-            [*place, risk.expected]
+            (*place, risk.expected)
             for (group, place), risk in risks.items()
             if group == plan.group and risk.expected is not UNKNOWN
         ],
@@ -122,19 +165,19 @@ def group_of(body: Mapping[str, Any]) -> tuple[GroupPlan, Risks]:
     return GroupPlan(name, Direction(body["direction"]), verdicts), risks
 
 
-def _verdict_row(verdict: Verdict) -> dict[str, Any]:
+def _verdict_row(verdict: Verdict) -> VerdictBody:
     """A verdict as JSON values, without empty fields: a thousand groups have twenty thousand verdicts."""
-    row = {
-        "source": verdict.source and list(verdict.source),
-        "target": verdict.target and list(verdict.target),
-        "commit": verdict.commit and [verdict.commit.offset, verdict.commit.metadata],
-        "answer": verdict.answer and _answer_row(verdict.answer),
+    row: VerdictBody = {
+        "source": _place(verdict.source),
+        "target": _place(verdict.target),
+        "commit": _commit(verdict.commit),
+        "answer": None if verdict.answer is None else _answer_row(verdict.answer),
         "refusal": verdict.refusal,
         "blocks": verdict.blocks,
-        "before": verdict.before and [verdict.before.offset, verdict.before.metadata],
+        "before": _commit(verdict.before),
         "knowledge": verdict.knowledge,
     }
-    return {key: value for key, value in row.items() if value}
+    return cast("VerdictBody", {key: value for key, value in row.items() if value})
 
 
 def _verdict(group: str, row: Mapping[str, Any]) -> Verdict:
@@ -151,14 +194,14 @@ def _verdict(group: str, row: Mapping[str, Any]) -> Verdict:
     )
 
 
-def _answer_row(answer: Answer | Skipping) -> list[Any]:
+def _answer_row(answer: Answer | Skipping) -> tuple[str, int] | tuple[str, int, int]:
     match answer:
         case Exact(offset):
-            return ["exact", offset]
+            return ("exact", offset)
         case Bounded(offset, most):
-            return ["bounded", offset, most]
+            return ("bounded", offset, most)
         case Skipping(offset, most):
-            return ["skipping", offset, most]
+            return ("skipping", offset, most)
     raise TypeError(f"{answer} leads nowhere")
 
 
@@ -172,7 +215,15 @@ def _answer(kind: str, *numbers: int) -> Answer | Skipping:
     return answer
 
 
-def _known(number: float | Unknown) -> float | None:
+def _place(place: TopicPartition | None) -> tuple[str, int] | None:
+    return None if place is None else (place.topic, place.partition)
+
+
+def _commit(commit: Commit | None) -> tuple[int, str] | None:
+    return None if commit is None else (commit.offset, commit.metadata)
+
+
+def _known(number: N | Unknown) -> N | None:
     return None if number is UNKNOWN else number
 
 

@@ -7,7 +7,7 @@ N  a topic that did not exist when the plan was made may appear: mirroring creat
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from mmtool.plan.groups.facts import Commit, Member
 from mmtool.plan.records.shapes import made
@@ -189,7 +189,49 @@ def _who(members: tuple[Member, ...]) -> str:
     return "the members " + ", ".join(map(str, members)) if members else "no members"
 
 
-def as_values(seen: Fingerprint) -> dict[str, Any]:
+class SideValues(TypedDict):
+    """The facts of one cluster.
+
+    Attributes:
+        cluster_id: Its id; null where it is neither answered nor stored.
+        topics: By name: the topic's id and its number of partitions.
+    """
+
+    cluster_id: str | None
+    topics: dict[str, tuple[str, int]]
+
+
+class GroupValues(TypedDict):
+    """The facts of one group.
+
+    Attributes:
+        commits: On the cluster that it leaves: topic, partition, offset, metadata.
+        before: On the destination: topic, partition, offset, metadata.
+        members_here: Its members on the cluster that it leaves: client id, host.
+        members_there: Its members on the destination: client id, host.
+    """
+
+    commits: list[tuple[str, int, int, str]]
+    before: list[tuple[str, int, int, str]]
+    members_here: list[tuple[str, str]]
+    members_there: list[tuple[str, str]]
+
+
+class SeenValues(TypedDict):
+    """The facts that a plan depends on.
+
+    Attributes:
+        here: Of the cluster that groups leave.
+        there: Of the destination.
+        groups: By name.
+    """
+
+    here: SideValues
+    there: SideValues
+    groups: dict[str, GroupValues]
+
+
+def as_values(seen: Fingerprint) -> SeenValues:
     """A fingerprint as JSON values."""
     return {
         "here": _side_values(seen.here),
@@ -198,8 +240,8 @@ def as_values(seen: Fingerprint) -> dict[str, Any]:
             name: {
                 "commits": _commit_values(group.commits),
                 "before": _commit_values(group.before),
-                "members_here": [[member.client_id, member.host] for member in group.here],
-                "members_there": [[member.client_id, member.host] for member in group.there],
+                "members_here": [(member.client_id, member.host) for member in group.here],
+                "members_there": [(member.client_id, member.host) for member in group.there],
             }
             for name, group in seen.groups.items()
         },
@@ -224,10 +266,10 @@ def from_values(values: Mapping[str, Any]) -> Fingerprint:
     return Fingerprint(_side_from(values["here"]), _side_from(values["there"]), groups)
 
 
-def _side_values(side: SideSeen) -> dict[str, Any]:
+def _side_values(side: SideSeen) -> SideValues:
     return {
         "cluster_id": None if side.cluster_id is UNKNOWN else side.cluster_id,
-        "topics": {name: [topic.topic_id, topic.partitions] for name, topic in side.topics.items()},
+        "topics": {name: (topic.topic_id, topic.partitions) for name, topic in side.topics.items()},
     }
 
 
@@ -237,8 +279,8 @@ def _side_from(values: Mapping[str, Any]) -> SideSeen:
     return SideSeen(UNKNOWN if told is None else ClusterId(told), topics)
 
 
-def _commit_values(commits: Mapping[TopicPartition, Commit]) -> list[list[Any]]:
-    return [[*place, commit.offset, commit.metadata] for place, commit in sorted(commits.items())]
+def _commit_values(commits: Mapping[TopicPartition, Commit]) -> list[tuple[str, int, int, str]]:
+    return [(*place, commit.offset, commit.metadata) for place, commit in sorted(commits.items())]
 
 
 def _commits_from(rows: Iterable[list[Any]]) -> Commits:

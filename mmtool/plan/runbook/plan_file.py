@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from mmtool.plan.failover.acl_promotion import Promotion
 from mmtool.plan.failover.acl_rules import bindings_of, rows_of
@@ -17,8 +17,8 @@ from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import Mode, Step, StepName
 from mmtool.plan.records.documents import UnreadableDocumentError, decode, encode
-from mmtool.plan.records.journal import group_body, group_of
-from mmtool.plan.runbook.fingerprint import as_values, differences, from_values
+from mmtool.plan.records.journal import GroupBody, group_body, group_of
+from mmtool.plan.runbook.fingerprint import SeenValues, as_values, differences, from_values
 from mmtool.plan.words import Names
 
 if TYPE_CHECKING:
@@ -26,7 +26,47 @@ if TYPE_CHECKING:
 
     from mmtool.plan.runbook.fingerprint import Fingerprint
 
-_KIND = "failover plan"
+_KIND: Literal["failover plan"] = "failover plan"
+
+
+class PlanFile(TypedDict):
+    """A saved plan, without its version and checksum.
+
+    Attributes:
+        kind: Always the same.
+        operation_id: The id that the operation will have.
+        mode: Its kind.
+        source: The alias of the flow's source.
+        target: The alias of the flow's target.
+        options: The options beside the groups, by name.
+        groups: The groups that move, with their offsets.
+        steps: Name and sentence of each step, in order.
+        released: Topics whose marks are removed.
+        acls: ACLs of producers that are created or removed; in Kafka's words.
+        guards: Code and sentence of each safety check that refuses the plan.
+        warnings: The warnings that were shown with the plan.
+        rests_on: The facts that the plan depends on; a change of them makes it stale.
+        by: The operator, as `user@host`.
+        at_ms: When the plan was made, in ms since 1970.
+        mmtool: The version that made it.
+    """
+
+    kind: Literal["failover plan"]
+    operation_id: str
+    mode: Mode
+    source: str
+    target: str
+    options: dict[str, str]
+    groups: list[GroupBody]
+    steps: list[tuple[StepName, str]]
+    released: list[str]
+    acls: list[list[str]]
+    guards: list[tuple[str, str]]
+    warnings: list[str]
+    rests_on: SeenValues
+    by: str
+    at_ms: int
+    mmtool: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +154,7 @@ def _step(name: StepName, then: str | None, today: str | None) -> str:
 def write_plan(saved: SavedPlan) -> bytes:
     """Encode a plan file: JSON for people and scripts to read, with a version and a checksum."""
     plan = saved.plan
-    body = {
+    body: PlanFile = {
         "kind": _KIND,
         "operation_id": plan.operation_id,
         "mode": plan.mode,
@@ -122,17 +162,17 @@ def write_plan(saved: SavedPlan) -> bytes:
         "target": saved.names.target,
         "options": dict(saved.options),
         "groups": [group_body(group, plan.risks) for group in plan.groups],
-        "steps": [[step.name, step.sentence] for step in plan.steps],
+        "steps": [(step.name, step.sentence) for step in plan.steps],
         "released": list(plan.released),
         "acls": rows_of(plan.promotion.acls),
-        "guards": [[guard.code, guard.sentence] for guard in plan.guards],
+        "guards": [(guard.code, guard.sentence) for guard in plan.guards],
         "warnings": list(saved.warnings),
         "rests_on": as_values(saved.seen),
         "by": saved.origin.by,
         "at_ms": saved.origin.at_ms,
         "mmtool": saved.origin.version,
     }
-    return _laid_out(json.loads(encode(body))).encode()
+    return _laid_out(json.loads(encode(dict(body)))).encode()
 
 
 def _laid_out(body: Mapping[str, Any]) -> str:

@@ -39,6 +39,7 @@ from mmtool.plan.records.marks import VerifiedRecord
 from mmtool.plan.runbook.fingerprint import Fingerprint, GroupSeen, SideSeen, TopicSeen
 from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan, write_plan
 from mmtool.plan.words import Names
+from mmtool.runtime.known_names import names_in
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import ClusterId
 
@@ -98,6 +99,7 @@ def rows() -> Iterator[Decoder]:
     signing, public = _keys()
     yield _key_file("signing key", load_signer, signing)
     yield _key_file("public key", load_public_key, public)
+    yield Decoder("names for a shell", ("mmtool.runtime.known_names",), _names, names_in)
     yield Decoder("verified points", ("mmtool.insight.verify.points",), _points, points_in, (ValueError,))
     yield Decoder("state of a lab", ("mmtool.lab.state",), _labs, _read_lab, (UsageError,))
 
@@ -232,6 +234,10 @@ def _keys() -> Iterator[bytes]:
     key = _signing_key()
     yield key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     yield key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def _names() -> list[bytes]:
+    return [json.dumps({"groups": ["app", "billing"], "topics": []}).encode()]
 
 
 def _points() -> list[bytes]:

@@ -216,7 +216,7 @@ def journal() -> list[Entry]:
         (Kind.BEGAN, began),
         (Kind.STEP, {"step": "write", "step_state": "running", "problem": "none"}),
         (Kind.FENCE, fence),
-        (Kind.GROUP, group),
+        (Kind.GROUP, dict(group)),
         (Kind.OUTCOME, {"group": "app", "written": [["orders", 3]], "known": True}),
         (Kind.BEGAN, began),
         (Kind.ENDED, {"sentence": "all is well", "figures": {"rto_seconds": 1.5}, "problem": ""}),

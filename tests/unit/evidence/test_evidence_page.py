@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from kit.schemas import misfits
 from mmtool.evidence.document import Fact, Kind, Moment, Tone, Verdict, canonical, rows_hash
 from mmtool.evidence.file import page_bytes
 from mmtool.evidence.page import render
@@ -55,6 +56,10 @@ def test_the_page_is_well_formed_and_loads_and_runs_nothing(signed):
 
 def test_the_same_document_gives_the_same_bytes(document, ann):
     assert page_bytes(document, ann) == page_bytes(json.loads(json.dumps(document)), ann)
+
+
+def test_the_embedded_json_is_what_its_schema_says(document):
+    assert misfits("evidence", document) == []
 
 
 def test_the_embedded_json_is_the_document(document):

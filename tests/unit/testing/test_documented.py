@@ -2,7 +2,7 @@
 
 import pytest
 
-from kit.doc_blocks import Label, Typed, blocks_of, difference, updated, write_back
+from kit.doc_blocks import Label, Typed, blocks_of, difference, files_of, updated, write_back
 
 PAGE = """\
 # A page
@@ -41,6 +41,13 @@ def test_a_block_is_its_label_and_its_commands_with_their_outputs(page):
         Typed("mmtool failover list", (), 4),
     )
     assert second.typed == (Typed("", ("...", "the end"), 0),)
+
+
+def test_a_page_s_files_are_its_fences_with_a_name(page):
+    page.write_text(
+        "<!-- file: a.py -->\n```python\nimport a\n\n```\n\n```python\nimport b\n```\n", encoding="utf-8"
+    )
+    assert files_of(page) == {"a.py": "import a\n\n"}
 
 
 @pytest.mark.parametrize("line", ["<!-- scene: shop wide -->", "<!-- stage: shop -->", "scene: shop", ""])

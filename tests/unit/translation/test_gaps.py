@@ -11,6 +11,7 @@ from mmtool.translation.answers import Answer, Bounded, Exact, Refused, Skipping
 from mmtool.translation.block_codec import decode_block, encode_block
 from mmtool.translation.blocks import Gap, MirrorStart, WriterState
 from mmtool.translation.clamp import clamp_skipping
+from mmtool.translation.columns import Answers
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.refusals import Reason
@@ -62,7 +63,7 @@ def test_a_commit_has_an_exact_answer_only_where_the_next_record_was_mirrored(mi
 def test_one_by_one_and_all_at_once_say_the_same(mirror: ModelMirror):
     known, target = mirror.partition_map(), mirror.target_log()
     column = np.arange(mirror.frontier + 3)
-    many = list(translate_many(known, column, target=target))
+    many = list(Answers(translate_many(known, column, target=target)))
     assert many == [translate(known, UpstreamOffset(int(at)), target=target) for at in column]
 
 

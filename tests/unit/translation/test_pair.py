@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +10,8 @@ from kit.maps import map_of
 from kit.pairs import HERE, THERE, ModelPair, pairs
 from kit.runs import ORDERS
 from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
-from mmtool.translation.pair import translate_in_pair
+from mmtool.translation.columns import Answers
+from mmtool.translation.pair import translate_in_pair, translate_in_pair_many
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
@@ -49,6 +51,38 @@ def test_what_is_read_again_is_never_more_than_was_said(pair, data):
         return
     again = pair.read(commit) & pair.at_or_after(answer.offset)
     assert len(again) <= (answer.reread_max if isinstance(answer, Bounded) else 0)
+
+
+@given(pairs(), st.integers(0, 60), st.integers(0, 80))
+def test_a_column_is_translated_as_its_elements_are(pair, log_start, log_end):
+    target = TargetLog(DownstreamOffset(log_start), DownstreamOffset(log_end))
+    column = np.arange(len(pair.logs[HERE]) + 3)
+    bounds = {"target": target, "source": pair.source_log()}
+    many = Answers(translate_in_pair_many(pair.map(HERE), pair.map(THERE), column, **bounds))
+    assert list(many) == [answer_of(pair, commit, target) for commit in column.tolist()]
+
+
+@st.composite
+def maps(draw):
+    """The map of any mirror, whatever its logs hold."""
+    start = draw(st.integers(0, 9)), draw(st.integers(0, 9))
+    (upstream, downstream), runs = start, []
+    for before, there, count in draw(
+        st.lists(st.tuples(*[st.integers(0, 3)] * 2, st.integers(1, 4)), max_size=6)
+    ):
+        runs.append((upstream + before, downstream + there, count))
+        upstream, downstream = upstream + before + count, downstream + there + count
+    return map_of(ORDERS, runs, upstream + draw(st.integers(0, 3)), start=start)
+
+
+@given(maps(), maps(), st.integers(0, 30), st.integers(0, 60), st.integers(0, 60))
+def test_by_any_two_maps_a_column_is_translated_as_its_elements_are(there, back, start, end, source_end):
+    bounds = {
+        "target": TargetLog(DownstreamOffset(start), DownstreamOffset(end)),
+        "source": SourceLog(UpstreamOffset(0), UpstreamOffset(source_end)),
+    }
+    many = Answers(translate_in_pair_many(there, back, np.arange(60), **bounds))
+    assert list(many) == [translate_in_pair(there, back, UpstreamOffset(at), **bounds) for at in range(60)]
 
 
 @given(pairs())

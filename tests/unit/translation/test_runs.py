@@ -137,6 +137,16 @@ def test_around_an_offset_are_the_last_record_below_it_and_the_first_one_from_it
 
 
 @given(mirrors())
+def test_records_below_an_offset_are_counted_on_both_sides(mirror: ModelMirror):
+    runs = mirror.partition_map().runs
+    upstream, downstream = mirror.went.keys(), mirror.went.values()
+    found = [(runs.records_below(at), runs.records_below_downstream(at)) for at in range(200)]
+    assert found == [
+        (sum(up < at for up in upstream), sum(down < at for down in downstream)) for at in range(200)
+    ]
+
+
+@given(mirrors())
 def test_a_column_is_looked_up_as_its_elements_are(mirror: ModelMirror):
     runs, column = mirror.partition_map().runs, np.arange(200, dtype=np.int64)
     for many, one in (

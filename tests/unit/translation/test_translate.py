@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kit.runs import ModelMirror, Slot, live, lives, mirrors
 from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
 from mmtool.translation.blocks import MirrorStart
+from mmtool.translation.columns import Answers
 from mmtool.translation.refusals import Reason
 from mmtool.translation.translate import translate, translate_back, translate_many
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
@@ -59,7 +60,7 @@ def test_a_partition_without_a_map_never_ran():
     log = TargetLog(DownstreamOffset(0), DownstreamOffset(9))
     assert translate(None, UpstreamOffset(0), target=log) == Refused(Reason.NEVER_RAN)
     assert translate_back(None, DownstreamOffset(0), target=log) == Refused(Reason.NEVER_RAN)
-    assert list(translate_many(None, np.arange(2), target=log)) == [Refused(Reason.NEVER_RAN)] * 2
+    assert list(Answers(translate_many(None, np.arange(2), target=log))) == [Refused(Reason.NEVER_RAN)] * 2
 
 
 def test_a_commit_past_the_frontier_is_beyond_the_mirror():
@@ -218,7 +219,7 @@ def test_a_column_is_translated_as_its_elements_are(mirror, dropped, log_start, 
         bounds["source"] = SourceLog(UpstreamOffset(0), UpstreamOffset(len(mirror.slots) // 2))
     partition, column = mirror.partition_map(), np.arange(80, dtype=np.int64)
     one_by_one = [translate(partition, UpstreamOffset(commit), **bounds) for commit in range(80)]
-    assert list(translate_many(partition, column, **bounds)) == one_by_one
+    assert list(Answers(translate_many(partition, column, **bounds))) == one_by_one
 
 
 def test_back_past_the_mirrors_end_is_bounded_by_what_is_not_known():

@@ -1,0 +1,114 @@
+"""What TAB offers for aliases, groups, topics and operation ids: names from the cache, which is renewed meanwhile.
+
+No cluster is asked in this process, and no client library is loaded: a shell waits for the answer. Where the names are
+older than a minute, a process of its own asks for them, for the next TAB.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from contextlib import redirect_stderr, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from mmtool.runtime import known_names as cache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+VARIABLE = "_MMTOOL_COMPLETE"
+"""Set by the shell's function when it asks for completions."""
+
+_PLAIN = re.compile(r"[\w.,@%+/][\w.,@%+/-]*", re.ASCII)
+"""A name that is one word in bash, zsh and fish as it stands: not quoted, not split at a colon, and no option."""
+
+_MOST = 1_000
+_RENEW_SECONDS = 60.0
+
+
+def aliases(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The aliases of the properties file."""
+    return _offered(ctx, incomplete, lambda config: cache.known_names(config).get(cache.ALIASES, []))
+
+
+def groups(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The groups of the clusters that ``-s`` and ``-t`` name, or else of all clusters."""
+    return _offered(
+        ctx,
+        incomplete,
+        lambda config: _of(config, cache.GROUPS, _given(ctx, "source", "target"), cache.ALIASES),
+    )
+
+
+def topics(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The topics of the source: of the cluster that ``-s`` names, or else of each flow's."""
+    return _offered(
+        ctx, incomplete, lambda config: _of(config, cache.TOPICS, _given(ctx, "source"), cache.SOURCES)
+    )
+
+
+def operations(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The ids of recorded operations, the newest first."""
+    found = _offered(ctx, incomplete, lambda config: _of(config, cache.OPERATIONS, [], cache.ALIASES))
+    return sorted(found, reverse=True)
+
+
+def quietly(run: Callable[[], int]) -> int:
+    """Answer a shell: whatever fails, nothing is written on stderr, and the exit code is 0."""
+    if "rich" not in sys.modules:  # Typer would load it to remove markup from help, which has none
+        sys.modules["rich"] = None  # type: ignore[assignment]
+    with suppress(Exception), Path(os.devnull).open("w") as nowhere, redirect_stderr(nowhere):
+        return run()
+    return 0
+
+
+def _offered(ctx: typer.Context, incomplete: str, find: Callable[[Path], Iterable[str]]) -> list[str]:
+    config = _config(ctx)
+    if config is None:
+        return []
+    if _is_trusted(config) and cache.is_due(config, _RENEW_SECONDS):
+        _renew(config)
+    found = sorted(
+        name for name in set(find(config)) if name.startswith(incomplete) and _PLAIN.fullmatch(name)
+    )
+    return found[:_MOST]
+
+
+def _of(config: Path, kind: str, given: list[str], otherwise: str) -> Iterable[str]:
+    named = given or cache.known_names(config).get(otherwise, [])
+    return (name for alias in named for name in cache.known_names(config, alias).get(kind, ()))
+
+
+def _given(ctx: typer.Context, *options: str) -> list[str]:
+    return [value for option in options if isinstance(value := ctx.params.get(option), str) and value]
+
+
+def _config(ctx: typer.Context) -> Path | None:
+    """The properties file of the command line, or of the environment; None without one that is there."""
+    named: Any = ctx.params.get("config") or os.environ.get("MMTOOL_CONFIG", "").strip()
+    path = Path(named).expanduser() if named else None
+    return path if path is not None and path.is_file() else None
+
+
+def _is_trusted(config: Path) -> bool:
+    """Whether the file is this user's or root's: TAB sends no credentials where a file of another user says so."""
+    return config.stat().st_uid in {0, os.getuid()}
+
+
+def _renew(config: Path) -> None:
+    """Start the process that asks the clusters; the shell does not wait for it."""
+    import subprocess
+
+    with suppress(OSError):
+        subprocess.Popen(
+            [sys.executable, "-P", "-m", "mmtool.commands._name_refresh", os.path.realpath(config)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            env={name: value for name, value in os.environ.items() if name != VARIABLE},
+        )

@@ -1,0 +1,75 @@
+"""``python -m mmtool.commands._name_refresh FILE``: ask the clusters of a file for the names that TAB offers.
+
+A process of its own, which `mmtool.commands._completion` starts: it reports nothing, and ends after a minute.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mmtool.commands._known_names import keep_operations, remember_file
+from mmtool.errors import MmtoolError
+from mmtool.runtime import known_names as cache
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.config import Settings
+    from mmtool.kafka.ports import ClusterPort
+
+_TIMEOUT = timedelta(seconds=10)
+_LONGEST_SECONDS = 60
+
+
+def refresh(config: Path) -> None:
+    """Ask every cluster of the enabled flows; one that does not answer keeps its names of before.
+
+    Raises:
+        MmtoolError: The file cannot be used, or enables no flow.
+    """
+    from mmtool.config import load_settings
+    from mmtool.failover.service.lookup import find_operations
+    from mmtool.runtime.threads import Unawaited
+
+    settings = load_settings(config, os.environ)
+    remember_file(config, settings)
+    with Unawaited() as pool:
+        for one in [pool.submit(_ask, config, cluster) for cluster in _clusters(settings)]:
+            with suppress(MmtoolError):
+                one.result()
+    found, _ = find_operations(settings, None, None, _TIMEOUT)
+    keep_operations(config, found)
+
+
+def _clusters(settings: Settings) -> Iterable[ClusterPort]:
+    """The clusters of the enabled flows, each once."""
+    from mmtool.insight.flow_now import connect
+
+    flows = [connect(flow, _TIMEOUT) for flow in settings.flows]
+    return {side.alias: side for flow in flows for side in (flow.source, flow.target)}.values()
+
+
+def _ask(config: Path, cluster: ClusterPort) -> None:
+    cluster.probe()
+    from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
+
+    groups = [name for name in cluster.groups.list_groups() if not name.startswith(OWN_GROUP_PREFIX)]
+    cache.remember(config, cluster.alias, groups=groups, topics=_visible(cluster.topics()))
+
+
+def _visible(topics: Iterable[str]) -> list[str]:
+    """Topics that a flow could mirror."""
+    return [name for name in topics if not name.startswith("__") and not name.endswith(".internal")]
+
+
+if __name__ == "__main__":
+    signal.alarm(_LONGEST_SECONDS)
+    os.nice(10)
+    with suppress(MmtoolError):
+        refresh(Path(sys.argv[1]))
