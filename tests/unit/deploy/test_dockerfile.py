@@ -6,6 +6,7 @@ Its install steps are run by ``tests/integration/test_clean_install.py``.
 import json
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,13 @@ def last(name):
 def test_the_image_holds_what_the_first_stage_installed_and_no_source():
     assert len(values(BUILD, "COPY")) == 7
     assert values(FINAL, "COPY") == ["--from=build /opt/mmtool /opt/mmtool"]
+
+
+def test_each_file_that_ships_beside_the_packages_is_copied():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    files = [file for some in project["tool"]["setuptools"]["data-files"].values() for file in some]
+    copied = [word for value in values(BUILD, "COPY") for word in value.split()[:-1]]
+    assert [file for file in files if not any(f"{file}/".startswith(f"{one}/") for one in copied)] == []
 
 
 def test_each_stage_starts_from_an_official_image_that_the_builder_may_replace():
