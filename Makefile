@@ -12,12 +12,13 @@
 #   make bench             against MirrorMaker 2 on this machine, verify, TLS, and translation at scale (BENCH=--quick: 5 minutes)
 #   make bench-rereads     records re-read after a failover, by MirrorMaker 2's answers and by mmtool's
 #   make completions docs  write the generated files again
+#   make release           wheel, source distribution, SBOM, licences and checksums of this commit, in dist/
 #   make site              the documentation as a site, in site/
 #   make session-svg       record `mmtool demo` in a terminal, as docs/images/session.svg
 #   make clean             everything that can be built again
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit test test-all lint test-chaos chaos-seeds fuzz bench bench-rereads completions docs site session-svg clean
+.PHONY: help demo unit test test-all lint test-chaos chaos-seeds fuzz bench bench-rereads completions docs site session-svg release clean
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -92,6 +93,10 @@ docs: .venv/.stamp
 	$(BIN)/python docs/_tools/documents.py
 	$(BIN)/python docs/_tools/manual.py
 	$(BIN)/python -m mmtool.config.reference > docs/reference/config.md
+	$(BIN)/python deploy/_tools/prometheus_rule.py
+
+release: .venv/.stamp
+	$(BIN)/python deploy/_tools/release.py
 
 # Opens without a web server; its search needs one: python -m http.server -d site
 site: .venv/.stamp

@@ -212,7 +212,12 @@ _UPKEEP = (
 )
 
 _OWN = (
-    Key("mmtool.spark.master", "text", None, "Spark master; not set: local, with one slot per two cores."),
+    Key(
+        "mmtool.spark.master",
+        "text",
+        None,
+        "Spark master; not set: local, with one slot per two usable cores.",
+    ),
     Key(
         "mmtool.round.seconds",
         "integer",

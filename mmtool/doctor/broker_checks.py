@@ -15,6 +15,7 @@ from mmtool.doctor.spark import SparkFacts, judge_spark
 from mmtool.errors import UsageError
 from mmtool.java import java_binary
 from mmtool.plan.topics.configs import MIN_ISR
+from mmtool.runtime.cores import usable_cores
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def _spark_facts(flow: ExaminedFlow, environ: Mapping[str, str]) -> SparkFacts:
         fault,
         unreachable_addresses(addresses),
         addresses,
-        os.cpu_count() or 1,
+        usable_cores(),
         memory_bytes(),
         any(environ.get(name) for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR")),
     )

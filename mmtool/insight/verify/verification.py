@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from mmtool.insight.verify.transactions_on_target import tell_from_target
 from mmtool.insight.verify.verdicts import ComparedRow, Verdict
 from mmtool.output import warn
 from mmtool.plan.words import counted, then
+from mmtool.runtime.cores import usable_cores
 from mmtool.runtime.threads import Unawaited
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _open_spark(clusters: FlowClusters) -> Rounds:
     from mmtool.replication.spark.rounds import local_master, open_rounds
 
     settings = clusters.settings
-    return open_rounds(settings.spark_master or local_master(os.cpu_count() or 1), settings.spark_conf)
+    return open_rounds(settings.spark_master or local_master(usable_cores()), settings.spark_conf)
 
 
 def _compared(
@@ -242,7 +242,7 @@ def _compare(
     ranges = [part for place in sorted(wanted) for part in _ranges(flow, place, options)]
     jobs = _jobs(flow, ranges)
     say(f"{name}: comparing {counted(len(wanted), 'partition')} in {counted(len(ranges), 'range')}")
-    wave = _WAVE * (rounds.asked_slots() or os.cpu_count() or 1)
+    wave = _WAVE * (rounds.asked_slots() or usable_cores())
     for start in range(0, len(jobs), wave):
         results = _run(rounds, jobs[start : start + wave])
         for result in results:

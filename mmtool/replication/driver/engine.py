@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -35,6 +34,7 @@ from mmtool.replication.pump.report import AWAY, FENCED
 from mmtool.replication.spark.errors import ended_by, reason_of, spark_is_gone
 from mmtool.replication.spark.log import spark_log
 from mmtool.replication.spark.rounds import end_spark, local_master, open_rounds, spark_up
+from mmtool.runtime.cores import usable_cores
 from mmtool.runtime.threads import left_behind
 from mmtool.runtime.timeouts import came_within
 
@@ -456,4 +456,4 @@ def _unowned(run: FlowRun | None) -> str:
 
 def _local_slots() -> int:
     """The tasks of a round where no Spark master is set: one per two cores, because workers wait on sockets."""
-    return max(1, (os.cpu_count() or 1) // 2)
+    return max(1, usable_cores() // 2)
