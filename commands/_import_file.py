@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from mmtool.errors import CheckFailedError, UsageError
 from mmtool.output import Column, OutputFormat, Problem, Result, talk
@@ -20,6 +20,21 @@ if TYPE_CHECKING:
 _NOTES = (Column("kind"), Column("path"), Column("message", note=True))
 FILE = Path("mm2.properties")
 """Where `mmtool init` writes as well."""
+
+
+class ImportRow(TypedDict):
+    """One note about an import, or one finding of the written file's check.
+
+    Attributes:
+        kind: A setting that needs a decision, that the connectors disagree on, that is a secret, or that is not in the
+            file; or the severity of a finding.
+        path: The setting in the input, or file, line and key of a finding.
+        message: The reason, or what to do.
+    """
+
+    kind: Literal["attention", "differs", "secret", "left_out", "error", "warning"]
+    path: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +85,7 @@ class WrittenImport:
         error: That no command can use the file yet; None where it can be used.
     """
 
-    rows: list[dict[str, object]]
+    rows: list[ImportRow]
     warnings: tuple[str, ...]
     exposed: tuple[str, ...]
     problems: tuple[Problem, ...]
@@ -117,16 +132,14 @@ def write_import(file: NewFile, imported: Imported) -> WrittenImport:
     checked = check_file(file.path)
     if checked.good_for:
         talk(f"{file.path} {checked.good_for}")
-    rows: list[dict[str, object]] = [
-        {"kind": str(note.kind), "path": note.path, "message": note.message} for note in imported.notes
-    ]
+    rows = [ImportRow(kind=note.kind.value, path=note.path, message=note.message) for note in imported.notes]
     urgent = (NoteKind.ATTENTION, NoteKind.DIFFERS)
     warnings = [f"{note.path}: {note.message}" for note in imported.notes if note.kind in urgent]
     warnings += [finding.sentence for finding in checked.findings if finding.severity == "warning"]
     problems = [Problem("config", finding.sentence) for finding in checked.errors]
     if checked.refusal is not None:
         problems.append(Problem.of(checked.refusal))
-        rows.append({"kind": "error", "path": str(file.path), "message": checked.refusal.message})
+        rows.append(ImportRow(kind="error", path=str(file.path), message=checked.refusal.message))
     return WrittenImport(
         [*rows, *_findings(checked)],
         tuple(warnings),
@@ -136,11 +149,11 @@ def write_import(file: NewFile, imported: Imported) -> WrittenImport:
     )
 
 
-def _findings(checked: CheckedFile) -> Iterator[dict[str, object]]:
+def _findings(checked: CheckedFile) -> Iterator[ImportRow]:
     for finding in checked.findings:
         place = (finding.path, finding.line, finding.key)
         path = ":".join(str(part) for part in place if part is not None)
-        yield {"kind": finding.severity, "path": path, "message": finding.text}
+        yield ImportRow(kind=finding.severity, path=path, message=finding.text)
 
 
 def _unusable(path: Path, problems: int) -> CheckFailedError | None:

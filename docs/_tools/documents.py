@@ -20,6 +20,7 @@ from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_t
 
 from mmtool.commands._config_check import FindingRow
 from mmtool.commands._first_file import FirstContactRow
+from mmtool.commands._import_file import ImportRow
 from mmtool.commands.evidence import SignatureRow
 from mmtool.commands.lab import BrokerRow
 from mmtool.config.explain import Explained
@@ -76,6 +77,7 @@ _OPERATIONS = ("planned", "emergency", "failback", "drill", "list", "show", "res
 PRINTED = {
     "acls": Printed(("acls",), (NeededRight,)),
     "config-check": Printed(("config check",), (FindingRow,)),
+    "config-import": Printed(("config import",), (ImportRow,)),
     "config-show": Printed(("config show",), (Explained,)),
     "demo": Printed(("demo",), (TourRow,)),
     "doctor": Printed(("doctor",), (Finding,)),
