@@ -146,9 +146,14 @@ def sections_of(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
     sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     for parameter in command.get_params(ctx):
         if (record := parameter.get_help_record(ctx)) is not None:
-            sections.setdefault(_panel(parameter), []).append(record)
+            sections.setdefault(_panel(parameter), []).append((_without_type(record[0]), record[1]))
     common = sections.pop(COMMON, [])
     return {title: records for title, records in (*sections.items(), (COMMON, common)) if records}
+
+
+def _without_type(name: str) -> str:
+    """The name of an argument, as in the usage line: Typer adds ``<str>`` or ``<list[Path]>``."""
+    return name.partition(" <")[0] if name.endswith(">") and not name.startswith("-") else name
 
 
 def _panel(parameter: Any) -> str:

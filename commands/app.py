@@ -23,6 +23,7 @@ from mmtool.errors import UsageError
 from mmtool.output import LogFormat, OutputFormat, handle_failures, write
 
 MOVE = "Replicate and fail over"
+SET_UP = "Set up"
 LOOK = "Inspect"
 TRY = "Try it"
 
@@ -32,13 +33,13 @@ COMMANDS = (
     Entry("groups", MOVE, "Audit, sync, export and import consumer groups", group=True),
     Entry("failover", MOVE, "Plan, rehearse and execute failovers of consumer groups", group=True),
     Entry("flow", MOVE, "Seek, forget, rebuild, pause and resume a flow", group=True),
+    Entry("init", SET_UP, "Write the first properties file"),
+    Entry("config", SET_UP, "Check, show and import the configuration", group=True),
+    Entry("doctor", SET_UP, "Check clusters, rights and configuration"),
+    Entry("acls", SET_UP, "Print the ACLs that mmtool needs"),
     Entry("status", LOOK, "Show flows, partitions, lag and state"),
     Entry("verify", LOOK, "Compare source and target record by record"),
     Entry("evidence", LOOK, "Check the signature of an evidence page", group=True),
-    Entry("doctor", LOOK, "Check clusters, rights and configuration"),
-    Entry("init", LOOK, "Write the first properties file"),
-    Entry("config", LOOK, "Check and show the configuration", group=True),
-    Entry("acls", LOOK, "Print the ACLs that mmtool needs"),
     Entry("metrics", LOOK, "Serve Prometheus metrics"),
     Entry("demo", TRY, "Run a tour: two clusters, replication, a failover, and a check for lost records"),
     Entry("lab", TRY, "Start, list and stop embedded Kafka clusters", group=True),
