@@ -168,7 +168,7 @@ WARNINGS = frozenset(
 FIELDS = {
     "timestamp": "When, UTC, ISO 8601 with microseconds.",
     "level": "`debug`, `info`, `warning` or `error`.",
-    "event": "What has happened: an event of the table above.",
+    "event": "What has happened: one of the [events](log-events.md).",
     "message": "The sentence that a person reads without `--log-format json`.",
     "command": "The words typed, such as `failover planned`.",
     "flow": "`source->target`.",

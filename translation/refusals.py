@@ -73,8 +73,8 @@ _SENTENCES = {
     " again, stop `mmtool replicate`, run `mmtool flow forget --topic TOPIC --execute`, and start"
     " `mmtool replicate` again",
     Reason.NOT_MIRRORED: "the topic is not in `topics`: add it; or a seek skipped the offset: let the group read on",
-    Reason.ACTIVE_ON_TARGET: "consumers run on {written}: stop them; or a share or streams group has its name:"
-    " rename it",
+    Reason.ACTIVE_ON_TARGET: "consumers run on {written}: stop them; or rename the share or streams group of this"
+    " name",
     Reason.WOULD_REWIND: "the commit on {written} is ahead of the one translated from {read}: `mmtool"
     " translate-offsets -g GROUP --allow-rewind --execute` moves it back",
     Reason.SOURCE_UNREACHABLE: "{read} does not answer, and {written} has no checkpoint of this partition: nothing is"

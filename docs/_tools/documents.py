@@ -316,7 +316,8 @@ is one document, also when the command fails; `status --watch` and `groups sync`
 document:
 """
 _RULES = """\
-- A later version may add keys, and words to a list of words. It renames and removes none: accept what you do not know.
+- Within one `schema_version` a later mmtool may add keys, and words to a list of words, but renames and removes
+  none: ignore what you do not know.
 - Unknown is `null`, and never -1. `reason` is a string in every row; it is empty without a reason.
 - Times are ISO 8601 in UTC, offsets are integers.
 - A [hook](../how-to/hooks.md) reads the row of `mmtool failover` on stdin; with `MMTOOL_ACTION=undo` only

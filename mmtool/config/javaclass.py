@@ -175,6 +175,7 @@ class ClassReader:
         if char in _CONTROLS:
             return _CONTROLS[char]
         if ord(char) in ALPHA or ord(char) in DIGIT:
+            cursor.advance(-2)  # to the backslash
             cursor.refuse(f"the escape \\{char} is unknown or not supported")
         return char
 

@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from mmtool.errors import MmtoolError, RefusedError, UsageError
+from mmtool.errors import GateError, MmtoolError, RefusedError, UsageError
 from mmtool.java import java_binary
 from mmtool.lab import probe
 from mmtool.lab.artifacts import KAFKA_VERSION, broker_classpath
@@ -149,11 +149,7 @@ def answer_of(broker: BrokerState) -> Answer:
 
 
 def _the_running_one(directory: StateDirectory, request: LabRequest) -> LabState:
-    wait_until(
-        lambda: directory.read() is not None, f"the lab that starts in {directory.path}", READY_SECONDS
-    )
-    state = directory.read()
-    assert state is not None
+    state = _state_once_started(directory, READY_SECONDS)
     if request.fits(state):
         return state
     secured = "" if state.secure is None else f", --secure {state.secure}"
@@ -168,8 +164,23 @@ def _the_running_one(directory: StateDirectory, request: LabRequest) -> LabState
 
 def _settled_state(directory: StateDirectory) -> LabState:
     """The state of the running lab; waits for it where the lab is still starting."""
-    what = f"the lab that starts in {directory.path}"
-    wait_until(lambda: directory.read() is not None, what, 2 * READY_SECONDS)
+    return _state_once_started(directory, 2 * READY_SECONDS)
+
+
+def _state_once_started(directory: StateDirectory, seconds: float) -> LabState:
+    """The state of the lab that another process starts, once it is there.
+
+    Raises:
+        GateError: It is not there in time.
+    """
+    try:
+        wait_until(lambda: directory.read() is not None, "the lab", seconds)
+    except GateError:
+        raise GateError(
+            f"the lab in {directory.path} has not started in {seconds:.0f} s",
+            remedy="look at the logs in that directory, then run the same command again",
+            code="timeout",
+        ) from None
     state = directory.read()
     assert state is not None
     return state

@@ -25,7 +25,7 @@ class NeededRight:
         name: ``*`` for all; ``kafka-cluster`` for the cluster itself.
         pattern: Whether the name is whole, or a prefix of names.
         operation: As Kafka's ``AclOperation`` names it.
-        optional: Without it one feature is left out, and the rest works.
+        optional: True if only one feature needs it: without it that feature is left out, and the rest works.
         why: What does not work without it.
     """
 

@@ -168,7 +168,7 @@ def test_a_map_of_a_spreadsheet_begins_with_its_first_line(planned, scene, names
 def test_a_wrong_map_is_one_line_with_its_place(planned, scene, names):
     ended = planned("--principal-map", names("User:alice,User:a\nUser:bob\n"), *EXECUTE)
     assert (ended.code, scene.journal.stored) == (2, {})
-    assert "names.csv: line 2 has 1 columns instead of 2" in ended.stderr
+    assert "names.csv: line 2 has 1 column instead of 2" in ended.stderr
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe"])

@@ -166,7 +166,10 @@ def test_another_flow_beside_a_plan_is_two(failover, saved, path):
 def test_the_plan_of_another_mode_is_two(failover, saved, path):
     other = {"planned": "emergency", "emergency": "planned"}[saved[0]]
     ended = failover(other, "--plan", path)
-    assert (ended.code, error_of(ended)["remedy"]) == (2, f"mmtool failover {saved[0]} --plan {path}")
+    assert (ended.code, error_of(ended)["remedy"]) == (
+        2,
+        f"run `mmtool failover {saved[0]} --plan {path}` with the same -c FILE",
+    )
 
 
 def test_a_damaged_file_is_two(failover, saved, path):

@@ -100,7 +100,8 @@ def test_refused_credentials_name_their_key(pair, endpoint, ask, command):
     assert answer.code == 9, answer.stderr
     assert "refuses client mmtool: invalid_client: HTTP 401" in answer.stderr
     assert re.search(
-        r"remedy: check the client id, the secret and the scope in \S*sasl.jaas.config", answer.stderr
+        r"remedy: check the login's client id, secret and scope; \S*sasl.jaas.config holds the secret",
+        answer.stderr,
     )
 
 

@@ -81,7 +81,9 @@ class _Reader:
                 continue
             name = self._value(key)
             if not isinstance(name, str):
-                raise self._refused(key, "a key that is no text")
+                raise self._refused(
+                    key, "a key is null, a list or a mapping; if it is text, put it in quotes"
+                )
             if name in found:
                 raise self._refused(key, f"the key {name} twice")
             found[name] = self._value(value)

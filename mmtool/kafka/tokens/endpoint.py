@@ -63,13 +63,17 @@ class TokenEndpoint:
             status, body = self._post()
         except ssl.SSLCertVerificationError as error:
             raise self._away(
-                f"shows a certificate that is not trusted: {error.verify_message}",
-                f"set ssl.truststore.location in {self.login.key}, or {self.alias}.ssl.truststore.location, to the CA"
-                " of the token endpoint",
+                f"shows a certificate that is not trusted: {error.verify_message}", self._trust_it()
             ) from None
         except (OSError, HTTPException, UnicodeError) as error:  # the last of a name that no host can have
             raise self._away(f"does not answer: {self._quoted(_reason(error))}") from None
         return self._token(status, body, now)
+
+    def _trust_it(self) -> str:
+        trusted = self.login.ca or self.cluster_ca
+        if trusted is None:
+            return f"set {self.alias}.ssl.truststore.location to a file with the CA of the token endpoint"
+        return f"add the CA of the token endpoint to {trusted.origin}"
 
     def _post(self) -> tuple[int, bytes]:
         url = urlsplit(self.login.endpoint)
@@ -157,7 +161,7 @@ class TokenEndpoint:
         return NotAuthorisedError(
             f"cluster {self.alias}: the token endpoint {self.shown_url} refuses client {self.login.client_id}: "
             f"{reason}",
-            remedy=f"check the client id, the secret and the scope in {self.login.key}",
+            remedy=f"check the login's client id, secret and scope; {self.login.key} holds the secret",
         )
 
     def _quoted(self, text: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.plan.failover.acl_rules import EVERYBODY
+from mmtool.plan.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -53,7 +54,7 @@ def read_principal_map(lines: Iterable[str]) -> PrincipalMap:
 
 def _pair(cells: list[str], line: int, names: Mapping[str, str]) -> tuple[str, str]:
     if len(cells) != len(_HEADER):
-        raise ValueError(f"line {line} has {len(cells)} columns instead of 2")
+        raise ValueError(f"line {line} has {counted(len(cells), 'column')} instead of 2")
     here, there = cells
     for name in (here, there or here):
         kind, _, rest = name.partition(":")

@@ -46,7 +46,8 @@ class FlowRow(NamedTuple):
         topic: Its name on the source.
         partition: Its number.
         target_topic: The topic's name on the target.
-        upstream_before, upstream_after: The next offset to mirror, before and after.
+        upstream_before: The next offset to mirror, before the command.
+        upstream_after: The next offset to mirror, after the command.
         downstream_after: The lowest target offset that the next mirrored record can get.
         records_skipped: Offsets that are never mirrored: at most so many records.
         records_repeated: Records that will be on the target once more.

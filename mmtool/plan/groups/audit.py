@@ -44,15 +44,15 @@ class AuditRow:
 
     Attributes:
         group: Its name.
-        topic, partition: Named as on the source, where it has them.
+        topic, partition: Named as on the source; as on the target where the source does not have it.
         verdict: How the group's offset on the target stands to the right one.
         reason: Why; empty where the verdict says all.
         upstream_offset: What the group has committed on the source; None without a commit, or where it is unknown.
         downstream_offset: Its translation to the target; None where that is unknown.
         target_offset: What the group has committed on the target.
         target_age_seconds: How long ago; None where that is unknown.
-        expires_seconds: When the target expires that commit at the earliest, unless it is renewed (KIP-211); None
-            likewise, and while the group has members.
+        expires_seconds: Seconds until the target may expire that commit, unless it is renewed (KIP-211); None where
+            that is unknown, and while the group has members.
     """
 
     group: str

@@ -91,8 +91,8 @@ class SyncRow:
         partitions: In how many of the flow's partitions it has committed on the source.
         written: How many offsets were committed for it in this sync.
         refused: How many partitions could not be translated, or were not accepted.
-        freshness_seconds: The age of the commit's source offset on the target, of its oldest partition: since it was
-            read, the group may have read on. None while a partition has no commit on the target.
+        freshness_seconds: How long ago mmtool read the source's commit that is now on the target, for the partition
+            where this is longest. None while a partition has no commit on the target.
         reason: Why it is not synced; empty where it is.
     """
 

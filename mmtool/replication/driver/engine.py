@@ -426,10 +426,12 @@ class Engine:
                 self._regaining.begin(run)
 
     def _note_syncs(self, run: FlowRun, rows: Iterable[ReportRow]) -> None:
-        """Report why the workers could not write offset syncs, each cause once."""
+        """Report why the workers could not write offset syncs, each cause once; an end of it is not reported."""
         for why in sorted({row.syncs_failure for row in rows if row.syncs_failure}):
             said = f"offset syncs: {why}; mmtool mirrors without them and keeps trying"
-            self._sayings.once(run.name, flow_notice(run.name, said, Event.DUTY_FAILED, duty="offset syncs"))
+            self._sayings.once(
+                f"{run.name} {why}", flow_notice(run.name, said, Event.DUTY_FAILED, duty="offset syncs")
+            )
 
     def _recover(self, error: Exception, failures: int) -> None:
         """Reacquire the claimed flows after a failed round: fence, recover from the log of the target, continue.

@@ -212,7 +212,7 @@ class Mm2Takeover:
         if not wrong:
             return
         first = min(wrong)
-        more = f" (and {len(wrong) - 1} more partitions)" if len(wrong) > 1 else ""
+        more = f" (and {counted(len(wrong) - 1, 'more partition')})" if len(wrong) > 1 else ""
         sentence = f"{self.flow.settings.name}: {first}{more}: {wrong[first]}"
         if self._begun:
             self.warnings.append(f"{sentence}; mirrored from {self.flow.settings.start_setting}")

@@ -334,7 +334,7 @@ def test_a_map_has_two_columns_and_may_have_a_header_and_quotes():
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("User:a", "line 1 has 1 columns instead of 2"),
+        ("User:a", "line 1 has 1 column instead of 2"),
         ("User:a,b", "line 1: 'b' is not a principal such as User:app"),
         ("User:a,User:*", "line 1: User:[*] cannot be renamed"),
         ("User:*,User:a", "line 1: User:[*] cannot be renamed"),
