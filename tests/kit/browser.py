@@ -6,14 +6,12 @@ import fcntl
 import os
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from kit.debian import FOLDER
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 _PACKAGES = ("chromium", "fonts-dejavu-core")
+_PROGRAM = "usr/lib/chromium/chromium"
 _LIBRARIES = ("usr/lib/*-linux-gnu", "usr/lib/*-linux-gnu/pulseaudio", "lib/*-linux-gnu")
 _QUIET = ("--disable-background-networking", "--no-first-run", "--host-resolver-rules=MAP * ~NOTFOUND")
 """No name is resolved: what the browser asks its maker for does not leave the machine."""
@@ -49,11 +47,16 @@ class Browser:
         """What it asked of the network, as Chromium's own log in JSON."""
         self._run(page, f"--log-net-log={to}", "--dump-dom")
 
+    def _program(self) -> Path:
+        """The unpacked program; that of the machine where it was installed already, and so not fetched."""
+        own = self.root / _PROGRAM
+        return own if own.exists() else Path("/", _PROGRAM)
+
     def _run(self, page: Path, *options: str) -> subprocess.CompletedProcess[str]:
         libraries = ":".join(str(folder) for pattern in _LIBRARIES for folder in self.root.glob(pattern))
         always = ["--headless", "--no-sandbox", "--disable-gpu", *_QUIET, f"--user-data-dir={self.profile}"]
         return subprocess.run(
-            [self.root / "usr/lib/chromium/chromium", *always, *options, page.as_uri()],
+            [self._program(), *always, *options, page.as_uri()],
             check=True,
             capture_output=True,
             text=True,
