@@ -41,7 +41,11 @@ Principal = Annotated[
 ]
 For = Annotated[
     list[Purpose],
-    typer.Option("--for", help="What the principal runs; repeatable. read: everything that changes nothing."),
+    typer.Option(
+        "--for",
+        metavar="|".join(Purpose),
+        help="What the principal runs; repeatable. read: everything that changes nothing.",
+    ),
 ]
 FormatOption = Annotated[
     Format | None,

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Annotated
 
 from mmtool.commands import _options as options
-from mmtool.output import Column, OutputFormat, Result, finish
+from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 _TIMEOUT = timedelta(seconds=8)
 """Of one request: a cluster that is away is one of the answers, and is not waited for."""
@@ -16,8 +16,8 @@ _COLUMNS = (
     Column("cluster"),
     Column("subject"),
     Column("severity"),
-    Column("message"),
-    Column("remedy", essential=False),
+    Column("message", note=True),
+    Column("remedy", note=True),
 )
 
 
@@ -43,3 +43,4 @@ def doctor(
     rows = [finding._asdict() for finding in found.findings]
     exposed = exposed_files(config_path(config, os.environ), os.environ)
     finish(Result("doctor", rows, _COLUMNS, warnings=exposed), output, found.error)
+    talk(found.summary)

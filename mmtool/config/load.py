@@ -101,6 +101,10 @@ def _warn_of_silent(settings: Settings, report: Report) -> None:
             )
 
 
+_USUAL_NAMES = ("connect-mirror-maker.properties", "mm2.properties")
+"""Those of Kafka's distribution and of `mmtool init`."""
+
+
 def config_path(path: Path | None, environ: Mapping[str, str]) -> Path:
     """The path of the properties file: ``-c/--config``, else ``MMTOOL_CONFIG``.
 
@@ -111,9 +115,12 @@ def config_path(path: Path | None, environ: Mapping[str, str]) -> Path:
         return path
     named = environ.get("MMTOOL_CONFIG", "").strip()
     if not named:
+        here = next((name for name in _USUAL_NAMES if Path(name).is_file()), None)
         raise ConfigError(
             "no configuration: neither -c/--config nor MMTOOL_CONFIG names a file",
-            remedy="name MirrorMaker 2's properties file, for example -c connect-mirror-maker.properties",
+            remedy=f"write -c {here}"
+            if here
+            else f"name MirrorMaker 2's properties file, for example -c {_USUAL_NAMES[0]}, or write one: `mmtool init`",
         )
     return Path(named)
 

@@ -7,6 +7,7 @@ B  a check that cannot be made is a warning that says why, never ``ok``
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -134,6 +135,12 @@ class Examination:
     """
 
     findings: tuple[Finding, ...] = field(default=())
+
+    @property
+    def summary(self) -> str:
+        """How many findings of each severity there are, in one line."""
+        of: Counter[str] = Counter(finding.severity for finding in self.findings)
+        return f"{counted(of['problem'], 'problem')}, {counted(of['warning'], 'warning')}, {of['ok']} ok"
 
     @property
     def error(self) -> GateError | None:
