@@ -81,7 +81,7 @@ class Asked:
         def shown() -> Result:
             return result(self.command, rehearsed_row(rehearsal), rehearsal.warnings)
 
-        for number, step in enumerate(rehearsal.plan.steps, 1):
+        for number, step in enumerate(rehearsal.plan.steps if rehearsal.moves else (), 1):
             talk(f"{number}. {step.name}: {step.sentence}")
         if not self.execute or not rehearsal.plan.executable:
             error = rehearsal.refusal or gate(rehearsed_row(rehearsal))
