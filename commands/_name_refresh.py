@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from mmtool.commands._known_names import keep_operations, remember_file
 from mmtool.errors import MmtoolError
 from mmtool.runtime import known_names as cache
+from mmtool.runtime.process_exit import ends_after_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,5 +72,7 @@ def _visible(topics: Iterable[str]) -> list[str]:
 if __name__ == "__main__":
     signal.alarm(_LONGEST_SECONDS)
     os.nice(10)
-    with suppress(MmtoolError):
-        refresh(Path(sys.argv[1]))
+    with ends_after_python():  # a client of a cluster that does not answer may be left behind
+        with suppress(MmtoolError):
+            refresh(Path(sys.argv[1]))
+        raise SystemExit(0)

@@ -225,6 +225,22 @@ def test_the_process_in_the_background_asks_both_clusters(scene):
     assert known_names.known_names(scene.config, "west")["topics"] == ["east.orders"]
 
 
+@pytest.mark.parametrize(
+    "named",
+    [
+        pytest.param("missing.properties", id="no file"),
+        pytest.param("mm2.properties", id="clusters away", marks=pytest.mark.long),
+    ],
+)
+def test_the_process_in_the_background_ends_well_and_says_nothing(cached, named):
+    ran = subprocess.run(
+        [sys.executable, "-m", "mmtool.commands._name_refresh", str(cached.with_name(named))],
+        check=False,
+        capture_output=True,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b"")
+
+
 def test_operations_that_the_journal_has_are_known_after_that(scene, failover):
     (done,) = failover("planned", "-g", "app", "--execute", "--yes").rows
     _name_refresh.refresh(scene.config)
