@@ -41,7 +41,7 @@ def refresh(config: Path) -> None:
     settings = load_settings(config, os.environ)
     remember_file(config, settings)
     with Unawaited() as pool:
-        for one in [pool.submit(_ask, config, cluster) for cluster in _clusters(settings)]:
+        for one in [pool.submit(_ask, settings, cluster) for cluster in _clusters(settings)]:
             with suppress(MmtoolError):
                 one.result()
     found, _ = find_operations(settings, None, None, _TIMEOUT)
@@ -56,17 +56,19 @@ def _clusters(settings: Settings) -> Iterable[ClusterPort]:
     return {side.alias: side for flow in flows for side in (flow.source, flow.target)}.values()
 
 
-def _ask(config: Path, cluster: ClusterPort) -> None:
+def _ask(settings: Settings, cluster: ClusterPort) -> None:
     cluster.probe()
     from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 
     groups = [name for name in cluster.groups.list_groups() if not name.startswith(OWN_GROUP_PREFIX)]
-    cache.remember(config, cluster.alias, groups=groups, topics=_visible(cluster.topics()))
+    topics = _mirrored(settings, cluster.alias, cluster.topics())
+    cache.remember(settings.path, cluster.alias, groups=groups, topics=topics)
 
 
-def _visible(topics: Iterable[str]) -> list[str]:
-    """Topics that a flow could mirror."""
-    return [name for name in topics if not name.startswith("__") and not name.endswith(".internal")]
+def _mirrored(settings: Settings, source: str, topics: Iterable[str]) -> list[str]:
+    """The topics of a cluster that a flow from it mirrors, or would if it were enabled."""
+    flows = [flow for flow in settings.all_flows if flow.source.alias == source]
+    return [name for name in topics if any(flow.mirrors_topic(name) for flow in flows)]
 
 
 if __name__ == "__main__":

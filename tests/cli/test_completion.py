@@ -222,7 +222,16 @@ def test_the_process_in_the_background_asks_both_clusters(scene):
     _name_refresh.refresh(scene.config)
     assert known_names.known_names(scene.config) == {"aliases": ["east", "west"], "sources": ["east"]}
     assert known_names.known_names(scene.config, "east") == {"groups": ["app"], "topics": ["orders"]}
-    assert known_names.known_names(scene.config, "west")["topics"] == ["east.orders"]
+    assert known_names.known_names(scene.config, "west")["groups"] == []
+
+
+def test_only_topics_that_a_flow_from_their_cluster_mirrors_are_kept(scene):
+    """A mirror would be a cycle on its way back; ``payments`` is not in the topics of the flow."""
+    scene.source.add_topic("payments", "id-payments", 0)
+    scene.target.add_topic("replies", "id-replies", 0)
+    _name_refresh.refresh(scene.config)
+    assert known_names.known_names(scene.config, "east")["topics"] == ["orders"]
+    assert known_names.known_names(scene.config, "west")["topics"] == ["replies"]
 
 
 @pytest.mark.parametrize(
@@ -249,10 +258,11 @@ def test_operations_that_the_journal_has_are_known_after_that(scene, failover):
 
 def test_a_cluster_that_does_not_answer_keeps_its_names_of_before(scene):
     known_names.remember(scene.config, "east", groups=["app", "gone"])
+    scene.target.add_topic("replies", "id-replies", 0)
     scene.source.go_away(UnreachableError("east does not answer"))
     _name_refresh.refresh(scene.config)
     assert known_names.known_names(scene.config, "east") == {"groups": ["app", "gone"]}
-    assert known_names.known_names(scene.config, "west")["topics"] == ["east.orders"]
+    assert known_names.known_names(scene.config, "west")["topics"] == ["replies"]
 
 
 def test_a_command_of_a_person_keeps_the_names_that_it_read(scene, mmtool, monkeypatch):
