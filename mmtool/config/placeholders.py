@@ -199,6 +199,16 @@ def _places(text: str) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
+def only_placeholders(text: str) -> bool:
+    """Whether a value is blank, or has nothing but placeholders; ``${NAME}`` without a colon is literal text."""
+    end = 0
+    for start, after in _places(text):
+        if text[end:start].strip() or _parts(text[start:after]) is None:
+            return False
+        end = after
+    return not text[end:].strip()
+
+
 def files_named_in(text: str, resolver: Resolver) -> Iterator[Path]:
     """Yield the files that the placeholders in a value read."""
     for start, end in _places(text):

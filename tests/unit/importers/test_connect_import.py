@@ -208,6 +208,16 @@ def test_a_placeholder_of_another_provider_stays_and_is_reported(entries):
     )
 
 
+@pytest.mark.parametrize(
+    ("value", "is_copied"),
+    [("${env:A}${env:B}", True), ("${nocolon}", False), ("${env:A}x", False)],
+)
+def test_only_placeholders_with_a_colon_are_no_secret(entries, value, is_copied):
+    found, imported = entries(connector("Source") | {"source.cluster.ssl.key.password": value})
+    kept = value if is_copied else "${env:EAST_SSL_KEY_PASSWORD}"
+    assert (found["east.ssl.key.password"], value in imported.text) == (kept, is_copied)
+
+
 def test_variables_of_different_keys_have_different_names(entries):
     secret = {"source.cluster.ssl.key.password": "hush"}
     one = connector("Source") | {"source.cluster.alias": "a-b"} | secret
