@@ -11,12 +11,11 @@ import sys
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from mmtool.commands._known_names import keep_operations, remember_file
 from mmtool.errors import MmtoolError
 from mmtool.runtime import known_names as cache
-from mmtool.runtime.process_exit import ends_after_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,10 +70,17 @@ def _mirrored(settings: Settings, source: str, topics: Iterable[str]) -> list[st
     return [name for name in topics if any(flow.mirrors_topic(name) for flow in flows)]
 
 
-if __name__ == "__main__":
+def main() -> NoReturn:
+    """Refresh the names of the file that the process is given, and end the process with exit code 0."""
+    from mmtool.runtime.process_exit import ends_after_python
+
     signal.alarm(_LONGEST_SECONDS)
     os.nice(10)
     with ends_after_python():  # a client of a cluster that does not answer may be left behind
         with suppress(MmtoolError):
             refresh(Path(sys.argv[1]))
         raise SystemExit(0)
+
+
+if __name__ == "__main__":
+    main()
