@@ -18,7 +18,7 @@ from mmtool.config.read_files import ReadFiles
 from mmtool.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 _KAFKA_PACKAGE = "org.apache.kafka.common.config.provider."
 _NO_PLACEHOLDER = re.compile(r"""[\s{}"'\\]""")
@@ -70,8 +70,13 @@ class Placeholder:
         return cls(kind, name)
 
 
-def provider_class(kind: str) -> str:
-    """Kafka's class of a provider: env, file or directory."""
+def provider_declarations(kinds: Sequence[str]) -> dict[str, str]:
+    """The keys that declare some of env, file and directory, as MirrorMaker 2 needs them; none for no kinds."""
+    classes = {f"config.providers.{kind}.class": _class_of(kind) for kind in kinds}
+    return {"config.providers": ", ".join(kinds), **classes} if kinds else {}
+
+
+def _class_of(kind: str) -> str:
     return next(name for name, known in _KIND_OF_CLASS.items() if known == kind)
 
 

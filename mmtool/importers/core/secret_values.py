@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mmtool.config.jaas import is_secret_option, parse_jaas
+from mmtool.config.jaas import is_secret_option, jaas_text, parse_jaas
 from mmtool.config.placeholders import Placeholder, only_placeholders
 from mmtool.errors import UsageError
 from mmtool.importers.core.connector import Note, NoteKind, Setting
@@ -172,16 +172,6 @@ class SecretPlacement:
         name = next(name for name in names if self._variables.get(name, key) == key)
         self._variables[name] = key
         return name
-
-
-def jaas_text(module: str, options: dict[str, str]) -> str:
-    """A ``sasl.jaas.config`` of one login module."""
-    quoted = (f' {name}="{_quoted(value)}"' for name, value in options.items())
-    return f"{module} required{''.join(quoted)};"
-
-
-def _quoted(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def providers_in(values: Iterable[str]) -> list[str]:
