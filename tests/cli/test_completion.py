@@ -103,6 +103,16 @@ def test_ids_of_operations_are_offered(cached, verb):
     assert sorted(tab("failover", verb, "-c", cached, "2026")) == ids
 
 
+def test_the_newest_operations_are_those_that_are_kept_and_offered(cached, monkeypatch):
+    ids = [f"2026010{day}T000000Z-5eed0{day}" for day in range(1, 6)]
+    monkeypatch.setattr(known_names, "_MOST", 4)
+    monkeypatch.setattr(_completion, "_MOST", 3)
+    known_names.remember(cached, "west", operations=ids)
+    context = SimpleNamespace(params={"config": cached})
+    assert known_names.known_names(cached, "west")["operations"] == ids[:0:-1]
+    assert _completion.operations(context, "2026") == ids[:1:-1]
+
+
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_get_the_same_names(cached, shell):
     said = " ".join(tab("status", "-c", cached, "-s", "e", shell=shell))
