@@ -53,8 +53,12 @@ def topics(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def operations(ctx: typer.Context, incomplete: str) -> list[str]:
     """The ids of recorded operations, the newest first."""
-    found = _offered(ctx, incomplete, lambda config: _of(config, cache.OPERATIONS, [], cache.ALIASES))
-    return sorted(found, reverse=True)
+    return _offered(
+        ctx,
+        incomplete,
+        lambda config: _of(config, cache.OPERATIONS, [], cache.ALIASES),
+        newest_first=True,
+    )
 
 
 def quietly(run: Callable[[], int]) -> int:
@@ -66,16 +70,20 @@ def quietly(run: Callable[[], int]) -> int:
     return 0
 
 
-def _offered(ctx: typer.Context, incomplete: str, find: Callable[[Path], Iterable[str]]) -> list[str]:
+def _offered(
+    ctx: typer.Context,
+    incomplete: str,
+    find: Callable[[Path], Iterable[str]],
+    *,
+    newest_first: bool = False,
+) -> list[str]:
     config = _config(ctx)
     if config is None:
         return []
     if _is_trusted(config) and cache.is_due(config, _RENEW_SECONDS):
         _renew(config)
-    found = sorted(
-        name for name in set(find(config)) if name.startswith(incomplete) and _PLAIN.fullmatch(name)
-    )
-    return found[:_MOST]
+    found = [name for name in set(find(config)) if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
+    return sorted(found, reverse=newest_first)[:_MOST]
 
 
 def _of(config: Path, kind: str, given: list[str], otherwise: str) -> Iterable[str]:

@@ -62,7 +62,7 @@ class CheckedFile:
     def exit_code(self) -> int:
         return 0 if self.good_for else UsageError.exit_code
 
-    def result(self, command: str, output: OutputFormat) -> Result:
+    def result(self, output: OutputFormat) -> Result:
         """The table says it all on stdout; a document has its warnings and errors where scripts look for them."""
         rows: list[FindingRow] = [
             {"severity": f.severity, "line": f.line, "key": f.key, "message": f.text, "file": str(f.path)}
@@ -70,11 +70,11 @@ class CheckedFile:
         ]
         errors = () if self.refusal is None else (self.refusal,)
         if output is OutputFormat.TABLE:
-            return Result(command, rows, FINDINGS, errors=errors, warnings=self.exposed)
+            return Result("config check", rows, FINDINGS, errors=errors, warnings=self.exposed)
         warnings = [f.sentence for f in self.findings if f.severity == "warning"]
         problems = [Problem("config", f.sentence) for f in self.errors]
         return Result(
-            command, rows, FINDINGS, warnings=(*warnings, *self.exposed), errors=(*problems, *errors)
+            "config check", rows, FINDINGS, warnings=(*warnings, *self.exposed), errors=(*problems, *errors)
         )
 
 

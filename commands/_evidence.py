@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mmtool.commands._consent import has_terminal
 from mmtool.errors import CheckFailedError, UsageError
 from mmtool.output import hide, talk
-from mmtool.output.console import stderr_is_tty, switches
+from mmtool.output.console import switches
 
 if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
@@ -100,7 +101,7 @@ def _signer(path: Path) -> Signer:
     try:
         return load_signer(path)
     except EncryptedKeyError as error:
-        if sys.stdin is None or not (sys.stdin.isatty() and stderr_is_tty()):
+        if not has_terminal():
             raise UsageError(
                 error.message,
                 remedy=f"without a terminal, mmtool cannot ask for the password: set {PASSWORD}",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypedDict
 
-from mmtool.errors import CheckFailedError, ConfigError, MmtoolError, UsageError, with_remedy
+from mmtool.commands._new_config import not_usable_yet
+from mmtool.errors import ConfigError, MmtoolError, UsageError, with_remedy
 from mmtool.output import hide, talk
-from mmtool.plain_text import Lines, shell_line
+from mmtool.plain_text import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from mmtool.config.report import Finding
     from mmtool.config.scopes import Side
     from mmtool.doctor.first_contact import Answer
+    from mmtool.errors import CheckFailedError
     from mmtool.runtime.new_file import NewFile
 
 _MOST_REPLICAS = 3
@@ -176,9 +178,6 @@ def _unusable(path: Path, checked: CheckedFile) -> CheckFailedError | None:
     """The error that says what has to be in place before a command can use the file."""
     if not checked.errors:
         return None
-    return CheckFailedError(
-        Lines.of(finding.sentence for finding in checked.errors),
-        remedy="put in place what is missing, then run"
-        f" `{shell_line(['mmtool', 'config', 'check', '-c', str(path)])}`",
-        code="not_usable_yet",
+    return not_usable_yet(
+        path, Lines.of(finding.sentence for finding in checked.errors), "put in place what is missing"
     )

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict
 
-from mmtool.errors import CheckFailedError, UsageError
+from mmtool.commands._new_config import not_usable_yet
+from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Problem, Result, talk
-from mmtool.plain_text import shell_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from mmtool.commands._config_check import CheckedFile
+    from mmtool.errors import CheckFailedError
     from mmtool.importers.service import Imported
     from mmtool.runtime.new_file import NewFile
 
 _NOTES = (Column("kind"), Column("path"), Column("message", note=True))
-FILE = Path("mm2.properties")
-"""Where `mmtool init` writes as well."""
+WAYS = (
+    ("continue where MirrorMaker 2 stops; stop its connectors when mmtool asks for it", ("--take-over",)),
+)
+"""What is done next with the file: a sentence, and the options of `mmtool replicate`."""
 
 
 class ImportRow(TypedDict):
@@ -100,22 +103,6 @@ class WrittenImport:
             "config import", self.rows, _NOTES, warnings=warnings, errors=self.problems, applied=True
         )
 
-    def tell_next_steps(self, path: Path) -> None:
-        """Show what the operator does next with a file that can be used."""
-        from mmtool.commands._next import say_next
-        from mmtool.failover.report.report import NextStep
-
-        file = ("-c", str(path))
-        say_next(
-            [
-                NextStep("check clusters, rights and topics", (shell_line(["mmtool", "doctor", *file]),)),
-                NextStep(
-                    "continue where MirrorMaker 2 stops; stop its connectors when mmtool asks for it",
-                    (shell_line(["mmtool", "replicate", *file, "--take-over"]),),
-                ),
-            ]
-        )
-
 
 def write_import(file: NewFile, imported: Imported) -> WrittenImport:
     """Write the file and check it, as `mmtool config check` does.
@@ -162,9 +149,8 @@ def _unusable(path: Path, problems: int) -> CheckFailedError | None:
 
     if not problems:
         return None
-    return CheckFailedError(
+    return not_usable_yet(
+        path,
         f"{path} was written and cannot be used yet: {counted(problems, 'error')}",
-        remedy="provide the secrets and correct the keys that the table names, then run"
-        f" `{shell_line(['mmtool', 'config', 'check', '-c', str(path)])}`",
-        code="not_usable_yet",
+        "provide the secrets and correct the keys that the table names",
     )

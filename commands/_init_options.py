@@ -11,6 +11,7 @@ import typer
 from mmtool.commands._options import timeout_option
 
 Timeout = Annotated[timedelta, timeout_option("8s")]
+NEW_FILE = Path("mm2.properties")
 NewConfig = Annotated[
     Path | None,
     typer.Option(
@@ -19,7 +20,7 @@ NewConfig = Annotated[
         metavar="FILE",
         envvar="MMTOOL_CONFIG",
         show_envvar=True,
-        help="The file to write.  [default: mm2.properties]",
+        help=f"The file to write.  [default: {NEW_FILE}]",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]

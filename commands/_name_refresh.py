@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from mmtool.commands._known_names import keep_operations, remember_file
 from mmtool.errors import MmtoolError
@@ -40,7 +40,7 @@ def refresh(config: Path) -> None:
     settings = load_settings(config, os.environ)
     remember_file(config, settings)
     with Unawaited() as pool:
-        for one in [pool.submit(_ask, config, cluster) for cluster in _clusters(settings)]:
+        for one in [pool.submit(_ask, settings, cluster) for cluster in _clusters(settings)]:
             with suppress(MmtoolError):
                 one.result()
     found, _ = find_operations(settings, None, None, _TIMEOUT)
@@ -55,21 +55,32 @@ def _clusters(settings: Settings) -> Iterable[ClusterPort]:
     return {side.alias: side for flow in flows for side in (flow.source, flow.target)}.values()
 
 
-def _ask(config: Path, cluster: ClusterPort) -> None:
+def _ask(settings: Settings, cluster: ClusterPort) -> None:
     cluster.probe()
     from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 
     groups = [name for name in cluster.groups.list_groups() if not name.startswith(OWN_GROUP_PREFIX)]
-    cache.remember(config, cluster.alias, groups=groups, topics=_visible(cluster.topics()))
+    topics = _mirrored(settings, cluster.alias, cluster.topics())
+    cache.remember(settings.path, cluster.alias, groups=groups, topics=topics)
 
 
-def _visible(topics: Iterable[str]) -> list[str]:
-    """Topics that a flow could mirror."""
-    return [name for name in topics if not name.startswith("__") and not name.endswith(".internal")]
+def _mirrored(settings: Settings, source: str, topics: Iterable[str]) -> list[str]:
+    """The topics of a cluster that a flow from it mirrors, or would if it were enabled."""
+    flows = [flow for flow in settings.all_flows if flow.source.alias == source]
+    return [name for name in topics if any(flow.mirrors_topic(name) for flow in flows)]
+
+
+def main() -> NoReturn:
+    """Refresh the names of the file that the process is given, and end the process with exit code 0."""
+    from mmtool.runtime.process_exit import ends_after_python
+
+    signal.alarm(_LONGEST_SECONDS)
+    os.nice(10)
+    with ends_after_python():  # a client of a cluster that does not answer may be left behind
+        with suppress(MmtoolError):
+            refresh(Path(sys.argv[1]))
+        raise SystemExit(0)
 
 
 if __name__ == "__main__":
-    signal.alarm(_LONGEST_SECONDS)
-    os.nice(10)
-    with suppress(MmtoolError):
-        refresh(Path(sys.argv[1]))
+    main()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mmtool.commands._init_options import Force, NewConfig
+from mmtool.commands._init_options import NEW_FILE, Force, NewConfig
 from mmtool.commands._options import Config, OnlySource, OnlyTarget, Output
 from mmtool.output import Column, OutputFormat, Result, emit, finish, talk
 
@@ -41,7 +41,7 @@ def check(
 
     path = config_path(config, os.environ)
     checked = check_file(path, source, target)
-    emit(checked.result("config check", output), output)
+    emit(checked.result(output), output)
     if checked.good_for:
         talk(f"{path} {checked.good_for}")
     return checked.exit_code
@@ -112,14 +112,15 @@ def import_(
     Settings without an equal are listed, and are comments in the file. Exit code 0: the file can be used. 7: it was
     written, and something is missing, such as a secret.
     """
-    from mmtool.commands._import_file import FILE, input_of, write_import
+    from mmtool.commands._import_file import WAYS, input_of, write_import
+    from mmtool.commands._new_config import tell_next_steps
     from mmtool.runtime.new_file import new_file
 
-    path = config or FILE
+    path = config or NEW_FILE
     given = input_of(strimzi, connect, more)
     with new_file(path, force=force) as file:
         written = write_import(
             file, given.imported(str(Path(secrets_dir).absolute()), keep_secrets=keep_secrets)
         )
     finish(written.result(output), output, written.error)
-    written.tell_next_steps(path)
+    tell_next_steps(path, WAYS)

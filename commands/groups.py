@@ -165,12 +165,13 @@ def audit(
     chosen, now_ms = selection(group, groups, all_groups=all_groups), int(time() * 1000)
     flows = [connect(flow, timeout, beside_mm2=True) for flow in loaded(config).select(source, target)]
     found, others = ask_each(flows, lambda flow: run(flow, chosen, topic or (), now_ms))
-    remember_rows(config, (row for of in found for row in of.documents()))
+    rows = [row for of in found for row in of.documents()]
+    remember_rows(config, rows)
     errors = [*others.errors, *(of.error for of in found if of.error is not None)]
     error = worst(errors)
     result = Result(
         "groups audit",
-        [row for of in found for row in of.documents()],
+        rows,
         AUDITED,
         warnings=[*others.warnings, *(warning for of in found for warning in of.warnings)],
         errors=[other for other in errors if other is not error],

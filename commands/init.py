@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 
 from mmtool.commands import _init_options as options
 from mmtool.commands._options import Output
 from mmtool.output import Column, OutputFormat, Result, finish
-from mmtool.plain_text import shell_line
 
 _TIMEOUT = timedelta(seconds=8)
-_FILE = Path("mm2.properties")
 _COLUMNS = (
     Column("cluster"),
     Column("side"),
@@ -21,6 +18,7 @@ _COLUMNS = (
     Column("brokers"),
     Column("message", note=True),
 )
+_WAYS = (("mirror what is there now", ("--until-caught-up",)), ("mirror until stopped", ()))
 
 
 def init(
@@ -65,28 +63,13 @@ def init(
     given = {f"--{name.replace('_', '-')}": value for name, value in locals().items()}
     from mmtool.commands._draft_questions import draft_of
     from mmtool.commands._first_file import write_first_file
+    from mmtool.commands._new_config import tell_next_steps
     from mmtool.runtime.new_file import new_file
 
-    path = config or _FILE
+    path = config or options.NEW_FILE
     with new_file(path, force=force) as file:
         draft = draft_of(path, given, asks=not yes)
         written = write_first_file(file, draft, None if no_probe else timeout)
     result = Result("init", written.rows, _COLUMNS, written.warnings, applied=True)
     finish(result, output, written.error)
-    _tell_next_steps(path)
-
-
-def _tell_next_steps(path: Path) -> None:
-    from mmtool.commands._next import say_next
-    from mmtool.failover.report.report import NextStep
-
-    file = ("-c", str(path))
-    say_next(
-        [
-            NextStep("check clusters, rights and topics", (shell_line(["mmtool", "doctor", *file]),)),
-            NextStep(
-                "mirror what is there now", (shell_line(["mmtool", "replicate", *file, "--until-caught-up"]),)
-            ),
-            NextStep("mirror until stopped", (shell_line(["mmtool", "replicate", *file]),)),
-        ]
-    )
+    tell_next_steps(path, _WAYS)

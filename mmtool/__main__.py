@@ -1,12 +1,13 @@
 """The process ``mmtool``: the console script, and ``python -m mmtool``."""
 
-from mmtool.commands import app
 from mmtool.runtime.process_exit import ends_after_python
 
 
 def main() -> None:
     """Run this process's command line, and end the process with the contract's exit code."""
-    with ends_after_python():
+    with ends_after_python():  # first of all: what is imported here may register handlers of its own
+        from mmtool.commands import app
+
         app.main()
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import javaproperties
 
-from mmtool.config.jaas import MSK_MODULE, OAUTH_MODULE, PLAIN_MODULE, SCRAM_MODULE
+from mmtool.config.jaas import MSK_MODULE, OAUTH_MODULE, PLAIN_MODULE, SCRAM_MODULE, jaas_text
 from mmtool.config.keys import CLUSTER_ID, FLOW_KEYS
-from mmtool.config.placeholders import provider_class
+from mmtool.config.placeholders import provider_declarations
 from mmtool.config.token_logins import ENDPOINT, HANDLER, KAFKA_HANDLERS, MSK_CLIENT_HANDLER
 
 if TYPE_CHECKING:
@@ -215,12 +215,12 @@ def _flow_key(name: str, value: str | None, scope: str = "") -> _Line:
 def _providers(secrets: Mapping[str, Placeholder]) -> Iterator[_Line]:
     """MirrorMaker 2 needs the declaration; mmtool knows Kafka's own providers without it."""
     kinds = sorted({secret.kind for secret in secrets.values()})
-    if kinds:
-        yield _Line("Providers of the values in ${...}.", "config.providers", ", ".join(kinds))
-    for kind in kinds:
-        yield _Line(
-            f"Kafka's class for ${{{kind}:...}}.", f"config.providers.{kind}.class", provider_class(kind)
-        )
+    comments = [
+        "Providers of the values in ${...}.",
+        *(f"Kafka's class for ${{{kind}:...}}." for kind in kinds),
+    ]
+    for comment, (key, value) in zip(comments, provider_declarations(kinds).items(), strict=False):
+        yield _Line(comment, key, value)
 
 
 def _cluster(cluster: DraftCluster) -> Iterator[_Line]:
@@ -241,7 +241,7 @@ def _login(login: Login) -> Iterator[tuple[str, str, str]]:
         yield (
             "The IAM identity of the AWS profile or environment.",
             "sasl.jaas.config",
-            f"{MSK_MODULE} required;",
+            jaas_text(MSK_MODULE, {}),
         )
         yield "Signs the requests of Java clients.", "sasl.client.callback.handler.class", MSK_CLIENT_HANDLER
         return
@@ -251,9 +251,8 @@ def _login(login: Login) -> Iterator[tuple[str, str, str]]:
         names, module = ("clientId", "clientSecret"), OAUTH_MODULE
         yield "Gets a token from the endpoint.", HANDLER, KAFKA_HANDLERS[0]
         yield "Where tokens are granted.", ENDPOINT, login.token_endpoint or ""
-    user = re.sub(r'(["\\])', r"\\\1", login.user or "")
-    options = f'{names[0]}="{user}" {names[1]}="{login.secret or ""}"'
-    yield "The user, and where the secret is read from.", "sasl.jaas.config", f"{module} required {options};"
+    options = {names[0]: login.user or "", names[1]: str(login.secret or "")}
+    yield "The user, and where the secret is read from.", "sasl.jaas.config", jaas_text(module, options)
 
 
 def _store(what: str, kind: str, store: Store | None) -> Iterator[tuple[str, str, str]]:

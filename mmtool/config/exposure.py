@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -11,26 +10,18 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from mmtool.config.jaas import is_secret_option, parse_jaas
-from mmtool.config.placeholders import Resolver, UnresolvedError, files_named_in
+from mmtool.config.placeholders import Resolver, UnresolvedError, files_named_in, only_placeholders
 from mmtool.config.properties import read_properties
-from mmtool.config.templates import may_hold_secret
+from mmtool.config.templates import holds_secret
 from mmtool.plain_text import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _KEY_FILES = ("ssl.keystore.location", "ssl.key.location")
-_OPEN = (
-    "ssl.truststore.certificates",
-    "ssl.keystore.certificate.chain",
-    "sasl.username",
-    "sasl.oauthbearer.client.credentials.client.id",
-)
-"""Keys that are not quoted in messages, and hold no secret."""
 _JAAS = "sasl.jaas.config"
 _TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105  a key's name
 _TOKEN_FILE = "oauth.access.token.location"  # noqa: S105  likewise
-_NO_SECRET = re.compile(r"\s*|\$\{[^}]*\}")
 _MOUNTED = ("/run/secrets/", "/var/run/secrets/")
 """Where container runtimes mount secrets; the mode of such a file is the mount's, and only the container sees it."""
 
@@ -59,7 +50,7 @@ def exposed_files(path: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
 def _files_with_secrets(path: Path, environ: Mapping[str, str]) -> Iterator[Path]:
     entries = read_properties(path).entries
     resolver = Resolver.declared_in({key: entry.raw for key, entry in entries.items()}, environ)
-    secret = {key: one for key, one in entries.items() if may_hold_secret(key) and not key.endswith(_OPEN)}
+    secret = {key: one for key, one in entries.items() if holds_secret(key)}
     if any(_holds_secret(key, entry.raw) for key, entry in secret.items()):
         yield path
     for entry in secret.values():
@@ -74,13 +65,13 @@ def _files_with_secrets(path: Path, environ: Mapping[str, str]) -> Iterator[Path
 
 def _holds_secret(key: str, raw: str) -> bool:
     """Whether a value that may be a secret is one: of a login's options only some are, and no placeholder is."""
-    if not key.endswith(_JAAS) or _NO_SECRET.fullmatch(raw):
-        return not _NO_SECRET.fullmatch(raw)
+    if not key.endswith(_JAAS) or only_placeholders(raw):
+        return not only_placeholders(raw)
     try:
         options = parse_jaas(raw).options
     except ValueError:
         return True
-    return any(is_secret_option(name) and not _NO_SECRET.fullmatch(text) for name, text in options.items())
+    return any(is_secret_option(name) and not only_placeholders(text) for name, text in options.items())
 
 
 def _token_files(key: str, value: str) -> Iterator[Path]:

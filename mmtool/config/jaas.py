@@ -1,4 +1,4 @@
-"""Parse ``sasl.jaas.config``: a login module and its options."""
+"""Read and write ``sasl.jaas.config``: a login module and its options."""
 
 from __future__ import annotations
 
@@ -55,6 +55,16 @@ def parse_jaas(text: str) -> Login:
     if match is None:
         raise ValueError('one login module, as: MODULE required username="..." password="...";')
     return Login(match.group(1), _options(match.group(3)))
+
+
+def jaas_text(module: str, options: Mapping[str, str]) -> str:
+    """A ``sasl.jaas.config`` of one login module."""
+    quoted = (f' {name}="{_quoted(value)}"' for name, value in options.items())
+    return f"{module} required{''.join(quoted)};"
+
+
+def _quoted(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _options(text: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ from mmtool.config.read_files import ReadFiles
 from mmtool.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 _KAFKA_PACKAGE = "org.apache.kafka.common.config.provider."
 _NO_PLACEHOLDER = re.compile(r"""[\s{}"'\\]""")
@@ -70,8 +70,13 @@ class Placeholder:
         return cls(kind, name)
 
 
-def provider_class(kind: str) -> str:
-    """Kafka's class of a provider: env, file or directory."""
+def provider_declarations(kinds: Sequence[str]) -> dict[str, str]:
+    """The keys that declare some of env, file and directory, as MirrorMaker 2 needs them; none for no kinds."""
+    classes = {f"config.providers.{kind}.class": _class_of(kind) for kind in kinds}
+    return {"config.providers": ", ".join(kinds), **classes} if kinds else {}
+
+
+def _class_of(kind: str) -> str:
     return next(name for name, known in _KIND_OF_CLASS.items() if known == kind)
 
 
@@ -197,6 +202,16 @@ def _places(text: str) -> Iterator[tuple[int, int]]:
     end = 0
     while (start := text.find("${", end)) >= 0 and (end := text.find("}", start) + 1):
         yield start, end
+
+
+def only_placeholders(text: str) -> bool:
+    """Whether a value is blank, or has nothing but placeholders; ``${NAME}`` without a colon is literal text."""
+    end = 0
+    for start, after in _places(text):
+        if text[end:start].strip() or _parts(text[start:after]) is None:
+            return False
+        end = after
+    return not text[end:].strip()
 
 
 def files_named_in(text: str, resolver: Resolver) -> Iterator[Path]:

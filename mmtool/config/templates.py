@@ -29,6 +29,14 @@ _SECRETS = (
 )
 """Endings of keys whose values are secrets and are not quoted."""
 
+_PUBLIC = (
+    "ssl.truststore.certificates",
+    "ssl.keystore.certificate.chain",
+    "sasl.username",
+    "sasl.oauthbearer.client.credentials.client.id",
+)
+"""Keys that are not quoted in messages, and hold no secret."""
+
 _PATHS = (
     "ssl.key.location",
     "ssl.keystore.location",
@@ -115,6 +123,11 @@ def holds_pem(key: str, value: str) -> bool:
 def may_hold_secret(key: str) -> bool:
     """Whether the value of a key, with its scope, may be a secret and is not quoted."""
     return key.lower().endswith(_SECRETS)
+
+
+def holds_secret(key: str) -> bool:
+    """Whether the value of a key, with its scope, is a secret, and not only left out of messages."""
+    return may_hold_secret(key) and not key.lower().endswith(_PUBLIC)
 
 
 def _is_template_login(raw: str) -> bool:

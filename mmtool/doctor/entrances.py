@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 
 SOON = timedelta(days=30)
 """Certificates that expire within this time are reported."""
-_LOGIN = {Stage.MECHANISM, Stage.LOGIN, Stage.CLIENT_CERTIFICATE}
+LOGIN_STAGES = {Stage.MECHANISM, Stage.LOGIN, Stage.CLIENT_CERTIFICATE}
+"""A listener that fails at one of these is there, and refuses the login."""
 _BY_CERTIFICATE = {Stage.TLS, Stage.CLIENT_CERTIFICATE}
+_RENEW_THEIRS = (
+    "renew the certificate in the broker's ssl.keystore.location, and reload it or restart the broker"
+)
 
 
 # --- listeners --------------------------------------------------------------------------------------------
@@ -33,7 +37,7 @@ def judge_listeners(alias: str, answers: Sequence[ListenerAnswer]) -> Iterator[F
 
     An unreachable bootstrap server is a warning while another server of the same property answers.
     """
-    dead = [one for one in answers if one.failed and one.failed not in _LOGIN]
+    dead = [one for one in answers if one.failed and one.failed not in LOGIN_STAGES]
     if not dead:
         yield ok(Check.LISTENERS, alias, _all_answer(answers))
     for one in dead:
@@ -115,12 +119,12 @@ def judge_away(alias: str, answers: Sequence[ListenerAnswer]) -> Finding | None:
     if not answers or not all(one.failed for one in answers):
         return None
     tried, first = few(list(dict.fromkeys(one.address for one in answers)), 3), answers[0]
-    if first.failed in _LOGIN:
+    if first.failed in LOGIN_STAGES:
         message = f"cluster {alias} refuses the login at {tried}: {first.reason}"
-        remedy = f"see the authentication row of {alias}"
+        remedy = _login_remedy(first.entrance.name, first.failed, first.entrance.security.sasl)
     elif first.certificate is not None:
         message = f"mmtool does not accept the certificate of cluster {alias} at {tried}: {first.reason}"
-        remedy = f"see the certificate row of {alias}"
+        remedy = _refusal_remedy(first)
     else:
         spoken = first.failed is not Stage.PROTOCOL
         message = f"cluster {alias} does not answer {'' if spoken else 'as Kafka '}at {tried}: {first.reason}"
@@ -137,7 +141,7 @@ def judge_authentication(
     """Findings about refused logins: one row for each reason, with the listeners that gave it; without secrets."""
     refused: dict[tuple[str, Stage, str], list[ListenerAnswer]] = {}
     for one in answers:
-        if one.failed in _LOGIN:
+        if one.failed in LOGIN_STAGES:
             refused.setdefault((one.entrance.name, one.failed, one.reason), []).append(one)
     for (name, stage, reason), ones in refused.items():
         addresses = few([one.address for one in ones], 3)
@@ -267,9 +271,7 @@ def _cost(alias: str, one: ShownCertificate) -> str:
 
 def _renew(one: ShownCertificate) -> str:
     if one.is_theirs:
-        return (
-            "renew the certificate in the broker's ssl.keystore.location, and reload it or restart the broker"
-        )
+        return _RENEW_THEIRS
     if one.is_own:
         return f"renew the client certificate in {one.subject}, then restart `mmtool replicate`"
     return f"import the CA's current certificate into {one.subject}"
@@ -284,6 +286,8 @@ def _refused(alias: str, answers: Iterable[ListenerAnswer], known: set[str]) -> 
 
 def _refusal_remedy(one: ListenerAnswer) -> str:
     host = one.address.rpartition(":")[0]
+    if "expired" in one.reason:
+        return _RENEW_THEIRS
     if "ostname" in one.reason or "IP address" in one.reason:
         return (
             f"issue the broker's certificate with the subject alternative name {host}, or advertise a host name that it"

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mmtool.doctor.entrances import judge_away
-from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.doctor.entrances import LOGIN_STAGES, judge_away
+from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,9 +37,11 @@ def ask_each(clusters: Sequence[ExaminedCluster]) -> dict[str, Answer | MmtoolEr
 
 def _ask(cluster: ExaminedCluster) -> Answer | MmtoolError:
     """Listeners are probed first: a client retries an unreachable listener until its time is up."""
-    away = judge_away(cluster.alias, cluster.details.listeners())
+    listeners = cluster.details.listeners()
+    away = judge_away(cluster.alias, listeners)
     if away is not None:
-        return UnreachableError(away.message, remedy=away.remedy)
+        kind = NotAuthorisedError if listeners[0].failed in LOGIN_STAGES else UnreachableError
+        return kind(away.message, remedy=away.remedy)
     try:
         return Answer(cluster.port.probe(), len(cluster.details.brokers()))
     except MmtoolError as error:

@@ -32,12 +32,10 @@ class Imported:
     Attributes:
         text: Its content; with ``--keep-secrets`` it contains secrets.
         notes: What is not in it, and what needs a decision.
-        flows: Names of the flows that it enables.
     """
 
     text: str = field(repr=False)
     notes: tuple[Note, ...]
-    flows: tuple[str, ...]
 
 
 def import_strimzi(paths: Sequence[Path], secrets_dir: str, *, keep_secrets: bool) -> Imported:
@@ -79,14 +77,8 @@ def imported_json(contents: Sequence[tuple[str, bytes]], secrets_dir: str, *, ke
 def _imported(origin: str, deployment: Deployment, mounts: Mounts, *, keep_secrets: bool) -> Imported:
     draft = draft_of(deployment)
     SecretPlacement(draft, mounts, keep_secrets).place()
-    flows = tuple(
-        scope
-        for scope in draft.scopes
-        if (enabled := draft.lines.get(f"{scope}.enabled")) is not None
-        and enabled.value.strip().lower() == "true"
-    )
     notes = tuple(note for kind in NoteKind for note in draft.notes if note.kind is kind)
-    return Imported(properties_text(draft, origin), notes, flows)
+    return Imported(properties_text(draft, origin), notes)
 
 
 def _json(name: str, content: bytes) -> object:

@@ -145,12 +145,11 @@ def _entries(
     Those are JKS, keys with passwords of their own, and ciphers that OpenSSL does not have. Java also knows a wrong
     password from damage.
     """
-    if store_format is Format.PKCS12:
-        if iterations(content) > MOST_ITERATIONS:
-            return Fault.ITERATIONS
+    if store_format is Format.PKCS12 and iterations(content) > MOST_ITERATIONS:
+        return Fault.ITERATIONS
+    if store_format is Format.PKCS12 and not only_java:
         with contextlib.suppress(ValueError):
-            if not only_java:
-                return load_pkcs12_store(content, password)
+            return load_pkcs12_store(content, password)
     return _java_s_entries(store_format, password, ask_java, only_java=only_java)
 
 

@@ -24,11 +24,6 @@ _REPLICATED = (
     "offset.storage.replication.factor",
     "status.storage.replication.factor",
 )
-# MM2 asks for the declaration; mmtool does not.
-_FILE_PROVIDER = {
-    "config.providers": "file",
-    "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
-}
 
 
 class Fleet:
@@ -117,13 +112,15 @@ class Fleet:
         return properties_text({**settings, **extra})
 
     def _logins(self) -> dict[str, str]:
+        from mmtool.config.placeholders import provider_declarations
+
         logins = {
             f"{cluster.name}.{key}": value
             for cluster in self
             if cluster.shape.security is not None
             for key, value in cluster.shape.security.placeholders(MMTOOL).items()
         }
-        return {**_FILE_PROVIDER, **logins} if logins else {}
+        return {**provider_declarations(["file"]), **logins} if logins else {}
 
     def _replicas(self) -> int:
         return min(3, *(cluster.shape.brokers for cluster in self))

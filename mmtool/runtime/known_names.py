@@ -53,11 +53,16 @@ def names_in(content: bytes) -> Names:
 def remember(config: Path, alias: str = "", **names: Iterable[str]) -> None:
     """Replace the names of some kinds; the file is readable for its owner alone."""
     known = dict(known_names(config, alias))
-    now = {**known, **{kind: sorted(set(some))[:_MOST] for kind, some in names.items()}}
+    now = {**known, **{kind: _kept(kind, some) for kind, some in names.items()}}
     if now == known:
         return
     with contextlib.suppress(OSError):
         _write(_file(config, alias), json.dumps(now).encode())
+
+
+def _kept(kind: str, names: Iterable[str]) -> list[str]:
+    """The names in order, without those that are too many: ids of operations begin with their time, newest first."""
+    return sorted(set(names), reverse=kind == OPERATIONS)[:_MOST]
 
 
 def add(config: Path, alias: str, **names: Iterable[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -13,7 +14,6 @@ from mmtool.plain_text import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _OWNER_ONLY = 0o600
 
@@ -38,11 +38,13 @@ class NewFile:
 
     Attributes:
         path: The name that it gets.
-        draft: The name that it has until then, in the same folder.
+        place: Where it gets it: a link that is overwritten leads there.
+        draft: The name that it has until then, in the folder of ``place``.
         force: Whether an existing file is overwritten.
     """
 
     path: Path
+    place: Path
     draft: Path
     force: bool
 
@@ -70,16 +72,19 @@ class NewFile:
             UsageError: The folder cannot be written.
         """
         try:
-            if self.force and self.path.exists():
-                self.draft.chmod(self.path.stat().st_mode & 0o777)
-                self.draft.replace(self.path.resolve())
-                return
-            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY))
-            self.draft.replace(self.path)
+            if self.force:
+                self._take_mode()
+            else:
+                os.close(os.open(self.place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY))
+            self.draft.replace(self.place)
         except FileExistsError:
             refuse_existing(self.path, force=False)
         except OSError as error:
             raise _unwritable(self.path, error) from error
+
+    def _take_mode(self) -> None:
+        with suppress(FileNotFoundError):
+            self.draft.chmod(self.place.stat().st_mode & 0o777)
 
 
 @contextmanager
@@ -91,7 +96,8 @@ def new_file(path: Path, *, force: bool = False) -> Iterator[NewFile]:
         UsageError: The folder cannot be written.
     """
     refuse_existing(path, force=force)
-    made = NewFile(path, path.with_name(f".{path.name}.{uuid4().hex[:8]}"), force)
+    place = Path(os.path.realpath(path)) if force else path
+    made = NewFile(path, place, place.with_name(f".{place.name}.{uuid4().hex[:8]}"), force)
     try:
         made.write(b"")  # a folder that cannot be written is reported before any work
         yield made

@@ -103,6 +103,16 @@ def test_ids_of_operations_are_offered(cached, verb):
     assert sorted(tab("failover", verb, "-c", cached, "2026")) == ids
 
 
+def test_the_newest_operations_are_those_that_are_kept_and_offered(cached, monkeypatch):
+    ids = [f"2026010{day}T000000Z-5eed0{day}" for day in range(1, 6)]
+    monkeypatch.setattr(known_names, "_MOST", 4)
+    monkeypatch.setattr(_completion, "_MOST", 3)
+    known_names.remember(cached, "west", operations=ids)
+    context = SimpleNamespace(params={"config": cached})
+    assert known_names.known_names(cached, "west")["operations"] == ids[:0:-1]
+    assert _completion.operations(context, "2026") == ids[:1:-1]
+
+
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_get_the_same_names(cached, shell):
     said = " ".join(tab("status", "-c", cached, "-s", "e", shell=shell))
@@ -222,7 +232,32 @@ def test_the_process_in_the_background_asks_both_clusters(scene):
     _name_refresh.refresh(scene.config)
     assert known_names.known_names(scene.config) == {"aliases": ["east", "west"], "sources": ["east"]}
     assert known_names.known_names(scene.config, "east") == {"groups": ["app"], "topics": ["orders"]}
-    assert known_names.known_names(scene.config, "west")["topics"] == ["east.orders"]
+    assert known_names.known_names(scene.config, "west")["groups"] == []
+
+
+def test_only_topics_that_a_flow_from_their_cluster_mirrors_are_kept(scene):
+    """A mirror would be a cycle on its way back; ``payments`` is not in the topics of the flow."""
+    scene.source.add_topic("payments", "id-payments", 0)
+    scene.target.add_topic("replies", "id-replies", 0)
+    _name_refresh.refresh(scene.config)
+    assert known_names.known_names(scene.config, "east")["topics"] == ["orders"]
+    assert known_names.known_names(scene.config, "west")["topics"] == ["replies"]
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        pytest.param("missing.properties", id="no file"),
+        pytest.param("mm2.properties", id="clusters away", marks=pytest.mark.long),
+    ],
+)
+def test_the_process_in_the_background_ends_well_and_says_nothing(cached, named):
+    ran = subprocess.run(
+        [sys.executable, "-m", "mmtool.commands._name_refresh", str(cached.with_name(named))],
+        check=False,
+        capture_output=True,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b"")
 
 
 def test_operations_that_the_journal_has_are_known_after_that(scene, failover):
@@ -233,10 +268,11 @@ def test_operations_that_the_journal_has_are_known_after_that(scene, failover):
 
 def test_a_cluster_that_does_not_answer_keeps_its_names_of_before(scene):
     known_names.remember(scene.config, "east", groups=["app", "gone"])
+    scene.target.add_topic("replies", "id-replies", 0)
     scene.source.go_away(UnreachableError("east does not answer"))
     _name_refresh.refresh(scene.config)
     assert known_names.known_names(scene.config, "east") == {"groups": ["app", "gone"]}
-    assert known_names.known_names(scene.config, "west")["topics"] == ["east.orders"]
+    assert known_names.known_names(scene.config, "west")["topics"] == ["replies"]
 
 
 def test_a_command_of_a_person_keeps_the_names_that_it_read(scene, mmtool, monkeypatch):

@@ -109,7 +109,9 @@ def test_a_refused_login_costs_a_row_and_not_the_file(tmp_path):
         wrong = secrets | {"SOURCE_PASSWORD": "another-one"}
         begun = init(tmp_path, pair.secured, *options, "--timeout", "5s", "-o", "json", **wrong)
     assert (begun.code, [row["state"] for row in begun.rows][1]) == (0, "answers"), begun.stderr
-    assert begun.rows[0]["state"] != "answers"
+    assert begun.rows[0]["state"] == "not_authorised"
+    warning = json.loads(begun.stdout)["warnings"][0]
+    assert "correct the user name and the password in source.sasl.jaas.config" in warning
     assert "another-one" not in begun.stdout + begun.stderr
 
 

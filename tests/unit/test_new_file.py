@@ -1,6 +1,8 @@
 """A new file is there as a whole or not at all, and overwrites nothing that nobody asked for."""
 
 import stat
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -69,6 +71,36 @@ def test_forced_it_keeps_the_mode_and_the_link_of_what_it_overwrites(path):
         file.write(b"new")
         file.publish()
     assert (path.is_symlink(), real.read_text(), mode(real)) == (True, "new", 0o640)
+
+
+def test_forced_a_link_to_nowhere_stays_and_leads_to_the_new_file(path):
+    real = path.with_name("real.properties")
+    path.symlink_to(real)
+    with new_file(path, force=True) as file:
+        file.write(b"new")
+        file.publish()
+    assert (path.is_symlink(), real.read_bytes(), mode(real)) == (True, b"new", 0o600)
+    assert sorted(path.parent.iterdir()) == [path, real]
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """A folder in another file system."""
+    memory = Path("/dev/shm")  # noqa: S108  a folder of its own is made there
+    if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("needs a second file system")
+    with TemporaryDirectory(dir=memory) as folder:
+        yield Path(folder)
+
+
+def test_forced_a_link_into_another_file_system_is_followed(path, elsewhere):
+    real = elsewhere / "real.properties"
+    real.write_text("old")
+    path.symlink_to(real)
+    with new_file(path, force=True) as file:
+        file.write(b"new")
+        file.publish()
+    assert (path.is_symlink(), [one.read_bytes() for one in elsewhere.iterdir()]) == (True, [b"new"])
 
 
 def test_a_folder_that_is_not_there_is_reported_before_any_work(tmp_path):

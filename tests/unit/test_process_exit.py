@@ -34,6 +34,11 @@ def test_the_process_ends_with_the_code_of_its_body_before_native_handlers(body,
     assert ended(ABORTS + ENDS.format(body)).returncode == code
 
 
+def test_the_handler_of_mmtool_is_registered_before_its_commands_are_loaded():
+    loaded = "any(name.startswith('mmtool.commands') for name in sys.modules)"
+    assert ended(f"import sys, mmtool.__main__; sys.exit({loaded})").returncode == 0
+
+
 def test_python_s_handlers_and_threads_come_first_and_what_they_print_is_kept():
     body = (
         "import atexit, threading, time; atexit.register(print, 'handler', end='');"

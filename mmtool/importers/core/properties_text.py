@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import javaproperties
 
 from mmtool.config.draft import escaped
-from mmtool.config.placeholders import provider_class
+from mmtool.config.placeholders import provider_declarations
 from mmtool.importers.core.connector import NoteKind
 from mmtool.importers.core.secret_values import providers_in
 from mmtool.plain_text import printable
@@ -54,10 +54,7 @@ def _body(draft: ImportDraft) -> Iterator[str]:
 def _providers(draft: ImportDraft) -> Iterator[str]:
     """MirrorMaker 2 needs the declaration; mmtool knows Kafka's own providers without it."""
     kinds = providers_in(setting.value for setting in draft.lines.values())
-    if kinds:
-        yield f"config.providers = {', '.join(kinds)}"
-    for kind in kinds:
-        yield f"config.providers.{kind}.class = {provider_class(kind)}"
+    yield from (f"{key} = {value}" for key, value in provider_declarations(kinds).items())
 
 
 def _comment(text: str) -> list[str]:

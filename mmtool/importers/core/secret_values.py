@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mmtool.config.jaas import is_secret_option, parse_jaas
-from mmtool.config.placeholders import Placeholder
+from mmtool.config.jaas import is_secret_option, jaas_text, parse_jaas
+from mmtool.config.placeholders import Placeholder, only_placeholders
 from mmtool.errors import UsageError
 from mmtool.importers.core.connector import Note, NoteKind, Setting
 from mmtool.importers.core.secret_keys import is_secret
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mmtool.importers.core.draft import ImportDraft
 
 _PLACEHOLDER = re.compile(r"\$\{([^:{}]+):([^{}]*)\}")
-_ONLY_PLACEHOLDERS = re.compile(r"(?:\s*\$\{[^:{}]+:[^{}]*\})+\s*|\s*")
 _KUBERNETES = re.compile(r"(?:([a-z0-9.-]+)/)?([a-z0-9.-]+):([A-Za-z0-9._-]+)")
 _NAME, _KEY = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?"), re.compile(r"[A-Za-z0-9._-]+")
 _FOLDER = re.compile(r"[^:{}\s\"'\\]+")
@@ -131,7 +130,7 @@ class SecretPlacement:
         return str(Placeholder(kind, rest))
 
     def _without_secret(self, key: str, value: str, path: str) -> str:
-        if not is_secret(key, value) or _ONLY_PLACEHOLDERS.fullmatch(value):
+        if not is_secret(key, value) or only_placeholders(value):
             return value
         if not key.endswith(_JAAS):
             return self._hidden(key, value, path)
@@ -142,7 +141,7 @@ class SecretPlacement:
         secret = {
             name: text
             for name, text in login.options.items()
-            if is_secret_option(name) and not _ONLY_PLACEHOLDERS.fullmatch(text)
+            if is_secret_option(name) and not only_placeholders(text)
         }
         if not secret:
             return value
@@ -173,16 +172,6 @@ class SecretPlacement:
         name = next(name for name in names if self._variables.get(name, key) == key)
         self._variables[name] = key
         return name
-
-
-def jaas_text(module: str, options: dict[str, str]) -> str:
-    """A ``sasl.jaas.config`` of one login module."""
-    quoted = (f' {name}="{_quoted(value)}"' for name, value in options.items())
-    return f"{module} required{''.join(quoted)};"
-
-
-def _quoted(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def providers_in(values: Iterable[str]) -> list[str]:

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from mmtool.config.jaas import OAUTH_MODULE, PLAIN_MODULE, SCRAM_MODULE
+from mmtool.config.jaas import OAUTH_MODULE, PLAIN_MODULE, SCRAM_MODULE, jaas_text
 from mmtool.config.token_logins import HANDLER, STRIMZI_HANDLER
 from mmtool.errors import UsageError
 from mmtool.importers.core.connector import Note, NoteKind, Setting, overlaid
-from mmtool.importers.core.secret_values import jaas_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

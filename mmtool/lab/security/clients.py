@@ -41,6 +41,8 @@ class Login:
 
 def client_properties(kind: SecurityKind, login: Login) -> dict[str, str]:
     """A user's properties, without ``bootstrap.servers``."""
+    from mmtool.config.jaas import jaas_text
+
     properties = {"security.protocol": kind.protocol, **_store("truststore", login.trusted, login)}
     match kind:
         case SecurityKind.MTLS:
@@ -48,7 +50,9 @@ def client_properties(kind: SecurityKind, login: Login) -> dict[str, str]:
         case SecurityKind.SCRAM:
             properties |= {
                 "sasl.mechanism": SCRAM_MECHANISM,
-                "sasl.jaas.config": _jaas(_SCRAM_MODULE, username=login.user, password=login.password),
+                "sasl.jaas.config": jaas_text(
+                    _SCRAM_MODULE, {"username": login.user, "password": login.password}
+                ),
             }
         case SecurityKind.OAUTH:
             assert login.token_url is not None
@@ -56,8 +60,8 @@ def client_properties(kind: SecurityKind, login: Login) -> dict[str, str]:
                 "sasl.mechanism": "OAUTHBEARER",
                 "sasl.oauthbearer.token.endpoint.url": login.token_url,
                 "sasl.login.callback.handler.class": _OAUTH_HANDLER,
-                "sasl.jaas.config": _jaas(
-                    OAUTH_MODULE, clientId=login.user, clientSecret=login.password, scope="kafka"
+                "sasl.jaas.config": jaas_text(
+                    OAUTH_MODULE, {"clientId": login.user, "clientSecret": login.password, "scope": "kafka"}
                 ),
             }
     return properties
@@ -75,7 +79,3 @@ def _store(kind: str, path: Path, login: Login) -> dict[str, str]:
     if login.store_format is not StoreFormat.PEM:
         found[f"ssl.{kind}.password"] = login.store_password
     return found
-
-
-def _jaas(module: str, **options: str) -> str:
-    return f"{module} required " + " ".join(f'{name}="{value}"' for name, value in options.items()) + ";"

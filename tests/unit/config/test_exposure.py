@@ -49,6 +49,8 @@ def test_a_file_that_only_its_owner_may_read_is_not_named(file, mode):
         "A.sasl.username = mm\nA.sasl.password = ${env:P}\n",
         "A.sasl.oauthbearer.client.credentials.client.id = mm\n",
         'A.sasl.jaas.config = X required username="mm" password="${env:P}";\n',
+        'A.sasl.jaas.config = X required username="mm" password="${env:P}${env:Q}";\n',
+        "A.sasl.password = ${env:P} ${file:/dev/null:q}\n",
         "A.sasl.jaas.config = software.amazon.msk.auth.iam.IAMLoginModule required;\n",
     ],
 )
@@ -69,6 +71,12 @@ def test_the_files_of_placeholders_in_secrets_are_named_and_those_of_other_value
 @pytest.mark.parametrize("option", ["password", "clientSecret", "oauth.client.secret", "oauth.access.token"])
 def test_an_option_of_a_login_that_is_a_secret_is_one(file, option):
     path = file("mm2.properties", f'A.sasl.jaas.config = X required username="mm" {option}="s";\n')
+    assert named(path) == [str(path)]
+
+
+@pytest.mark.parametrize("value", ["${nocolon}", "${env:P}x", "x${env:P}", "${env:P", "${env:P}}"])
+def test_text_beside_placeholders_is_a_secret_as_is_one_without_a_colon(file, value):
+    path = file("mm2.properties", f"A.sasl.password = {value}\n")
     assert named(path) == [str(path)]
 
 

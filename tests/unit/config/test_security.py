@@ -7,8 +7,10 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mmtool.config.jaas import parse_jaas
+from mmtool.config.jaas import jaas_text, parse_jaas
 from mmtool.errors import ConfigError
 
 CANARY = "canary-5eCr3t"
@@ -45,6 +47,12 @@ def test_a_broken_login_module_is_refused_without_quoting_it(text):
     with pytest.raises(ValueError, match="login module") as caught:
         parse_jaas(text)
     assert CANARY not in str(caught.value)
+
+
+@given(st.dictionaries(st.sampled_from(["username", "password", "oauth.scope"]), st.text()))
+def test_a_login_that_is_written_is_read_the_same(options):
+    login = parse_jaas(jaas_text(PLAIN, options))
+    assert (login.module, login.options) == (PLAIN, options)
 
 
 def test_a_login_never_shows_its_password():

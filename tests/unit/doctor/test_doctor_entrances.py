@@ -67,16 +67,42 @@ def test_a_refused_login_is_no_dead_listener():
 
 
 @pytest.mark.parametrize(
-    ("failed", "entrance", "shown", "said"),
+    ("failed", "entrance", "shown", "reason", "said", "remedy"),
     [
-        (Stage.CONNECT, OPEN, None, "does not answer at one:9092"),
-        (Stage.LOGIN, WITH_LOGIN, None, "refuses the login at one:9092"),
-        (Stage.TLS, OPEN, b"der", "does not accept the certificate of cluster A"),
+        (Stage.CONNECT, OPEN, None, "why", "does not answer at one:9092", "start the broker"),
+        (
+            Stage.LOGIN,
+            WITH_LOGIN,
+            None,
+            "why",
+            "refuses the login at one:9092",
+            "correct the user name and the",
+        ),
+        (
+            Stage.TLS,
+            OPEN,
+            b"der",
+            "unknown CA",
+            "does not accept the certificate of cluster A",
+            "import the certif",
+        ),
+        (
+            Stage.TLS,
+            OPEN,
+            b"der",
+            "certificate has expired",
+            "of cluster A at one:9092",
+            "renew the certificate",
+        ),
     ],
 )
-def test_a_cluster_that_lets_nobody_in_is_away_and_says_how(failed, entrance, shown, said):
-    finding = judge_away("A", [answer(failed=failed, entrance=entrance, shown=shown)])
-    assert (finding.check, finding.severity, said in finding.message) == ("reachability", "problem", True)
+def test_a_cluster_that_lets_nobody_in_is_away_and_says_how_and_what_to_do(
+    failed, entrance, shown, reason, said, remedy
+):
+    finding = judge_away("A", [answer(failed=failed, entrance=entrance, shown=shown, reason=reason)])
+    assert (finding.check, finding.severity) == ("reachability", "problem")
+    assert said in finding.message
+    assert finding.remedy.startswith(remedy)
 
 
 def test_a_cluster_with_one_listener_that_lets_us_in_is_not_away():

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from kit.flow_names import enabled_flows
 from mmtool.config.properties import read_properties
 from mmtool.errors import UsageError
 from mmtool.importers.service import imported_json
@@ -54,8 +55,8 @@ def notes(imported, kind):
 
 
 def test_three_connectors_become_one_flow(entries):
-    found, imported = entries(*THREE)
-    assert imported.flows == ("east->west",)
+    found, _ = entries(*THREE)
+    assert enabled_flows(found) == ("east->west",)
     assert found == {
         "clusters": "east, west",
         "emit.heartbeats.enabled": "false",
@@ -91,7 +92,7 @@ def test_every_form_of_kafka_connect_is_read(entries, documents):
 
 @pytest.mark.parametrize("name", ["MirrorSourceConnector", "MirrorSource"])
 def test_short_names_of_the_classes_are_known(entries, name):
-    assert entries(connector("Source", connector_class=name))[1].flows == ("east->west",)
+    assert enabled_flows(entries(connector("Source", connector_class=name))[0]) == ("east->west",)
 
 
 def test_settings_of_connect_and_other_connectors_are_listed(entries):
@@ -208,6 +209,16 @@ def test_a_placeholder_of_another_provider_stays_and_is_reported(entries):
     )
 
 
+@pytest.mark.parametrize(
+    ("value", "is_copied"),
+    [("${env:A}${env:B}", True), ("${nocolon}", False), ("${env:A}x", False)],
+)
+def test_only_placeholders_with_a_colon_are_no_secret(entries, value, is_copied):
+    found, imported = entries(connector("Source") | {"source.cluster.ssl.key.password": value})
+    kept = value if is_copied else "${env:EAST_SSL_KEY_PASSWORD}"
+    assert (found["east.ssl.key.password"], value in imported.text) == (kept, is_copied)
+
+
 def test_variables_of_different_keys_have_different_names(entries):
     secret = {"source.cluster.ssl.key.password": "hush"}
     one = connector("Source") | {"source.cluster.alias": "a-b"} | secret
@@ -220,15 +231,15 @@ def test_variables_of_different_keys_have_different_names(entries):
 
 
 def test_a_blank_alias_stays_blank_in_topic_names(entries):
-    found, imported = entries(connector("Source") | {"source.cluster.alias": ""})
-    assert imported.flows == ("source->west",)
+    found, _ = entries(connector("Source") | {"source.cluster.alias": ""})
+    assert enabled_flows(found) == ("source->west",)
     assert found["source->west.source.cluster.alias"] == ""
 
 
 def test_a_heartbeat_connector_of_the_other_direction_enables_heartbeats_alone(entries):
     back = connector("Heartbeat") | {"source.cluster.alias": "west", "target.cluster.alias": "east"}
-    found, imported = entries(connector("Source"), back)
-    assert imported.flows == ("east->west",)
+    found, _ = entries(connector("Source"), back)
+    assert enabled_flows(found) == ("east->west",)
     assert (found["west->east.enabled"], found["west->east.emit.heartbeats.enabled"]) == ("false", "true")
 
 
