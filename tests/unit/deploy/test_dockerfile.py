@@ -68,7 +68,7 @@ def test_mmtool_reads_the_file_that_the_pod_mounts():
 
 
 def test_the_java_runtime_is_a_headless_one_that_mmtool_accepts():
-    assert re.search(r"--no-install-recommends openjdk-17-jre-headless\b", values(FINAL, "RUN")[0])
+    assert re.search(r"--no-install-recommends default-jre-headless\b", values(FINAL, "RUN")[0])
 
 
 def test_no_layer_keeps_a_secret():
