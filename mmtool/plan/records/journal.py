@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from mmtool.plan.failover.risks import Risk
 from mmtool.plan.groups.facts import Commit
@@ -21,7 +21,7 @@ from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
 from mmtool.plan.records.documents import Document
 from mmtool.plan.records.shapes import made
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Skipping
-from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.known import UNKNOWN, or_none
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 _PREFIX = "operation/"
 
-N = TypeVar("N", int, float)
 Risks = dict[tuple[str, TopicPartition], Risk]
 
 
@@ -134,7 +133,7 @@ def group_body(plan: GroupPlan, risks: Mapping[tuple[str, TopicPartition], Risk]
         "direction": plan.direction,
         "verdicts": [_verdict_row(verdict) for verdict in plan.verdicts],
         "risks": [
-            (*place, _known(risk.lost), _known(risk.reread), _known(risk.age_seconds))
+            (*place, or_none(risk.lost), or_none(risk.reread), or_none(risk.age_seconds))
             for (group, place), risk in risks.items()
             if group == plan.group
         ],
@@ -221,10 +220,6 @@ def _place(place: TopicPartition | None) -> tuple[str, int] | None:
 
 def _commit(commit: Commit | None) -> tuple[int, str] | None:
     return None if commit is None else (commit.offset, commit.metadata)
-
-
-def _known(number: N | Unknown) -> N | None:
-    return None if number is UNKNOWN else number
 
 
 def _unknown(number: Any) -> Any:
