@@ -169,11 +169,11 @@ def _verdict_row(verdict: Verdict) -> VerdictBody:
     row: VerdictBody = {
         "source": _place(verdict.source),
         "target": _place(verdict.target),
-        "commit": _commit(verdict.commit),
+        "commit": None if verdict.commit is None else verdict.commit.pair,
         "answer": None if verdict.answer is None else _answer_row(verdict.answer),
         "refusal": verdict.refusal,
         "blocks": verdict.blocks,
-        "before": _commit(verdict.before),
+        "before": None if verdict.before is None else verdict.before.pair,
         "knowledge": verdict.knowledge,
     }
     return cast("VerdictBody", {key: value for key, value in row.items() if value})
@@ -216,10 +216,6 @@ def _answer(kind: str, *numbers: int) -> Answer | Skipping:
 
 def _place(place: TopicPartition | None) -> tuple[str, int] | None:
     return None if place is None else (place.topic, place.partition)
-
-
-def _commit(commit: Commit | None) -> tuple[int, str] | None:
-    return None if commit is None else (commit.offset, commit.metadata)
 
 
 def _unknown(number: Any) -> Any:

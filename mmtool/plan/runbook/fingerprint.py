@@ -280,7 +280,7 @@ def _side_from(values: Mapping[str, Any]) -> SideSeen:
 
 
 def _commit_values(commits: Mapping[TopicPartition, Commit]) -> list[tuple[str, int, int, str]]:
-    return [(*place, commit.offset, commit.metadata) for place, commit in sorted(commits.items())]
+    return [(*place, *commit.pair) for place, commit in sorted(commits.items())]
 
 
 def _commits_from(rows: Iterable[list[Any]]) -> Commits:
