@@ -106,7 +106,7 @@ def _tail() -> Iterator[str]:
             ("~/.local/state/mmtool", "Undo files, and the clusters of the lab; XDG_STATE_HOME moves it."),
             (
                 "~/.cache/mmtool",
-                "Names that TAB offers, Spark's class archive, Kafka for the lab; may be deleted. XDG_CACHE_HOME moves it.",
+                "Names for TAB, Spark's class archive, Kafka for the lab; may be deleted. XDG_CACHE_HOME moves it.",
             ),
         ]
     )
