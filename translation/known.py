@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
+from typing import Final, TypeVar
+
+_T = TypeVar("_T")
 
 
 class Unknown(Enum):
@@ -14,3 +16,8 @@ class Unknown(Enum):
 
 UNKNOWN: Final = Unknown.UNKNOWN
 """Not known. Compare with ``is``: type checkers narrow on it."""
+
+
+def or_none(value: _T | Unknown) -> _T | None:
+    """The value as JSON rows and optional fields have it: None where it is unknown."""
+    return None if value is UNKNOWN else value

@@ -5,25 +5,23 @@
 
 from __future__ import annotations
 
-import re
 from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from mmtool import __version__, errors
+from kit.command_tree import commands, is_group
+from kit.error_tree import error_kinds
+from mmtool import __version__
 from mmtool.commands._help import sections_of
 from mmtool.commands._options import COMMON
-from mmtool.commands._registry import CommandTable
-from mmtool.commands.app import COMMANDS, EXAMPLES, app
+from mmtool.commands.app import EXAMPLES, app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PAGE = Path(__file__).parents[1] / "reference" / "mmtool.1"
-
-_BRANCH = re.compile(r"^[│ ]*[├└]── (\w+) +([\d/]+) +(.+)$", re.MULTILINE)
 
 
 def manual() -> str:
@@ -48,18 +46,12 @@ def _head() -> Iterator[str]:
 
 def _commands() -> Iterator[str]:
     yield ".SH COMMANDS"
-    table = CommandTable(COMMANDS)
-    for name in table:
-        yield from _command(table[name], f"mmtool {name}")
+    for path, command in commands().items():
+        if not is_group(command):
+            yield from _command(command, f"mmtool {path}")
 
 
 def _command(command: Any, path: str) -> Iterator[str]:
-    """The command, or each verb of a group."""
-    verbs = getattr(command, "commands", None)
-    if verbs is not None:
-        for name, verb in verbs.items():
-            yield from _command(verb, f"{path} {name}")
-        return
     context = _context(command, path)
     yield f".SS {_text(path)} {_text(' '.join(command.collect_usage_pieces(context)))}"
     for paragraph in cleandoc(command.help or "").split("\n\n"):
@@ -77,7 +69,7 @@ def _context(command: Any, path: str) -> typer.Context:
 
 def _common() -> Iterator[str]:
     """The options that every command has, from one that has no others."""
-    command = CommandTable(COMMANDS)["status"]
+    command = commands()["status"]
     yield ".SH COMMON OPTIONS"
     yield from _options(sections_of(command, _context(command, "status"))[COMMON])
 
@@ -92,12 +84,10 @@ def _options(records: list[tuple[str, str]]) -> Iterator[str]:
 def _exit_status() -> Iterator[str]:
     yield ".SH EXIT STATUS"
     yield from _options([("0", "Done; for a rehearsal: it could be executed."), ("1", "Unexpected error.")])
-    general = ""
-    for _, codes, meaning in _BRANCH.findall(errors.__doc__ or ""):
-        narrower = meaning.startswith("...")
-        general = general if narrower else meaning
-        if not narrower:
-            yield from _options([(codes.replace("/", ", "), f"{meaning[0].upper()}{meaning[1:]}.")])
+    kinds = [kind for kind in error_kinds() if not kind.narrower]
+    yield from _options(
+        [(kind.exit_codes, f"{kind.meaning[0].upper()}{kind.meaning[1:]}.") for kind in kinds]
+    )
 
 
 def _tail() -> Iterator[str]:
@@ -116,7 +106,7 @@ def _tail() -> Iterator[str]:
             ("~/.local/state/mmtool", "Undo files, and the clusters of the lab; XDG_STATE_HOME moves it."),
             (
                 "~/.cache/mmtool",
-                "Names that TAB offers, and Kafka for the lab; may be deleted. XDG_CACHE_HOME moves it.",
+                "Names for TAB, Spark's class archive, Kafka for the lab; may be deleted. XDG_CACHE_HOME moves it.",
             ),
         ]
     )

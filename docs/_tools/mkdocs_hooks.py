@@ -1,13 +1,16 @@
 """MkDocs hooks: folders in the nav, files of the repository that pages link to, and state diagrams as text.
 
 ``mkdocs.yml`` names this file. A page may link to any file under version control. On the site each of them is a page
-below `REPOSITORY`, so no link needs the address of a host.
+below `REPOSITORY`, so no link needs the address of a host. What git does not track is not shown: an operator's copies
+have passwords in them.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+import subprocess
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +64,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
     def moved(link: re.Match[str]) -> str:
         target = _target(path, link[1])
-        if not (ROOT / target).exists():
+        if not _is_published(target):
             return link[1]  # the strict build names it
         return posixpath.relpath(site_path(target), posixpath.dirname(at) or ".")
 
@@ -103,7 +106,7 @@ def targets_of(path: str) -> Iterator[str]:
     """The files and folders that a page links to, from the root of the repository."""
     if _has_links(path):
         targets = (_target(path, link) for link in _LINK.findall(_page_of(path)))
-        yield from (target for target in targets if (ROOT / target).exists())
+        yield from filter(_is_published, targets)
 
 
 def site_path(path: str) -> str:
@@ -129,12 +132,41 @@ def _has_links(path: str) -> bool:
     return path.endswith(".md") or (ROOT / path).is_dir()
 
 
+def _is_published(path: str) -> bool:
+    """Whether a link may lead there: to a page of the documentation, or to what git tracks."""
+    if not (ROOT / path).exists():
+        return False
+    tracked = _tracked(ROOT)
+    return tracked is None or path.startswith("docs/") or path in tracked
+
+
+@cache
+def _tracked(root: Path) -> frozenset[str] | None:
+    """The files that git tracks and their folders; None where it tracks none, as in an unpacked source distribution."""
+    try:
+        listed = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    files = [Path(name) for name in listed.stdout.split("\0") if name]
+    return frozenset(one.as_posix() for file in files for one in (file, *file.parents)) or None
+
+
+def _listed(folder: str) -> list[str]:
+    """The names that the page of a folder shows: without git none, for nobody knows what else lies there."""
+    tracked = _tracked(ROOT) or frozenset()
+    names = sorted(file.name for file in (ROOT / folder).iterdir() if not file.name.startswith((".", "__")))
+    return [name for name in names if posixpath.normpath(posixpath.join(folder, name)) in tracked]
+
+
 def _page_of(path: str) -> str:
     """Markdown that shows a file or folder of the repository; links start from its path."""
     place = ROOT / path
     if place.is_dir():
-        names = sorted(file.name for file in place.iterdir() if not file.name.startswith((".", "__")))
-        return "\n".join([f"# {path}", "", *(f"- [{name}]({place.name}/{name})" for name in names), ""])
+        return "\n".join(
+            [f"# {path}", "", *(f"- [{name}]({place.name}/{name})" for name in _listed(path)), ""]
+        )
     text = place.read_text(encoding="utf-8")
     if path.endswith(".md"):
         return text

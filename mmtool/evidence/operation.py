@@ -15,7 +15,7 @@ from mmtool.plan.failover.steps import Mode
 from mmtool.plan.records.identity import JOURNAL_TOPIC
 from mmtool.plan.records.journal import Kind as EntryKind
 from mmtool.plan.words import counted, few, moment
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.known import or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -97,13 +97,9 @@ def _summary(found: Recorded, entries: Sequence[Entry]) -> Iterator[Fact]:
     yield Fact("changed_at", "last entry", moment(found.last_ms))
     written = "offsets were written for the copies" if is_drill else "offsets were written"
     yield Fact("point_of_no_return_passed", written, found.operation.point_of_no_return_passed)
-    yield Fact("source_id", f"cluster id of {names.source}", _known(found.source_id))
+    yield Fact("source_id", f"cluster id of {names.source}", or_none(found.source_id))
     yield Fact("target_id", f"cluster id of {names.target}", found.target_id)
     yield Fact("executed_with", "executed with", ", ".join(f"mmtool {v}" for v in dict.fromkeys(versions)))
-
-
-def _known(value: Any) -> Any:
-    return None if value is UNKNOWN else value
 
 
 def _figures(row: Mapping[str, Any]) -> Iterator[Fact]:

@@ -111,7 +111,7 @@ def test_the_common_switches_work_without_being_declared(mmtool, commands, optio
 def test_one_command_line_leaves_nothing_behind_for_the_next(mmtool, commands):
     def probe(output: Output = OutputFormat.TABLE) -> None:
         """Show."""
-        emit(Result("probe-it", [{"a": 1}]), output)
+        emit(Result("probe-it", []), output)
         talk("shown")
 
     commands(probe=probe)

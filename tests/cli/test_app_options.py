@@ -4,10 +4,9 @@ from datetime import timedelta
 import pytest
 import typer
 
+from kit.command_tree import commands, is_group
 from mmtool.commands._consent import consent
 from mmtool.commands._options import duration
-from mmtool.commands._registry import CommandTable
-from mmtool.commands.app import COMMANDS
 from mmtool.errors import RefusedError
 from mmtool.output import LogFormat, Result, console
 
@@ -46,21 +45,11 @@ def test_what_no_client_can_count_is_refused(text):
         duration(text)
 
 
-def leaves(command, path):
-    """Every command below this one, with the words that call it."""
-    children = getattr(command, "commands", None)
-    if children is None:
-        return [(path, command)]
-    return [leaf for name in children for leaf in leaves(children[name], f"{path} {name}")]
-
-
-def commands():
-    table = CommandTable(COMMANDS)
-    return [leaf for name in table for leaf in leaves(table[name], name)]
+RUNNABLE = [(path, command) for path, command in commands().items() if not is_group(command)]
 
 
 @pytest.mark.parametrize(
-    ("path", "command"), commands(), ids=lambda value: value if isinstance(value, str) else ""
+    ("path", "command"), RUNNABLE, ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_every_option_and_every_command_explains_itself(path, command):
     silent = [option.opts for option in command.params if not getattr(option, "help", None)]
@@ -68,7 +57,7 @@ def test_every_option_and_every_command_explains_itself(path, command):
 
 
 @pytest.mark.parametrize(
-    ("path", "command"), commands(), ids=lambda value: value if isinstance(value, str) else ""
+    ("path", "command"), RUNNABLE, ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_every_command_has_the_common_switches(path, command):
     known = {option for parameter in command.params for option in parameter.opts}

@@ -5,9 +5,8 @@ import shlex
 
 import pytest
 
+from kit.command_tree import commands, is_group
 from kit.doc_blocks import pages
-from mmtool.commands._registry import CommandTable
-from mmtool.commands.app import COMMANDS
 from mmtool.config.load import read_file
 
 CODE = re.compile(r"`([^`\n]+)`")
@@ -21,7 +20,7 @@ east->west.enabled = true
 FOR_JAVA = "east.sasl.client.callback.handler.class"
 """A key that MSK's documentation has, and that only Java's clients need."""
 
-TABLE = CommandTable(COMMANDS)
+COMMANDS = commands()
 OF_ALL = {"--help", "--version", "--install-completion", "--show-completion"}
 
 
@@ -34,14 +33,15 @@ def codes(page):
 def wrong_in(line):
     """What is wrong with a command line, or ""."""
     _, *words = _words(line)
-    command, verbs = None, TABLE
-    while verbs and words and not words[0].startswith("-"):
+    path, command = "", None
+    while words and not words[0].startswith("-") and (command is None or is_group(command)):
         if words[0] == "..." or words[0].isupper():  # any verb
             return ""
-        if any(name not in verbs for name in words[0].split("|")):
+        paths = [f"{path} {name}".strip() for name in words[0].split("|")]
+        if any(one not in COMMANDS for one in paths):
             return f"{words[0]} is no command"
-        command = verbs[words.pop(0).split("|")[0]]
-        verbs = getattr(command, "commands", {})
+        path, command = paths[0], COMMANDS[paths[0]]
+        del words[0]
     options = {name for option in getattr(command, "params", ()) for name in option.opts} | OF_ALL
     given = {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)}
     return ", ".join(sorted(given - options))

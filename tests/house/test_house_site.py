@@ -70,6 +70,33 @@ def test_a_file_outside_of_the_documentation_is_shown_where_a_page_links_to_it(r
     assert (root / at).read_text(encoding="utf-8") in html.unescape(page)
 
 
+@pytest.fixture
+def folder(hooks, tmp_path, monkeypatch):
+    """A tree with a page that links to a folder and to both files in it."""
+    (tmp_path / "overlays").mkdir()
+    for name in ("example.yaml", "password"):
+        (tmp_path / "overlays" / name).write_bytes(b"secret \xff" if name == "password" else b"a: 1\n")
+    links = "[a](overlays) [b](overlays/example.yaml) [c](overlays/password)\n"
+    (tmp_path / "README.md").write_text(links, encoding="utf-8")
+    monkeypatch.setitem(hooks["_page_of"].__globals__, "ROOT", tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    return tmp_path
+
+
+def test_a_file_that_git_does_not_track_is_not_shown(hooks, folder):
+    """An operator's copy of an overlay has passwords and keys beside its manifests."""
+    subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
+    subprocess.run(["git", "add", "README.md", "overlays/example.yaml"], cwd=folder, check=True)
+    assert [*hooks["targets_of"]("README.md")] == ["overlays", "overlays/example.yaml"]
+    assert [*hooks["targets_of"]("overlays")] == ["overlays/example.yaml"]
+    assert "password" not in hooks["_page_of"]("overlays")
+
+
+def test_without_git_no_folder_shows_what_is_in_it(hooks, folder):
+    assert "overlays/example.yaml" in [*hooks["targets_of"]("README.md")]
+    assert [*hooks["targets_of"]("overlays")] == []
+
+
 def test_the_title_of_a_page_is_its_heading(pages):
     heads = {
         page: re.findall(r"<title>(.*?) - mmtool</title>|<h1[^>]*>(.*?)<a", text)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kit.clusters import FakeFlowWatch
+from kit.doc_blocks import files_of
 from kit.operations import KilledError
 from kit.scene import Scene
 from kit.smoke import SmokeScene
@@ -169,8 +170,8 @@ def importable(directory: Path) -> Shop:
     made = shop(directory)
     (directory / "mm2.properties").unlink()
     page = Path(__file__).parents[2] / "docs" / "how-to" / "from-strimzi-or-connect.md"
-    resource = page.read_text(encoding="utf-8").partition("```yaml\n")[2].partition("```")[0]
-    (directory / "dr.yaml").write_text(resource, encoding="utf-8")
+    for name, text in files_of(page).items():
+        (directory / name).write_text(text, encoding="utf-8")
     (directory / "connectors.json").write_text(json.dumps(_connectors()), encoding="utf-8")
     secret = directory / "secrets" / "mm2-user" / "password"
     secret.parent.mkdir(parents=True)

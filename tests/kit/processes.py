@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
-from kit.schemas import check_document
+from kit.schemas import check_output
 from mmtool.errors import GateError
 from mmtool.lab.wait import patience, wait_until
 
@@ -31,19 +31,21 @@ _ANSWER_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a command ended."""
+    """How a command ended; the documents on stdout are what their schemas say."""
 
     code: int
     stdout: str
     stderr: str
     seconds: float
 
+    def __post_init__(self) -> None:
+        if self.code != -signal.SIGKILL:  # that ends a document anywhere
+            check_output(self.stdout)
+
     @property
     def rows(self) -> list[dict[str, object]]:
         """The document's rows, where ``-o json`` was asked for."""
-        document = json.loads(self.stdout)
-        check_document(document)
-        rows: list[dict[str, object]] = document["data"]
+        rows: list[dict[str, object]] = json.loads(self.stdout)["data"]
         return rows
 
     @property

@@ -53,7 +53,7 @@ from mmtool.plan.groups.applications import state_warnings, with_lost_state
 from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_group
 from mmtool.plan.words import counted, then
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.known import UNKNOWN, or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -367,13 +367,13 @@ def drilled_row(drilled: Drilled, emergency: Costs) -> OperationRow:
         drilled: The drill, which has ended.
         emergency: The cost of an emergency failover, from what the target knew when the drill started.
     """
-    lost, age = emergency.lost, emergency.oldest_seconds
+    age = or_none(emergency.oldest_seconds)
     return {
         **ended_row(drilled),
         "records_read": drilled.records_read,
         "lag_records_before": drilled.lag_before,
-        "emergency_rpo_records": None if lost is UNKNOWN else lost,
-        "emergency_knowledge_age_seconds": None if age is UNKNOWN else round(age, 1),
+        "emergency_rpo_records": or_none(emergency.lost),
+        "emergency_knowledge_age_seconds": None if age is None else round(age, 1),
     }
 
 

@@ -35,7 +35,7 @@ from mmtool.plan.groups.applications import state_warnings
 from mmtool.plan.groups.commit_metadata import position_map_warnings
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.groups.units import dependencies
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.known import UNKNOWN, or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -231,8 +231,9 @@ class EmergencySteps:
         refuse(plan.guards)
         self.cutover.plans, self.cutover.risks = plan.groups, plan.risks
         costs = costs_of(plan)
-        lost = None if costs.lost is UNKNOWN else costs.lost
-        self.cutover.figures = replace(self.cutover.figures, rpo_records=lost, reread_records=costs.reread)
+        self.cutover.figures = replace(
+            self.cutover.figures, rpo_records=or_none(costs.lost), reread_records=costs.reread
+        )
 
     def report(self) -> None:
         """Do nothing: every result is known, and the source cannot be asked."""

@@ -25,7 +25,7 @@ from mmtool.plan.failover.fence_plan import fence_body
 from mmtool.plan.failover.tail_progress import begun_body, written_body
 from mmtool.plan.records.journal import Entry, Kind, group_body
 from mmtool.plan.words import counted, few
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.known import or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -163,7 +163,7 @@ class Journalist:
             "mode": plan.mode,
             "source": about.names.source,
             "target": about.names.target,
-            "source_id": None if about.source_id is UNKNOWN else about.source_id,
+            "source_id": or_none(about.source_id),
             "target_id": about.target_id,
             "groups": list(about.groups),
             "steps": [[step.name, step.sentence] for step in plan.steps],

@@ -29,7 +29,7 @@ from mmtool.plan.failover.steps import Mode, StepName, acl_step, topics_of
 from mmtool.plan.groups.undo import Undo
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.plan.words import few, then
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.known import or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -196,7 +196,7 @@ def _figures(found: Recorded) -> Figures:
     """
     plan, said = found.operation.plan, found.figures
     costs = costs_of(plan)
-    lost = None if costs.lost is UNKNOWN else costs.lost
+    lost = or_none(costs.lost)
     rpo, again = (lost, costs.reread) if plan.mode is Mode.EMERGENCY else (0, reread_of(plan.groups))
     return replace(
         said,

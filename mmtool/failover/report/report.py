@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError, RefusedError
 from mmtool.failover.commits.write import Outcome
@@ -31,7 +31,7 @@ from mmtool.plan.failover.risks import NO_RISK
 from mmtool.plan.failover.steps import Mode, topics_of
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.words import clock_time, counted, few
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.known import UNKNOWN, or_none
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -52,13 +52,11 @@ if TYPE_CHECKING:
     from mmtool.plan.failover.fence_plan import Fence
     from mmtool.plan.failover.risks import Risk
     from mmtool.plan.groups.offsets import GroupPlan, Verdict
-    from mmtool.translation.known import Unknown
     from mmtool.translation.types import TopicPartition
 
 _NAMED = 5
 """How many groups the next commands name; of more groups they name the first ones, or use ``--all-groups``."""
 
-N = TypeVar("N", int, float)
 Places = frozenset[tuple[str, "TopicPartition"]]
 
 
@@ -184,15 +182,11 @@ def _state_topics(plan: FailoverPlan) -> list[StateTopicRow]:
     return [
         {
             "topic": name,
-            "records_behind": None if name not in lags else _or_null(lags[name].behind),
-            "seconds_ahead": None if name not in lags else _or_null(lags[name].ahead_seconds),
+            "records_behind": None if name not in lags else or_none(lags[name].behind),
+            "seconds_ahead": None if name not in lags else or_none(lags[name].ahead_seconds),
         }
         for name in plan.state
     ]
-
-
-def _or_null(number: N | Unknown) -> N | None:
-    return None if number is UNKNOWN else number
 
 
 def _expected(view: _View) -> int | None:
@@ -244,7 +238,7 @@ def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> CostsRow:
         return {
             "reread_max": reread_max(verdict),
             "reread_expected": reread_expected(verdict),
-            "lost_max": None if refused else _or_null(NO_RISK.lost),
+            "lost_max": None if refused else or_none(NO_RISK.lost),
             # commits are asked of the living source, by the same run that writes them
             "knowledge_age_seconds": None if verdict.commit is None else 0,
         }
@@ -257,10 +251,10 @@ def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> CostsRow:
             "knowledge_age_seconds": None,
         }
     return {
-        "reread_max": _or_null(risk.reread),
-        "reread_expected": _or_null(risk.expected),
-        "lost_max": _or_null(risk.lost),
-        "knowledge_age_seconds": _or_null(risk.age_seconds),
+        "reread_max": or_none(risk.reread),
+        "reread_expected": or_none(risk.expected),
+        "lost_max": or_none(risk.lost),
+        "knowledge_age_seconds": or_none(risk.age_seconds),
     }
 
 

@@ -218,7 +218,7 @@ class KafkaGroups:
         )
 
     def alter(self, group: str, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, Problem]:
-        wanted = {place: (commit.offset, commit.metadata) for place, commit in offsets.items()}
+        wanted = {place: commit.pair for place, commit in offsets.items()}
         try:
             return self._of_each(
                 [group],

@@ -35,6 +35,11 @@ class Commit:
     offset: int
     metadata: str = ""
 
+    @property
+    def pair(self) -> tuple[int, str]:
+        """Offset and metadata, as documents have them."""
+        return self.offset, self.metadata
+
 
 @dataclass(frozen=True, slots=True)
 class Member:

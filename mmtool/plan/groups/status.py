@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.plan.failover.failover_plan import drain_cures
 from mmtool.plan.groups.applications import NO_STATE
 from mmtool.plan.words import joined
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.known import UNKNOWN, or_none
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition
 
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from mmtool.plan.groups.facts import GroupFacts
     from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts, Verdict
     from mmtool.plan.records.marks import MovedGroupRecord
-    from mmtool.translation.known import Unknown
-
-N = TypeVar("N", int, float)
 
 
 class GroupRow(NamedTuple):
@@ -169,18 +166,14 @@ def _row(known: GroupKnowledge, views: _Views, group: GroupFacts | None) -> Grou
         committed,
         _lag(known, place, committed),
         target_committed=_target_committed(views, group),
-        reread_max=None if risk is None else _number(risk.reread),
-        reread_expected=None if risk is None else _number(risk.expected),
+        reread_max=None if risk is None else or_none(risk.reread),
+        reread_expected=None if risk is None else or_none(risk.expected),
         rpo_records=None if place is None else known.not_on_target.get(place),
-        checkpoint_age_seconds=None if risk is None else _number(risk.age_seconds),
+        checkpoint_age_seconds=None if risk is None else or_none(risk.age_seconds),
         ready=judged.ready,
         reason=judged.reason,
         blocks_group=judged.blocks,
     )
-
-
-def _number(value: N | Unknown) -> N | None:
-    return None if value is UNKNOWN else value
 
 
 def _lag(known: GroupKnowledge, place: TopicPartition | None, committed: int | None) -> int | None:

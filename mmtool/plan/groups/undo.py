@@ -75,8 +75,8 @@ class Undo:
                 (
                     one.group,
                     *one.place,
-                    None if one.before is None else _pair(one.before),
-                    _pair(one.written),
+                    None if one.before is None else one.before.pair,
+                    one.written.pair,
                 )
                 for one in self.replaced
             ],
@@ -99,10 +99,6 @@ class Undo:
             raise UnreadableDocumentError(
                 "an undo file with a field that is missing or of another type"
             ) from error
-
-
-def _pair(commit: Commit) -> tuple[int, str]:
-    return commit.offset, commit.metadata
 
 
 def _replaced(row: list[Any]) -> Replaced:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from mmtool.plan.failover.risks import Risk
 from mmtool.plan.groups.facts import Commit
@@ -21,7 +21,7 @@ from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
 from mmtool.plan.records.documents import Document
 from mmtool.plan.records.shapes import made
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Skipping
-from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.known import UNKNOWN, or_none
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 _PREFIX = "operation/"
 
-N = TypeVar("N", int, float)
 Risks = dict[tuple[str, TopicPartition], Risk]
 
 
@@ -134,7 +133,7 @@ def group_body(plan: GroupPlan, risks: Mapping[tuple[str, TopicPartition], Risk]
         "direction": plan.direction,
         "verdicts": [_verdict_row(verdict) for verdict in plan.verdicts],
         "risks": [
-            (*place, _known(risk.lost), _known(risk.reread), _known(risk.age_seconds))
+            (*place, or_none(risk.lost), or_none(risk.reread), or_none(risk.age_seconds))
             for (group, place), risk in risks.items()
             if group == plan.group
         ],
@@ -170,11 +169,11 @@ def _verdict_row(verdict: Verdict) -> VerdictBody:
     row: VerdictBody = {
         "source": _place(verdict.source),
         "target": _place(verdict.target),
-        "commit": _commit(verdict.commit),
+        "commit": None if verdict.commit is None else verdict.commit.pair,
         "answer": None if verdict.answer is None else _answer_row(verdict.answer),
         "refusal": verdict.refusal,
         "blocks": verdict.blocks,
-        "before": _commit(verdict.before),
+        "before": None if verdict.before is None else verdict.before.pair,
         "knowledge": verdict.knowledge,
     }
     return cast("VerdictBody", {key: value for key, value in row.items() if value})
@@ -217,14 +216,6 @@ def _answer(kind: str, *numbers: int) -> Answer | Skipping:
 
 def _place(place: TopicPartition | None) -> tuple[str, int] | None:
     return None if place is None else (place.topic, place.partition)
-
-
-def _commit(commit: Commit | None) -> tuple[int, str] | None:
-    return None if commit is None else (commit.offset, commit.metadata)
-
-
-def _known(number: N | Unknown) -> N | None:
-    return None if number is UNKNOWN else number
 
 
 def _unknown(number: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 from mmtool.plan.groups.facts import Commit, Member
 from mmtool.plan.records.shapes import made
 from mmtool.plan.words import counted
-from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.known import UNKNOWN, Unknown, or_none
 from mmtool.translation.types import ClusterId, TopicPartition
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ def from_values(values: Mapping[str, Any]) -> Fingerprint:
 
 def _side_values(side: SideSeen) -> SideValues:
     return {
-        "cluster_id": None if side.cluster_id is UNKNOWN else side.cluster_id,
+        "cluster_id": or_none(side.cluster_id),
         "topics": {name: (topic.topic_id, topic.partitions) for name, topic in side.topics.items()},
     }
 
@@ -280,7 +280,7 @@ def _side_from(values: Mapping[str, Any]) -> SideSeen:
 
 
 def _commit_values(commits: Mapping[TopicPartition, Commit]) -> list[tuple[str, int, int, str]]:
-    return [(*place, commit.offset, commit.metadata) for place, commit in sorted(commits.items())]
+    return [(*place, *commit.pair) for place, commit in sorted(commits.items())]
 
 
 def _commits_from(rows: Iterable[list[Any]]) -> Commits:

@@ -22,7 +22,7 @@ from mmtool.replication.background.group_list import GroupList
 from mmtool.replication.ownership.internal_topics import mm2_topic
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.answers import Refused
-from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.known import UNKNOWN, Unknown, or_none
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class Checkpoints:
         """Record when the groups were read; a group that could not be read keeps its older time."""
         before = self._last
         asked = {group: UNKNOWN if before is UNKNOWN else before.asked_ms(group) for group in untold}
-        look = LookRecord(looked_ms, {group: None if ms is UNKNOWN else ms for group, ms in asked.items()})
+        look = LookRecord(looked_ms, {group: or_none(ms) for group, ms in asked.items()})
         await append_records(self.target, topic, [(look.key, look.encode())])
         self._last = look
 

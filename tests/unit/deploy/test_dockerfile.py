@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kit.command_tree import parsed
 from kit.dockerfile import stages, values
 from kit.scrape import fetch
 from mmtool.metrics.server import Answers, MetricsServer
@@ -68,7 +69,7 @@ def test_mmtool_reads_the_file_that_the_pod_mounts():
 
 
 def test_the_java_runtime_is_a_headless_one_that_mmtool_accepts():
-    assert re.search(r"--no-install-recommends openjdk-17-jre-headless\b", values(FINAL, "RUN")[0])
+    assert re.search(r"--no-install-recommends default-jre-headless\b", values(FINAL, "RUN")[0])
 
 
 def test_no_layer_keeps_a_secret():
@@ -80,13 +81,13 @@ def test_no_layer_keeps_a_secret():
     assert not re.search(r"(?i)password|secret|token|api_?key", said)
 
 
-def test_the_default_command_is_the_one_of_the_deployment(options_of):
+def test_the_default_command_is_the_one_of_the_deployment():
     assert json.loads(last("ENTRYPOINT")) == ["tini", "--", "mmtool"]
-    image = options_of(json.loads(last("CMD")))
+    command, image = parsed(json.loads(last("CMD")))
     text = (BASE / "replicate.yaml").read_text(encoding="utf-8")
     (container,) = next(yaml.safe_load_all(text))["spec"]["template"]["spec"]["containers"]
-    pod = options_of(container["args"])
-    assert {**image, "every": None} == {**pod, "every": None}
+    podded, pod = parsed(container["args"])
+    assert (command, {**image, "every": None}) == (podded, {**pod, "every": None})
     assert last("EXPOSE") == str(image["metrics_port"])
 
 

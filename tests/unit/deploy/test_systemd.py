@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kit.command_tree import parsed
+
 FOLDER = Path(__file__).parents[3] / "deploy" / "systemd"
 UNITS = sorted(FOLDER.glob("*.service"))
 INSTALLED = "/opt/mmtool/bin/"
@@ -29,14 +31,15 @@ def settings(unit):
 
 
 @pytest.fixture
-def options(options_of):
+def options():
     """Reads the command that a unit starts."""
 
     def read(unit):
         (command,) = settings(unit)["ExecStart"]
         program, *arguments = shlex.split(command)
         assert program == f"{INSTALLED}mmtool"
-        return options_of(arguments)
+        command, found = parsed(arguments)
+        return {**found, "command": command}
 
     return read
 

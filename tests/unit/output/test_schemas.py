@@ -6,10 +6,9 @@ from copy import deepcopy
 import pytest
 from hypothesis import given
 
+from kit.command_tree import commands
 from kit.plans import saved_plans
 from kit.schemas import SCHEMAS, check_document, judge, misfits
-from mmtool.commands._registry import CommandTable
-from mmtool.commands.app import COMMANDS
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.spark_offsets import starting_offsets
 from mmtool.plan.groups.undo import Replaced, Undo
@@ -28,12 +27,6 @@ SMOKE = {
 }
 
 
-def leaves(command, path):
-    yield path, command
-    for name, child in getattr(command, "commands", {}).items():
-        yield from leaves(child, f"{path} {name}")
-
-
 def keys(schema, path=""):
     """Every key of a schema at any depth, with what is said of it."""
     for name, one in schema.get("properties", {}).items():
@@ -46,11 +39,9 @@ def keys(schema, path=""):
 
 
 def test_every_command_that_prints_json_has_a_schema():
-    table = CommandTable(COMMANDS)
     printing = {
         path
-        for name in table
-        for path, command in leaves(table[name], name)
+        for path, command in commands().items()
         if any("--output" in parameter.opts for parameter in command.params)
     }
     known = {word for name in NAMES for word in _commands(name)}
