@@ -8,21 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from mmtool.commands._options import timeout_option
+from mmtool.commands._options import config_option, timeout_option
 
 Timeout = Annotated[timedelta, timeout_option("8s")]
 NEW_FILE = Path("mm2.properties")
-NewConfig = Annotated[
-    Path | None,
-    typer.Option(
-        "-c",
-        "--config",
-        metavar="FILE",
-        envvar="MMTOOL_CONFIG",
-        show_envvar=True,
-        help=f"The file to write.  [default: {NEW_FILE}]",
-    ),
-]
+NewConfig = Annotated[Path | None, config_option(f"The file to write.  [default: {NEW_FILE}]")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 NoProbe = Annotated[
     bool, typer.Option("--no-probe", help="Connect to no cluster; without this option mmtool asks both.")

@@ -88,18 +88,20 @@ def _set_no_color(no_color: bool) -> bool:
     return no_color
 
 
-Config = Annotated[
-    Path | None,
-    typer.Option(
+def config_option(help_: str, panel: str | None = None) -> Any:
+    """``-c``: the properties file that a command reads, or writes."""
+    return typer.Option(
         "-c",
         "--config",
         metavar="FILE",
         envvar="MMTOOL_CONFIG",
         show_envvar=True,
-        help="MirrorMaker 2's connect-mirror-maker.properties.",
-        rich_help_panel=WHAT,
-    ),
-]
+        help=help_,
+        rich_help_panel=panel,
+    )
+
+
+Config = Annotated[Path | None, config_option("MirrorMaker 2's connect-mirror-maker.properties.", WHAT)]
 Source = Annotated[
     str | None,
     typer.Option(
@@ -182,46 +184,28 @@ Unit = Annotated[
         rich_help_panel=WHAT,
     ),
 ]
-Topic = Annotated[
-    list[str] | None,
-    typer.Option(
+
+
+def _topic_option(default: str) -> Any:
+    """``--topic``; ``default`` says which topics a command takes without it."""
+    return typer.Option(
         "--topic",
         metavar="NAME",
-        help="Source topic; repeatable. Default: all topics of the flow.",
+        help=f"Source topic; repeatable. Default: {default}",
         autocompletion=completion.topics,
         rich_help_panel=WHAT,
-    ),
-]
-ReleasedTopic = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--topic",
-        metavar="NAME",
-        help="Source topic; repeatable. Default: all failed-over topics.",
-        rich_help_panel=WHAT,
-    ),
-]
+    )
+
+
+Topic = Annotated[list[str] | None, _topic_option("all topics of the flow.")]
+ReleasedTopic = Annotated[list[str] | None, _topic_option("all failed-over topics.")]
 RebuiltTopic = Annotated[
     list[str] | None,
-    typer.Option(
-        "--topic",
-        metavar="NAME",
-        help="Source topic; repeatable. Default: partitions whose offset runs are missing or unreadable; a named topic"
-        " is rebuilt in any case.",
-        autocompletion=completion.topics,
-        rich_help_panel=WHAT,
+    _topic_option(
+        "partitions whose offset runs are missing or unreadable; a named topic is rebuilt in any case."
     ),
 ]
-PausedTopic = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--topic",
-        metavar="NAME",
-        help="Source topic; repeatable. Default: everything that is paused.",
-        autocompletion=completion.topics,
-        rich_help_panel=WHAT,
-    ),
-]
+PausedTopic = Annotated[list[str] | None, _topic_option("everything that is paused.")]
 Execute = Annotated[
     bool,
     typer.Option(
