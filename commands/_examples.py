@@ -42,13 +42,10 @@ _EXAMPLES = (
     "smoke -c mm2.properties --timeout 1m",
 )
 _OF_GROUPS = {
-    "groups": "groups audit -c mm2.properties --all-groups",
     "failover": "failover planned -c mm2.properties -g app",
     "flow": "flow pause -c mm2.properties --topic orders",
-    "evidence": "evidence verify drill.html --key ann.pub",
-    "config": "config check -c mm2.properties",
-    "lab": "lab up --clusters east,west",
 }
+"""Where the first of the group's examples is not the one to begin with."""
 
 
 def example_of(command: str) -> str | None:
