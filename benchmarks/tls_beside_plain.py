@@ -93,15 +93,15 @@ class Bench:
 
 @contextmanager
 def _sampled(pid: int, file: Path | None) -> Iterator[None]:
-    """Sample the worker of a ``replicate`` into ``file`` while the block runs; nothing without a file."""
+    """Sample the workers of a ``replicate`` into ``file`` while the block runs; nothing without a file."""
     if file is None:
         yield
         return
     command = [
         str(Path(sys.executable).with_name("py-spy")),
-        *("record", "--native", "--format", "raw"),
+        *("record", "--native", "--subprocesses", "--format", "raw"),
     ]
-    options = ["--rate", str(_RATE), "--output", str(file), "--pid", str(_worker_of(pid))]
+    options = ["--rate", str(_RATE), "--output", str(file), "--pid", str(_daemon_of(pid))]
     sampler = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield
@@ -110,22 +110,21 @@ def _sampled(pid: int, file: Path | None) -> Iterator[None]:
         sampler.wait(60)
 
 
-def _worker_of(pid: int) -> int:
-    """The process that copies: Spark's worker, which its daemon forked."""
+def _daemon_of(pid: int) -> int:
+    """Spark's Python daemon, which forks the workers; the first of them need not be the one that copies."""
     while True:
-        daemons = {
+        daemons = [
             pid
             for pid in pumps_of(tree_of(pid))
             if "pyspark.daemon" in " ".join(psutil.Process(pid).cmdline())
-        }
-        workers = [pid for pid in daemons if psutil.Process(pid).ppid() in daemons]
-        if workers:
-            return workers[0]
+        ]
+        if daemons:
+            return min(daemons)
         time.sleep(0.02)
 
 
 def parts_of(profile: str) -> Counter[str]:
-    """How many samples of the worker's event loop fall into each part, and into everything else; none that waits."""
+    """How many samples of a worker's event loop fall into each part, and into everything else; none that waits."""
     found: Counter[str] = Counter()
     for line in profile.splitlines():
         stack, _, count = line.rpartition(" ")
