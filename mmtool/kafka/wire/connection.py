@@ -80,8 +80,8 @@ class Connection(asyncio.BufferedProtocol):
     C. A session that is about to end is renewed before the next request (KIP-368), so an idle connection sends nothing.
     D. Between the first and the last request of a login no other is sent: those asked for meanwhile are held, and sent
        after it in the order of their arrival. Requests sent before the login are answered before it.
-    E. No request is sent after the end of a session, unless brokers refuse so early a login (`Session`). None is lost
-       in a login: each is sent once, or was cancelled by its caller, or fails by law B.
+    E. No request is sent shortly before the end of a session or after it, unless brokers refuse so early a login
+       (`Session`). None is lost in a login: each is sent once, or was cancelled by its caller, or fails by law B.
     F. A login that fails closes the connection.
 
     Args:
@@ -223,7 +223,7 @@ class Connection(asyncio.BufferedProtocol):
         now = self._clock()
         if self._renewal is None and self._session.is_due(now, self._slowest):
             self._renewal = asyncio.get_running_loop().create_task(self._renew())
-        return self._logging_in or (self._renewal is not None and self._session.is_over(now))
+        return self._logging_in or (self._renewal is not None and self._session.is_ending(now, self._slowest))
 
     async def _renew(self) -> None:
         try:

@@ -23,7 +23,7 @@ A = TypeVar("A")
 _EARLIEST, _LATEST = 0.85, 0.95
 """The share of its lifetime at which a session is renewed, as in Kafka's Java client."""
 _SPARE_SECONDS = 1.0
-_NEVER_BEFORE_SHARE = 0.5
+_LARGEST_SPARE_SHARE = 0.5
 _BROKERS_MINIMUM_SECONDS = 1.1
 """A broker refuses a re-authentication within one second of the last one's start."""
 
@@ -101,8 +101,9 @@ class Session:
 
     A broker compares the time at which it reads a request with the session's end, closes the connection if that has
     passed, and counts it as killed. It reads a request only when it has answered the one before. So a session is
-    renewed earlier where answers are slow, and a second before its end at the latest. A broker refuses a login within a
-    second of the last one, so that a session of about a second ends.
+    renewed earlier where answers are slow, and a second before its end at the latest; in the second half of that time
+    only the login is sent. A broker refuses a login within a second of the last one, so that a session of about a
+    second ends.
 
     Attributes:
         began: When the last token was sent: the broker's session begins later.
@@ -121,13 +122,17 @@ class Session:
         return cls(began, lifetime_ms / 1000, share) if lifetime_ms > 0 else None
 
     def is_due(self, now: float, slowest_answer: float) -> bool:
-        """Whether the next request must wait for a re-authentication."""
-        spare = _SPARE_SECONDS + 2 * slowest_answer
-        age = min(self.lifetime * self.share, max(self.lifetime - spare, self.lifetime * _NEVER_BEFORE_SHARE))
+        """Whether a re-authentication begins with the next request."""
+        age = min(self.lifetime * self.share, self.lifetime - self._spare_seconds(slowest_answer))
         return now - self.began >= max(age, _BROKERS_MINIMUM_SECONDS)
 
-    def is_over(self, now: float) -> bool:
-        return now - self.began >= self.lifetime
+    def is_ending(self, now: float, slowest_answer: float) -> bool:
+        """Whether a request that is sent now may reach the broker after the session."""
+        return now - self.began >= self.lifetime - self._spare_seconds(slowest_answer) / 2
+
+    def _spare_seconds(self, slowest_answer: float) -> float:
+        """How long before its end the session is renewed at the latest."""
+        return min(_SPARE_SECONDS + 2 * slowest_answer, self.lifetime * _LARGEST_SPARE_SHARE)
 
 
 @dataclass(frozen=True, slots=True)
