@@ -72,7 +72,7 @@ class TokenSource:
         """
         with self._lock:
             valid = self._valid()
-            if valid is not None and self._now() < valid.refresh_time(self._pace.refresh_factor):
+            if valid is not None and self._now() < self.refresh_time(valid):
                 return valid
             request = self._running_request()
         if request is not None:
@@ -85,6 +85,10 @@ class TokenSource:
         if failure is None:
             raise UnreachableError("no token was granted in time", remedy="check the token endpoint")
         raise type(failure)(failure.message, remedy=failure.remedy)
+
+    def refresh_time(self, token: Token) -> float:
+        """When ``token`` is to be replaced, in seconds of the Unix epoch."""
+        return token.refresh_time(self._pace.refresh_factor)
 
     def _valid(self) -> Token | None:
         return self._token if self._token is not None and self._now() < self._token.expires else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from mmtool.config.settings import MskLogin, OAuthLogin, PasswordLogin, TokenFileLogin
@@ -11,10 +12,17 @@ from mmtool.kafka.tokens.token import claims_of, name_in
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mmtool.config.settings import Pem, Security, TokenLogin
     from mmtool.kafka.tokens.endpoint import TokenEndpoint
     from mmtool.kafka.tokens.msk import MskSigner
     from mmtool.kafka.tokens.token_file import TokenFile
+
+_ASKS_AFTER = 0.8
+"""The part of the time until a token's expiry after which librdkafka asks for another one."""
+_LEAST_SECONDS = 1.0
+"""The shortest time after which librdkafka asks again, in seconds: it looks once a second."""
 
 _sources: dict[tuple[str, TokenLogin, Pem | None], TokenSource] = {}
 _lock = threading.Lock()
@@ -55,16 +63,29 @@ def _fetcher(alias: str, login: TokenLogin, cluster_ca: Pem | None) -> TokenEndp
 
 
 class OauthCallback:
-    """librdkafka's ``oauth_cb``, which it calls in a thread of its own, for a first token and before one expires."""
+    """librdkafka's ``oauth_cb``, which it calls in a thread of its own, for a first token and before one expires.
 
-    def __init__(self, source: TokenSource, login: TokenLogin) -> None:
+    librdkafka asks again when 80 % of the time until the given expiry has passed, and renews a session with the token
+    that it has when 90 % of the session have passed. The token of a source that several clients share may be old: with
+    its real expiry librdkafka would renew a session with a token that is about to end. So the expiry given is one with
+    which it asks again when the source refreshes.
+
+    Args:
+        source: Of the tokens.
+        login: Whose SASL extensions are sent with them.
+        now: Seconds of the Unix epoch.
+    """
+
+    def __init__(self, source: TokenSource, login: TokenLogin, now: Callable[[], float] = time.time) -> None:
         self.source = source
         self._extensions = dict(login.extensions)
+        self._now = now
 
     def become(self, other: OauthCallback) -> None:
         """Give the tokens of another login from now on."""
         self.source, self._extensions = other.source, other._extensions
 
     def __call__(self, _config: str) -> tuple[str, float, str, dict[str, str]]:
-        token = self.source.token()
-        return token.value, token.expires, token.principal, self._extensions
+        token, now = self.source.token(), self._now()
+        again = max(self.source.refresh_time(token) - now, _LEAST_SECONDS)
+        return token.value, now + again / _ASKS_AFTER, token.principal, self._extensions

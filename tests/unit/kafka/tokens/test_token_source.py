@@ -8,15 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.config.settings import TokenPace
+from mmtool.config.settings import TokenFileLogin, TokenPace
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.events import Event
 from mmtool.kafka.tokens.source import TokenSource, report_trouble_to
+from mmtool.kafka.tokens.sources import OauthCallback
 from mmtool.kafka.tokens.token import Token, claims_of, life_seconds
 from mmtool.lab.wait import wait_until
 
 AWAY = UnreachableError("cluster A: the token endpoint does not answer", remedy="wait")
 DENIED = NotAuthorisedError("cluster A: the token endpoint refuses client me", remedy="the key")
+LOGIN = TokenFileLogin(
+    mechanism="OAUTHBEARER", path="/secrets/token", key="sasl.oauthbearer.token.endpoint.url"
+)
 IMPATIENT = TokenPace(longest_backoff_seconds=0.05, backoff_seconds=0.02)
 
 
@@ -85,6 +89,27 @@ def test_a_valid_token_is_used_while_the_next_one_is_on_its_way(endpoint):
     assert time.monotonic() - started < 3
     endpoint.held.set()
     endpoint.value_once_refreshed("token 2")
+
+
+def asks_again_after(endpoint):
+    """Seconds after which librdkafka asks for another token: at 80 % of the time until the given expiry."""
+    told = OauthCallback(endpoint.source, LOGIN, lambda: endpoint.now)("")
+    return 0.8 * (told[1] - endpoint.now)
+
+
+@given(age=st.floats(0, 79))
+def test_librdkafka_asks_for_a_token_when_the_source_refreshes_however_old_the_first_one_was(age):
+    endpoint = Endpoint()
+    endpoint.value()
+    endpoint.now += age
+    assert asks_again_after(endpoint) == pytest.approx(80 - age)
+
+
+def test_librdkafka_asks_once_a_second_for_a_token_that_could_not_be_refreshed(endpoint):
+    endpoint.value()
+    endpoint.failure = AWAY
+    endpoint.now += 99
+    assert asks_again_after(endpoint) == pytest.approx(1)
 
 
 def test_an_endpoint_away_at_a_refresh_is_reported_once_and_the_token_still_used(endpoint, heard):
