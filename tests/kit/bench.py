@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Self
 
-from kit.broker_watch import group_members, wait_for_new_records
+from kit.broker_watch import MirrorWatch, group_members, wait_for_new_records
 from kit.exactness import flow_identity, wrong_translations
 from kit.processes import Answer, MmtoolProcess, run_mmtool
 from kit.writers import RunningWriter
@@ -131,6 +131,12 @@ class Stage:
     def wait_for_new_records(self, timeout: float) -> float:
         """Until both mirrored topics move; the seconds it took."""
         return wait_for_new_records(self.bench.fleet["target"].bootstrap, self.targets, timeout)
+
+    def watch(self) -> MirrorWatch:
+        """How long records of the first topic are on their way."""
+        fleet, names = self.bench.fleet, {"source": self.topics[0], "target": self.targets[0]}
+        source, target = ((fleet[side].bootstrap, topic) for side, topic in names.items())
+        return MirrorWatch(source, target)
 
     def ends(self) -> dict[tuple[str, int], int]:
         """How long each mirrored partition is, as far as there is any."""

@@ -77,36 +77,55 @@ def committed(bootstrap: str, group: str, places: Iterable[tuple[str, int]]) -> 
     return {(at.topic, at.partition): at.offset for at in found if at.error is None and at.offset >= 0}
 
 
-class Arrivals:
-    """When records arrive in topics, from the first one after its start on; a context manager.
+class MirrorWatch:
+    """How long records are on their way: from a topic of one cluster to its mirror on another; a context manager.
 
-    Attributes:
-        largest_gap: The longest time without a record, in seconds.
+    Both topics are read from their ends on, and a record is known by its value: none may be written twice.
+
+    Args:
+        source: The bootstrap servers, and the topic.
+        target: Likewise, of the mirror.
     """
 
-    def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
-        self.largest_gap = 0.0
-        self._ends = threading.Event()
-        self._consumer = Consumer({**_WATCHER, "bootstrap.servers": bootstrap})
-        ends = [(topic, *place) for topic in topics for place in end_offsets(bootstrap, topic).items()]
-        self._consumer.assign([TopicPartition(*place) for place in ends])
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+    def __init__(self, source: tuple[str, str], target: tuple[str, str]) -> None:
+        self._ends, self._ended = threading.Event(), 0.0
+        self._consumers = [_from_the_end(*place) for place in (source, target)]
+        self._seen: tuple[dict[bytes, float], ...] = ({}, {})
+        self._threads = [
+            threading.Thread(target=self._watch, args=pair, daemon=True)
+            for pair in zip(self._consumers, self._seen, strict=True)
+        ]
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ended = time.monotonic()
         self._ends.set()
-        self._thread.join()
-        self._consumer.close()
+        for thread, consumer in zip(self._threads, self._consumers, strict=True):
+            thread.join()
+            consumer.close()
 
-    def _watch(self) -> None:
-        last: float | None = None
+    @property
+    def largest_delay(self) -> float:
+        """The longest time that a record was on its way, in seconds; of one that has not arrived, until the end.
+
+        Raises:
+            ValueError: No record was seen on the source.
+        """
+        source, target = self._seen
+        return max(target.get(value, self._ended) - since for value, since in source.items())
+
+    def _watch(self, consumer: Consumer, seen: dict[bytes, float]) -> None:
         while not self._ends.is_set():
-            message = self._consumer.poll(0.05)
-            now = time.monotonic()
-            if last is not None:
-                self.largest_gap = max(self.largest_gap, now - last)
+            message = consumer.poll(0.05)
             if message is not None and message.error() is None:
-                last = now
+                seen.setdefault(message.value(), time.monotonic())
+
+
+def _from_the_end(bootstrap: str, topic: str) -> Consumer:
+    consumer = Consumer({**_WATCHER, "bootstrap.servers": bootstrap})
+    consumer.assign([TopicPartition(topic, *place) for place in end_offsets(bootstrap, topic).items()])
+    return consumer
