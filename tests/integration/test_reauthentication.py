@@ -92,7 +92,6 @@ def test_a_flow_notices_nothing_of_tokens_that_expire_under_load(tmp_path, measu
             pair.bench.fleet.grant_rights(stage.properties)
             seen = watched(stage, TOKENS * TOKEN_SECONDS)
     again, tokens = seen.count("successful-reauthentication-total"), len(endpoint.requests)
-    measured(
-        f"tokens of {TOKEN_SECONDS:g} s: {seen.delay:.2f} s the largest delay, {again} re-authentications, {tokens} tokens"
-    )
+    counted = f"{again} re-authentications, {tokens} tokens"
+    measured(f"tokens of {TOKEN_SECONDS:g} s: {seen.delay:.2f} s the largest delay, {counted}")
     assert_nothing_noticed(seen, TOKENS)
