@@ -231,13 +231,17 @@ def rights() -> str:
     """The table of rights, by cluster."""
     intro = """\
         `mmtool acls` prints these rights for your configuration, with the names of its topics and groups
-        ([Grant least privilege](../how-to/grant-least-privilege.md)). **n**: commands for this purpose end
-        without the right, or leave out the resource. **o**: optional; the last column says what is left out.
-        A right in a row with a setting is needed only with that setting. MirrorMaker 2's offset syncs of the
-        flow are on the cluster that `offset-syncs.topic.location` names: only the rows of that cluster count, and none
-        with `emit.offset-syncs.enabled = false`. With `emit.checkpoints.enabled = false` the rows of MirrorMaker 2's
-        checkpoints of the flow do not count. The rows of heartbeats on the source count only if the reverse flow is
-        not enabled.
+        ([Grant least privilege](../how-to/grant-least-privilege.md)). The columns `replicate` to `smoke` are the
+        purposes that `--for` takes. **n**: commands for this purpose end without the right, or leave out the
+        resource. **o**: optional; the last column says what is left out.
+
+        Not every row counts for every configuration:
+
+        - a row with a setting counts only with that setting;
+        - MirrorMaker 2's offset syncs of the flow: only the rows of the cluster that `offset-syncs.topic.location`
+          names, and none with `emit.offset-syncs.enabled = false`;
+        - MirrorMaker 2's checkpoints of the flow: no row with `emit.checkpoints.enabled = false`;
+        - MirrorMaker 2's heartbeats on the source: only if the reverse flow is not enabled.
 
         READ, WRITE, DELETE and ALTER imply DESCRIBE; ALTER_CONFIGS implies DESCRIBE_CONFIGS.
         """
