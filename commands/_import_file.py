@@ -29,8 +29,8 @@ class ImportRow(TypedDict):
     """One note about an import, or one finding of the written file's check.
 
     Attributes:
-        kind: A setting that needs a decision, that the connectors disagree on, that is a secret, or that is not in the
-            file; or the severity of a finding.
+        kind: A setting of the input that needs a decision, that the connectors disagree on, that is a secret, or that
+            was left out of the properties file; or the severity of a finding about that file.
         path: The setting in the input, or file, line and key of a finding.
         message: The reason, or what to do.
     """

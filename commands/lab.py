@@ -158,7 +158,7 @@ class BrokerRow(TypedDict):
     Attributes:
         cluster: The alias of its cluster.
         broker: Its id.
-        state: What it answers now.
+        state: Whether it runs, and answers.
         bootstrap: Its address.
         pid: Its process id.
         cluster_id: The id of its cluster.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """Committed there, a group reads again nothing that it has read, and skips nothing.
+    """A group that continues at this offset reads again nothing that it has read, and skips nothing.
 
     Attributes:
         offset: The next offset to read on the other cluster.
@@ -24,7 +24,7 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """Committed there, a group skips nothing and reads again at most ``reread_max`` records.
+    """A group that continues at this offset skips nothing, and reads again at most ``reread_max`` records.
 
     Attributes:
         offset: The next offset to read on the other cluster.
@@ -37,7 +37,7 @@ class Bounded:
 
 @dataclass(frozen=True, slots=True)
 class Skipping:
-    """Committed there, a group skips at most ``skip_max`` records: only for an operator who allows it."""
+    """A group that continues at this offset skips at most ``skip_max`` records: only for an operator who allows it."""
 
     offset: int
     skip_max: int

@@ -83,7 +83,7 @@ class Answers:
     Attributes:
         downstream_offset: Offsets of the target, int64; masked where refused.
         exactness: ``exact``, ``bounded`` or ``refused``, as ``str`` objects.
-        reread_max: How many records below the offset are at or after the answer, at most, int64: 0 where exact; masked
+        reread_max: How many records a group at the offset reads again, at most, int64: 0 where exact; masked
             where refused.
         reason: Why an offset is refused, a value of `Reason`; None where it is not.
     """

@@ -193,9 +193,10 @@ def object_of(*parts: type) -> Schema:
         meaning = _attributes(part)
         for name, kind in _hints(part).items():
             optional = get_origin(kind) is NotRequired
-            properties[name] = {"description": meaning.get(name, "")} | schema_of(
-                get_args(kind)[0] if optional else kind
-            )
+            inner = schema_of(get_args(kind)[0] if optional else kind)
+            said = meaning.get(name) or inner.get("description", "")
+            inner.pop("description", None)
+            properties[name] = {"description": said} | inner
             if not optional and name in getattr(part, "__required_keys__", _hints(part)):
                 required.append(name)
     return {
@@ -355,7 +356,7 @@ def _keys(schema: Schema, prefix: str) -> list[tuple[str, str, str]]:
         shown = key if name in schema["required"] else f"{key}?"
         found += [(shown, _type(one), _in_table(one["description"])), *_inner(one, key)]
     if isinstance(more := schema.get("additionalProperties"), dict):
-        found += [(f"{prefix}*", _type(more), ""), *_inner(more, f"{prefix}*")]
+        found += [(f"{prefix}*", _type(more), more.get("description", "")), *_inner(more, f"{prefix}*")]
     return found
 
 

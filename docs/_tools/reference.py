@@ -105,10 +105,10 @@ def metrics() -> str:
     levels = """\
         ## Levels
 
-        `--metrics-level` sets the labels: `flow`, `topic`, `partition` or `group` (default: all labels). At a coarser
-        level one sample aggregates several, as the last column says. Families with a `group` label exist only at
-        the level `group`. A cluster with 10,000 partitions has about 60,000 series at `partition`, and about 20 per
-        flow at `flow`.
+        `--metrics-level` sets the labels: `flow`, `topic`, `partition` or `group` (default: `group`, with all
+        labels). At a coarser level one sample aggregates several, as the last column says. Families with a `group`
+        label exist only at the level `group`. A cluster with 10,000 partitions has about 60,000 series at
+        `partition`, and about 20 per flow at `flow`.
 
         ## Probes
 
@@ -219,7 +219,8 @@ def refusals() -> str:
         The values of `reason`: why an offset is not translated or a group not moved, and the remedy. `no_commit`,
         `not_mirrored` and, in an emergency, `source_unreachable` affect their partition alone; any other reason
         keeps the whole group where it is. In an emergency, `unknown_group` means that the target has no checkpoint
-        of the group: it cannot move.
+        of the group: it cannot move. The `detail` of a row names the cause of that row: if it differs from this table,
+        follow the `detail`.
         """
     rows = [(f"`{reason}`", reason.sentence) for reason in Reason]
     table = _table(("`reason`", "Meaning and remedy"), rows)
@@ -230,9 +231,17 @@ def rights() -> str:
     """The table of rights, by cluster."""
     intro = """\
         `mmtool acls` prints these rights for your configuration, with the names of its topics and groups
-        ([Grant least privilege](../how-to/grant-least-privilege.md)). **n**: commands for this purpose end
-        without the right, or leave out the resource. **o**: optional; the last column says what is left out.
-        A right in a row with a setting is needed only with that setting.
+        ([Grant least privilege](../how-to/grant-least-privilege.md)). The columns `replicate` to `smoke` are the
+        purposes that `--for` takes. **n**: commands for this purpose end without the right, or leave out the
+        resource. **o**: optional; the last column says what is left out.
+
+        Not every row counts for every configuration:
+
+        - a row with a setting counts only with that setting;
+        - MirrorMaker 2's offset syncs of the flow: only the rows of the cluster that `offset-syncs.topic.location`
+          names, and none with `emit.offset-syncs.enabled = false`;
+        - MirrorMaker 2's checkpoints of the flow: no row with `emit.checkpoints.enabled = false`;
+        - MirrorMaker 2's heartbeats on the source: only if the reverse flow is not enabled.
 
         READ, WRITE, DELETE and ALTER imply DESCRIBE; ALTER_CONFIGS implies DESCRIBE_CONFIGS.
         """

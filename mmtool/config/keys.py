@@ -256,8 +256,8 @@ _OWN = (
         "mmtool.failover.min.interval.seconds",
         "integer",
         None,
-        "Shortest time, in seconds, before a failover may move a group in the opposite direction again; it does"
-        " not limit failback. Not set: no limit; mmtool warns within 5 minutes.",
+        "Shortest time, in seconds, between a move of a group and a planned or emergency failover of it in the opposite"
+        " direction; a failback is not limited. Not set: no limit, and mmtool warns if the move was within 5 minutes.",
         minimum=1,
     ),
     Key(
@@ -309,7 +309,8 @@ _OWN = (
         "mmtool.on.topic.recreated",
         "choice",
         "halt",
-        "The source topic was deleted and recreated: halt its partitions, or mirror the new topic from `mmtool.start`.",
+        "The source topic was deleted and recreated, or its mirror was deleted: halt its partitions, or mirror the"
+        " topic from `mmtool.start`; for a deleted mirror this needs a restart of `replicate`.",
         choices=("halt", "restart"),
     ),
 )

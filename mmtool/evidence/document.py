@@ -47,7 +47,7 @@ class Verdict(NamedTuple):
     """The overall result of a page.
 
     Attributes:
-        word: The contract's word: ``identical``, ``completed`` and so on.
+        word: One word for scripts: ``identical``, ``completed`` and so on.
         tone: How it is shown.
         sentence: What the word means.
     """

@@ -169,7 +169,7 @@ _SOURCE = (
         "source",
         Kind.MIRRORED,
         "DESCRIBE_CONFIGS",
-        "its configuration is not copied to the mirror",
+        "its mirror is not created, or does not get changes of its configuration",
         optional=_REPLICATE | _READ | _VERIFY,
         when=_SYNCS_CONFIGS,
     ),

@@ -77,7 +77,8 @@ class TranslationRow(PlaceRow):
         reread_max: Records that the group reads again at most; null without a translated offset.
         skip_max: Records that the group skips at most.
         reason: Why the offset is refused; empty where it is not.
-        knowledge: What the answer is based on; null where nothing was asked.
+        knowledge: What the answer is based on; null where there is no commit, or nothing to translate
+            it by.
         target_offset_before: Committed on the cluster that is written to, before the command.
         written: Whether the new offset is stored; null if that is unknown.
         proof: With --refine: the records next to the offset, read on both clusters; null without proof.

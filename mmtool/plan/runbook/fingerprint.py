@@ -221,9 +221,9 @@ class SeenValues(TypedDict):
     """The facts that a plan depends on.
 
     Attributes:
-        here: Of the cluster that groups leave.
-        there: Of the destination.
-        groups: By name.
+        here: The facts of the cluster that the groups leave.
+        there: The facts of the destination.
+        groups: The facts of each group, by its name.
     """
 
     here: SideValues
