@@ -171,7 +171,6 @@ _SOURCE = (
         "DESCRIBE_CONFIGS",
         "its mirror is not created, or does not get changes of its configuration",
         optional=_REPLICATE | _READ | _VERIFY,
-        when=_SYNCS_CONFIGS,
     ),
     Need("source", Kind.CANARY, "READ", "the canary topic is not mirrored", _SMOKE, _REPLICATE),
     Need(
@@ -180,7 +179,6 @@ _SOURCE = (
         "DESCRIBE_CONFIGS",
         "the canary topic is not mirrored",
         optional=_REPLICATE,
-        when=_SYNCS_CONFIGS,
     ),
     Need("source", Kind.CANARY, "WRITE", _CANARY_RECORDS, _SMOKE),
     Need("source", Kind.CANARY, "CREATE", _CANARY_RECORDS, _SMOKE),

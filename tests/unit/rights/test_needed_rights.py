@@ -104,6 +104,15 @@ def test_what_is_switched_off_needs_no_right(settings_of, line, right):
     assert (right in on, right in off) == (True, False)
 
 
+@pytest.mark.parametrize("topic", ["orders", "mmtool-canary"])
+def test_a_mirror_is_created_with_its_topic_s_configuration_also_where_changes_are_not_copied(
+    settings_of, topic
+):
+    flow = settings_of("sync.topic.configs.enabled = false").flows[0]
+    found = [row[:3] for row in brief(needed_rights(flow, Purpose.REPLICATE))]
+    assert ("west", "DESCRIBE_CONFIGS", topic) in found
+
+
 def test_every_line_of_the_table_serves_a_purpose_and_says_what_is_lost():
     assert [need for need in NEEDS if not (need.needed | need.optional and need.lost)] == []
 
