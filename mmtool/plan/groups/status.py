@@ -38,8 +38,8 @@ class GroupRow(NamedTuple):
         topic, partition: On the source; None where the row is about the whole group.
         committed: What the group has committed on the source.
         lag_records: Offsets from there to the end of the source's log: the group's own lag, not the mirror's.
-        lag_seconds: The age of the record at ``committed``, by its own timestamp; 0 without lag. None where reading
-            the record is denied, or takes longer than 3 s for all of them.
+        lag_seconds: The age of the record at ``committed``, by its own timestamp; 0 without lag. None where READ on the
+            topic is denied, or reading these records of all rows takes longer than 3 s.
         target_committed: What is committed for the group on the target.
         reread_max: Records that the group would read again at most, if an emergency failover happened now.
         reread_expected: Likewise, by the rate at which it commits.
