@@ -160,7 +160,7 @@ _OFFSETS = (
         "offset-syncs.topic.location",
         "choice",
         "source",
-        "Cluster that holds the offset-syncs topic (KIP-716); `target` leaves the source read-only.",
+        "Cluster that holds the offset-syncs topic (KIP-716); with `target` it is not written to the source.",
         choices=("source", "target"),
     ),
     Key(
@@ -256,8 +256,8 @@ _OWN = (
         "mmtool.failover.min.interval.seconds",
         "integer",
         None,
-        "Shortest time, in seconds, before a failover may move a group in the opposite direction again; it does"
-        " not limit failback. Not set: no limit; mmtool warns within 5 minutes.",
+        "Seconds after a failover during which another failover of its groups in the opposite direction is refused;"
+        " failback never is. Not set: it is not refused, and mmtool warns in the first 5 minutes.",
         minimum=1,
     ),
     Key(

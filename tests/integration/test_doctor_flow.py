@@ -206,7 +206,7 @@ PLANTED = {
     ),
     ("names", LONG): ("target", "problem", "longer than Kafka's limit of 249"),
     ("names", "ill-alike"): ("target", "problem", "it collides with source_ill-alike"),
-    ("names", "source.ill-taken"): ("target", "problem", "holds 40 offsets and no flow has written it"),
+    ("names", "source.ill-taken"): ("target", "problem", "holds 40 offsets and no flow has written to it"),
     ("loop", "target.source.ill-again"): ("source", "problem", "source->target->source"),
     ("assign_group", "ill-assigned"): ("source", "warning", "on source and has no members"),
     ("streams_group", "ill-app-classic"): ("source", "problem", "mirrored as source.ill-app-classic-counts"),
