@@ -211,9 +211,8 @@ class _Adviser:
                 return f"has no effect in this scope: the id belongs to one cluster; write {self._alias()}.{CLUSTER_ID}"
             if scope == "alias" and (name in FLOW_KEYS or name in BLACKLISTS or name == "enabled"):
                 right = BLACKLISTS.get(name, name)
-                return (
-                    f"has no effect under an alias, as in MM2: write {self._flow_name()}.{right}, or {right}"
-                )
+                flow = self._flow_name(prefix.removesuffix("."))
+                return f"has no effect under an alias, as in MM2: write {flow}.{right}, or {right}"
             if scope == "global" and name in FLOW_KEYS:
                 return (
                     f"has no effect without the prefix of a flow, as in MM2: write {self._flow_name()}.{name}"
@@ -228,7 +227,7 @@ class _Adviser:
         """The sentence for a key that no present release of MirrorMaker 2 reads in any scope."""
         if name in _REMOVED:
             return "is no longer read since Kafka 4.0 and has no effect: remove it"
-        start = f"{self._flow_name()}." if scope == "alias" else prefix
+        start = f"{self._flow_name(prefix.removesuffix('.'))}." if scope == "alias" else prefix
         return f"is not a key of MirrorMaker 2 and has no effect: rename it to {start}{_NEVER_KEYS[name]}"
 
     def _lacks_role(self, key: str, readings: list[tuple[str, str, str]]) -> bool:
@@ -278,13 +277,14 @@ class _Adviser:
     def _alias(self) -> str:
         return self.aliases[0] if self.aliases else "ALIAS"
 
-    def _flow_name(self) -> str:
-        """The name of a flow to suggest in a message: an enabled flow where there is one."""
-        for source, target in permutations(self.aliases, 2):
+    def _flow_name(self, alias: str = "") -> str:
+        """The name of a flow, of one cluster if that is given, to suggest in a message; if possible an enabled one."""
+        pairs = [pair for pair in permutations(self.aliases, 2) if not alias or alias in pair]
+        for source, target in pairs:
             entry = self.scopes.entries.get(f"{source}->{target}.enabled")
             if entry is not None and java_parse_boolean(entry.value.strip()):
                 return f"{source}->{target}"
-        return "->".join(self.aliases[:2]) if len(self.aliases) > 1 else "S->T"
+        return "->".join(pairs[0]) if pairs else "S->T"
 
 
 def _readings(key: str, aliases: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:

@@ -124,7 +124,8 @@ def _check_clusters(clusters: Entry, used: Collection[str], report: Report) -> N
             )
         elif "/" in alias:
             report.note(
-                f"alias {alias} is written {topic_part(alias)} in topic names, which cannot contain a slash",
+                f"alias {alias} is written {topic_part(alias)} in topic names, which cannot contain a slash"
+                " (nothing to do)",
                 usual=True,
             )
 

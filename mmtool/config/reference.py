@@ -172,7 +172,9 @@ def _mm2_table(keys: list[Key]) -> str:
 def _own_table(keys: list[Key]) -> str:
     rows = [f"| `{k.name}` | {_code(k.default)} | {_range(k)} | {k.meaning} |" for k in keys]
     free = [f"| `{prefix}*` |  |  | {meaning} |" for prefix, meaning in OWN_PREFIXES.items()]
-    unit = f"| `{UNIT_PREFIX}NAME.topics`, `.groups` |  |  | Patterns of topics and groups, for `--unit NAME`. |"
+    unit = (
+        f"| `{UNIT_PREFIX}NAME.topics`, `.groups` |  |  | Patterns of topics and groups, for `--unit NAME`. |"
+    )
     return "\n".join(["| key | default | values | meaning |", "|---|---|---|---|", *rows, *free, unit]) + "\n"
 
 

@@ -149,7 +149,9 @@ def _seen(facts: SizeFacts, one: TopicSizes, samples: Collection[SizeSample]) ->
     unread = {place: error for place, error in facts.unread.items() if place.topic == one.topic}
     if unread:
         return f"{few(list(unread))} could not be read: {next(iter(unread.values())).message}"
-    if samples and all(sample.is_whole for sample in samples):
+    if not samples:
+        return "no record that is still to be mirrored was found"
+    if all(sample.is_whole for sample in samples):
         return "every record that is not mirrored yet fits"
     return f"no record in a sample of {size(sum(sample.looked_bytes for sample in samples))} is too large"
 

@@ -151,8 +151,8 @@ def _is_lost(alias: str, topic: str, lost: list[tuple[PartitionLag, str]]) -> Fi
 def _is_due(alias: str, lag: PartitionLag, due: Deadline, severity: Severity, at_ms: int) -> Finding:
     missing = counted(lag.log_end - max(lag.position, lag.log_start), "offset")
     message = (
-        f"{due_words(due, at_ms)} {alias} may delete records of {lag.place} that are not mirrored yet ({due.name} ="
-        f" {span_words(due.span_ms)}; {missing} to mirror)"
+        f"{due_words(due, at_ms)} {alias} may delete records of {lag.place} that are not mirrored yet ({due.name}"
+        f" keeps them for {span_words(due.span_ms)}; {missing} to mirror)"
     )
     remedy = (
         f"raise {due.name} of {lag.place.topic} on {alias} until the mirror has caught up; `mmtool status -c FILE`"

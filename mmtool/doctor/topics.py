@@ -311,7 +311,7 @@ def judge_schemas(settings: FlowSettings) -> Iterator[Finding]:
             f"{SCHEMAS_TOPIC} is not mirrored to {target} ({why}): consumers that use a registry on {target} cannot"
             " decode records with these schemas",
             f"add {SCHEMAS_TOPIC} to {settings.name}.topics, or copy the schemas with their ids by the registry's own"
-            " tools",
+            f" tools; nothing to do if consumers on {target} use the registry of {source}",
         )
     elif (remote := settings.remote_topic(SCHEMAS_TOPIC)) != SCHEMAS_TOPIC:
         yield problem(
@@ -321,5 +321,5 @@ def judge_schemas(settings: FlowSettings) -> Iterator[Finding]:
             f"{SCHEMAS_TOPIC} is mirrored as {remote}: a registry on {target} reads {SCHEMAS_TOPIC} by default, and"
             " does not find its schemas",
             f"set kafkastore.topic = {remote} of the registry on {target}, or mirror {SCHEMAS_TOPIC} in a flow with"
-            " identical names",
+            f" identical names; nothing to do if consumers on {target} use the registry of {source}",
         )
