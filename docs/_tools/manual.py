@@ -83,7 +83,7 @@ def _options(records: list[tuple[str, str]]) -> Iterator[str]:
 
 def _exit_status() -> Iterator[str]:
     yield ".SH EXIT STATUS"
-    yield from _options([("0", "Done; for a rehearsal: it could be executed."), ("1", "Unexpected error.")])
+    yield from _options([("0", "Done; for a rehearsal: --execute could do it."), ("1", "Unexpected error.")])
     kinds = [kind for kind in error_kinds() if not kind.narrower]
     yield from _options(
         [(kind.exit_codes, f"{kind.meaning[0].upper()}{kind.meaning[1:]}.") for kind in kinds]

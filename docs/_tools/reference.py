@@ -89,7 +89,7 @@ def exit_codes() -> str:
         had a result to show. An error of the command itself keeps its own exit code. The column `code` is
         the value of `errors[].code` in `-o json`; some errors have a more specific value.
         """
-    done = ("0", "", "done; for a rehearsal: it could be executed")
+    done = ("0", "", "done; for a rehearsal: `--execute` could do it")
     unexpected = ("1", "`unexpected`", "unexpected error; `--debug` shows the traceback")
     table = _table(("Exit code", "`code`", "Meaning"), [done, unexpected, *_error_rows()])
     return "\n".join([NOTE, "# Exit codes\n", textwrap.dedent(intro), table])
@@ -421,7 +421,11 @@ def _planned(phase: phases.FlowPhase) -> str:
         return "mirrored until the workers have stopped"
     if phase in phases.CLAIMED:
         return "mirrored"
-    return "not mirrored; the last batches are checked next" if phase in phases.IN_DOUBT else "not mirrored"
+    return (
+        "not mirrored; first mmtool checks which of the last batches are on the target"
+        if phase in phases.IN_DOUBT
+        else "not mirrored"
+    )
 
 
 def _life() -> Iterator[str]:

@@ -92,8 +92,8 @@ def check_names(flow: ExaminedFlow) -> Iterator[Finding]:
             settings.source.alias,
             settings.name,
             f"{settings.name} matches no topic of {settings.source.alias}: nothing is mirrored",
-            f"check topics and topics.exclude of {settings.name}, and that mmtool has DESCRIBE on topics of"
-            f" {settings.source.alias}: brokers leave out all others",
+            f"check topics and topics.exclude of {settings.name}, and that mmtool has DESCRIBE on its topics:"
+            f" brokers of {settings.source.alias} list no others",
         )
     yield from judge_names(settings, mirrored, view.target_topics())
     yield from _taken(view)
