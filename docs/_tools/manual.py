@@ -40,8 +40,8 @@ def _head() -> Iterator[str]:
     yield ".I COMMAND"
     yield "[\\fIOPTIONS\\fR]"
     yield ".SH DESCRIPTION"
-    yield "Data goes to stdout, messages go to stderr. What changes something does nothing without"
-    yield "\\fB\\-\\-execute\\fR: it shows what would happen. Each command has \\fB\\-\\-help\\fR."
+    yield "Data goes to stdout, messages go to stderr. Each command has \\fB\\-\\-help\\fR. Commands with the option"
+    yield "\\fB\\-\\-execute\\fR only show what they would do, unless it is given. All others act at once."
 
 
 def _commands() -> Iterator[str]:
@@ -83,7 +83,7 @@ def _options(records: list[tuple[str, str]]) -> Iterator[str]:
 
 def _exit_status() -> Iterator[str]:
     yield ".SH EXIT STATUS"
-    yield from _options([("0", "Done; for a rehearsal: it could be executed."), ("1", "Unexpected error.")])
+    yield from _options([("0", "Done; for a rehearsal: --execute could do it."), ("1", "Unexpected error.")])
     kinds = [kind for kind in error_kinds() if not kind.narrower]
     yield from _options(
         [(kind.exit_codes, f"{kind.meaning[0].upper()}{kind.meaning[1:]}.") for kind in kinds]
@@ -94,8 +94,8 @@ def _tail() -> Iterator[str]:
     yield ".SH ENVIRONMENT"
     yield from _options(
         [
-            ("MMTOOL_CONFIG", "The properties file, without -c."),
-            ("MMTOOL_LOG_FORMAT", "text or json, without --log-format."),
+            ("MMTOOL_CONFIG", "The properties file, where -c is not given."),
+            ("MMTOOL_LOG_FORMAT", "text or json, where --log-format is not given."),
             ("NO_COLOR", "No colours."),
             ("JAVA_HOME", "Java for Spark, for JKS stores and for the lab."),
         ]
@@ -106,7 +106,7 @@ def _tail() -> Iterator[str]:
             ("~/.local/state/mmtool", "Undo files, and the clusters of the lab; XDG_STATE_HOME moves it."),
             (
                 "~/.cache/mmtool",
-                "Names for TAB, Spark's class archive, Kafka for the lab; may be deleted. XDG_CACHE_HOME moves it.",
+                "What TAB completes, Spark's class archive, the lab's Kafka; may be deleted. XDG_CACHE_HOME moves it.",
             ),
         ]
     )

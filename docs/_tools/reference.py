@@ -82,14 +82,14 @@ def exit_codes() -> str:
         | 2, 3, 4, 5, 8, 9, 10 | nothing |
         | 6 | a part; the output names what remains |
         | 7 | everything; a check after it failed, and the output names it |
-        | 130, 143 | for a failover nothing: it was stopped before it wrote an offset |
-        | 1 | unknown from the code; for a failover run `mmtool failover list` |
+        | 130, 143 | by a failover nothing: it was interrupted before it wrote an offset |
+        | 1 | unknown; after a failover run `mmtool failover list` |
 
         If stdout cannot be written, the exit code is 7 when the command changed something, and 1 when it only
         had a result to show. An error of the command itself keeps its own exit code. The column `code` is
         the value of `errors[].code` in `-o json`; some errors have a more specific value.
         """
-    done = ("0", "", "done; for a rehearsal: it could be executed")
+    done = ("0", "", "done; for a rehearsal: `--execute` could do it")
     unexpected = ("1", "`unexpected`", "unexpected error; `--debug` shows the traceback")
     table = _table(("Exit code", "`code`", "Meaning"), [done, unexpected, *_error_rows()])
     return "\n".join([NOTE, "# Exit codes\n", textwrap.dedent(intro), table])
@@ -231,9 +231,11 @@ def rights() -> str:
     """The table of rights, by cluster."""
     intro = """\
         `mmtool acls` prints these rights for your configuration, with the names of its topics and groups
-        ([Grant least privilege](../how-to/grant-least-privilege.md)). The columns `replicate` to `smoke` are the
-        purposes that `--for` takes. **n**: commands for this purpose end without the right, or leave out the
-        resource. **o**: optional; the last column says what is left out.
+        ([Grant least privilege](../how-to/grant-least-privilege.md)). The columns are the values of `mmtool acls
+        --for`; `read` is for the commands that only read, such as `status`.
+
+        - **n**, needed: without the right the command fails, or leaves out the topic or group that the right is for.
+        - **o**, optional: without the right the command works, except for what the last column says.
 
         Not every row counts for every configuration:
 
@@ -327,20 +329,20 @@ _RETURN = f"""\
 
     | | Before | After |
     | --- | --- | --- |
-    | Groups | unchanged | some or all offsets are written; the journal held all of them before the first commit |
+    | Groups | unchanged | some or all offsets are written; the journal got all of them before the first commit |
     | A step fails | the operation undoes its preparations | the operation stays open |
     | Ctrl-C, SIGTERM | undoes the preparations and ends | takes effect when the operation is complete |
     | `mmtool failover resume` | restarts the operation and repeats every check | writes the missing offsets from the \
 journal; it translates nothing, and does not ask the source |
     | Undo | `mmtool failover cancel` undoes the preparations | `mmtool failover rollback` restores the old offsets of \
-all groups; refused if one of the groups was started since |
+all groups; refused if one of the groups was started after the operation |
 
     - If the target refuses the whole write, or all offsets are restored, the operation is `failed`, and is before
       the point of no return again.
     - With `--fence acl|hook|watch` three more steps run before `drain`: \
 {", ".join(f"`{step}`" for step in FENCE_STEPS)}.
-    - With `--promote-acls` the step `{acl_step(Mode.PLANNED)}` runs before `validate`; a failback that withdraws \
-these ACLs has the step `{acl_step(Mode.FAILBACK)}` there.
+    - With `--promote-acls` the step `{acl_step(Mode.PLANNED)}` runs before `validate`; in a failback that \
+withdraws these ACLs, the step `{acl_step(Mode.FAILBACK)}` runs before `validate`.
     - A drill is not resumed: run `mmtool failover drill` again. Its copies of the groups are deleted, also if a step
       fails; after a kill `mmtool failover rollback OPERATION_ID --execute` deletes them.
     """
@@ -427,7 +429,11 @@ def _planned(phase: phases.FlowPhase) -> str:
         return "mirrored until the workers have stopped"
     if phase in phases.CLAIMED:
         return "mirrored"
-    return "not mirrored; the last batches are checked next" if phase in phases.IN_DOUBT else "not mirrored"
+    return (
+        "not mirrored; first mmtool checks which of the last batches are on the target"
+        if phase in phases.IN_DOUBT
+        else "not mirrored"
+    )
 
 
 def _life() -> Iterator[str]:

@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from mmtool.config.report import Report
     from mmtool.config.scopes import Role, Scopes
 
-_REMOVED = {
-    "topics.whitelist": "topics",
-    "groups.whitelist": "groups",
-    "use.incremental.alter.configs": "",
-    "add.source.alias.to.metrics": "",
-    "auto.include.jmx.reporter": "",
-}
+_REMOVED = frozenset(
+    {"use.incremental.alter.configs", "add.source.alias.to.metrics", "auto.include.jmx.reporter"}
+)
+"""Keys that Kafka 4.0 removed, without another key in their place."""
+
+_NEVER_KEYS = {"topics.whitelist": "topics", "groups.whitelist": "groups"}
+"""Keys that no release of MirrorMaker 2 reads, though its blacklists suggest them; each with the key that it reads."""
+
 _CONNECT = re.compile(
     r"name|connector\.class|tasks\.max(\.enforce)?|config\.action\.reload|group\.id|client\.id"
     r"|(heartbeat|rebalance)\.\w+\.ms|session\.timeout\.ms|scheduled\.rebalance\.max\.delay\.ms|connect\.protocol"
@@ -122,7 +123,9 @@ class _Adviser:
         if misplaced is None and self._lacks_role(entry.key, readings):
             self.without_role.append(entry.key)
             return
-        wrong_scope = misplaced is not None and not any(name in _REMOVED for _, name, _ in readings)
+        wrong_scope = misplaced is not None and not any(
+            name in _REMOVED or name in _NEVER_KEYS for _, name, _ in readings
+        )
         self.report.warn(
             entry,
             misplaced or self._unknown(entry.key),
@@ -200,19 +203,16 @@ class _Adviser:
         return key in workers | {"offset.storage.topic"}
 
     def _misplaced(self, readings: list[tuple[str, str, str]]) -> str | None:
-        """A sentence for a name that is known in another scope, or was in an earlier release; None for other names."""
+        """A sentence for a name of another scope, of an earlier release or of no release; None for other names."""
         for scope, name, prefix in readings:
-            if name in _REMOVED:
-                other = _REMOVED[name]
-                advice = f"rename it to {prefix}{other}" if other else "remove it"
-                return f"is no longer read since Kafka 4.0 and has no effect: {advice}"
+            if name in _REMOVED or name in _NEVER_KEYS:
+                return self._unread(scope, name, prefix)
             if name == CLUSTER_ID:
                 return f"has no effect in this scope: the id belongs to one cluster; write {self._alias()}.{CLUSTER_ID}"
             if scope == "alias" and (name in FLOW_KEYS or name in BLACKLISTS or name == "enabled"):
                 right = BLACKLISTS.get(name, name)
-                return (
-                    f"has no effect under an alias, as in MM2: write {self._flow_name()}.{right}, or {right}"
-                )
+                flow = self._flow_name(prefix.removesuffix("."))
+                return f"has no effect under an alias, as in MM2: write {flow}.{right}, or {right}"
             if scope == "global" and name in FLOW_KEYS:
                 return (
                     f"has no effect without the prefix of a flow, as in MM2: write {self._flow_name()}.{name}"
@@ -222,6 +222,13 @@ class _Adviser:
                     f"has no effect without the prefix of a cluster, as in MM2: write {self._alias()}.{name}"
                 )
         return None
+
+    def _unread(self, scope: str, name: str, prefix: str) -> str:
+        """The sentence for a key that no present release of MirrorMaker 2 reads in any scope."""
+        if name in _REMOVED:
+            return "is no longer read since Kafka 4.0 and has no effect: remove it"
+        start = f"{self._flow_name(prefix.removesuffix('.'))}." if scope == "alias" else prefix
+        return f"is not a key of MirrorMaker 2 and has no effect: rename it to {start}{_NEVER_KEYS[name]}"
 
     def _lacks_role(self, key: str, readings: list[tuple[str, str, str]]) -> bool:
         """Whether the key is under an alias, lacks a client role, and is no misspelling of a known key."""
@@ -270,13 +277,14 @@ class _Adviser:
     def _alias(self) -> str:
         return self.aliases[0] if self.aliases else "ALIAS"
 
-    def _flow_name(self) -> str:
-        """The name of a flow to suggest in a message: an enabled flow where there is one."""
-        for source, target in permutations(self.aliases, 2):
+    def _flow_name(self, alias: str = "") -> str:
+        """The name of a flow, of one cluster if that is given, to suggest in a message; if possible an enabled one."""
+        pairs = [pair for pair in permutations(self.aliases, 2) if not alias or alias in pair]
+        for source, target in pairs:
             entry = self.scopes.entries.get(f"{source}->{target}.enabled")
             if entry is not None and java_parse_boolean(entry.value.strip()):
                 return f"{source}->{target}"
-        return "->".join(self.aliases[:2]) if len(self.aliases) > 1 else "S->T"
+        return "->".join(pairs[0]) if pairs else "S->T"
 
 
 def _readings(key: str, aliases: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:

@@ -124,7 +124,8 @@ def _check_clusters(clusters: Entry, used: Collection[str], report: Report) -> N
             )
         elif "/" in alias:
             report.note(
-                f"alias {alias} is written {topic_part(alias)} in topic names, which cannot contain a slash",
+                f"alias {alias} is written {topic_part(alias)} in topic names, which cannot contain a slash"
+                " (nothing to do)",
                 usual=True,
             )
 
@@ -136,7 +137,7 @@ def warn_of_meeting(enabled: Sequence[FlowSettings], report: Report) -> None:
             report.note(
                 f"{one.name} and {other.name}: topic {example[0]} of {one.source.alias} and topic {example[1]} of"
                 f" {other.source.alias} would both be {example[2]} on {one.target.alias}, and `mmtool replicate` does"
-                f" not start both flows while both topics exist: set another {other.alias_keys.source}"
+                f" not start both flows while both topics exist: set {other.alias_keys.source} to another alias"
             )
 
 
@@ -149,8 +150,8 @@ def warn_of_shared_syncs(enabled: Sequence[FlowSettings], report: Report) -> Non
         if places[0].alias == places[1].alias and one.offset_syncs_topic == other.offset_syncs_topic:
             report.note(
                 f"{one.name} and {other.name} write their offset syncs to one topic, {one.offset_syncs_topic} on"
-                f" {places[0].alias}, where no reader can distinguish them: set another {_syncs_key(other)}, or"
-                f" {other.name}.emit.offset-syncs.enabled = false"
+                f" {places[0].alias}, where no reader can distinguish them: set {_syncs_key(other)} to another alias,"
+                f" or {other.name}.emit.offset-syncs.enabled = false"
             )
 
 
@@ -167,14 +168,14 @@ def warn_of_left_out(enabled: Iterable[FlowSettings], report: Report) -> None:
         if isinstance(policy, DefaultPolicy) and not policy.separator and len(aliases.target) == 1:
             report.note(
                 f"{flow.name}: with a blank separator, mmtool and MM2 read each letter of a topic name as an alias, so"
-                f" topics with {aliases.target!r} in their names are not mirrored: set a longer"
-                f" {flow.alias_keys.target}"
+                f" topics with {aliases.target!r} in their names are not mirrored: set"
+                f" {flow.alias_keys.target} to a longer alias"
             )
         if isinstance(policy, IdentityPolicy) and aliases.source == aliases.target:
             report.note(
                 f"{flow.name}: source and target have the same alias {aliases.source!r} in topic names. With"
                 f" IdentityReplicationPolicy every topic then counts as mirrored from {flow.target.alias}, so nothing"
-                f" is mirrored (MirrorMaker 2 does the same). Set another {flow.alias_keys.target}"
+                f" is mirrored (MirrorMaker 2 does the same). Set {flow.alias_keys.target} to another alias"
             )
 
 

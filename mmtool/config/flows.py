@@ -218,9 +218,16 @@ class FlowReader:
         entry = self.scopes.of_flow(self.source.alias, self.target.alias, f"{name}.blacklist")
         if entry is None:
             return excludes
+        present = f"{entry.key.removesuffix('blacklist')}exclude"
+        others = (
+            ""
+            if present in self.scopes.entries
+            else ", after the patterns in force now, which `mmtool config show` prints"
+        )
         self.report.warn(
             entry,
-            f"Kafka has ignored this key since 4.0; mmtool adds its patterns to {name}.exclude: move them to that key",
+            f"Kafka has ignored this key since 4.0; mmtool adds its patterns to {present}: move them to that key"
+            f"{others}",
         )
         old = self._checked(parse_list(entry.value), entry)
         return self._checked(tuple(dict.fromkeys((*excludes, *old))), entry)

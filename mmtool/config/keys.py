@@ -160,7 +160,7 @@ _OFFSETS = (
         "offset-syncs.topic.location",
         "choice",
         "source",
-        "Cluster that holds the offset-syncs topic (KIP-716); `target` leaves the source read-only.",
+        "Cluster that holds the offset-syncs topic (KIP-716); with `target` it is not written to the source.",
         choices=("source", "target"),
     ),
     Key(
@@ -256,8 +256,8 @@ _OWN = (
         "mmtool.failover.min.interval.seconds",
         "integer",
         None,
-        "Shortest time, in seconds, between a move of a group and a planned or emergency failover of it in the opposite"
-        " direction; a failback is not limited. Not set: no limit, and mmtool warns if the move was within 5 minutes.",
+        "Seconds after a move of a group during which a planned or emergency failover of it in the opposite direction"
+        " is refused; a failback never is. Not set: nothing is refused, and mmtool warns for 5 minutes.",
         minimum=1,
     ),
     Key(

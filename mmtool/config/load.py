@@ -118,7 +118,7 @@ def config_path(path: Path | None, environ: Mapping[str, str]) -> Path:
         here = next((name for name in _USUAL_NAMES if Path(name).is_file()), None)
         raise ConfigError(
             "no configuration: neither -c/--config nor MMTOOL_CONFIG names a file",
-            remedy=f"write -c {here}"
+            remedy=f"add -c {here}"
             if here
             else f"name MirrorMaker 2's properties file, for example -c {_USUAL_NAMES[0]}, or write one: `mmtool init`",
         )

@@ -158,7 +158,9 @@ class Resolver:
         if path:
             raise UnresolvedError(f"{text}: an environment variable has no path: write ${{env:{key}}}")
         if provider.allowed is not None and not provider.allowed.fullmatch(key):
-            raise UnresolvedError(f"{text}: param.allowlist.pattern does not permit {key}")
+            raise UnresolvedError(
+                f"{text}: {_setting(text, 'param.allowlist.pattern')} does not permit {key}"
+            )
         if key not in self.environ:
             raise UnresolvedError(f"{text}: the environment variable {key} is not set")
         return self.environ[key]
@@ -225,6 +227,11 @@ def files_named_in(text: str, resolver: Resolver) -> Iterator[Path]:
             yield Path(path) / key
 
 
+def _setting(shown: str, name: str) -> str:
+    """The key of a setting of the provider that a placeholder names."""
+    return f"config.providers.{shown.removeprefix('${').partition(':')[0]}.{name}"
+
+
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
@@ -256,5 +263,5 @@ def _allowed(provider: Provider, path: str | None, text: str) -> Path:
         raise UnresolvedError(f"{text}: a path has no null character")
     file = Path(path)
     if provider.roots and not any(file.resolve().is_relative_to(root.resolve()) for root in provider.roots):
-        raise UnresolvedError(f"{text}: param.allowed.paths does not permit {file}")
+        raise UnresolvedError(f"{text}: {_setting(text, 'param.allowed.paths')} does not permit {file}")
     return file

@@ -102,9 +102,9 @@ _SECURITY = """\
 - PEM text may stand in one line, or on continuation lines.
 - mmtool finds the format of a store from its content. `ssl.truststore.type` and `ssl.keystore.type` are accepted and
   not needed.
-- The `java` that Spark runs on reads some stores in memory: JKS stores, PKCS12 stores whose key has a password of its
-  own, and a PKCS12 key store that is used as trust store. As in Java, such a trust store gives trust only to the first
-  certificate of its key's chain.
+- mmtool reads some stores with the `java` that Spark runs on, in memory: JKS stores, PKCS12 stores whose key has a
+  password of its own, and PKCS12 key stores that are used as trust stores. As in Java, of a key store that is used as
+  trust store only the first certificate of the key's chain is trusted.
 - Stores are read on the host where the command runs: Spark's executors need no copy.
 - Stores of other types (JCEKS, BKS) are refused; the error shows the command that converts them.
 - A wrong password is an error. A store without the needed key or certificate is an error.
@@ -172,7 +172,9 @@ def _mm2_table(keys: list[Key]) -> str:
 def _own_table(keys: list[Key]) -> str:
     rows = [f"| `{k.name}` | {_code(k.default)} | {_range(k)} | {k.meaning} |" for k in keys]
     free = [f"| `{prefix}*` |  |  | {meaning} |" for prefix, meaning in OWN_PREFIXES.items()]
-    unit = f"| `{UNIT_PREFIX}NAME.topics`, `.groups` |  |  | Lists of patterns that `--unit NAME` selects. |"
+    unit = (
+        f"| `{UNIT_PREFIX}NAME.topics`, `.groups` |  |  | Patterns of topics and groups, for `--unit NAME`. |"
+    )
     return "\n".join(["| key | default | values | meaning |", "|---|---|---|---|", *rows, *free, unit]) + "\n"
 
 

@@ -19,6 +19,7 @@ from mmtool.keystores.certificates import (
     asks_too_much,
     certificates_in,
     has_certificate,
+    has_expired,
     has_key,
     is_self_issued,
     opens,
@@ -144,13 +145,11 @@ class _Reader:
             self.report.refused(entry, f"{pem.origin} holds no certificate; add the brokers' CA certificate")
             return
         certificates = certificates_in(text)
-        late = [why for why in map(out_of_date, certificates) if why]
+        late = [(why, one) for one in certificates if (why := out_of_date(one))]
         say = self.report.alarm if len(late) == len(certificates) else self.report.warn
-        for why in late[:_NAMED_AT_MOST]:
-            say(
-                entry,
-                f"{pem.origin}: {why}; OpenSSL does not trust it, Java may: import the CA's current certificate",
-            )
+        for why, one in late[:_NAMED_AT_MOST]:
+            remedy = "import the CA's current certificate" if has_expired(one) else renewal(one)
+            say(entry, f"{pem.origin}: {why}; OpenSSL does not trust it, Java may: {remedy}")
         if certificates and not any(map(is_self_issued, certificates)):
             self.report.warn(
                 entry,

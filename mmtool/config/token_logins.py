@@ -279,7 +279,9 @@ class TokenLoginReader:
             return None
         if find_spec(_SIGNER) is None:
             self.report.refused(
-                at, "AWS_MSK_IAM needs the package aws-msk-iam-sasl-signer-python: pip install 'mmtool[msk]'"
+                at,
+                "AWS_MSK_IAM needs the package aws-msk-iam-sasl-signer-python: pip install 'mmtool[msk]' in"
+                " mmtool's environment (with pipx: pipx inject mmtool aws-msk-iam-sasl-signer-python)",
             )
             return None
         region = self._region()

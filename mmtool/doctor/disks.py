@@ -105,8 +105,8 @@ def judge_copy(facts: CopyFacts, flow: str) -> Iterator[Finding]:
     told = [one for one in facts.dirs if one.usable is not UNKNOWN and not one.failure]
     if not told:
         message = (
-            f"space for the copy was not checked: {facts.target_alias} does not report free space (Kafka 3.3 and later"
-            " do, with DESCRIBE on the cluster)"
+            f"space for the copy was not checked: {facts.target_alias} does not report free space; Kafka 3.3 and later"
+            " report it to a principal with DESCRIBE on the cluster"
         )
         yield ok(Check.DISK, "", message, flow)
         return

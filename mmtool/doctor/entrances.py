@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.config.settings import PasswordLogin
+from mmtool.config.settings import MskLogin, OAuthLogin, PasswordLogin
 from mmtool.doctor.finding import Check, ok, problem, warning
 from mmtool.doctor.releases import OLDEST, release_of
 from mmtool.kafka.admin.details import Stage
@@ -27,6 +27,7 @@ _BY_CERTIFICATE = {Stage.TLS, Stage.CLIENT_CERTIFICATE}
 _RENEW_THEIRS = (
     "renew the certificate in the broker's ssl.keystore.location, and reload it or restart the broker"
 )
+_CLOCKS = "check the clocks of this host and of the brokers; if they are right, issue the certificate again"
 
 
 # --- listeners --------------------------------------------------------------------------------------------
@@ -147,7 +148,7 @@ def judge_authentication(
         addresses = few([one.address for one in ones], 3)
         tried = _tried(ones[0].entrance.security)
         refuse = "refuses" if len(ones) == 1 else "refuse"
-        message = f"{addresses} {refuse} the connection of {name} with {tried}: {reason}"
+        message = f"{addresses} {refuse} a connection with {tried} (settings {name}.*): {reason}"
         remedy = _login_remedy(name, stage, ones[0].entrance.security.sasl)
         yield problem(Check.AUTHENTICATION, alias, name, message, remedy)
     if not refused and any(not one.failed for one in answers):
@@ -181,19 +182,25 @@ def _login_remedy(name: str, stage: Stage, login: Sasl | None) -> str:
         otherwise = f"{protocol}, with {name}.sasl.mechanism and {name}.sasl.jaas.config"
     elif isinstance(login, PasswordLogin):
         otherwise = (
-            f"correct the user name and the password in {name}.sasl.jaas.config; if the listener takes no login,"
-            f" {protocol}"
+            f"correct the user name and the password in {name}.sasl.jaas.config, or in {name}.sasl.username and"
+            f" {name}.sasl.password where these are set; if the listener takes no login, {protocol}"
+        )
+    elif isinstance(login, MskLogin):
+        otherwise = (
+            f"check that {login.description} is the identity that you want (credentials and {login.key}), and that its"
+            " IAM policy allows kafka-cluster:Connect on this cluster"
         )
     else:
+        keys = {login.endpoint_key: "", login.key: ""} if isinstance(login, OAuthLogin) else {login.key: ""}
         otherwise = (
-            f"check {login.key}, and that audience, issuer and scope of the token are what the listener expects: the"
-            " brokers' log says what they refuse"
+            f"check {' and '.join(keys)}, and that audience, issuer and scope of the token are what the listener"
+            " expects: the brokers' log says what they refuse"
         )
     return {
-        Stage.MECHANISM: f"set {name}.sasl.mechanism to a mechanism that the listener enables, or add it to the"
-        " brokers' sasl.enabled.mechanisms",
-        Stage.CLIENT_CERTIFICATE: f"set {name}.ssl.keystore.location to a certificate that the brokers' trust store"
-        " accepts",
+        Stage.MECHANISM: f"set {name}.sasl.mechanism to a mechanism that the listener enables, or add the"
+        " mechanism that mmtool uses to the brokers' sasl.enabled.mechanisms",
+        Stage.CLIENT_CERTIFICATE: f"set {name}.ssl.keystore.location to a key store whose certificate the brokers'"
+        " trust store accepts",
     }.get(stage, otherwise)
 
 
@@ -252,8 +259,7 @@ def _dates(alias: str, shown: Iterable[ShownCertificate], now: datetime) -> Iter
             yield say(Check.CERTIFICATE, alias, one.subject, message, remedy)
         elif one.begins > now:
             message = f"{one.what} is not valid before {_date(one.begins)}: {_cost(alias, one)}"
-            remedy = "check the clocks of this host and of the brokers; if they are right, issue the certificate again"
-            yield problem(Check.CERTIFICATE, alias, one.subject, message, remedy)
+            yield problem(Check.CERTIFICATE, alias, one.subject, message, _CLOCKS)
         elif one.ends - now < SOON:
             left = counted(max((one.ends - now).days, 0), "day")
             message = f"{one.what} expires on {_date(one.ends)}, in {left}; from then on {_cost(alias, one)}"
@@ -286,14 +292,25 @@ def _refused(alias: str, answers: Iterable[ListenerAnswer], known: set[str]) -> 
 
 def _refusal_remedy(one: ListenerAnswer) -> str:
     host = one.address.rpartition(":")[0]
+    store = f"{one.entrance.name}.ssl.truststore.location"
     if "expired" in one.reason:
-        return _RENEW_THEIRS
-    if "ostname" in one.reason or "IP address" in one.reason:
         return (
-            f"issue the broker's certificate with the subject alternative name {host}, or advertise a host name that it"
-            f" has; an empty {one.entrance.name}.ssl.endpoint.identification.algorithm turns the check off"
+            f"{_RENEW_THEIRS}; if the CA's own certificate has expired, import the current one into {store}"
         )
-    return f"import the certificate of the CA that signed it into {one.entrance.name}.ssl.truststore.location"
+    if "not yet valid" in one.reason:
+        return _CLOCKS
+    if "ostname" in one.reason or "IP address" in one.reason:
+        where = (
+            f"{one.entrance.name}.bootstrap.servers"
+            if one.broker is None
+            else f"advertised.listeners of broker {one.broker}"
+        )
+        return (
+            f"issue the broker's certificate with the subject alternative name {host}, or set {where} to a host name"
+            f" that the certificate has; an empty {one.entrance.name}.ssl.endpoint.identification.algorithm turns the"
+            " check off"
+        )
+    return f"import the certificate of the CA that signed the broker's certificate into {store}"
 
 
 def _date(moment: datetime) -> str:

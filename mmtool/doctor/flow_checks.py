@@ -56,7 +56,7 @@ TOPIC_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
 """Checks of a flow's topics."""
 
 GROUP_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
-    CheckOf(Check.ASSIGN_GROUP, check_assign_group, "no group without members commits offsets"),
+    CheckOf(Check.ASSIGN_GROUP, check_assign_group, "no group commits offsets while it has no members"),
     CheckOf(
         Check.STREAMS_GROUP,
         check_streams_group,

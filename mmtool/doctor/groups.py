@@ -183,8 +183,8 @@ def judge_share(settings: FlowSettings, group: str) -> Finding:
         Check.SHARE_GROUP,
         source,
         group,
-        f"{group} is a share group (KIP-932): a failover does not move its offsets from {source} to {target}, and it"
-        f" starts on {target} by share.auto.offset.reset (default: latest)",
+        f"{group} is a share group (KIP-932): a failover does not move its offsets from {source} to {target}, and the"
+        f" group starts on {target} by share.auto.offset.reset (default: latest)",
         f"before {group} starts on {target}, set where it begins, for example one hour back: kafka-configs.sh"
         f" --bootstrap-server {settings.target.bootstrap_servers} --alter --entity-type groups --entity-name"
         f" {shell_word(group)} --add-config share.auto.offset.reset=by_duration:PT1H",
@@ -216,8 +216,8 @@ def judge_connect(settings: FlowSettings, workers: Iterable[str], sinks: Iterabl
             group,
             f"{group} is the group of Kafka Connect workers and has no offsets to move; mmtool does not translate the"
             " offsets of source connectors, which Connect keeps in its own topic",
-            f"add {group} to {settings.name}.groups.exclude; set the offsets of source connectors on {target} with"
-            " Connect's REST API (PATCH /connectors/NAME/offsets)",
+            f"add {group} to {settings.name}.groups.exclude; before a source connector starts on {target}, set its"
+            " offsets with Connect's REST API (PATCH /connectors/NAME/offsets)",
         )
     for group in sorted(sinks):
         yield warning(

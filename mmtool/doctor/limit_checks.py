@@ -100,11 +100,11 @@ def check_times(flow: ExaminedFlow) -> Iterable[Finding]:
     mirrored = mirrored_topics(flow)
     told = _limits_of(flow, mirrored)
     limits = told.limits
-    stamped = [
-        mirrored[name]
+    stamped = {
+        mirrored[name]: one.is_made
         for name, one in limits.items()
         if _TYPE in one.target and one.target[_TYPE].value == "LogAppendTime"
-    ]
+    }
     bounds = {name: TargetLimits.of(one.target) for name, one in limits.items()}
     refused, failed = _refused(flow, mirrored, bounds)
     is_raised = flow.settings.on_timestamp_refused == "raise-limit"
@@ -112,12 +112,13 @@ def check_times(flow: ExaminedFlow) -> Iterable[Finding]:
     facts = TimeFacts(
         flow.name,
         flow.target.alias,
-        stamped,
+        sorted(stamped, key=lambda name: not stamped[name]),
         refused,
         is_raised,
         told.unsure,
         flow.target.bootstrap,
         list(unasked(Check.TIMESTAMPS, flow.source.alias, failed)),
+        frozenset(name for name, is_made in stamped.items() if not is_made),
     )
     yield from judge_times(facts)
 

@@ -149,7 +149,9 @@ def _seen(facts: SizeFacts, one: TopicSizes, samples: Collection[SizeSample]) ->
     unread = {place: error for place, error in facts.unread.items() if place.topic == one.topic}
     if unread:
         return f"{few(list(unread))} could not be read: {next(iter(unread.values())).message}"
-    if samples and all(sample.is_whole for sample in samples):
+    if not samples:
+        return "no record that is still to be mirrored was found"
+    if all(sample.is_whole for sample in samples):
         return "every record that is not mirrored yet fits"
     return f"no record in a sample of {size(sum(sample.looked_bytes for sample in samples))} is too large"
 
@@ -186,6 +188,7 @@ class TimeFacts:
         refused: Records that the target will refuse.
         is_raised: ``mmtool.on.timestamp.refused = raise-limit``.
         unsure, bootstrap: As for `SizeFacts`.
+        absent: Those of ``stamped`` that do not exist yet, and will get the brokers' default.
         unasked: A row for each topic of the source that did not tell its records' times.
     """
 
@@ -197,6 +200,7 @@ class TimeFacts:
     unsure: Sequence[str] = ()
     bootstrap: str = ""
     unasked: Sequence[Finding] = ()
+    absent: Collection[str] = ()
 
 
 def judge_times(facts: TimeFacts) -> Iterator[Finding]:
@@ -206,12 +210,18 @@ def judge_times(facts: TimeFacts) -> Iterator[Finding]:
         message = (
             f"{few(facts.stamped)} on {facts.alias} {'has' if len(facts.stamped) == 1 else 'have'}"
             " message.timestamp.type = LogAppendTime: records get the time when they are mirrored, and retention.ms and"
-            " offset look-ups by time use it"
+            " offset look-ups by time use this time"
         )
+        first, key = facts.stamped[0], "message.timestamp.type"
+        entity, setting = (
+            ("brokers --entity-default", f"log.{key}")
+            if first in facts.absent
+            else (f"topics --entity-name {first}", key)
+        )
+        others = " (likewise for the others)" if set(facts.stamped[1:]) - set(facts.absent) else ""
         remedy = (
             f"to keep the records' own times: kafka-configs.sh --bootstrap-server {facts.bootstrap} --alter"
-            f" --entity-type topics --entity-name {facts.stamped[0]} --add-config message.timestamp.type=CreateTime"
-            f"{' (likewise for the others)' if len(facts.stamped) > 1 else ''}"
+            f" --entity-type {entity} --add-config {setting}=CreateTime{others}"
         )
         found.append(warning(Check.TIMESTAMPS, facts.alias, facts.stamped[0], message, remedy))
     yield from _first(found) or [

@@ -148,8 +148,8 @@ def judge_offset_lag(
             f"{worst.place} has {counted(worst.pending, 'record')} without an offset sync"
             f" (offset.lag.max = {lag_max:,}; {counted(len(tails), 'partition')} in total): groups read"
             " these records again after a failover",
-            "upgrade MirrorMaker 2 to Kafka 3.7 or later, which writes an offset sync each offset.flush.interval.ms;"
-            f" before that, set {key} = 0",
+            "check that MirrorMaker 2 runs; before Kafka 3.7 it writes no sync for a partition's last records, if these"
+            f" are fewer than offset.lag.max: upgrade MirrorMaker 2, or set {key} = 0",
         )
     small = sorted({one.place.topic for one in known if 0 < one.records < lag_max})
     if small and lag_max > _DEFAULT_LAG_MAX and not tails:

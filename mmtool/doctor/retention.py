@@ -96,12 +96,13 @@ def judge_lag(
     gaps = sum(lag.gaps for lag in lags)
     if not gaps:
         return None
+    them = "it" if gaps == 1 else "them"
     return warning(
         Check.RETENTION,
         alias,
         topic,
-        f"{alias} deleted {counted(gaps, 'offset')} of {topic} before they were mirrored: the mirror lacks them, and"
-        " mirroring continued after the gap",
+        f"{alias} deleted {counted(gaps, 'offset')} of {topic} unmirrored: the mirror lacks {them}, and mirroring"
+        " continued after the gap",
         f"raise retention.ms of {topic} on {alias} above the longest outage that you plan for",
     )
 
@@ -138,7 +139,8 @@ def _is_lost(alias: str, topic: str, lost: list[tuple[PartitionLag, str]]) -> Fi
     goes_on = (
         ""
         if lag.by_mm2
-        else "; set mmtool.on.data.loss = continue, and `mmtool replicate` continues after the gap"
+        else "; with mmtool.on.data.loss = continue `mmtool replicate` continues after the gap, with halt (the default)"
+        " it does not"
     )
     remedy = f"the deleted records cannot be mirrored{goes_on}; raise retention.ms of {topic} on {alias}"
     return problem(
@@ -149,8 +151,8 @@ def _is_lost(alias: str, topic: str, lost: list[tuple[PartitionLag, str]]) -> Fi
 def _is_due(alias: str, lag: PartitionLag, due: Deadline, severity: Severity, at_ms: int) -> Finding:
     missing = counted(lag.log_end - max(lag.position, lag.log_start), "offset")
     message = (
-        f"{due_words(due, at_ms)} {alias} may delete records of {lag.place} that are not mirrored yet ({due.name} ="
-        f" {span_words(due.span_ms)}; {missing} to mirror)"
+        f"{due_words(due, at_ms)} {alias} may delete records of {lag.place} that are not mirrored yet ({due.name}"
+        f" keeps them for {span_words(due.span_ms)}; {missing} to mirror)"
     )
     remedy = (
         f"raise {due.name} of {lag.place.topic} on {alias} until the mirror has caught up; `mmtool status -c FILE`"
@@ -233,7 +235,8 @@ def judge_target_retention(pair: TopicPair) -> Iterator[Finding]:
             pair.mirror,
             f"{pair.mirror} on {pair.target_alias} keeps less than its source topic: {'; '.join(shorter)};"
             " after a failover, a group that lags further than that finds its next records deleted",
-            f"set {shorter[0].partition(' ')[0]} of {pair.mirror} on {pair.target_alias} to the source's value or more",
+            f"set {' and '.join(one.partition(' ')[0] for one in shorter)} of {pair.mirror} on {pair.target_alias} to"
+            f" the value of {pair.topic} on {pair.source_alias} or more (-1: without limit)",
         )
 
 
@@ -311,15 +314,16 @@ def judge_policies(pair: TopicPair) -> Iterator[Finding]:
 
 
 def _unequal(pair: TopicPair, severity: Severity, consequence: str) -> Finding:
-    here, there = (",".join(sorted(cleanup_policies(of))) or "none" for of in (pair.source, pair.target))
+    here, there = (",".join(sorted(cleanup_policies(of))) for of in (pair.source, pair.target))
     return Finding(
         Check.COMPACTION,
         pair.target_alias,
         pair.mirror,
         severity,
-        f"{pair.mirror}: cleanup.policy is {here} on {pair.source_alias} and {there} on {pair.target_alias}: the mirror"
+        f"{pair.mirror}: cleanup.policy is {here or 'empty'} on {pair.source_alias} and {there or 'empty'} on"
+        f" {pair.target_alias}: the mirror"
         f" {consequence}",
-        f"set cleanup.policy = {here} of {pair.mirror} on {pair.target_alias}",
+        f"set cleanup.policy of {pair.mirror} on {pair.target_alias} to {here or 'an empty list'}",
     )
 
 

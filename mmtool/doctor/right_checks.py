@@ -72,10 +72,11 @@ def _untold_rights(flow: ExaminedFlow) -> Iterator[Finding]:
         found = details.topics().values()
         if found and all(topic.rights is UNKNOWN for topic in found):
             message = (
-                f"rights on topics of {details.alias} were not checked: brokers before Kafka 2.8 do not report"
-                " them"
+                f"rights on topics of {details.alias} were not checked: mmtool reads them only from Kafka"
+                " 2.8 or later"
             )
-            remedy = f"compare the ACLs of {details.principal} with `mmtool acls --for replicate -c FILE`"
+            command = "mmtool acls --for replicate --for failover -c FILE"
+            remedy = f"compare the ACLs of {details.principal} with `{command}`"
             yield warning(Check.RIGHT, details.alias, "", message, remedy)
 
 

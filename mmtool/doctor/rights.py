@@ -114,7 +114,11 @@ def _rest(asker: Asker, lacks: list[Lack]) -> Finding:
     others = counted(len(lacks), f"more {first.kind}")
     message = f"{asker.principal} lacks {first.operation} on {others} of {asker.alias} ({names}): {first.why}"
     return say(
-        Check.RIGHT, asker.alias, "", message, f"{_grant(asker, first)}; repeat it for each {first.kind}"
+        Check.RIGHT,
+        asker.alias,
+        "",
+        message,
+        f"{_grant(asker, first)}; repeat the command for each {first.kind}",
     )
 
 

@@ -108,7 +108,7 @@ def _of_master(facts: SparkFacts) -> Iterator[Finding]:
     if facts.conf.get(_SPECULATION, "").strip().lower() == "true":
         message = (
             f"mmtool.spark.conf.{_SPECULATION} = true: `mmtool replicate` does not start, because a second attempt of a"
-            " running task would fence the first"
+            " running task would keep the first from writing"
         )
         remedy = f"remove mmtool.spark.conf.{_SPECULATION}; Spark still retries a task that fails"
         yield problem(Check.SPARK, "", facts.flow, message, remedy)
@@ -146,4 +146,4 @@ def _of_memory(facts: SparkFacts) -> Iterator[Finding]:
 def _fine(facts: SparkFacts) -> str:
     where = "this host" if facts.is_local else str(facts.master)
     slots = "all slots" if facts.slots is None else counted(facts.slots, "slot")
-    return f"Java is {facts.java}; Spark uses {slots} of {where} for {counted(facts.shards, 'shard')}"
+    return f"Java is {facts.java}; Spark uses {slots} of {where} for {counted(facts.shards, 'shard')} (mmtool.shards)"

@@ -54,13 +54,18 @@ def judge_partitions(
         has = "does not exist" if mirror is None else f"has {counted(have, 'partition')}"
         needed = counted(topic.partitions, "partition")
         left = topic.name if mirror is None else f"from partition {have} on, {topic.name}"
+        by_hand = (
+            f"create {name} with {needed} on {alias}"
+            if mirror is None
+            else f"raise {name} on {alias} to {needed}"
+        )
         yield problem(
             Check.PARTITIONS,
             alias,
             name,
             f"{name} on {alias} {has}, {topic.name} on {settings.source.alias} has {needed}, and {key} = false: {left}"
             " is not mirrored",
-            f"set {settings.name}.{key} = true, or create the partitions on {alias} yourself",
+            f"set {settings.name}.{key} = true, or {by_hand} yourself",
         )
     if have > topic.partitions:
         yield warning(
@@ -87,7 +92,8 @@ def check_names(flow: ExaminedFlow) -> Iterator[Finding]:
             settings.source.alias,
             settings.name,
             f"{settings.name} matches no topic of {settings.source.alias}: nothing is mirrored",
-            f"check topics and topics.exclude of {settings.name}",
+            f"check topics and topics.exclude of {settings.name}, and that mmtool has DESCRIBE on its topics:"
+            f" brokers of {settings.source.alias} list no others",
         )
     yield from judge_names(settings, mirrored, view.target_topics())
     yield from _taken(view)
@@ -172,7 +178,9 @@ def _taken(view: FlowView) -> Iterator[Finding]:
 
 
 def _another_alias(settings: FlowSettings, topic: str) -> str:
-    return f"set another {settings.alias_keys.source}, or add {topic} to {settings.name}.topics.exclude"
+    return (
+        f"set {settings.alias_keys.source} to another alias, or add {topic} to {settings.name}.topics.exclude"
+    )
 
 
 def _refused(flow: ExaminedFlow) -> Iterator[Finding]:
@@ -244,10 +252,11 @@ def judge_unknown_mirror(settings: FlowSettings, topic: str, remote: str, record
         Check.NAMES,
         alias,
         remote,
-        f"{remote} on {alias} holds {counted(records, 'offset')} and no flow has written it: {settings.name} would"
+        f"{remote} on {alias} holds {counted(records, 'offset')} and no flow has written to it: {settings.name} would"
         f" append the records of {topic} to it",
-        f"delete {remote} on {alias}, or add {topic} to {settings.name}.topics.exclude; if it holds the records of"
-        f" {topic}: mmtool flow rebuild -c FILE -s {settings.source.alias} -t {alias} --topic {topic} --execute",
+        f"delete {remote} on {alias}, or add {topic} to {settings.name}.topics.exclude; if {remote} holds copies of"
+        f" the records of {topic}: mmtool flow rebuild -c FILE -s {settings.source.alias} -t {alias} --topic {topic}"
+        " --execute",
     )
 
 
@@ -302,7 +311,7 @@ def judge_schemas(settings: FlowSettings) -> Iterator[Finding]:
             f"{SCHEMAS_TOPIC} is not mirrored to {target} ({why}): consumers that use a registry on {target} cannot"
             " decode records with these schemas",
             f"add {SCHEMAS_TOPIC} to {settings.name}.topics, or copy the schemas with their ids by the registry's own"
-            " tools",
+            f" tools; nothing to do if consumers on {target} use the registry of {source}",
         )
     elif (remote := settings.remote_topic(SCHEMAS_TOPIC)) != SCHEMAS_TOPIC:
         yield problem(
@@ -312,5 +321,5 @@ def judge_schemas(settings: FlowSettings) -> Iterator[Finding]:
             f"{SCHEMAS_TOPIC} is mirrored as {remote}: a registry on {target} reads {SCHEMAS_TOPIC} by default, and"
             " does not find its schemas",
             f"set kafkastore.topic = {remote} of the registry on {target}, or mirror {SCHEMAS_TOPIC} in a flow with"
-            " identical names",
+            f" identical names; nothing to do if consumers on {target} use the registry of {source}",
         )

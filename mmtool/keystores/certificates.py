@@ -90,9 +90,14 @@ def out_of_date(certificate: Certificate) -> str:
     return ""
 
 
+def has_expired(certificate: Certificate) -> bool:
+    """Whether a certificate is past its dates."""
+    return certificate.not_valid_after_utc < datetime.now(UTC)
+
+
 def renewal(certificate: Certificate) -> str:
     """What to do about a certificate that `out_of_date` names."""
-    if certificate.not_valid_after_utc < datetime.now(UTC):
+    if has_expired(certificate):
         return "renew the certificate"
     return "check the clocks of this host and of the brokers; if they are right, issue the certificate again"
 

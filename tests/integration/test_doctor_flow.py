@@ -195,7 +195,7 @@ def found(patient):
 
 PLANTED = {
     ("retention", "ill-lost"): ("source", "problem", "deleted offsets 40 to 44"),
-    ("retention", "ill-late"): ("source", "problem", "not mirrored yet (retention.ms = 10 days"),
+    ("retention", "ill-late"): ("source", "problem", "not mirrored yet (retention.ms keeps them for 10 days"),
     ("retention", "source.ill-short"): ("target", "warning", "retention.ms = 1 day, and 7 days on source"),
     ("compaction", "source.ill-deleting"): ("target", "problem", "compact on source and delete on target"),
     ("compaction", "ill-stones"): ("source", "problem", "keeps tombstones for 1 second"),
@@ -206,7 +206,7 @@ PLANTED = {
     ),
     ("names", LONG): ("target", "problem", "longer than Kafka's limit of 249"),
     ("names", "ill-alike"): ("target", "problem", "it collides with source_ill-alike"),
-    ("names", "source.ill-taken"): ("target", "problem", "holds 40 offsets and no flow has written it"),
+    ("names", "source.ill-taken"): ("target", "problem", "holds 40 offsets and no flow has written to it"),
     ("loop", "target.source.ill-again"): ("source", "problem", "source->target->source"),
     ("assign_group", "ill-assigned"): ("source", "warning", "on source and has no members"),
     ("streams_group", "ill-app-classic"): ("source", "problem", "mirrored as source.ill-app-classic-counts"),

@@ -28,8 +28,9 @@ def test_a_blacklist_is_added_to_the_excludes_with_a_warning(scope, load):
     ]
     keys = [said.partition(f": {scope}")[2] for said in settings.warnings]
     assert keys == [
-        f"{name}.blacklist: Kafka has ignored this key since 4.0; mmtool adds its patterns to {name}.exclude:"
-        " move them to that key"
+        f"{name}.blacklist: Kafka has ignored this key since 4.0; mmtool adds its patterns to"
+        f" {scope}{name}.exclude: move them to that key, after the patterns in force now, which `mmtool config show`"
+        " prints"
         for name in ("topics", "groups", "config.properties")
     ]
 

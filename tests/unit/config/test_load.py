@@ -428,3 +428,16 @@ def test_dead_letters_are_no_records_of_a_flow(load):
     flow = only_flow(load("topics = .*\n"))
     assert not flow.mirrors_topic("orders.mmtool-dlq")
     assert flow.unmirrored("orders.mmtool-dlq") == "an internal topic"
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("topics.whitelist", "topics"),
+        ("A->B.groups.whitelist", "A->B.groups"),
+        ("B.topics.whitelist", "A->B.topics"),
+    ],
+)
+def test_a_whitelist_was_never_a_key(load, line, meant):
+    (said,) = load(f"{line} = orders\n").warnings
+    assert said.endswith(f"{line}: is not a key of MirrorMaker 2 and has no effect: rename it to {meant}")

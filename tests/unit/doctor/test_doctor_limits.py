@@ -109,6 +109,16 @@ def test_refused_records_are_a_problem_and_overwritten_times_a_warning(facts, se
     assert (finding.severity, said in finding.message) == (severity, True), finding.message
 
 
+def test_the_command_for_times_names_the_mirror_or_the_brokers_of_one_that_is_not_there_yet():
+    said = [
+        judge_times(TimeFacts("A->B", "B", ["A.orders"], [], is_raised=False, absent=absent))
+        for absent in ((), ("A.orders",))
+    ]
+    remedies = [finding.remedy for (finding,) in said]
+    assert "topics --entity-name A.orders --add-config message.timestamp.type=CreateTime" in remedies[0]
+    assert "brokers --entity-default --add-config log.message.timestamp.type=CreateTime" in remedies[1]
+
+
 def test_topics_that_hide_their_configuration_are_not_called_fine():
     (finding,) = judge_hidden(Check.TIMESTAMPS, {"A": [], "B": ["A.orders"]})
     assert (finding.severity, finding.cluster, finding.check) == ("warning", "B", "timestamps")

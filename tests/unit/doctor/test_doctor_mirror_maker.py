@@ -179,7 +179,7 @@ def test_what_mmtool_wrote_is_no_trace_of_mirror_maker_2():
         ("topics = x", ""),
         ("A->B.topics = x", ""),
         ("A.consumer.fetch.min.bytes = 5", ""),
-        ("topics.whitelist = x", ""),  # removed in Kafka 4.0: wrong in any scope
+        ("topics.whitelist = x", ""),  # never a key: wrong in any scope
         ("tpics = x", ""),  # misspelt: likewise
     ],
 )

@@ -79,14 +79,14 @@ def test_the_partition_that_is_due_first_is_told_of():
     found = judge_lag("A", "orders", [lag(oldest_ms=NOW_MS), old], Retention(ms=7 * DAY_MS), NOW_MS)
     assert severity(found) is Severity.PROBLEM
     assert "in 60 minutes" in found.message
-    assert "retention.ms = 7 days; 90 offsets to mirror" in found.message
+    assert "retention.ms keeps them for 7 days; 90 offsets to mirror" in found.message
 
 
 def test_a_log_at_its_size_keeps_a_record_as_long_as_it_kept_the_first_one():
     full = lag(start=5, oldest_ms=NOW_MS - 9 * HOUR_MS, first_ms=NOW_MS - 10 * HOUR_MS)
     found = judge_lag("A", "orders", [full], Retention(bytes=1_000), NOW_MS)
     assert severity(found) is Severity.PROBLEM
-    assert "retention.bytes = 10 hours" in found.message
+    assert "retention.bytes keeps them for 10 hours" in found.message
 
 
 def test_a_deadline_is_the_earliest_one_and_none_where_all_is_kept():

@@ -59,7 +59,7 @@ def test_two_topics_with_one_mirror_are_a_problem_each(flow):
 def test_a_topic_that_stands_in_a_mirrors_place_is_a_problem(flow):
     found = judge_unknown_mirror(flow(), "orders", "A.orders", 1)
     assert found.severity is Severity.PROBLEM
-    assert "A.orders on B holds 1 offset and no flow has written it" in found.message
+    assert "A.orders on B holds 1 offset and no flow has written to it" in found.message
 
 
 # --- loops ------------------------------------------------------------------------------------------------
