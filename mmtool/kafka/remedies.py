@@ -28,7 +28,9 @@ _NAMES = {
     "a broker of {alias} lost a disk, which its log names: replace the disk and restart the broker": """
         KAFKA_STORAGE_ERROR LOG_DIR_NOT_FOUND""",
     "check that every partition of __consumer_offsets and __transaction_state has a leader on {alias}": """
-        COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR _WAIT_COORD""",
+        COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR _WAIT_COORD""",
+    "wait some minutes: a broker of {alias} is still loading groups and transactional ids": """
+        COORDINATOR_LOAD_IN_PROGRESS""",
     "check that the controllers of {alias} run and have elected an active one": """
         NOT_CONTROLLER STALE_BROKER_EPOCH STALE_CTRL_EPOCH UNKNOWN_CONTROLLER_ID""",
     "raise the quota of mmtool's principal on {alias}, or run the same command again later": """
@@ -52,7 +54,8 @@ _NAMES = {
     GRANT: """
         CLUSTER_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED TOPIC_AUTHORIZATION_FAILED
         TRANSACTIONAL_ID_AUTHORIZATION_FAILED""",
-    "change what the policy of the brokers of {alias} refuses, or the policy": "POLICY_VIOLATION",
+    "change the value that the policy of the brokers of {alias} refuses (create.topic.policy.class.name or"
+    " alter.config.policy.class.name), or have the policy changed": "POLICY_VIOLATION",
     "configure an authorizer on the brokers of {alias}": "SECURITY_DISABLED",
     "set delete.topic.enable = true on the brokers of {alias}": "TOPIC_DELETION_DISABLED",
     "stop the consumers of the group on {alias}, then run the same command again": """
@@ -61,21 +64,22 @@ _NAMES = {
     "raise group.max.size on the brokers of {alias}, or stop a member of the group": "GROUP_MAX_SIZE_REACHED",
     "wait until the open transaction ends, at the latest after its producer's transaction.timeout.ms": """
         UNSTABLE_OFFSET_COMMIT""",
-    "check that every partition has a leader on {alias}, so that the earlier transaction can end": """
+    "check that every partition has a leader on {alias}: without it, an earlier transaction of the same transactional"
+    " id cannot end": """
         CONCURRENT_TRANSACTIONS""",
     "stop the other process with the same transactional id, then run the same command again": """
         INVALID_PRODUCER_EPOCH PRODUCER_FENCED TRANSACTION_COORDINATOR_FENCED _FENCED""",
     "check whether {topic} was deleted or recreated on {alias}": """
         INCONSISTENT_TOPIC_ID UNKNOWN_TOPIC_ID UNKNOWN_TOPIC_OR_PART UNKNOWN_TOPIC_OR_PARTITION
         _UNKNOWN_PARTITION _UNKNOWN_TOPIC""",
-    "check the name of the group: it has expired or was deleted on {alias}": "GROUP_ID_NOT_FOUND _UNKNOWN_GROUP",
+    "check the name of the group: {alias} has no such group; its offsets may have expired": "GROUP_ID_NOT_FOUND _UNKNOWN_GROUP",
     "run the same command again: records of {topic} were deleted on {alias} in the meantime": """
         OFFSET_OUT_OF_RANGE _AUTO_OFFSET_RESET _LOG_TRUNCATION _NO_OFFSET""",
     OTHER_LEADER_AND_AGAIN: "CORRUPT_MESSAGE INVALID_MSG _BAD_MSG",
     "raise max.message.bytes of {topic} on {alias}": "MESSAGE_TOO_LARGE MSG_SIZE_TOO_LARGE",
     "raise segment.bytes of {topic} on {alias}": "RECORD_LIST_TOO_LARGE",
-    "raise message.timestamp.before.max.ms or .after.max.ms of {topic} on {alias} (before Kafka 4.0"
-    " .difference.max.ms as well)": "INVALID_TIMESTAMP",
+    "raise message.timestamp.before.max.ms or message.timestamp.after.max.ms of {topic} on {alias}; before Kafka 4.0,"
+    " raise message.timestamp.difference.max.ms as well": "INVALID_TIMESTAMP",
     "if {topic} is compacted, it takes no record without a key: set its cleanup.policy=delete on {alias}": """
         INVALID_RECORD""",
     "raise the message format of {topic} on {alias} to 0.11 or later (message.format.version)": """

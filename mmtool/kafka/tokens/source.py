@@ -83,7 +83,10 @@ class TokenSource:
                 return found
             failure = self._failure
         if failure is None:
-            raise UnreachableError("no token was granted in time", remedy="check the token endpoint")
+            raise UnreachableError(
+                "no token was granted in time",
+                remedy="check that the token endpoint or AWS answers this host",
+            )
         raise type(failure)(failure.message, remedy=failure.remedy)
 
     def _valid(self) -> Token | None:
