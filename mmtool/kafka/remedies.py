@@ -72,7 +72,8 @@ _NAMES = {
     "check whether {topic} was deleted or recreated on {alias}": """
         INCONSISTENT_TOPIC_ID UNKNOWN_TOPIC_ID UNKNOWN_TOPIC_OR_PART UNKNOWN_TOPIC_OR_PARTITION
         _UNKNOWN_PARTITION _UNKNOWN_TOPIC""",
-    "check the name of the group: {alias} has no such group; its offsets may have expired": "GROUP_ID_NOT_FOUND _UNKNOWN_GROUP",
+    "check the name of the group: {alias} has no such group; its offsets may have expired": """
+        GROUP_ID_NOT_FOUND _UNKNOWN_GROUP""",
     "run the same command again: records of {topic} were deleted on {alias} in the meantime": """
         OFFSET_OUT_OF_RANGE _AUTO_OFFSET_RESET _LOG_TRUNCATION _NO_OFFSET""",
     OTHER_LEADER_AND_AGAIN: "CORRUPT_MESSAGE INVALID_MSG _BAD_MSG",
