@@ -148,7 +148,8 @@ def _step(told: Sequence[Entry]) -> tuple[str, str]:
 
 
 def _fence(told: Sequence[Entry]) -> tuple[str, str]:
-    return "fence recorded, before it is set" if told[0].body["stands"] else "fence lifted", ""
+    what = "fence against producers"
+    return f"{what} recorded, before it is set" if told[0].body["stands"] else f"{what} lifted", ""
 
 
 def _acls(told: Sequence[Entry]) -> tuple[str, str]:

@@ -228,8 +228,8 @@ def _groups(row: Mapping[str, Any]) -> Html:
 
 
 _NOTE = (
-    "Before: the group's commit on the destination before the operation. After: its commit on the destination now. "
-    "Partitions without a commit of the group are left out; the embedded JSON has them."
+    "Before: the group's commit before the operation, on the cluster that the groups go to. After: the group's commit"
+    " on that cluster now. Partitions without a commit of the group are left out; the embedded JSON has them."
 )
 _NOTES = {
     "drill": "A drill commits offsets for copies of the groups only, and deletes the copies at its end: the groups"

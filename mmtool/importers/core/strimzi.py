@@ -145,7 +145,7 @@ class _Resource:
         yield from self._found
         for alias, settings in self._clusters.items():
             if alias not in self._used:
-                message = f"no mirror names the cluster {alias!r}"
+                message = f"no entry of spec.mirrors names the cluster {alias!r}"
                 yield Note(NoteKind.LEFT_OUT, settings["alias"].path, message)
         for path in self._root.rest():
             if not path.startswith("metadata."):

@@ -141,7 +141,7 @@ def test_a_fence_a_diverged_tail_and_a_resumption_are_told():
     ]
     assert [(moment.event, moment.detail, moment.state) for moment in timeline(entries)] == [
         ("operation began", "mmtool 0.1.0, pid 7", "running"),
-        ("fence recorded, before it is set", "", "running"),
+        ("fence against producers recorded, before it is set", "", "running"),
         ("step drain: failed", "not within 8 s", "failed"),
         ("operation resumed", "mmtool 0.2.0, pid 8", "running"),
         (
@@ -150,7 +150,7 @@ def test_a_fence_a_diverged_tail_and_a_resumption_are_told():
             "running",
         ),
         ("diverged records written", "", "running"),
-        ("fence lifted", "", "running"),
+        ("fence against producers lifted", "", "running"),
         ("operation ended", "all is well", "completed"),
     ]
 

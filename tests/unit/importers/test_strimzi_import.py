@@ -121,7 +121,8 @@ def test_client_settings_of_a_cluster_are_left_out(entries):
     reasons = {note.path.rpartition("config.")[2]: note.message for note in entries(text)[1].notes}
     assert reasons["producer.acks"] == "a setting of Java's clients, which mmtool does not use"
     assert reasons["max.poll.records"] == (
-        "MirrorMaker 2's connectors pass only security settings of a cluster to their clients"
+        "without effect, in MirrorMaker 2 as well: its connectors pass only security settings of a cluster to their"
+        " clients"
     )
 
 
