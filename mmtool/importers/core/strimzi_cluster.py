@@ -174,7 +174,7 @@ class ClusterReader:
         """The key that a pattern such as ``*.crt`` stands for: Strimzi's own CA secrets have one certificate."""
         if not fnmatchcase(_USUAL_CA, pattern):
             raise UsageError(
-                f"{one.at('pattern')}: mmtool cannot tell which keys of the secret {pattern!r} stands for",
+                f"{one.at('pattern')}: mmtool does not know which keys of the secret {pattern!r} stands for",
                 remedy="write `certificate: KEY` instead of the pattern, once for each key",
             )
         self.notes.append(
