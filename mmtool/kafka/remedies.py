@@ -25,7 +25,7 @@ _NAMES = {
     "start the brokers of {alias} that are down; if none is, {topic} has fewer replicas than min.insync.replicas: add"
     " replicas with kafka-reassign-partitions.sh": """
         NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND _ISR_INSUFF""",
-    "a broker of {alias} lost a disk, which its log names: replace the disk and restart the broker": """
+    "a broker of {alias} lost a disk: replace the disk that the broker's log names, and restart the broker": """
         KAFKA_STORAGE_ERROR LOG_DIR_NOT_FOUND""",
     "check that every partition of __consumer_offsets and __transaction_state has a leader on {alias}": """
         COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR _WAIT_COORD""",
@@ -45,8 +45,8 @@ _NAMES = {
         SASL_AUTHENTICATION_FAILED""",
     "check user name, password and sasl.mechanism of {alias}: `mmtool doctor -c FILE` names the cause": """
         _AUTHENTICATION""",
-    "compare audience, issuer and scope of the token with what the brokers of {alias} expect: their log says what they"
-    " refuse": OAUTH_REFUSED,
+    "compare audience, issuer and scope of the token with what the brokers of {alias} expect: the log of the"
+    " brokers says what they refuse": OAUTH_REFUSED,
     "set {alias}.sasl.mechanism to a mechanism of the listener: `mmtool doctor -c FILE` lists them": """
         UNSUPPORTED_SASL_MECHANISM""",
     "set {alias}.security.protocol to PLAINTEXT or SSL, or use a listener that takes a login": "ILLEGAL_SASL_STATE",
@@ -64,8 +64,8 @@ _NAMES = {
     "raise group.max.size on the brokers of {alias}, or stop a member of the group": "GROUP_MAX_SIZE_REACHED",
     "wait until the open transaction ends, at the latest after its producer's transaction.timeout.ms": """
         UNSTABLE_OFFSET_COMMIT""",
-    "check that every partition has a leader on {alias}: without it, an earlier transaction of the same transactional"
-    " id cannot end": """
+    "check that every partition has a leader on {alias}: without a leader, an earlier transaction of the same"
+    " transactional id cannot end": """
         CONCURRENT_TRANSACTIONS""",
     "stop the other process with the same transactional id, then run the same command again": """
         INVALID_PRODUCER_EPOCH PRODUCER_FENCED TRANSACTION_COORDINATOR_FENCED _FENCED""",
@@ -90,7 +90,8 @@ _NAMES = {
     "raise transaction.max.timeout.ms on the brokers of {alias} to 60000 or more": """
         INVALID_TRANSACTION_TIMEOUT""",
     "raise offset.metadata.max.bytes on the brokers of {alias}": "OFFSET_METADATA_TOO_LARGE",
-    "lower the replication factor to the number of brokers of {alias}, or start those that are down": """
+    "lower the replication factor to the number of brokers of {alias}, or start the brokers that"
+    " are down": """
         INVALID_REPLICATION_FACTOR""",
     "read the logs of the brokers of {alias}, which have the cause": "UNKNOWN UNKNOWN_SERVER_ERROR",
 }

@@ -27,7 +27,7 @@ REBUILD_RUNS = (
 """The remedy where a stored offset run cannot be read."""
 FOREIGN_RECORD = (
     "run the mmtool release that wrote the record; if another program wrote it, stop that program and write a"
-    " tombstone under the record's key: compaction removes the record"
+    " tombstone (the same key, a null value), after which compaction removes the record"
 )
 """The remedy where a record of another internal topic cannot be read: it cannot be derived from the logs."""
 

@@ -152,7 +152,8 @@ class TokenSource:
 
 def _notice(error: UnreachableError, valid: Token) -> Notice:
     until = datetime.fromtimestamp(valid.expires, UTC).strftime("%H:%M:%SZ")
+    todo = f"; before that time, {error.remedy}" if error.remedy else ""
     return Notice(
-        f"{error.message}; the last token is used until {until}, and mmtool keeps asking for a new one",
+        f"{error.message}; the last token is used until {until}, and mmtool keeps asking for a new one{todo}",
         Event.TOKEN_REFRESH_FAILED,
     )
