@@ -79,8 +79,8 @@ _NAMES = {
     OTHER_LEADER_AND_AGAIN: "CORRUPT_MESSAGE INVALID_MSG _BAD_MSG",
     "raise max.message.bytes of {topic} on {alias}": "MESSAGE_TOO_LARGE MSG_SIZE_TOO_LARGE",
     "raise segment.bytes of {topic} on {alias}": "RECORD_LIST_TOO_LARGE",
-    "raise message.timestamp.before.max.ms or message.timestamp.after.max.ms of {topic} on {alias}; before Kafka 4.0,"
-    " raise message.timestamp.difference.max.ms as well": "INVALID_TIMESTAMP",
+    "raise message.timestamp.before.max.ms or message.timestamp.after.max.ms of {topic} on {alias} (before Kafka 3.6"
+    " message.timestamp.difference.max.ms, in 3.6 to 3.9 that one as well)": "INVALID_TIMESTAMP",
     "if {topic} is compacted, it takes no record without a key: set its cleanup.policy=delete on {alias}": """
         INVALID_RECORD""",
     "raise the message format of {topic} on {alias} to 0.11 or later (message.format.version)": """
