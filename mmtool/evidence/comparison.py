@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmtool.evidence.document import Evidence, Fact, Kind, Moment, Tone, Verdict
 from mmtool.output.values import plain_row
-from mmtool.plan.words import counted, few, moment
+from mmtool.plan.words import are, counted, few, moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -76,14 +76,14 @@ def _verdict(rows: Sequence[Mapping[str, Any]], options: Options) -> Verdict:
     if verdicts["different"]:
         wrong = verdicts["different"] + verdicts["incomplete"]
         return Verdict(
-            "different", Tone.BAD, f"{wrong} of {counted(len(rows), 'partition')} are not identical"
+            "different", Tone.BAD, f"{wrong} of {counted(len(rows), 'partition')} {are(wrong)} not identical"
         )
-    if verdicts["incomplete"]:
+    if unfinished := verdicts["incomplete"]:
         return Verdict(
             "incomplete",
             Tone.OPEN,
-            f"{verdicts['incomplete']} of {counted(len(rows), 'partition')} were not compared completely, "
-            "or the target lacks their last records",
+            f"{unfinished} of {counted(len(rows), 'partition')} {are(unfinished)} not completely"
+            " compared, or not completely on the target yet",
         )
     return Verdict("identical", Tone.GOOD, f"no difference in {counted(len(rows), 'partition')}{part}")
 
@@ -95,7 +95,7 @@ def _summary(found: Verification, options: Options, run: Run, flows: Sequence[st
     yield Fact("since", "from", options.since_words)
     yield Fact(
         "transactions",
-        "half-mirrored transactions",
+        "transactions that are only partly on the target",
         "checked" if options.transactions else "not checked",
     )
     yield Fact("by", "done by", run.by)

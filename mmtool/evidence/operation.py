@@ -71,9 +71,11 @@ _TITLES = {
 
 
 def _verdict(found: Recorded) -> Verdict:
-    sentence = found.operation.sentence or "the operation has not ended"
+    sentence = found.operation.sentence or "the operation had not ended when this page was written"
     if found.mode is Mode.DRILL and found.state is OperationState.COMPLETED:
-        sentence = "every step of a planned failover was done with copies of the groups, which are deleted"
+        sentence = (
+            "every step of a planned failover was done with copies of the groups; the copies are deleted"
+        )
     problem = f"; error: {found.problem}" if found.problem else ""
     return Verdict(found.state, _TONES.get(found.state, Tone.OPEN), sentence + problem)
 
@@ -146,7 +148,8 @@ def _step(told: Sequence[Entry]) -> tuple[str, str]:
 
 
 def _fence(told: Sequence[Entry]) -> tuple[str, str]:
-    return "fence recorded, before it is set" if told[0].body["stands"] else "fence lifted", ""
+    what = "fence against producers"
+    return f"{what} recorded, before it is set" if told[0].body["stands"] else f"{what} lifted", ""
 
 
 def _acls(told: Sequence[Entry]) -> tuple[str, str]:
@@ -159,7 +162,9 @@ def _acls(told: Sequence[Entry]) -> tuple[str, str]:
 
 def _tail(told: Sequence[Entry]) -> tuple[str, str]:
     stands = told[0].body["stands"]
-    return "diverged records recorded, before they are written" if stands else "diverged records written", ""
+    if not stands:
+        return "diverged records written", ""
+    return "diverged records (which never reached the target) recorded, before they are written", ""
 
 
 def _intents(told: Sequence[Entry]) -> tuple[str, str]:
@@ -210,7 +215,7 @@ def _sha256_of(entries: Iterable[Entry]) -> str:
 def _dump(found: Recorded, narrowed: str) -> str:
     """A command line that reads the journal and prints the same digest."""
     consume = (
-        f"kafka-console-consumer --bootstrap-server 'HOST:PORT of {found.names.target}' --topic {JOURNAL_TOPIC}"
+        f"kafka-console-consumer.sh --bootstrap-server 'HOST:PORT of {found.names.target}' --topic {JOURNAL_TOPIC}"
         " --from-beginning --timeout-ms 10000 --property print.key=true"
     )
     of_this = f"grep '^operation/{found.operation_id}/' | LC_ALL=C sort -u | cut -f2-"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mmtool.evidence.document import Kind
 from mmtool.evidence.markup import Html, facts, fold, joined, plain_number, section, table, tag, text
 from mmtool.evidence.signature import EVIDENCE, SIGNATURE
+from mmtool.plan.records.identity import JOURNAL_TOPIC
 from mmtool.plan.words import counted
 
 if TYPE_CHECKING:
@@ -227,8 +228,8 @@ def _groups(row: Mapping[str, Any]) -> Html:
 
 
 _NOTE = (
-    "Before: the group's commit on the destination before the operation. After: its commit on the destination now. "
-    "Partitions without a commit of the group are left out; the embedded JSON has them."
+    "Before: the group's commit before the operation, on the cluster that the groups go to. After: the group's commit"
+    " on that cluster now. Partitions without a commit of the group are left out; the embedded JSON has them."
 )
 _NOTES = {
     "drill": "A drill commits offsets for copies of the groups only, and deletes the copies at its end: the groups"
@@ -250,7 +251,7 @@ def _about(group: Mapping[str, Any]) -> Html:
     moved = [one for one in group["partitions"] if one["reason"] != "no_commit"]
     refused = sum(bool(one["reason"]) for one in moved)
     exact = sum(one["exactness"] == "exact" for one in moved)
-    said = f": {counted(len(moved), 'partition')}, {exact} exact, {refused} with a reason"
+    said = f": {counted(len(moved), 'partition')}, {exact} exact, {refused} refused"
     return Html(tag("strong", group["group"]) + text(said))
 
 
@@ -303,9 +304,20 @@ def _clock(at_ms: int) -> Html:
     return Html(at.strftime("%Y-%m-%d %H:%M:%S.") + f"{at_ms % 1000:03d}")
 
 
+_HASHED = {
+    "journal": f"entries of the operation in {JOURNAL_TOPIC}",
+    "plan": f"plan of the operation in {JOURNAL_TOPIC}",
+    "rows": "rows of the result",
+}
+
+
 def _hashes(document: Document) -> Html:
     parts = [
-        Html(tag("h3", f"SHA-256 of the {one['of']}") + tag("pre", one["sha256"]) + _again(one["recompute"]))
+        Html(
+            tag("h3", f"SHA-256 of the {_HASHED.get(one['of'], one['of'])}")
+            + tag("pre", one["sha256"])
+            + _again(one["recompute"])
+        )
         for one in document["hashes"]
     ]
     return section("Hashes", *parts)
@@ -319,7 +331,11 @@ def _signature(document: Document) -> Html:
     if document["signed_with"] is None:
         return section(
             "Signature",
-            tag("p", "This page is not signed: it does not prove who wrote it, or that it was not changed."),
+            tag(
+                "p",
+                "This page is not signed: it proves neither who wrote it nor that it is unchanged. --sign KEY.pem"
+                " writes a signed page.",
+            ),
         )
     told = (
         "This page is signed with an Ed25519 key. The signature covers the JSON that the page embeds, and through it"

@@ -36,7 +36,7 @@ _NEW_KEY = (
 _ASK_AGAIN = "do not rely on this page: ask the signer for the original page"
 _UNSIGNED = "do not rely on this page: ask for one that was written with --sign"
 _OTHER_KEY = f"check that --key is the signer's public key; if it is, {_ASK_AGAIN}"
-_NO_PAGE = "name a page that --html wrote; if this is one, ask the signer for the original page"
+_NO_PAGE = "name a file that --html wrote; if --html wrote this one, ask the signer for the original page"
 
 
 class PageError(ValueError):
@@ -157,7 +157,8 @@ def load_signer(path: Path, password: str | None = None) -> Signer:
     except TypeError:
         raise EncryptedKeyError(
             f"--sign {path}: the key is encrypted",
-            remedy="type the password of the key, or set MMTOOL_SIGN_PASSWORD",
+            remedy="set MMTOOL_SIGN_PASSWORD to the password of the key, or run the command in a terminal, where"
+            " it asks for the password",
         ) from None
     except (ValueError, UnsupportedAlgorithm):
         raise _unreadable_key(path, encrypted=given is not None) from None

@@ -86,14 +86,16 @@ def _json(name: str, content: bytes) -> object:
         return parse_json(content)
     except ValueError as error:
         at = f":{line}" if (line := getattr(error, "lineno", None)) else ""
-        raise UsageError(f"{name}{at}: no JSON", remedy="save the connectors as JSON, in UTF-8") from None
+        raise UsageError(
+            f"{name}{at}: not valid JSON", remedy="save the connectors as JSON, in UTF-8"
+        ) from None
 
 
 def _text(name: str, content: bytes) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise UsageError(f"{name}: no text in UTF-8", remedy="save the file in UTF-8") from None
+        raise UsageError(f"{name}: not text in UTF-8", remedy="save the file in UTF-8") from None
 
 
 def _content(path: Path) -> bytes:

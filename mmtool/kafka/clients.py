@@ -198,7 +198,8 @@ def tls_context(security: Security, alias: str) -> ssl.SSLContext:
         reason = getattr(error, "reason", None) or "not valid PEM"
         raise ConfigError(
             f"cluster {alias}: OpenSSL refuses {_origins(security)}: {reason}",
-            remedy="check `openssl x509 -in FILE`, `openssl pkey -in FILE` and ssl.key.password",
+            remedy="check the certificates with `openssl x509 -in FILE`, the key with `openssl pkey -in FILE`, and the"
+            " password of the key in ssl.key.password",
         ) from None
     return context
 

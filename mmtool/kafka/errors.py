@@ -119,9 +119,15 @@ def is_passing(error: Any) -> bool:
 _OURS: dict[Kind, tuple[type[MmtoolError], str]] = {
     Kind.AWAY: (UnreachableError, AWAY),
     Kind.DENIED: (NotAuthorisedError, "check the login of mmtool's principal on {alias}"),
-    Kind.BUSY: (RefusedError, "stop the other client, or run the same command again later"),
-    Kind.GONE: (RefusedError, "check whether it was deleted or recreated on {alias}"),
-    Kind.TOO_OLD: (RefusedError, "mmtool needs Kafka 2.1 or later on the source, 2.5 or later on the target"),
+    Kind.BUSY: (
+        RefusedError,
+        "run the same command again later, or stop the other client of {alias} that uses the same group or partition",
+    ),
+    Kind.GONE: (RefusedError, "check whether the topic or group was deleted or recreated on {alias}"),
+    Kind.TOO_OLD: (
+        RefusedError,
+        "upgrade the brokers of {alias}: mmtool needs Kafka 2.1 or later on the source, 2.5 or later on the target",
+    ),
     Kind.SETTINGS: (ConfigError, "check the keys {alias}.* of the properties file"),
     Kind.BROKEN: (MmtoolError, "run the same command with --debug, and report the traceback"),
 }

@@ -25,10 +25,12 @@ _NAMES = {
     "start the brokers of {alias} that are down; if none is, {topic} has fewer replicas than min.insync.replicas: add"
     " replicas with kafka-reassign-partitions.sh": """
         NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND _ISR_INSUFF""",
-    "a broker of {alias} lost a disk, which its log names: replace the disk and restart the broker": """
+    "a broker of {alias} lost a disk: replace the disk that the broker's log names, and restart the broker": """
         KAFKA_STORAGE_ERROR LOG_DIR_NOT_FOUND""",
     "check that every partition of __consumer_offsets and __transaction_state has a leader on {alias}": """
-        COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR _WAIT_COORD""",
+        COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR _WAIT_COORD""",
+    "wait some minutes: a broker of {alias} is still loading groups and transactional ids": """
+        COORDINATOR_LOAD_IN_PROGRESS""",
     "check that the controllers of {alias} run and have elected an active one": """
         NOT_CONTROLLER STALE_BROKER_EPOCH STALE_CTRL_EPOCH UNKNOWN_CONTROLLER_ID""",
     "raise the quota of mmtool's principal on {alias}, or run the same command again later": """
@@ -43,8 +45,8 @@ _NAMES = {
         SASL_AUTHENTICATION_FAILED""",
     "check user name, password and sasl.mechanism of {alias}: `mmtool doctor -c FILE` names the cause": """
         _AUTHENTICATION""",
-    "compare audience, issuer and scope of the token with what the brokers of {alias} expect: their log says what they"
-    " refuse": OAUTH_REFUSED,
+    "compare audience, issuer and scope of the token with what the brokers of {alias} expect: the log of the"
+    " brokers says what they refuse": OAUTH_REFUSED,
     "set {alias}.sasl.mechanism to a mechanism of the listener: `mmtool doctor -c FILE` lists them": """
         UNSUPPORTED_SASL_MECHANISM""",
     "set {alias}.security.protocol to PLAINTEXT or SSL, or use a listener that takes a login": "ILLEGAL_SASL_STATE",
@@ -52,7 +54,8 @@ _NAMES = {
     GRANT: """
         CLUSTER_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED TOPIC_AUTHORIZATION_FAILED
         TRANSACTIONAL_ID_AUTHORIZATION_FAILED""",
-    "change what the policy of the brokers of {alias} refuses, or the policy": "POLICY_VIOLATION",
+    "change the value that the policy of the brokers of {alias} refuses (create.topic.policy.class.name or"
+    " alter.config.policy.class.name), or have the policy changed": "POLICY_VIOLATION",
     "configure an authorizer on the brokers of {alias}": "SECURITY_DISABLED",
     "set delete.topic.enable = true on the brokers of {alias}": "TOPIC_DELETION_DISABLED",
     "stop the consumers of the group on {alias}, then run the same command again": """
@@ -61,21 +64,23 @@ _NAMES = {
     "raise group.max.size on the brokers of {alias}, or stop a member of the group": "GROUP_MAX_SIZE_REACHED",
     "wait until the open transaction ends, at the latest after its producer's transaction.timeout.ms": """
         UNSTABLE_OFFSET_COMMIT""",
-    "check that every partition has a leader on {alias}, so that the earlier transaction can end": """
+    "check that every partition has a leader on {alias}: without a leader, an earlier transaction of the same"
+    " transactional id cannot end": """
         CONCURRENT_TRANSACTIONS""",
     "stop the other process with the same transactional id, then run the same command again": """
         INVALID_PRODUCER_EPOCH PRODUCER_FENCED TRANSACTION_COORDINATOR_FENCED _FENCED""",
     "check whether {topic} was deleted or recreated on {alias}": """
         INCONSISTENT_TOPIC_ID UNKNOWN_TOPIC_ID UNKNOWN_TOPIC_OR_PART UNKNOWN_TOPIC_OR_PARTITION
         _UNKNOWN_PARTITION _UNKNOWN_TOPIC""",
-    "check the name of the group: it has expired or was deleted on {alias}": "GROUP_ID_NOT_FOUND _UNKNOWN_GROUP",
+    "check the name of the group: {alias} has no such group; its offsets may have expired": """
+        GROUP_ID_NOT_FOUND _UNKNOWN_GROUP""",
     "run the same command again: records of {topic} were deleted on {alias} in the meantime": """
         OFFSET_OUT_OF_RANGE _AUTO_OFFSET_RESET _LOG_TRUNCATION _NO_OFFSET""",
     OTHER_LEADER_AND_AGAIN: "CORRUPT_MESSAGE INVALID_MSG _BAD_MSG",
     "raise max.message.bytes of {topic} on {alias}": "MESSAGE_TOO_LARGE MSG_SIZE_TOO_LARGE",
     "raise segment.bytes of {topic} on {alias}": "RECORD_LIST_TOO_LARGE",
-    "raise message.timestamp.before.max.ms or .after.max.ms of {topic} on {alias} (before Kafka 4.0"
-    " .difference.max.ms as well)": "INVALID_TIMESTAMP",
+    "raise message.timestamp.before.max.ms or message.timestamp.after.max.ms of {topic} on {alias} (before Kafka 3.6"
+    " message.timestamp.difference.max.ms, in 3.6 to 3.9 that one as well)": "INVALID_TIMESTAMP",
     "if {topic} is compacted, it takes no record without a key: set its cleanup.policy=delete on {alias}": """
         INVALID_RECORD""",
     "raise the message format of {topic} on {alias} to 0.11 or later (message.format.version)": """
@@ -85,7 +90,8 @@ _NAMES = {
     "raise transaction.max.timeout.ms on the brokers of {alias} to 60000 or more": """
         INVALID_TRANSACTION_TIMEOUT""",
     "raise offset.metadata.max.bytes on the brokers of {alias}": "OFFSET_METADATA_TOO_LARGE",
-    "lower the replication factor to the number of brokers of {alias}, or start those that are down": """
+    "lower the replication factor to the number of brokers of {alias}, or start the brokers that"
+    " are down": """
         INVALID_REPLICATION_FACTOR""",
     "read the logs of the brokers of {alias}, which have the cause": "UNKNOWN UNKNOWN_SERVER_ERROR",
 }

@@ -183,7 +183,9 @@ def _ivy_jar() -> Path:
     folders = [Path(folder, "jars") for folder in (spec and spec.submodule_search_locations) or ()]
     for jar in (jar for folder in folders for jar in folder.glob("ivy-*.jar")):
         return jar
-    raise MmtoolError("pyspark's jars folder holds no ivy-*.jar", remedy="pip install 'pyspark[sql]'")
+    raise MmtoolError(
+        "pyspark's jars folder holds no ivy-*.jar", remedy="install mmtool again: its pyspark is not complete"
+    )
 
 
 def _first_complaint(output: str) -> str:

@@ -20,6 +20,7 @@ from mmtool.lab.ports import PortReservation
 from mmtool.lab.process import LeashedProcess, java_command
 from mmtool.lab.security.stores import write_private
 from mmtool.lab.server_properties import Node, properties_text, server_properties
+from mmtool.plan.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -241,7 +242,7 @@ class Cluster:
             return
         size, kind = len(earlier["ports"]), earlier.get("secure") or "none"
         if size != self.shape.brokers:
-            self._refuse(f"of {size} broker(s), not {self.shape.brokers}", f"--brokers {size}")
+            self._refuse(f"of {counted(size, 'broker')}, not {self.shape.brokers}", f"--brokers {size}")
         if kind != self._kind:
             self._refuse(f"with --secure {kind}, not {self._kind}", f"--secure {kind}")
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.lab.records import RecordMaker
 from mmtool.lab.worker import Worker
+from mmtool.plan.words import counted
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Producer
@@ -112,7 +113,7 @@ class Writer:
         """Flush the producer and raise its first failure; also before an abort, which would purge queued records."""
         left = producer.flush(_FLUSH_SECONDS)
         if left:
-            self._failures.append(f"{left} records were not acknowledged in {_FLUSH_SECONDS:.0f} s")
+            self._failures.append(f"{counted(left, 'record')} not acknowledged in {_FLUSH_SECONDS:.0f} s")
         if self._failures:
             raise MmtoolError(f"writing {self.topic}: {self._failures[0]}", code="load")
 

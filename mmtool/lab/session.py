@@ -19,6 +19,7 @@ from mmtool.lab.artifacts import KAFKA_VERSION, broker_classpath
 from mmtool.lab.cluster import READY_SECONDS
 from mmtool.lab.state import ALREADY_RUNNING, SECURITY_FOLDER
 from mmtool.lab.wait import wait_until
+from mmtool.plan.words import counted
 
 if TYPE_CHECKING:
     from mmtool.lab.security.kinds import Secure, SecurityKind
@@ -127,7 +128,12 @@ def down(directory: StateDirectory, *, keep_data: bool = False) -> bool:
     state = _settled_state(directory) if running else directory.read()
     if state is not None and running:
         os.kill(state.supervisor_pid, signal.SIGTERM)
-        wait_until(lambda: not directory.is_running(), f"the lab in {directory.path} to stop", STOP_SECONDS)
+        wait_until(
+            lambda: not directory.is_running(),
+            f"the lab in {directory.path} to stop",
+            STOP_SECONDS,
+            remedy="run the same command again",
+        )
     if state is not None and not keep_data:
         for name in state.names:
             shutil.rmtree(directory.path / name, ignore_errors=True)
@@ -155,7 +161,7 @@ def _the_running_one(directory: StateDirectory, request: LabRequest) -> LabState
     secured = "" if state.secure is None else f", --secure {state.secure}"
     raise RefusedError(
         f"another lab runs in {directory.path}: clusters {','.join(state.names)}, "
-        f"{state.brokers_per_cluster} broker(s) each, Kafka {state.kafka_version}{secured}",
+        f"{counted(state.brokers_per_cluster, 'broker')} each, Kafka {state.kafka_version}{secured}",
         remedy=f"stop that lab and delete its data: mmtool lab down --state-dir {directory.path}; or start yours in"
         " another directory: mmtool lab up --state-dir DIR",
         code="lab_running",
@@ -210,7 +216,12 @@ def _wait_for_start(directory: StateDirectory, supervisor: subprocess.Popen[byte
     def settled() -> bool:
         return supervisor.poll() is not None or own_state() is not None
 
-    wait_until(settled, f"the lab in {directory.path} to start", 2 * READY_SECONDS)
+    wait_until(
+        settled,
+        f"the lab in {directory.path} to start",
+        2 * READY_SECONDS,
+        remedy=f"the log of the lab shows the cause: {directory.log}",
+    )
     if supervisor.poll() == ALREADY_RUNNING:  # somebody else typed the same at the same moment
         return _settled_state(directory)
     state = own_state()

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def wait_until(done: Callable[[], bool], what: str, timeout: float, poll: float = 0.05) -> float:
+def wait_until(
+    done: Callable[[], bool], what: str, timeout: float, poll: float = 0.05, *, remedy: str = ""
+) -> float:
     """Call ``done`` every ``poll`` seconds until it is true, and return the seconds; ``what`` names the condition.
 
     Raises:
@@ -22,7 +24,7 @@ def wait_until(done: Callable[[], bool], what: str, timeout: float, poll: float 
     while not done():
         waited = time.monotonic() - started
         if waited > patience(timeout):
-            raise GateError(f"waited {waited:.0f} s for {what}", code="timeout")
+            raise GateError(f"waited {waited:.0f} s for {what}", remedy=remedy, code="timeout")
         time.sleep(poll)
     return time.monotonic() - started
 

@@ -125,7 +125,7 @@ def test_a_file_that_is_too_large_is_not_read(mmtool, place):
         (("--strimzi", "dr.yaml", "--connect", "source.json"), "--strimzi and --connect exclude each other"),
         (("--strimzi", "no.yaml"), "no.yaml: No such file or directory"),
         (("--strimzi", "source.json"), "source.json has no KafkaMirrorMaker2 with a connector"),
-        (("--connect", "dr.yaml"), "dr.yaml:1: no JSON"),
+        (("--connect", "dr.yaml"), "dr.yaml:1: not valid JSON"),
         (("--connect", "source.json", "-c", "no/mm2.properties"), "no/mm2.properties cannot be written"),
     ],
 )

@@ -107,7 +107,7 @@ def test_an_operation_has_a_signed_page_whose_digests_the_cluster_confirms(bench
 def recomputed(line, bootstrap, flow, folder):
     """As the page says it, with the cluster's address and Kafka's own tool."""
     alias = flow.partition("->")[2]
-    tool = folder / "kafka-console-consumer"
+    tool = folder / "kafka-console-consumer.sh"
     command = java_command(tools_classpath(), "org.apache.kafka.tools.consumer.ConsoleConsumer")
     tool.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
     tool.chmod(0o755)

@@ -44,9 +44,9 @@ _READER = {
 
 _NO_WORKERS = "a setting of Kafka Connect; mmtool has no Connect workers"
 _OF_CLIENTS = "a setting of Java's clients, which mmtool does not use"
-_NOT_PASSED = "MirrorMaker 2's connectors pass only security settings of a cluster to their clients"
 _NO_EFFECT = "without effect, in MirrorMaker 2 as well"
-_UNKNOWN = "has no equal in mmtool"
+_NOT_PASSED = f"{_NO_EFFECT}: its connectors pass only security settings of a cluster to their clients"
+_UNKNOWN = "mmtool has no such setting"
 
 
 def reader_of(name: str) -> ConnectorKind | None:

@@ -77,7 +77,11 @@ class ImportDraft:
     def differ(self, key: str, used: Setting, other: Setting) -> None:
         """Report two values of one key."""
         one, two = _shown(key, used.value), _shown(key, other.value)
-        self.note(NoteKind.DIFFERS, other.path, f"{two}; {used.path} has {one}, which {key} gets")
+        self.note(
+            NoteKind.DIFFERS,
+            other.path,
+            f"is {two}, but {used.path} is {one}; {key} gets the value of {used.path}",
+        )
 
     def note(self, kind: NoteKind, path: str, message: str) -> None:
         """Add a note, once."""
@@ -113,7 +117,7 @@ def _pairs(connectors: tuple[Connector, ...]) -> dict[Pair, _Connectors]:
         if (first := found.setdefault(connector.kind, connector)) is not connector:
             names = "->".join(_pair_of(connector))
             raise UsageError(
-                f"{first.origin} and {connector.origin} both are a {connector.kind} of {names}; a properties file has"
+                f"{first.origin} and {connector.origin} are both a {connector.kind} of {names}; a properties file has"
                 " one flow per pair of clusters",
                 remedy=f"put the topics of both into one {connector.kind}, or import one of them",
             )
@@ -206,11 +210,17 @@ def _put_switches(draft: ImportDraft, flow: str, connectors: _Connectors) -> Non
     draft.replace(flow, "enabled", Setting("false" if source is None else "true", flow))
     if source is None:
         one = next(iter(connectors.values()))
-        message = f"{flow} has no MirrorSourceConnector in the input, so the flow is not enabled"
+        message = (
+            f"{flow} has no MirrorSourceConnector in the input, so the flow is not enabled: to mirror it, import the"
+            " connector as well"
+        )
         draft.note(NoteKind.ATTENTION, one.origin, message)
     elif ConnectorKind.CHECKPOINT not in connectors:
         draft.replace(flow, "emit.checkpoints.enabled", Setting("false", flow))
-        message = f"{flow} has no MirrorCheckpointConnector in the input: checkpoints are turned off"
+        message = (
+            f"{flow} has no MirrorCheckpointConnector in the input: checkpoints are turned off; to write them, set"
+            f" {flow}.emit.checkpoints.enabled = true"
+        )
         draft.note(NoteKind.ATTENTION, source.origin, message)
     if ConnectorKind.HEARTBEAT in connectors:
         draft.replace(flow, "emit.heartbeats.enabled", Setting("true", flow))
@@ -236,7 +246,10 @@ def _compare_default(draft: ImportDraft, flow: str, name: str, connectors: _Conn
             continue
         used, known = one.config[name], _shown(name, default)
         value = _shown(name, used.value)
-        message = f"not set (default {known}); {used.path} has {value}, which {flow}.{name} gets"
+        message = (
+            f"is not set (default {known}), but {used.path} is {value}; {flow}.{name} gets the value of"
+            f" {used.path}"
+        )
         draft.note(NoteKind.DIFFERS, f"{other.origin}: {name}", message)
 
 

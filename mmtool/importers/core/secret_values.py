@@ -156,7 +156,7 @@ class SecretPlacement:
 
     def _hidden(self, key: str, value: str, path: str) -> str:
         if self.keep:
-            self.draft.note(NoteKind.ATTENTION, path, "the secret is copied in clear text")
+            self.draft.note(NoteKind.ATTENTION, path, "the secret is copied in clear text: protect this file")
             return value
         name = self._variable(key)
         self.draft.note(

@@ -37,6 +37,12 @@ _CONNECTORS = {
     "checkpointConnector": ConnectorKind.CHECKPOINT,
     "heartbeatConnector": ConnectorKind.HEARTBEAT,
 }
+_SWITCHES = {
+    ConnectorKind.SOURCE: "enabled",
+    ConnectorKind.CHECKPOINT: "emit.checkpoints.enabled",
+    ConnectorKind.HEARTBEAT: "emit.heartbeats.enabled",
+}
+"""The key of a flow that turns off what a connector does."""
 _PATTERNS = {
     "topics": ("topicsPattern",),
     "topics.exclude": ("topicsExcludePattern", "topicsBlacklistPattern"),
@@ -139,7 +145,7 @@ class _Resource:
         yield from self._found
         for alias, settings in self._clusters.items():
             if alias not in self._used:
-                message = f"no mirror names the cluster {alias!r}"
+                message = f"no entry of spec.mirrors names the cluster {alias!r}"
                 yield Note(NoteKind.LEFT_OUT, settings["alias"].path, message)
         for path in self._root.rest():
             if not path.startswith("metadata."):
@@ -190,7 +196,7 @@ class _Resource:
             connector = mirror.fields(name)
             if connector is None:
                 continue
-            self._report_state(connector, "->".join(names))
+            self._report_state(connector, "->".join(names), kind)
             config = overlaid(clusters, connector.settings("config"), self._found)
             config = overlaid(config, patterns, self._found)
             yield Connector(kind, connector.path, config)
@@ -198,13 +204,14 @@ class _Resource:
     def _named(self, mirror: Fields, name: str, default: str | None = None) -> dict[str, Setting]:
         alias = mirror.text(name) or default
         if alias is None:
+            v1 = "`source` of the mirror" if name == "sourceCluster" else "`spec.target`"
             raise UsageError(
-                f"{mirror.at(name)} is missing", remedy="name a cluster of `clusters`, or set `source`"
+                f"{mirror.at(name)} is missing", remedy=f"name an alias of `spec.clusters`, or set {v1}"
             )
         if alias not in self._clusters:
             raise UsageError(
                 f"{mirror.at(name)}: there is no cluster {alias!r}",
-                remedy="name an alias of `clusters`",
+                remedy="name an alias of `spec.clusters`",
             )
         self._used.add(alias)
         return self._clusters[alias]
@@ -215,10 +222,13 @@ class _Resource:
             if name is not None:
                 yield key, Setting(mirror.text(name) or "", mirror.at(name))
 
-    def _report_state(self, connector: Fields, flow: str) -> None:
+    def _report_state(self, connector: Fields, flow: str, kind: ConnectorKind) -> None:
         """Report a connector that does not run: `mmtool replicate` runs every enabled flow."""
         for name, running in (("state", "running"), ("pause", "false")):
             state = connector.text(name)
             if state is not None and state != running:
-                said = f"{state}, and the flow {flow} is enabled in the file: `mmtool replicate` runs it"
+                said = (
+                    f"is {state}, but `mmtool replicate` does the work of this connector; to prevent it, set"
+                    f" {flow}.{_SWITCHES[kind]} = false"
+                )
                 self._found.append(Note(NoteKind.ATTENTION, connector.at(name), said))

@@ -174,14 +174,15 @@ class ClusterReader:
         """The key that a pattern such as ``*.crt`` stands for: Strimzi's own CA secrets have one certificate."""
         if not fnmatchcase(_USUAL_CA, pattern):
             raise UsageError(
-                f"{one.at('pattern')}: {pattern!r} names no single key of the secret",
+                f"{one.at('pattern')}: mmtool does not know which keys of the secret {pattern!r} stands for",
                 remedy="write `certificate: KEY` instead of the pattern, once for each key",
             )
         self.notes.append(
             Note(
                 NoteKind.ATTENTION,
                 one.at("pattern"),
-                f"{pattern} stands for {_USUAL_CA} alone: add a placeholder for each other certificate of the secret",
+                f"mmtool reads only {_USUAL_CA} for {pattern}: if the secret has more certificates, add a"
+                " placeholder for each",
             )
         )
         return _USUAL_CA

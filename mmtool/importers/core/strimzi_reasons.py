@@ -5,21 +5,21 @@ from __future__ import annotations
 import re
 
 _WORKERS = "configures Kafka Connect's workers, which mmtool does not have"
-_POD = "configures the operator's pods: set it where mmtool runs"
+_POD = "configures the pods that Strimzi starts; mmtool runs in a pod or process of its own"
+_RETRIES = "mmtool repeats requests for a token by itself, after sasl.login.retry.backoff.ms"
 _REASONS = {
     **dict.fromkeys(("replicas", "version", "configStorageTopic", "statusStorageTopic"), _WORKERS),
     **dict.fromkeys(("tasksMax", "autoRestart", "listOffsets", "alterOffsets"), _WORKERS),
     **dict.fromkeys(("image", "resources", "livenessProbe", "readinessProbe", "template"), _POD),
     **dict.fromkeys(("jvmOptions", "jmxOptions", "clientRackInitImage"), _POD),
-    "logging": "mmtool has --log-format and -v",
+    "logging": "mmtool has its own logging: --log-format and -v",
     "metricsConfig": "mmtool has its own metrics: mmtool replicate --metrics-port PORT",
     "metrics": "mmtool has its own metrics: mmtool replicate --metrics-port PORT",
     "tracing": "mmtool copies record batches unchanged, without Java's interceptors",
-    "rack": "set ALIAS.consumer.client.rack to the rack in which mmtool runs",
+    "rack": "for each source cluster, set ALIAS.consumer.client.rack to the rack in which mmtool runs",
     "externalConfiguration": "provide these secrets to mmtool as environment variables or files",
-    "httpRetries": "mmtool retries by sasl.login.retry.backoff.ms",
-    "httpRetryPauseMs": "mmtool retries by sasl.login.retry.backoff.ms",
-    "enableMetrics": "metrics of Strimzi's Java login handler",
+    **dict.fromkeys(("httpRetries", "httpRetryPauseMs"), _RETRIES),
+    "enableMetrics": "configures metrics of Strimzi's Java login handler, which mmtool does not use",
     "connectCluster": "names the cluster of Kafka Connect, which mmtool does not need",
 }
 _BLACKLIST = re.compile(r"(topics|groups)BlacklistPattern")
@@ -32,4 +32,4 @@ def reason_of(path: str) -> str:
             return f"without effect beside {found[1]}ExcludePattern, in Strimzi as well"
         if name in _REASONS:
             return _REASONS[name]
-    return "has no equal in mmtool"
+    return "mmtool has no such setting"

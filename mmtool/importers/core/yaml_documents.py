@@ -36,10 +36,12 @@ def yaml_documents(name: str, text: str) -> list[object]:
         return list(_Reader(name).documents(text))
     except yaml.MarkedYAMLError as error:
         line = "" if error.problem_mark is None else f":{error.problem_mark.line + 1}"
-        raise UsageError(f"{name}{line}: no YAML: {error.problem or error.context}", remedy=remedy) from None
+        raise UsageError(
+            f"{name}{line}: not valid YAML: {error.problem or error.context}", remedy=remedy
+        ) from None
     except yaml.YAMLError:
         raise UsageError(
-            f"{name}: no YAML: it has characters that YAML does not allow", remedy=remedy
+            f"{name}: not valid YAML: it has characters that YAML does not allow", remedy=remedy
         ) from None
     except RecursionError:
         raise UsageError(f"{name}: nested too deeply", remedy=remedy) from None
@@ -66,7 +68,7 @@ class _Reader:
         if isinstance(node, yaml.SequenceNode) and kind == "seq":
             return [self._value(item) for item in node.value]
         if not isinstance(node, yaml.ScalarNode) or kind not in {*_TEXTS, "null", "bool"}:
-            raise self._refused(node, f"the tag {node.tag}")
+            raise self._refused(node, f"mmtool does not read the tag {node.tag}")
         if kind == "null":
             return None
         text: str = node.value
@@ -85,7 +87,7 @@ class _Reader:
                     key, "a key is null, a list or a mapping; if it is text, put it in quotes"
                 )
             if name in found:
-                raise self._refused(key, f"the key {name} twice")
+                raise self._refused(key, f"the key {name} appears twice")
             found[name] = self._value(value)
         return merged | found
 
@@ -95,7 +97,7 @@ class _Reader:
         merged: dict[str, object] = {}
         for one in nodes:
             if not isinstance(one, yaml.MappingNode):
-                raise self._refused(one, "a merge of something else than a mapping")
+                raise self._refused(one, "`<<` merges something that is not a mapping")
             merged = self._mapping(one) | merged
         return merged
 

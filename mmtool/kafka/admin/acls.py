@@ -64,7 +64,10 @@ class AclAdmin:
             if error.args[0].code() == KafkaError.SECURITY_DISABLED:
                 return UNKNOWN
             raise failure_of(
-                self._cluster, error.args[0], "DESCRIBE on the cluster (to read ACLs)"
+                self._cluster,
+                error.args[0],
+                "reading ACLs",
+                right="DESCRIBE on the cluster (to read ACLs)",
             ) from error
         return [
             TopicAcl(b.name, b.principal, b.host, b.operation.name, b.permission_type.name) for b in found

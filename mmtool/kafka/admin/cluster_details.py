@@ -215,10 +215,11 @@ class KafkaClusterDetails:
         return self._ask("reading log directories", told)
 
     def _no_log_dirs(self, node: int, answer: DescribedLogDirs | None) -> MmtoolError:
+        what = f"reading the log directories of broker {node}"
         if answer is not None:
             right = "DESCRIBE on the cluster (to read its log directories)"
-            return failure_of(self._settings, KafkaError(answer.error_code), right)
-        return unreachable(self.alias, f"reading the log directories of broker {node}", "no answer")
+            return failure_of(self._settings, KafkaError(answer.error_code), what, right=right)
+        return unreachable(self.alias, what, "no answer")
 
     # --- rights -------------------------------------------------------------------------------------------
 

@@ -74,7 +74,8 @@ class KafkaCluster:
         if metadata.cluster_id is None:
             raise UnreachableError(
                 f"cluster {self.alias} does not report its cluster id",
-                remedy="mmtool needs Kafka 2.1 or later on the source, 2.5 or later on the target",
+                remedy=f"check {self.alias}.bootstrap.servers: mmtool needs Kafka 2.1 or later on the source, 2.5 or"
+                " later on the target",
             )
         check_cluster_id(self._settings, metadata.cluster_id)
         return ClusterId(metadata.cluster_id)

@@ -138,7 +138,7 @@ class KafkaFences:
             answer = await self._any(wire, DescribeAclsRequest(resource=resource))
             if answer.error_code == Code.SECURITY_DISABLED:
                 return UNKNOWN
-            self._check(answer.error_code, "DESCRIBE on the cluster (to read ACLs)")
+            self._check(answer.error_code, "reading ACLs", "DESCRIBE on the cluster (to read ACLs)")
             return answer.bindings
 
         return self._ask("reading ACLs", listed)
@@ -278,7 +278,8 @@ class KafkaFences:
             await wire.refresh({place.topic for place in left})
             for answer in await asyncio.gather(*self._of_leaders(wire, left)):
                 for place, (code, producers) in answer.items():
-                    self._check(code, f"READ on topic {place.topic} (to list its producers)")
+                    right = f"READ on topic {place.topic} (to list its producers)"
+                    self._check(code, f"listing the producers of {place}", right)
                     found[place] = tuple(map(_writer, producers))
 
         try:
@@ -369,12 +370,12 @@ class KafkaFences:
         await wire.refresh(())
         raise ConnectionLostError("no broker answers")
 
-    def _check(self, code: int, what: str) -> None:
+    def _check(self, code: int, what: str, right: str = "") -> None:
         """Raise mmtool's error for a broker's error code; `RetriableError` for a retriable one."""
         if code == Code.NONE:
             return
         error = KafkaError(code)
-        failure = failure_of(self._cluster, error, what)
+        failure = failure_of(self._cluster, error, what, right=right)
         raise RetriableError(failure) if is_passing(error) else failure
 
 

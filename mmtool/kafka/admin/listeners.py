@@ -33,7 +33,7 @@ LISTENER_SECONDS = 3.0
 """Longest time, in seconds, for each of connecting, the first answer and the login at one listener."""
 _LARGEST_ANSWER = 1 << 20
 _CLIENT_ID = f"{CLIENT_ID}-doctor"
-_NOT_KAFKA = "the first answer is none of Kafka's"
+_NOT_KAFKA = "the first answer cannot be read"
 _ALERTS = {
     "CERTIFICATE_REQUIRED": "the broker requires a client certificate",
     "CERTIFICATE_EXPIRED": "the broker reports that the client certificate has expired",

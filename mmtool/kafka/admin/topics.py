@@ -60,7 +60,12 @@ class TopicAdmin:
                     failed[resource.name] = error.args[0]
         if failed and not found:
             name, first = next(iter(failed.items()))
-            raise failure_of(self._cluster, first, f"DESCRIBE_CONFIGS on topic {name}")
+            raise failure_of(
+                self._cluster,
+                first,
+                f"reading configs of topic {name}",
+                right=f"DESCRIBE_CONFIGS on topic {name}",
+            )
         return found
 
     def alter_adjusted(self, steps: Mapping[str, Sequence[SetConfig | ResetConfig]]) -> TrialResult:
@@ -192,7 +197,7 @@ class TopicAdmin:
                 )
             raise RefusedError(
                 f"cluster {alias} refuses to create {topic}: {reason}",
-                remedy=f"set {factor} to no more than {alias} has brokers"
+                remedy=f"set {factor} to at most the number of brokers of {alias}"
                 if cause == "INVALID_REPLICATION_FACTOR"
                 else remedy_of_refusal(cause, alias, f"topic {topic}"),
             )

@@ -114,7 +114,7 @@ def _unsnap(records: bytes, room: memoryview) -> int:
         (length,) = LENGTH_FIELD.unpack_from(packed, at)
         at += LENGTH_FIELD.size
         if not 0 < length <= len(packed) - at:
-            raise ValueError(f"a snappy block of {length} bytes, where {len(packed) - at} are left")
+            raise ValueError(f"a snappy block of {length} bytes, but {len(packed) - at} are left")
         size += unpack(packed[at : at + length], room[size:])
         at += length
     return size

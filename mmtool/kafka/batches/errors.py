@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import UpstreamOffset
 
 
-OTHER_LEADER = "let another replica lead the source partition"
+OTHER_LEADER = "make another replica the leader of the source partition"
 """What a running flow needs where one replica's bytes are damaged."""
 
 

@@ -109,7 +109,7 @@ def _nullable(memory: memoryview, at: int) -> tuple[bytes | None, int]:
     if length == -1:
         return None, at
     if not 0 <= length <= len(memory) - at:
-        raise ValueError(f"a field of {length} bytes, where {len(memory) - at} are left")
+        raise ValueError(f"a field of {length} bytes, but {len(memory) - at} are left")
     return bytes(memory[at : at + length]), at + length
 
 
@@ -141,7 +141,7 @@ def _wrapped(memory: memoryview, magic: int) -> Iterator[_Message]:
     while at < len(memory):
         length = LOG_OVERHEAD + _LENGTH.unpack_from(memory, at + 8)[0]
         if not LOG_OVERHEAD + SMALLEST_LENGTH[magic] <= length <= len(memory) - at:
-            raise ValueError(f"a wrapped message of {length} bytes, where {len(memory) - at} are left")
+            raise ValueError(f"a wrapped message of {length} bytes, but {len(memory) - at} are left")
         message = _message(memory[at : at + length], magic)
         count += 1
         if message.attributes & CODEC_BITS:

@@ -153,7 +153,8 @@ class KafkaGroups:
     def _unstable(self, group: str, place: str) -> UnstableOffsetError:
         return UnstableOffsetError(
             f"group {group} has an open transaction that commits its offset of {place} on {self._cluster.alias}",
-            remedy="wait until its producer commits or aborts it, at the latest after transaction.timeout.ms",
+            remedy="wait until the producer of the transaction commits or aborts it; after the producer's"
+            " transaction.timeout.ms the broker aborts it",
         )
 
     # --- standing -----------------------------------------------------------------------------------------

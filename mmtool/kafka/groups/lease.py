@@ -220,8 +220,8 @@ def not_let_in(alias: str, group: str) -> UnreachableError:
     """The error for a process that got no lease in time although no other process has it."""
     waited = f"within {NOBODY_WAITS_SECONDS:g} s"
     return UnreachableError(
-        f"cluster {alias} did not give mmtool the lease of group {group} {waited}; no other process has it",
-        remedy="run the same command again",
+        f"cluster {alias} did not make mmtool the holder of consumer group {group} {waited}; no other process holds it",
+        remedy="run the same command again; if it fails again, read the log of the broker that coordinates the group",
     )
 
 

@@ -80,7 +80,7 @@ class OperationLock:
             raise not_let_in(self._target.alias, self._group)
         raise OwnedElsewhereError(
             f"another operation on flow {self._flow} is running: {holder}; nothing was written",
-            remedy="wait until that operation has ended: `mmtool failover list -c FILE` shows it",
+            remedy="wait until that operation has ended: `mmtool failover list -c FILE` shows its state",
         )
 
     def _other(self) -> FlowMember | None:
@@ -97,8 +97,8 @@ class OperationLock:
                 raise OwnedElsewhereError(
                     f"another operation on flow {self._flow} has started: {holder}; this process was suspended or"
                     " disconnected for longer than the session timeout of 10 s, and wrote nothing more",
-                    remedy="wait until that operation has ended; if `mmtool failover list -c FILE` then shows that this"
-                    " one has not ended, run `mmtool failover resume ID -c FILE --execute`",
+                    remedy="wait until that operation has ended; if `mmtool failover list -c FILE` then shows that the"
+                    " operation of this command has not ended, run `mmtool failover resume ID -c FILE --execute`",
                 )
 
     def is_taken(self) -> bool:

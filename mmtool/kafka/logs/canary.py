@@ -11,6 +11,7 @@ from mmtool.kafka.errors import failure_of
 from mmtool.kafka.ports import CanaryRecord
 from mmtool.plan.records.identity import CANARY_TOPIC
 from mmtool.plan.topics.facts import CreateTopic
+from mmtool.plan.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,9 +77,10 @@ class KafkaCanary:
             raise _unwritten(source, failed[0])
         if left:
             raise UnreachableError(
-                f"cluster {source.alias} did not acknowledge {left} records of {CANARY_TOPIC} within"
+                f"cluster {source.alias} did not acknowledge {counted(left, 'record')} of {CANARY_TOPIC} within"
                 f" {self._seconds:g} s",
-                remedy="check that the topic has a leader and enough in-sync replicas",
+                remedy=f"check that every partition of {CANARY_TOPIC} on {source.alias} has a leader and enough in-sync"
+                " replicas",
             )
         return sorted(placed, key=lambda record: record.offset or 0)
 

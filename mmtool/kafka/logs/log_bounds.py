@@ -85,8 +85,8 @@ async def read_bounds(
 def impossible(alias: str, problem: str) -> RefusedError:
     """The refusal for a topic name that no cluster accepts, with the reason that `name_problem` gives."""
     return RefusedError(
-        f"cluster {alias} cannot have a topic of this name: {problem}",
-        remedy="give the topic another name with mmtool.topic.rename.format, or add it to topics.exclude",
+        f"cluster {alias} cannot have this topic: {problem}",
+        remedy="give the topic another name with mmtool.topic.rename.format, or exclude the topic with topics.exclude",
         code="partition_missing",
     )
 
@@ -185,7 +185,12 @@ class _Lookup:
     def _note(self, place: TopicPartition, code: int) -> None:
         """Note an error code: a retriable one as a reason to ask again, any other as the partition's failure."""
         error = KafkaError(code)
-        failure = failure_of(self._cluster, error, f"DESCRIBE on topic {place.topic}")
+        failure = failure_of(
+            self._cluster,
+            error,
+            f"reading offsets of {place}",
+            right=f"DESCRIBE on topic {place.topic}",
+        )
         if is_passing(error):
             self._waits[place] = _Wait(failure, self._patience.answer)
         else:

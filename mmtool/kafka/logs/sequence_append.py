@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SECONDS_OF_A_LOOK = 600.0
-_ONE_OPERATION = "run one operation at a time: `mmtool failover list -c FILE` shows them"
+_ONE_OPERATION = "run one operation at a time: `mmtool failover list -c FILE` shows which one is running"
 _NEVER = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE, Code.INVALID_RECORD})
 """Error codes of batches that the broker will never accept."""
 

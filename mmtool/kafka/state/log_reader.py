@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.blocking_client import BlockingWireClient
 
 REBUILD_RUNS = (
-    "if a newer mmtool release wrote it, run that release; otherwise stop `mmtool replicate`, then run `mmtool flow"
-    " rebuild -c FILE -s SOURCE -t TARGET --execute`: it derives the offset runs from both logs"
+    "if a newer mmtool release wrote the record, run that release; otherwise stop `mmtool replicate`, then run `mmtool"
+    " flow rebuild -c FILE -s SOURCE -t TARGET --execute`, which derives the offset runs again from the topics of both"
+    " clusters"
 )
 """The remedy where a stored offset run cannot be read."""
 FOREIGN_RECORD = (
     "run the mmtool release that wrote the record; if another program wrote it, stop that program and write a"
-    " tombstone under the record's key: compaction removes the record"
+    " tombstone (the same key, a null value), after which compaction removes the record"
 )
 """The remedy where a record of another internal topic cannot be read: it cannot be derived from the logs."""
 
@@ -203,7 +204,7 @@ def _until_the_end(
         elif time.monotonic() - heard > _STALL_SECONDS:
             raise UnreachableError(
                 f"cluster {cluster.alias} stopped answering while {topic} was read",
-                remedy="check that every partition of the topic has a leader",
+                remedy=f"check that every partition of {topic} has a leader on {cluster.alias}",
             )
         for message in messages:
             error = message.error()

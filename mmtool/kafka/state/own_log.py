@@ -15,6 +15,7 @@ from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 from mmtool.plan.records.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, RUNS_PARTITIONS
 from mmtool.plan.topics.facts import CreateTopic
+from mmtool.plan.words import counted
 from mmtool.runtime.threads import in_thread
 
 if TYPE_CHECKING:
@@ -71,11 +72,11 @@ def check_counts(alias: str, wanted: Iterable[CreateTopic], found: Mapping[str, 
         count = 0 if there is None else len(there.partitions)
         if count and (count < topic.partitions or topic.partitions == 1 < count):
             raise RefusedError(
-                f"topic {topic.name} on {alias} has {count} partitions instead of {topic.partitions}: another program"
-                " created it, or added partitions",
-                remedy="if the topic has no records, delete it: mmtool creates it with the right number of partitions;"
-                " if it has, they are lost with it: `mmtool flow rebuild --execute` derives offset runs and the control"
-                " topic again, but not the journal of failovers",
+                f"topic {topic.name} on {alias} has {counted(count, 'partition')} instead of {topic.partitions}:"
+                " another program created the topic, or added partitions",
+                remedy="if the topic has no records, delete it: mmtool creates it again with the right number of"
+                " partitions; if it has records, deleting the topic loses them: `mmtool flow rebuild --execute` derives"
+                " offset runs and the control topic again, but not the journal of failovers",
                 code="state_topic",
             )
 
@@ -178,7 +179,7 @@ async def _topic_id(cluster: WireCluster, topic: str) -> TopicId:
         )
     raise MmtoolError(
         f"topic {topic} is missing on cluster {cluster.alias}",
-        remedy="run the same command again: it creates the topic, or says what was lost with it",
+        remedy="run the same command again: the command creates the topic, or says what was lost with the topic",
     )
 
 

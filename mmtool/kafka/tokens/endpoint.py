@@ -27,6 +27,8 @@ _LARGEST_BYTES = 1 << 20
 _QUOTED_CHARACTERS = 200
 _RETRIED = frozenset({408, 425, 429})
 """Answers below 500 that say: later. All others of that kind refuse the request itself."""
+_OUT_OF_DATE, _OTHER_HOST = frozenset({9, 10}), frozenset({62, 64})
+"""OpenSSL's verify codes: not yet valid or expired; another host name or address."""
 _NOT_ENCODED = "%+:/?=~!$'()*,;@"
 """Kept in a scope as Java's clients keep it; what would end the parameter is encoded."""
 
@@ -63,16 +65,23 @@ class TokenEndpoint:
             status, body = self._post()
         except ssl.SSLCertVerificationError as error:
             raise self._away(
-                f"shows a certificate that is not trusted: {error.verify_message}", self._trust_it()
+                f"shows a certificate that is not trusted: {error.verify_message}", self._trust_it(error)
             ) from None
         except (OSError, HTTPException, UnicodeError) as error:  # the last of a name that no host can have
             raise self._away(f"does not answer: {self._quoted(_reason(error))}") from None
         return self._token(status, body, now)
 
-    def _trust_it(self) -> str:
+    def _trust_it(self, error: ssl.SSLCertVerificationError) -> str:
+        if error.verify_code in _OTHER_HOST:
+            return f"use the host name of the certificate in {self.login.endpoint_key}"
+        if error.verify_code in _OUT_OF_DATE:
+            return "have the certificate of the token endpoint renewed, and check the clock of this host"
         trusted = self.login.ca or self.cluster_ca
         if trusted is None:
-            return f"set {self.alias}.ssl.truststore.location to a file with the CA of the token endpoint"
+            return (
+                f"set {self.alias}.ssl.truststore.location to a file with the CAs of the token endpoint and of the"
+                " brokers"
+            )
         return f"add the CA of the token endpoint to {trusted.origin}"
 
     def _post(self) -> tuple[int, bytes]:
@@ -108,7 +117,10 @@ class TokenEndpoint:
             try:
                 context.load_verify_locations(cadata=trusted.text.get_secret_value())
             except (ssl.SSLError, ValueError, TypeError):
-                raise self._away(f"cannot be verified: OpenSSL refuses {trusted.origin}") from None
+                raise self._away(
+                    f"cannot be verified: OpenSSL refuses {trusted.origin}",
+                    f"correct the CA certificates of {trusted.origin}: they must be PEM",
+                ) from None
         return context
 
     def _form(self) -> bytes:
@@ -139,11 +151,17 @@ class TokenEndpoint:
             raise self._refused(status, answer)
         value = answer.get("access_token")
         if not isinstance(value, str) or not value.isascii() or not value.isprintable() or not value.strip():
-            raise self._away("answers without an access_token")
+            raise self._away(
+                "answers without an access_token",
+                f"check that {self.login.endpoint_key} is the URL for grants of client credentials",
+            )
         claims = claims_of(value)
         life = life_seconds(claims, answer.get("expires_in"), now)
         if life is None or life <= 0:
-            raise self._away("grants a token without a life: neither expires_in nor exp is in the future")
+            raise self._away(
+                "grants a token that has expired or has no end: neither expires_in nor exp is in the future",
+                "check the clocks of this host and of the token endpoint, and the lifetime of its tokens",
+            )
         longest = self.login.longest_life_seconds
         life = life if longest is None else min(life, longest)
         name = name_in(claims, self.login.subject_claim) or self.login.client_id

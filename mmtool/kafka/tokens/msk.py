@@ -39,7 +39,8 @@ class MskSigner:
             value = self._signed()
         except HTTPClientError as error:
             raise UnreachableError(
-                f"cluster {self.alias}: AWS does not answer: {_first_line(error)}", remedy="check the network"
+                f"cluster {self.alias}: AWS does not answer: {_first_line(error)}",
+                remedy="check the network between this host and AWS",
             ) from None
         except (BotoCoreError, ClientError, ValueError) as error:
             raise NotAuthorisedError(

@@ -83,7 +83,10 @@ class TokenSource:
                 return found
             failure = self._failure
         if failure is None:
-            raise UnreachableError("no token was granted in time", remedy="check the token endpoint")
+            raise UnreachableError(
+                "no token was granted in time",
+                remedy="check that the token endpoint or AWS answers this host",
+            )
         raise type(failure)(failure.message, remedy=failure.remedy)
 
     def refresh_time(self, token: Token) -> float:
@@ -153,7 +156,8 @@ class TokenSource:
 
 def _notice(error: UnreachableError, valid: Token) -> Notice:
     until = datetime.fromtimestamp(valid.expires, UTC).strftime("%H:%M:%SZ")
+    todo = f"; before that time, {error.remedy}" if error.remedy else ""
     return Notice(
-        f"{error.message}; the last token is used until {until}, and mmtool keeps asking for a new one",
+        f"{error.message}; the last token is used until {until}, and mmtool keeps asking for a new one{todo}",
         Event.TOKEN_REFRESH_FAILED,
     )

@@ -34,13 +34,13 @@ class TokenFile:
         try:
             value = Path(self.login.path).read_text(encoding="ascii").strip()
         except (OSError, ValueError) as error:
-            raise self._away(getattr(error, "strerror", None) or "no text") from None
+            raise self._away(getattr(error, "strerror", None) or "it is not ASCII text") from None
         if not value or not value.isprintable():
-            raise self._away("no token in it")
+            raise self._away("it has no token")
         claims = claims_of(value)
         expires = finite_number(claims.get("exp", now + _OPAQUE_SECONDS))
         if expires is None:
-            raise self._away("its token ends at no time that can be read")
+            raise self._away("the expiry time (exp) of its token is not a number")
         if expires <= now:
             raise self._away("its token has expired")
         return Token(value, now, expires, name_in(claims, self.login.subject_claim) or self.login.path)

@@ -87,7 +87,7 @@ def remedy_after(error: Exception, otherwise: str) -> str:
     if isinstance(error, UnreadableLogError):
         otherwise = OTHER_LEADER_AND_AGAIN
     cause = error.cause if isinstance(error, ConnectionLostError) else ""
-    return remedy_of(cause, "its cluster", otherwise=otherwise)
+    return remedy_of(cause, "that cluster", otherwise=otherwise)
 
 
 class Place(Protocol):
@@ -305,7 +305,7 @@ class WireCluster:
             return connection
         broker = self._brokers.get(node)
         if broker is None:
-            raise ConnectionLostError(f"broker {node} of {self.alias} is not in its metadata")
+            raise ConnectionLostError(f"broker {node} of {self.alias} is not in the cluster's metadata")
         async with self._locks.setdefault(key, asyncio.Lock()):
             connection = self._connections.get(key)
             if connection is None or not connection.connected():

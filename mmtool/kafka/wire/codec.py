@@ -113,7 +113,7 @@ class Cursor:
         start = self._at
         self._at += length
         if self._at > len(self._view):
-            raise IndexError(f"a field of {length} bytes, where {len(self._view) - start} are left")
+            raise IndexError(f"a field of {length} bytes, but {len(self._view) - start} are left")
         return self._view[start : self._at]
 
     def string(self) -> str | None:

@@ -283,7 +283,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answered(self, frame: memoryview) -> None:
         if not self._waiting:
-            raise ConnectionError("the broker sent a response to no request")
+            raise ConnectionError("the broker sent a response although mmtool had sent no request")
         asked = self._waiting[0]  # one that cannot be read fails with all others
         if len(frame) < _SIZE.size or _SIZE.unpack_from(frame)[0] != asked.number:
             raise ConnectionError("the broker sent the response to another request")

@@ -179,8 +179,8 @@ class Security:
     def _unusable(self, why: str) -> UsageError:
         return UsageError(
             f"the certificates and users in {self.folder} {why}",
-            remedy="delete them together with the clusters: mmtool lab down; or name another directory:"
-            " --state-dir DIR",
+            remedy="delete them together with the clusters: mmtool lab down --state-dir"
+            f" {self.folder.parent}; or name another directory: --state-dir DIR",
         )
 
     def _create(self) -> Credentials:

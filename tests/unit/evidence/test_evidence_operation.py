@@ -110,7 +110,7 @@ def test_a_drill_has_its_own_figures_and_names_the_groups_and_not_their_shadows(
 
 
 def test_the_digests_are_those_of_the_records_on_the_journal_topic(scene, tmp_path):
-    """As `kafka-console-consumer` prints them: key, tab, value."""
+    """As `kafka-console-consumer.sh` prints them: key, tab, value."""
     executed(scene)
     evidence = evidence_of(scene)
     dump = b"".join(key + b"\t" + value + b"\n" for key, value in reversed(scene.journal.stored.items()))
@@ -141,12 +141,16 @@ def test_a_fence_a_diverged_tail_and_a_resumption_are_told():
     ]
     assert [(moment.event, moment.detail, moment.state) for moment in timeline(entries)] == [
         ("operation began", "mmtool 0.1.0, pid 7", "running"),
-        ("fence recorded, before it is set", "", "running"),
+        ("fence against producers recorded, before it is set", "", "running"),
         ("step drain: failed", "not within 8 s", "failed"),
         ("operation resumed", "mmtool 0.2.0, pid 8", "running"),
-        ("diverged records recorded, before they are written", "", "running"),
+        (
+            "diverged records (which never reached the target) recorded, before they are written",
+            "",
+            "running",
+        ),
         ("diverged records written", "", "running"),
-        ("fence lifted", "", "running"),
+        ("fence against producers lifted", "", "running"),
         ("operation ended", "all is well", "completed"),
     ]
 

@@ -104,7 +104,7 @@ def test_settings_of_connect_and_other_connectors_are_listed(entries):
         "0.json: src: topics": "has no value, or a value that Connect refuses",
         "0.json: src: tasks.max": "a setting of Kafka Connect; mmtool has no Connect workers",
         "0.json: src: errors.tolerance": "a setting of Kafka Connect; mmtool has no Connect workers",
-        "0.json: src: x.y": "has no equal in mmtool",
+        "0.json: src: x.y": "mmtool has no such setting",
     }
     assert "hush" not in imported.text
 
@@ -123,14 +123,19 @@ def test_a_disagreement_is_reported_with_both_values_and_the_reader_of_the_key_w
     assert (found["east->west.topics"], found["east->west.groups"]) == ("a", "right")
     assert found["west.bootstrap.servers"] == "west:9092"
     assert notes(imported, "differs") == {
-        "1.json: chk: topics": "b; 0.json: src: topics has a, which east->west.topics gets",
-        "0.json: src: groups": "wrong; 1.json: chk: groups has right, which east->west.groups gets",
+        "1.json: chk: topics": (
+            "is b, but 0.json: src: topics is a; east->west.topics gets the value of 0.json: src: topics"
+        ),
+        "0.json: src: groups": (
+            "is wrong, but 1.json: chk: groups is right; east->west.groups gets the value of 1.json: chk: groups"
+        ),
         "1.json: chk: target.cluster.bootstrap.servers": (
-            "w2:1; 0.json: src: target.cluster.bootstrap.servers has west:9092, which west.bootstrap.servers gets"
+            "is w2:1, but 0.json: src: target.cluster.bootstrap.servers is west:9092; west.bootstrap.servers gets the"
+            " value of 0.json: src: target.cluster.bootstrap.servers"
         ),
         "1.json: chk: offset-syncs.topic.location": (
-            "not set (default source); 0.json: src: offset-syncs.topic.location has target,"
-            " which east->west.offset-syncs.topic.location gets"
+            "is not set (default source), but 0.json: src: offset-syncs.topic.location is target;"
+            " east->west.offset-syncs.topic.location gets the value of 0.json: src: offset-syncs.topic.location"
         ),
     }
 
@@ -178,7 +183,9 @@ def test_secrets_are_copied_when_asked_for_and_each_is_reported(entries):
     found, imported = entries(SECURED, keep_secrets=True)
     assert found["east.sasl.jaas.config"] == LOGIN
     assert found["east.ssl.keystore.key"] == SECURED["source.cluster.ssl.keystore.key"]
-    assert set(notes(imported, "attention").values()) >= {"the secret is copied in clear text"}
+    assert set(notes(imported, "attention").values()) >= {
+        "the secret is copied in clear text: protect this file"
+    }
     assert "hush" not in repr(imported) + str(imported.notes)
 
 
@@ -186,7 +193,8 @@ def test_different_secrets_of_two_connectors_are_reported_without_them(entries):
     other = connector("Checkpoint") | {"source.cluster.sasl.jaas.config": LOGIN.replace("hush", "hush-9")}
     _, imported = entries(named(SECURED, "src"), named(other, "chk"))
     assert notes(imported, "differs")["1.json: chk: source.cluster.sasl.jaas.config"] == (
-        "[hidden]; 0.json: src: source.cluster.sasl.jaas.config has [hidden], which east.sasl.jaas.config gets"
+        "is [hidden], but 0.json: src: source.cluster.sasl.jaas.config is [hidden]; east.sasl.jaas.config gets the"
+        " value of 0.json: src: source.cluster.sasl.jaas.config"
     )
     assert "hush" not in imported.text
 
@@ -246,8 +254,8 @@ def test_a_heartbeat_connector_of_the_other_direction_enables_heartbeats_alone(e
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"{", "mm2.json:1: no JSON"),
-        (b"\xff", "mm2.json: no JSON"),
+        (b"{", "mm2.json:1: not valid JSON"),
+        (b"\xff", "mm2.json: not valid JSON"),
         (b"7", "mm2.json: unknown form"),
         (b"{}", "mm2.json: unknown form"),
         (b'{"a": {"b": 1}}', "mm2.json: unknown form"),
@@ -263,7 +271,7 @@ def test_a_heartbeat_connector_of_the_other_direction_enables_heartbeats_alone(e
         (json.dumps(connector("Source") | {"target.cluster.alias": "a" * 250}).encode(),
          "mm2.json: MirrorSourceConnector: the alias has 250 characters, more than 249"),
         (json.dumps([named(connector("Source"), "one"), named(connector("Source"), "two")]).encode(),
-         ("mm2.json: one and mm2.json: two both are a MirrorSourceConnector of east->west; a properties file has one"
+         ("mm2.json: one and mm2.json: two are both a MirrorSourceConnector of east->west; a properties file has one"
          " flow per pair of clusters")),
     ],
 )  # fmt: skip

@@ -121,7 +121,8 @@ def test_client_settings_of_a_cluster_are_left_out(entries):
     reasons = {note.path.rpartition("config.")[2]: note.message for note in entries(text)[1].notes}
     assert reasons["producer.acks"] == "a setting of Java's clients, which mmtool does not use"
     assert reasons["max.poll.records"] == (
-        "MirrorMaker 2's connectors pass only security settings of a cluster to their clients"
+        "without effect, in MirrorMaker 2 as well: its connectors pass only security settings of a cluster to their"
+        " clients"
     )
 
 
@@ -342,9 +343,10 @@ def test_a_policy_that_only_one_connector_has_is_reported_with_the_others_defaul
     (note,) = [note for note in imported.notes if note.kind == "differs"]
     assert note.path == "dr: spec.mirrors[0].checkpointConnector: replication.policy.class"
     assert note.message == (
-        "not set (default DefaultReplicationPolicy); dr:"
-        " spec.mirrors[0].sourceConnector.config.replication.policy.class has IdentityReplicationPolicy,"
-        " which east->west.replication.policy.class gets"
+        "is not set (default DefaultReplicationPolicy), but dr:"
+        " spec.mirrors[0].sourceConnector.config.replication.policy.class is IdentityReplicationPolicy;"
+        " east->west.replication.policy.class gets the value of dr:"
+        " spec.mirrors[0].sourceConnector.config.replication.policy.class"
     )
 
 
@@ -358,9 +360,12 @@ def test_dates_and_numbers_stay_as_they_are_written(entries):
     [
         ("kind: Deployment", "dr.yaml has no KafkaMirrorMaker2 with a connector"),
         ("", "dr.yaml has no KafkaMirrorMaker2 with a connector"),
-        ("a: [", "dr.yaml:1: no YAML: expected the node content, but found '<stream end>'"),
-        ("a: !!python/object:os.system x", "dr.yaml:1: the tag tag:yaml.org,2002:python/object:os.system"),
-        ("a: 1\na: 2", "dr.yaml:2: the key a twice"),
+        ("a: [", "dr.yaml:1: not valid YAML: expected the node content, but found '<stream end>'"),
+        (
+            "a: !!python/object:os.system x",
+            "dr.yaml:1: mmtool does not read the tag tag:yaml.org,2002:python/object:os.system",
+        ),
+        ("a: 1\na: 2", "dr.yaml:2: the key a appears twice"),
         ("a: &a [*a]", "dr.yaml: nested too deeply"),
         ("[" * 2000, "dr.yaml: nested too deeply"),
         ("a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
@@ -379,7 +384,7 @@ def test_dates_and_numbers_stay_as_they_are_written(entries):
          "dr.yaml: dr: spec.mirrors[0].sourceConnector.config.topics: expected a text or a number"),
         (V1BETA2.replace("mirrors:", "mirrors: {}\n  other:"),
          "dr.yaml: dr: spec.mirrors: expected a list of mappings"),
-        (V1 + "---\n" + V1, ("dr: spec.mirrors[0].sourceConnector and dr: spec.mirrors[0].sourceConnector both are a"
+        (V1 + "---\n" + V1, ("dr: spec.mirrors[0].sourceConnector and dr: spec.mirrors[0].sourceConnector are both a"
          " MirrorSourceConnector of east->west; a properties file has one flow per pair of clusters")),
     ],
 )  # fmt: skip

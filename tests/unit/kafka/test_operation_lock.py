@@ -69,7 +69,11 @@ class Waits:
             15,
             "east->west is running: host-2-pid-7 on 10.0.0.8",
         ),
-        (None, 60, "cluster west did not give mmtool the lease of group mmtool.failover.east within 60 s"),
+        (
+            None,
+            60,
+            "cluster west did not make mmtool the holder of consumer group mmtool.failover.east within 60 s",
+        ),
     ],
     ids=["of somebody", "of nobody"],
 )

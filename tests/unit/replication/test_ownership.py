@@ -189,7 +189,10 @@ def test_a_newcomer_to_a_flow_that_somebody_runs_ends_with_10_after_fifteen_seco
 
 def test_one_that_nobody_lets_in_does_not_say_that_somebody_runs_the_flow(monkeypatch):
     error, said, seconds = newcomer(monkeypatch, repeat(None))
-    told = (9, "cluster west did not give mmtool the lease of group g within 60 s; no other process has it")
+    told = (
+        9,
+        "cluster west did not make mmtool the holder of consumer group g within 60 s; no other process holds it",
+    )
     assert ((error.exit_code, error.message), seconds) == (told, 61)
     assert said == [
         "flow a->b has no owner yet; waiting 60 s at the most, until the sessions of processes that died have ended"

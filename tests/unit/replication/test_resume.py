@@ -355,7 +355,7 @@ def test_a_source_whose_log_is_corrupt_there_halts_its_partition_and_no_other():
     flow.take()
     assert flow.halted == (
         "unrecorded records of orders-0 cannot be compared with the source: orders-0 of source: CORRUPT_MESSAGE:"
-        " let another replica lead the source partition, then stop and start `mmtool replicate`"
+        " make another replica the leader of the source partition, then stop and start `mmtool replicate`"
     )
 
 

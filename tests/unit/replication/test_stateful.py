@@ -12,6 +12,7 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import PartitionLeader, TopicMetadata
 from mmtool.plan.records.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, FlowIdentity
 from mmtool.plan.topics.configs import ConfigEntry, Origin
+from mmtool.plan.words import counted
 from mmtool.replication.ownership import internal_topics
 from mmtool.translation.types import ClusterId, TopicId
 
@@ -97,7 +98,9 @@ def test_topics_that_mmtool_has_made_will_do(monkeypatch):
 )
 def test_a_topic_with_other_partitions_is_refused(monkeypatch, topic, count):
     """Of two partitions of the control topic two owners would each hold one, and run the flow both."""
-    with pytest.raises(RefusedError, match=f"topic {topic} on west has {count} partitions instead of"):
+    with pytest.raises(
+        RefusedError, match=f"topic {topic} on west has {counted(count, 'partition')} instead of"
+    ):
         made(monkeypatch, counts={topic: count})
 
 

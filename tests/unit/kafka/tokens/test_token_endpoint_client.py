@@ -119,8 +119,12 @@ def test_an_endpoint_that_accepts_and_stays_silent_is_given_up_in_time():
         (200, b"[1]", "answers without an access_token"),
         (200, b'{"access_token": 5}', "answers without an access_token"),
         (200, b'{"access_token": "a\\u0001b", "expires_in": 5}', "answers without an access_token"),
-        (200, b'{"access_token": "opaque"}', "grants a token without a life"),
-        (200, b'{"access_token": "opaque", "expires_in": -1}', "grants a token without a life"),
+        (200, b'{"access_token": "opaque"}', "grants a token that has expired or has no end"),
+        (
+            200,
+            b'{"access_token": "opaque", "expires_in": -1}',
+            "grants a token that has expired or has no end",
+        ),
         (200, b"[" * 100_000, "answers without an access_token"),
     ],
 )
@@ -196,4 +200,7 @@ def test_the_endpoints_certificate_is_verified_with_the_ca_of_the_login_or_of_th
 def test_a_certificate_that_is_not_trusted_is_told_with_the_key_to_set(secure):
     error = failure_of(secure.url)
     assert "shows a certificate that is not trusted: " in error.message
-    assert error.remedy == "set A.ssl.truststore.location to a file with the CA of the token endpoint"
+    assert (
+        error.remedy
+        == "set A.ssl.truststore.location to a file with the CAs of the token endpoint and of the brokers"
+    )
