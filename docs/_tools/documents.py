@@ -193,9 +193,9 @@ def object_of(*parts: type) -> Schema:
         meaning = _attributes(part)
         for name, kind in _hints(part).items():
             optional = get_origin(kind) is NotRequired
-            properties[name] = {"description": meaning.get(name, "")} | schema_of(
-                get_args(kind)[0] if optional else kind
-            )
+            said = {"description": meaning.get(name, "")}
+            schema = schema_of(get_args(kind)[0] if optional else kind)
+            properties[name] = said | schema | (said if said["description"] else {})
             if not optional and name in getattr(part, "__required_keys__", _hints(part)):
                 required.append(name)
     return {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmtool.evidence.document import Evidence, Fact, Kind, Moment, Tone, Verdict
 from mmtool.output.values import plain_row
-from mmtool.plan.words import counted, few, moment
+from mmtool.plan.words import are, counted, few, moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -76,7 +76,7 @@ def _verdict(rows: Sequence[Mapping[str, Any]], options: Options) -> Verdict:
     if verdicts["different"]:
         wrong = verdicts["different"] + verdicts["incomplete"]
         return Verdict(
-            "different", Tone.BAD, f"{wrong} of {counted(len(rows), 'partition')} are not identical"
+            "different", Tone.BAD, f"{wrong} of {counted(len(rows), 'partition')} {are(wrong)} not identical"
         )
     if verdicts["incomplete"]:
         return Verdict(

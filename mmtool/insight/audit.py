@@ -139,11 +139,12 @@ _SINCE = frozenset({AuditState.BEHIND, AuditState.AHEAD, AuditState.STALE})
 
 def _with_age(row: AuditRow) -> AuditRow:
     """The row, with the commit's age and its expiry added to the reason."""
-    said = [row.reason]
+    said, expires = [row.reason], "the commit expires"
     if row.target_age_seconds is not None and row.verdict in _SINCE:
         said.append(f"committed {duration(row.target_age_seconds)} ago")
+        expires = "expires"
     if row.expires_seconds is not None:
-        said.append(f"expires in {duration(row.expires_seconds)}")
+        said.append(f"{expires} in {duration(row.expires_seconds)}")
     return replace(row, reason=", ".join(filter(None, said)))
 
 

@@ -170,7 +170,7 @@ class SmokeFlow:
 
     def _nobody(self) -> GateError:
         return GateError(
-            f"no replicate runs {self.name}, and MirrorMaker 2 does not either",
+            f"neither `mmtool replicate` nor MirrorMaker 2 runs {self.name}",
             remedy=f"start it: {self.start_command}",
         )
 

@@ -62,8 +62,8 @@ class StateLoss(NamedTuple):
 
     why: str
     remedy: str = (
-        "mirror {group}-.*-(changelog|repartition) and its input topics with IdentityReplicationPolicy, and let"
-        " `topics` match them"
+        "mirror {group}-.*-(changelog|repartition) and the application's input topics with IdentityReplicationPolicy,"
+        " and let `topics` match them"
     )
 
 

@@ -193,7 +193,7 @@ class SideValues(TypedDict):
     """The facts of one cluster.
 
     Attributes:
-        cluster_id: Its id; null where it is neither answered nor stored.
+        cluster_id: Its id; null if the cluster did not answer and its id is not stored.
         topics: By name: the topic's id and its number of partitions.
     """
 
@@ -221,9 +221,9 @@ class SeenValues(TypedDict):
     """The facts that a plan depends on.
 
     Attributes:
-        here: Of the cluster that groups leave.
-        there: Of the destination.
-        groups: By name.
+        here: The facts of the cluster that groups leave.
+        there: The facts of the destination.
+        groups: The facts of each group, by its name.
     """
 
     here: SideValues

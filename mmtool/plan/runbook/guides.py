@@ -222,7 +222,7 @@ GUIDES: dict[StepName, Guide] = {
     ),
     StepName.CLEAN_UP: Guide(
         done_when="The copies of the groups are deleted on {there}.",
-        stop_when="A shadow group still exists on {there}: delete it by hand. Groups in production are not touched.",
+        stop_when="A copy of a group still exists on {there}: delete it by hand. Groups in production are not touched.",
         way_back="Nothing to undo: the drill created the groups that it deletes.",
         by_hand="Delete the copies of the groups, and no other groups.",
     ),
