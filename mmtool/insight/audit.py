@@ -169,9 +169,11 @@ def _error(
     settings: FlowSettings, chosen: SelectedGroups, topics: Collection[str], *, ran: bool
 ) -> MmtoolError | None:
     if not ran:
+        why = f"; if it runs, `mmtool status -c FILE --topic {min(topics)}` shows why" if topics else ""
         return RefusedError(
             f"flow {settings.name} has never mirrored {few(sorted(topics)) or 'a topic'} to {settings.target.alias}",
-            remedy=f"start it: mmtool replicate -c FILE -s {settings.source.alias} -t {settings.target.alias}",
+            remedy=f"start the flow if it does not run: mmtool replicate -c FILE -s {settings.source.alias}"
+            f" -t {settings.target.alias}{why}",
             code=Reason.NEVER_RAN,
         )
     if chosen.unknown:

@@ -165,7 +165,7 @@ class SmokeFlow:
         return GateError(
             f"`mmtool replicate` waits for the ownership lease of {self.name}, and did not get it within"
             f" {self.deadline.seconds:g} s",
-            remedy="the log of the waiting `mmtool replicate` says what it waits for",
+            remedy="read the log of the waiting `mmtool replicate`: it says what the process waits for",
         )
 
     def _nobody(self) -> GateError:

@@ -239,10 +239,20 @@ def _without_checkpoint(known: GroupKnowledge, alone: GroupPlan | None) -> _Judg
     )
 
 
+_AFTER_A_MOVE = frozenset({Reason.ACTIVE_ON_TARGET, Reason.WOULD_REWIND})
+"""What is as it should be for a group that a failover has moved: their own remedies would move it back."""
+
+
 def _with_move(known: GroupKnowledge, group: str, judged: _Judged) -> _Judged:
     """The result with the failover that moved the group to the target added to its reason."""
     mark = known.moved.get(group)
-    return judged if mark is None else judged._replace(reason=joined(judged.reason, mark.sentence))
+    if mark is None:
+        return judged
+    word = judged.reason.partition(":")[0]
+    if word in _AFTER_A_MOVE:
+        said = f"{word}: {mark.sentence}; nothing has to be done while the group stays on {known.target}"
+        return judged._replace(reason=said)
+    return judged._replace(reason=joined(judged.reason, mark.sentence))
 
 
 def with_ages(
