@@ -77,7 +77,7 @@ class Newest:
                 return f"offset {seen.offset} of {part.place} of {source.alias}{_written_at(seen)}"
         raise GateError(
             f"no topic that {self.flow.name} mirrors has a record that can be read on {source.alias}",
-            remedy=f"produce a record to a topic that {self.flow.name} mirrors",
+            remedy=f"produce a record to a topic that {self.flow.name} mirrors and that is not paused",
         )
 
     def _mirrored_now(self, now: FlowNow) -> set[str]:

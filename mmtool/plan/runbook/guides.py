@@ -42,12 +42,12 @@ FIELDS = frozenset(
 _NOTHING = "Nothing to undo: the step only reads."
 _SLOW = (
     "The step takes longer than you can wait: stop it with Ctrl-C (`--timeout` ends it with exit code 4). Or a"
-    " partition is halted: `{status}` shows the reason. No offset has been written. Then run `{resume}`."
+    " partition is halted: `{status}` shows the reason; remove it. No offset has been written. Then run `{resume}`."
 )
 _RECORD = "{there} does not accept the record: `{resume}` writes it. Start no consumer before that."
 _MARKS = (
-    "{there} does not accept the marks: mmtool removes those that it wrote, and no offset has been written. Then run"
-    " `{resume}`."
+    "{there} does not accept the marks: mmtool removes those that it wrote, and no offset has been written. Apply the"
+    " remedy of the message, then run `{resume}`."
 )
 _UNMARKED = "mmtool removes the marks, and no offset has been written."
 _COPY_BY_HAND = (
@@ -55,7 +55,7 @@ _COPY_BY_HAND = (
     " find_diverged found,"
 )
 _WITH_A_PROGRAM = "Use a program: Kafka's console tools keep neither timestamps nor partitions."
-_PRINCIPAL = "(replace `User:THE-MIRROR` with the principal that mirrors)"
+_PRINCIPAL = "(replace `User:THE-MIRROR` with the principal of `mmtool replicate` or MirrorMaker 2)"
 
 GUIDES: dict[StepName, Guide] = {
     StepName.CHECK: Guide(
@@ -120,7 +120,7 @@ GUIDES: dict[StepName, Guide] = {
         done_when="The file `mmtool-diverged-{operation}.jsonl` holds every diverged record. It is in the folder of"
         " `--diverged-dir`, by default the current one. Where no record diverged, mmtool writes no file.",
         stop_when="The file cannot be written. " + _UNMARKED + " Free space or choose another folder, then"
-        " `{resume} --diverged-dir DIR`.",
+        " run `{resume} --diverged-dir DIR`.",
         way_back="Nothing to undo: the file stays, and mmtool never overwrites a complete one.",
         by_hand="Copy the whole topics on {there} into files: the diverged records are the last of each partition.",
     ),

@@ -10,7 +10,7 @@ from mmtool.kafka.ports import Bounds, CanaryRecord
 from mmtool.plan.flow.smoke import CANARY_GROUP
 from mmtool.plan.flow.status import FlowMember
 from mmtool.plan.groups.facts import Commit, GroupSelection, select_groups
-from mmtool.plan.records.documents import PauseRecord, State
+from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord, State
 from mmtool.translation.types import TopicPartition
 
 CANARY_STEPS = ["clusters", "owner", "topic", "produce", "mirrored", "commit", "translated", "read"]
@@ -302,7 +302,19 @@ def test_a_paused_topic_is_not_followed(scene):
         "newest",
         (
             "no topic that east->west mirrors has a record that can be read on east; remedy: produce a record"
-            " to a topic that east->west mirrors"
+            " to a topic that east->west mirrors and that is not paused"
+        ),
+    )
+
+
+def test_where_the_whole_flow_is_paused_its_pause_is_named_and_the_command_that_ends_it(scene):
+    with_orders(scene)
+    scene.watch.marked(PauseRecord(WHOLE_FLOW, "", True, "ann@host-1", 1_000, ""))
+    assert failed(run(scene, read_only=True)) == (
+        "newest",
+        (
+            "all topics of east->west are paused or have failed over (the whole flow: paused by ann@host-1 since"
+            " 1970-01-01T00:00:01Z); remedy: `mmtool flow resume` resumes every paused topic of the flow"
         ),
     )
 
