@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.types import TopicPartition
 
+_MIRROR_BACK = (
+    "let the reverse flow mirror {group}-.*-(changelog|repartition) and the application's input topics with"
+    " IdentityReplicationPolicy: check its `enabled` and `topics`, and keep `mmtool replicate` running for it"
+)
+
 
 def app_state(flow: FlowNow, groups: Collection[str], *, without: bool) -> AppState:
     """The Kafka Streams applications among ``groups``, with the state topics that the flow has to mirror for them.
@@ -145,7 +150,7 @@ def _why_lost(
 ) -> StateLoss | None:
     """Why a flow does not mirror a topic under the same name, or has lost its copy; None where neither."""
     if settings is None or flow is None:
-        return StateLoss("no flow mirrors it back")
+        return StateLoss("no flow mirrors it back", _MIRROR_BACK)
     if unmirrored := settings.unmirrored(name):
         return StateLoss(unmirrored)
     if flow.remote(name) != name:

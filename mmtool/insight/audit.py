@@ -139,11 +139,12 @@ _SINCE = frozenset({AuditState.BEHIND, AuditState.AHEAD, AuditState.STALE})
 
 def _with_age(row: AuditRow) -> AuditRow:
     """The row, with the commit's age and its expiry added to the reason."""
-    said = [row.reason]
+    said, expires = [row.reason], "the commit expires"
     if row.target_age_seconds is not None and row.verdict in _SINCE:
         said.append(f"committed {duration(row.target_age_seconds)} ago")
+        expires = "expires"
     if row.expires_seconds is not None:
-        said.append(f"expires in {duration(row.expires_seconds)}")
+        said.append(f"{expires} in {duration(row.expires_seconds)}")
     return replace(row, reason=", ".join(filter(None, said)))
 
 
@@ -168,9 +169,11 @@ def _error(
     settings: FlowSettings, chosen: SelectedGroups, topics: Collection[str], *, ran: bool
 ) -> MmtoolError | None:
     if not ran:
+        why = f"; if it runs, `mmtool status -c FILE --topic {min(topics)}` shows why" if topics else ""
         return RefusedError(
             f"flow {settings.name} has never mirrored {few(sorted(topics)) or 'a topic'} to {settings.target.alias}",
-            remedy=f"start it: mmtool replicate -c FILE -s {settings.source.alias} -t {settings.target.alias}",
+            remedy=f"start the flow if it does not run: mmtool replicate -c FILE -s {settings.source.alias}"
+            f" -t {settings.target.alias}{why}",
             code=Reason.NEVER_RAN,
         )
     if chosen.unknown:

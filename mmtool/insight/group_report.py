@@ -48,7 +48,7 @@ def _missing(rows: Sequence[GroupRow]) -> str:
         return f"0 records lost{unknown}"
     worst = max(known, key=lambda row: (row.rpo_seconds or 0.0, row.rpo_records or 0))
     age = "" if worst.rpo_seconds is None else f"of the last {human.duration(worst.rpo_seconds)}, "
-    return f"{human.count(records)} records lost{unknown} ({age}worst {worst.place})"
+    return f"{human.records(records)} lost{unknown} ({age}worst {worst.place})"
 
 
 def _read_again(rows: Sequence[GroupRow]) -> str:
@@ -62,7 +62,7 @@ def _read_again(rows: Sequence[GroupRow]) -> str:
     expected = [row.reread_expected for row in known]
     numbers = [number for number in expected if number is not None]
     about = f", {human.count(sum(numbers))} expected" if len(numbers) == len(expected) else ""
-    return f"at most {human.count(most)} records read again{about} (worst {worst.group} in {worst.place})"
+    return f"at most {human.records(most)} read again{about} (worst {worst.group} in {worst.place})"
 
 
 def _knowledge(groups: Sequence[GroupSummary]) -> str:

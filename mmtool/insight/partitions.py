@@ -177,7 +177,7 @@ def _synced(
 def passed_over(unreadable: Mapping[str, int]) -> list[str]:
     """A sentence for each of MM2's topics with unreadable records; ``unreadable`` counts them by topic."""
     return [
-        f"{topic}: skipped {counted(number, 'record')} that MirrorMaker 2 cannot have written"
+        f"{topic}: skipped {counted(number, 'record')} that MirrorMaker 2 cannot have written; mmtool uses the others"
         for topic, number in sorted(unreadable.items())
     ]
 

@@ -165,12 +165,12 @@ class SmokeFlow:
         return GateError(
             f"`mmtool replicate` waits for the ownership lease of {self.name}, and did not get it within"
             f" {self.deadline.seconds:g} s",
-            remedy="the log of the waiting `mmtool replicate` says what it waits for",
+            remedy="read the log of the waiting `mmtool replicate`: it says what the process waits for",
         )
 
     def _nobody(self) -> GateError:
         return GateError(
-            f"no replicate runs {self.name}, and MirrorMaker 2 does not either",
+            f"neither `mmtool replicate` nor MirrorMaker 2 runs {self.name}",
             remedy=f"start it: {self.start_command}",
         )
 

@@ -58,7 +58,7 @@ class Newest:
         """Pick the newest record of all topics that the flow mirrors now.
 
         Raises:
-            GateError: No such topic has a record.
+            GateError: No such topic has a record, or all topics are paused or have failed over.
             UsageError: The flow matches no topic.
         """
         now = look(self.flow.clusters)
@@ -77,15 +77,26 @@ class Newest:
                 return f"offset {seen.offset} of {part.place} of {source.alias}{_written_at(seen)}"
         raise GateError(
             f"no topic that {self.flow.name} mirrors has a record that can be read on {source.alias}",
-            remedy=f"produce a record to a topic that {self.flow.name} mirrors",
+            remedy=f"produce a record to a topic that {self.flow.name} mirrors and that is not paused",
         )
 
     def _mirrored_now(self, now: FlowNow) -> set[str]:
-        """The topics that the flow mirrors now, without paused and failed-over topics."""
+        """The topics that the flow mirrors now, without paused and failed-over topics.
+
+        Raises:
+            GateError: There is none.
+        """
         if self.flow.by_mm2:
             return set(now.topics)
         holds = self.flow.control().holds
-        return {name for name, topic in now.topics.items() if holds.of(topic.topic_id, name) is None}
+        found = {name: holds.of(topic.topic_id, name) for name, topic in now.topics.items()}
+        first = next(iter(found.values()), None)
+        if first is not None and None not in found.values():
+            raise GateError(
+                f"all topics of {self.flow.name} are paused or have failed over ({first.what}: {first.reason})",
+                remedy=first.remedy,
+            )
+        return {name for name, hold in found.items() if hold is None}
 
     def _by_time(self, now: FlowNow, bounds: Mapping[TopicPartition, Bounds]) -> list[FirstMissing]:
         """Each log's last record, the newest first; MM2's heartbeats, which are newer than any other, at the end."""

@@ -106,7 +106,7 @@ def _lag(rows: Sequence[PartitionRow], trend: str = "") -> str:
     worst = max(known, key=_lag_key)
     of_worst = "of unknown duration" if worst.lag_seconds is None else human.duration(worst.lag_seconds)
     changes = f" ({trend})" if trend else ""
-    return f"lag {human.count(records)} records{changes}{unknown}, worst {of_worst} ({name_of(worst)})"
+    return f"lag {human.records(records)}{changes}{unknown}, worst {of_worst} ({name_of(worst)})"
 
 
 def name_of(row: PartitionRow) -> str:

@@ -79,10 +79,15 @@ class Translation:
         settings = self.flow.clusters.settings
         here, there = settings.source.alias, settings.target.alias
         enabled = "" if settings.enabled else " is not enabled, and"
+        enable = "" if settings.enabled else f"set `{settings.name}.enabled = true`, and "
+        read, written, option = (
+            (here, there, " --reverse") if self.rules.direction is Direction.FORWARD else (there, here, "")
+        )
         return RefusedError(
             f"flow {settings.name}{enabled} never ran: it has mirrored no topic from {here} to {there}",
-            remedy=f"select a flow that runs; to translate commits on {here} to offsets of {there}, by {there}->{here}:"
-            f" mmtool translate-offsets -c FILE -s {there} -t {here} --reverse",
+            remedy=f"{enable}start it: mmtool replicate -c FILE -s {here} -t {there}; or, if {there}->{here} has run,"
+            f" translate commits on {read} to offsets of {written} by that flow: mmtool translate-offsets -c FILE"
+            f" -s {there} -t {here}{option}",
             code=Reason.NEVER_RAN,
         )
 
@@ -179,7 +184,8 @@ def _mirrored(
     absent = lacking(unseen) if unseen else ()
     if hidden := [name for name in unseen if name not in absent]:
         raise NotAuthorisedError(
-            f"cluster {flow.source.alias} denies READ on topic {few(hidden)}: it does not show it",
+            f"cluster {flow.source.alias} denies READ on {_topics(hidden)}, and so does not list"
+            f" {'it' if len(hidden) == 1 else 'them'}",
             remedy="grant mmtool's principal the right: `mmtool acls -c FILE --for read` lists all that it needs",
         )
     if missing:
@@ -192,13 +198,18 @@ def _mirrored(
     return {name: topic for name, topic in mirrored.items() if not wanted or name in wanted}
 
 
+def _topics(names: Sequence[str]) -> str:
+    return f"{'topic' if len(names) == 1 else 'topics'} {few(names)}"
+
+
 def _nothing_matches(flow: FlowSettings, topics: Collection[str]) -> UsageError:
     here, there = flow.source.alias, flow.target.alias
     if any(map(flow.came_from_target, topics)):
         return UsageError(
             f"{flow.name} matches no topic of {here}: mirrors of topics of {there} are not mirrored back",
-            remedy=f"to translate commits on {here} to offsets of {there}: mmtool translate-offsets -c FILE"
-            f" -s {there} -t {here} --reverse",
+            remedy=f"select the flow that mirrors topics of {there}: -s {there} -t {here} (with `mmtool"
+            f" translate-offsets`, add --reverse to translate commits on {here}); or check `topics` and"
+            " `topics.exclude`",
         )
     return UsageError(f"{flow.name} matches no topic of {here}", remedy="check `topics` and `topics.exclude`")
 

@@ -21,6 +21,11 @@ def count(number: float | None) -> str:
     return f"{number:.0f}"
 
 
+def records(number: int) -> str:
+    """A number of records as `count` writes it, with its noun: ``1 record``, ``12.3k records``."""
+    return f"{count(number)} {'record' if number == 1 else 'records'}"
+
+
 def size(number: float | None) -> str:
     """Bytes in binary units, as in brokers' settings: ``512 B``, ``1.5 MiB``."""
     if number is None:

@@ -53,7 +53,7 @@ def test_since_when_a_group_stands_there_is_said_and_until_when(audited, scene):
     committed = {TopicPartition("east.orders", n): now_ms - age * 60_000 for n, age in minutes.items()}
     scene.target.times["app"] = committed
     assert [row[3] for row in audited()] == [
-        "expires in 6d 23h",
+        "the commit expires in 6d 23h",
         "by 3 records, committed 1d 2h ago, expires in 5d 21h",
     ]
 
@@ -132,7 +132,7 @@ def test_checkpoints_that_cannot_be_read_are_counted_with_the_source_away_as_wel
     assert (ended.code, len(ended.rows)) == (0, 1)
     assert json.loads(ended.stdout)["warnings"] == [
         "east does not answer",
-        "east.checkpoints.internal: skipped 3 records that MirrorMaker 2 cannot have written",
+        "east.checkpoints.internal: skipped 3 records that MirrorMaker 2 cannot have written; mmtool uses the others",
     ]
 
 

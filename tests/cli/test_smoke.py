@@ -45,7 +45,7 @@ def test_a_step_that_fails_ends_with_4_and_names_itself(smoke, scene):
     (error,) = document["errors"]
     assert (ended.code, error["code"]) == (4, "gate_not_met")
     assert error["message"].startswith(
-        "smoke test of east->west: step owner failed: no replicate runs east->west"
+        "smoke test of east->west: step owner failed: neither `mmtool replicate` nor MirrorMaker 2 runs east->west"
     )
     assert error["message"].endswith(f"start it: mmtool replicate -c {scene.config} -s east -t west")
     assert [row["result"] for row in document["data"]] == ["passed", *["failed"] * 7]
@@ -86,7 +86,7 @@ def test_the_junit_report_is_written_when_a_step_fails_and_those_behind_it_are_s
     suite = suite_of(path)
     assert (suite.get("failures"), suite.get("skipped")) == ("1", "6")
     (failure,) = suite.iter("failure")
-    assert failure.get("message").startswith("no replicate runs east->west")
+    assert failure.get("message").startswith("neither `mmtool replicate` nor MirrorMaker 2 runs east->west")
     assert [case.find("skipped").get("message") for case in suite if case.find("skipped") is not None] == [
         "not tried, because step owner failed"
     ] * 6

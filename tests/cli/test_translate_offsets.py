@@ -92,7 +92,7 @@ def test_without_a_selector_every_group_is_read(rows, scene):
             3,
             "left out: fans (share groups, KIP-932): mmtool does not translate their share-partition start offsets",
         ),
-        ([], 0, "left out: words (streams groups, KIP-1071): their offsets belong to state stores"),
+        ([], 0, "left out: words (streams groups, KIP-1071): mmtool moves neither their offsets nor"),
     ],
 )
 def test_what_share_groups_and_streams_groups_are_is_said(translate, scene, arguments, code, said):
@@ -327,8 +327,8 @@ def test_the_reverse_of_a_one_way_flow_leads_to_the_option_for_it(mmtool, scene,
         [
             "error: west->east matches no topic of west: mirrors of topics of east are not mirrored back",
             (
-                "remedy: to translate commits on west to offsets of east: mmtool translate-offsets -c FILE -s east"
-                " -t west --reverse"
+                "remedy: select the flow that mirrors topics of east: -s east -t west (with `mmtool translate-offsets`,"
+                " add --reverse to translate commits on west); or check `topics` and `topics.exclude`"
             ),
         ],
     )

@@ -308,7 +308,8 @@ async def test_who_writes_into_a_mirror_is_told_of_with_the_place_and_after_a_re
         stored = await asyncio.to_thread(read_control, scene.settings.target, owner.run.flow.identity)
         said = {position.topic: position.foreign_said for position in stored.positions.values()}
         assert said[scene.topic] == (
-            f"another producer wrote into {scene.mirrored}-0: 1 offset, the last one 3"
+            f"another producer wrote into {scene.mirrored}-0 on the target: 1 offset, the last one 3; stop it, unless"
+            " the topic's producers have moved to the target"
         )
         assert said[scene.other] == ""
         await owner.close()
@@ -332,7 +333,8 @@ async def test_who_wrote_into_a_mirror_while_it_had_no_owner_is_told_of_by_the_n
         stored = await asyncio.to_thread(read_control, scene.settings.target, owner.run.flow.identity)
         told = {position.topic: position.foreign_said for position in stored.positions.values()}
         assert told[scene.topic] == (
-            f"another producer wrote into {scene.mirrored}-0: 2 offsets, the last one 4"
+            f"another producer wrote into {scene.mirrored}-0 on the target: 2 offsets, the last one 4; stop it, unless"
+            " the topic's producers have moved to the target"
         )
         assert (told[scene.other], said[scene.topic]) == ("", told[scene.topic])
 

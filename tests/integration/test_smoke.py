@@ -93,7 +93,7 @@ def test_a_canary_goes_through_a_running_flow_and_leaves_nothing_that_grows(
     nobody = smoke(properties, "--junit", str(report))
     step, message = failed(nobody)
     assert (nobody.code, step) == (4, "owner"), nobody.stderr
-    assert message.startswith("no replicate runs source->target")
+    assert message.startswith("neither `mmtool replicate` nor MirrorMaker 2 runs source->target")
     assert f"start it: mmtool replicate -c {properties}" in message
     assert nobody.seconds < 15
     suite = suite_of(report)

@@ -33,8 +33,10 @@ class DifferenceRow(TypedDict):
 
     Attributes:
         kind: How the record differs.
-        upstream_offset: On the source; of a foreign record, and of a second copy, the source's next record.
-        downstream_offset: On the target; of a missing record the target's next record.
+        upstream_offset: The record's offset on the source; if only the target has the record, or has it twice, the
+            offset of the next record on the source.
+        downstream_offset: The record's offset on the target; if the target does not have the record, the offset of the
+            next record on the target.
     """
 
     kind: Kind

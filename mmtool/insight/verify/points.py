@@ -120,8 +120,8 @@ class VerifiedPoints:
         except MmtoolError as error:
             self._in_topic = False
             self.warnings.append(
-                f"the points for --since last are stored in {self._file}, and hold on this host only, as the flow's"
-                f" control topic cannot be written: {with_remedy(error)}"
+                f"how far each partition was verified, for --since last, is stored in {self._file} on this host only,"
+                f" because the flow's control topic cannot be written: {with_remedy(error)}"
             )
         return self._in_topic
 
@@ -151,7 +151,7 @@ class VerifiedPoints:
             return []
         except (OSError, ValueError) as error:
             self.warnings.append(
-                f"{self._file} cannot be read ({error}): --since last uses only the points in the control topic"
+                f"{self._file} cannot be read ({error}): --since last uses only what the flow's control topic holds"
             )
             return []
 

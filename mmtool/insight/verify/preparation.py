@@ -148,17 +148,25 @@ def _beginnings(
 def _problem(facts: PartitionFacts, flow: FlowSettings) -> Uncompared | None:
     here, there, topic = flow.source.alias, flow.target.alias, facts.source.topic
     if facts.problem:
-        return Uncompared(facts.problem, "check that every partition has a leader, and mmtool's rights")
+        remedy = (
+            f"remove this cause (`mmtool status -c FILE --topic {topic}` shows the topic's state)"
+            if facts.map is None and facts.synced is None
+            else "check that every partition has a leader, and mmtool's rights"
+        )
+        return Uncompared(facts.problem, remedy)
     if facts.map is None and facts.synced is None:
         why = f"`mmtool status -c FILE --topic {topic}` shows why the partition is not mirrored"
         return Uncompared(NEVER_RAN, f"mirror it with `mmtool replicate`; {why}")
     if facts.source_log is UNKNOWN:
         missing = f"partition_missing: {here} has no {facts.source}"
-        return Uncompared(missing, f"create the topic on {here} again, or name the other topics with --topic")
+        return Uncompared(
+            missing, f"nothing to do if {topic} was deleted on purpose; otherwise create it on {here} again"
+        )
     if facts.target_log is UNKNOWN:
         forget = f"`mmtool flow forget -c FILE -s {here} -t {there} --topic {topic} --execute`"
         anew = (
-            "restart MirrorMaker 2, which creates the topic again"
+            f"stop MirrorMaker 2, delete its connector's stored offsets of {topic}, and start it: it creates the topic"
+            " and copies all records again"
             if facts.map is None
             else f"stop `mmtool replicate`, run {forget}, and start `mmtool replicate`"
         )

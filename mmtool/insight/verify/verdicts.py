@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 from mmtool.errors import DifferencesError
 from mmtool.insight.verify.findings import MUTATED, DifferenceRow, Findings, Kind
 from mmtool.plan.failover.half_transactions import HalfTransactionRow
-from mmtool.plan.words import counted, joined, then
+from mmtool.plan.words import are, counted, joined, then
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ class ComparisonRow(TypedDict):
         reordered: Records in another order than on the source.
         mutated: Records with another key, value, header or timestamp.
         first_difference: The first record that is not equal; null without one.
-        lag_records: Offsets of the source behind the compared range; null if unknown.
+        lag_records: Offsets of the source after the compared range; null if unknown.
         source: The alias of the flow's source.
         target: The alias of the flow's target.
         target_topic: The topic's name on the target.
         foreign: Records on the target that the source does not have.
-        mapping: Records to which the stored offset runs lead wrongly.
+        mapping: Records for which the stored offset runs give a wrong offset on the target.
         reason: One sentence; empty where the verdict says all.
         half_mirrored: With --transactions: transactions of which a part is missing on the target.
     """
@@ -77,7 +77,7 @@ class ComparedRow:
         place: On the source.
         target: On the target.
         findings: Of all its ranges.
-        lag_records: Offsets of the source behind what was compared; None where that is unknown.
+        lag_records: Offsets of the source after what was compared; None where that is unknown.
         problem: Why it was not compared, or not completely; empty where it was.
         is_by_mm2: MirrorMaker 2 runs the flow.
         cure: What to do about ``problem`` before the partition is compared again.
@@ -228,6 +228,6 @@ def gate(rows: Sequence[ComparedRow]) -> DifferencesError | None:
     worst = min(wrong, key=lambda row: row.verdict is not Verdict.DIFFERENT)
     said = f"{worst.place}: {worst.reason or worst.verdict}"
     return DifferencesError(
-        f"{len(wrong)} of {counted(len(rows), 'partition')} are not identical; {said}",
+        f"{len(wrong)} of {counted(len(rows), 'partition')} {are(len(wrong))} not identical; {said}",
         remedy=worst.remedy,
     )

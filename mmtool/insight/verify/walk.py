@@ -71,7 +71,8 @@ async def compare_range(reading: Reading, part: Range) -> Findings:
         return await _by_bytes(reading, part) or await _by_records(reading, part)
     except BatchError as error:
         raise ConnectionLostError(
-            f"a record batch of {part.source} or {part.target} cannot be read: {error.message}"
+            f"a record batch of {part.source} on {reading.source.alias} or of {part.target} on"
+            f" {reading.target.alias} cannot be read: {error.message}"
         ) from error
 
 

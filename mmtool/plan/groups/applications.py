@@ -62,8 +62,8 @@ class StateLoss(NamedTuple):
 
     why: str
     remedy: str = (
-        "mirror {group}-.*-(changelog|repartition) and its input topics with IdentityReplicationPolicy, and let"
-        " `topics` match them"
+        "mirror {group}-.*-(changelog|repartition) and the application's input topics with IdentityReplicationPolicy,"
+        " and let `topics` match them"
     )
 
 
@@ -158,8 +158,9 @@ NO_STATE = AppState()
 def or_without_state(remedy: str, cluster: str) -> str:
     """A remedy for lost state, and the way to move the application to ``cluster`` without it."""
     return (
-        f"{remedy}{'; or, ' * bool(remedy)}to move it without its state, add --without-state to `mmtool failover`, and"
-        f" reset it on {cluster} with kafka-streams-application-reset.sh before you start it"
+        f"{remedy}{'; or, ' * bool(remedy)}to move the application without its state, add --without-state to `mmtool"
+        f" failover`, and reset the application on {cluster} with kafka-streams-application-reset.sh before you start"
+        " it"
     )
 
 

@@ -44,13 +44,14 @@ class AuditRow:
 
     Attributes:
         group: Its name.
-        topic, partition: Named as on the source; as on the target where the source does not have it.
-        verdict: How the group's offset on the target stands to the right one.
+        topic: Its name on the source; its name on the target where the source does not have it.
+        partition: Its number; None for a row about a whole group.
+        verdict: How the group's offset on the target compares with the translated one.
         reason: Why; empty where the verdict says all.
         upstream_offset: What the group has committed on the source; None without a commit, or where it is unknown.
         downstream_offset: Its translation to the target; None where that is unknown.
         target_offset: What the group has committed on the target.
-        target_age_seconds: How long ago; None where that is unknown.
+        target_age_seconds: How long ago the group committed that; None where that is unknown.
         expires_seconds: Seconds until the target may expire that commit, unless it is renewed (KIP-211); None where
             that is unknown, and while the group has members.
     """
@@ -202,8 +203,12 @@ def audit_by_checkpoints(
         before = committed.get(place._replace(topic=remote(place.topic)))
         standing, how = _compared(checkpoint.downstream, 0, before, target)
         age = max(0, now_ms - checkpoint.timestamp_ms) / 1000
-        said = how if before is None else f"{standing} {how}".strip()
-        reason = f"{Reason.SOURCE_UNREACHABLE}: {said}, compared with the checkpoint of {age:.0f} s ago"
+        said = (
+            f"{how}; the last checkpoint is {age:.0f} s old"
+            if before is None
+            else f"{standing} {how}".strip() + f", compared with the checkpoint of {age:.0f} s ago"
+        )
+        reason = f"{Reason.SOURCE_UNREACHABLE}: {said}"
         offsets = (checkpoint.upstream, checkpoint.downstream, None if before is None else before.offset)
         rows.append(AuditRow(group, *place, standing, reason, *offsets))
     return rows

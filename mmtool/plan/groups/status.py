@@ -33,24 +33,25 @@ class GroupRow(NamedTuple):
     """The contract's row of ``status --groups``; None where a value is unknown, or does not apply.
 
     Attributes:
-        source, target: The flow's aliases.
+        source: The alias of the flow's source.
+        target: The alias of the flow's target.
         group: Its name.
         topic, partition: On the source; None where the row is about the whole group.
         committed: What the group has committed on the source.
-        lag_records: Offsets from there to the end of the source's log: the group's own lag, not the mirror's.
+        lag_records: Offsets from ``committed`` to the end of the source's log: the group's own lag, not the mirror's.
         lag_seconds: The age of the record at ``committed``, by its own timestamp; 0 without lag. None where READ on the
             topic is denied, or reading these records of all rows takes longer than 3 s.
         target_committed: What is committed for the group on the target.
         reread_max: Records that the group would read again at most, if an emergency failover happened now.
-        reread_expected: Likewise, by the rate at which it commits.
+        reread_expected: The expected number of these records, from the group's commit rate; None where that is unknown.
         rpo_records: Offsets of the source partition that are not on the target now.
         checkpoint_age_seconds: The age of the group's offset as known on the target.
         ready: Whether a failover would accept the partition now.
-        reason: Why not, starting with the contract's word; or a note on a partition that is ready.
+        reason: Why it is not ready: a word of the list of refusals and a sentence; or a note on a ready partition.
         rpo_seconds: The age of the first record that is not on the target, by its own timestamp; 0 where none is
             missing.
-        blocks_group: It keeps the group from being ready. False for a topic that the flow does not mirror: the group
-            moves without it.
+        blocks_group: Whether the partition keeps its group from being ready. False for a topic that the flow does not
+            mirror: the group moves without it.
     """
 
     source: str
@@ -84,7 +85,8 @@ class GroupKnowledge:
     """What both clusters, and the target alone, know of a flow's groups.
 
     Attributes:
-        source, target: The flow's aliases.
+        source: The alias of the flow's source.
+        target: The alias of the flow's target.
         groups: As both clusters report them, each with its plan; None while the source does not answer.
         partitions: Of the flow, by their names on the source.
         emergency: The emergency plan that the target alone would give now.
@@ -231,14 +233,26 @@ def _without_checkpoint(known: GroupKnowledge, alone: GroupPlan | None) -> _Judg
     reason = Reason.SOURCE_UNREACHABLE if names_group else Reason.UNKNOWN_GROUP
     what = "no checkpoint of this partition" if names_group else "no checkpoint of the group"
     return _not_ready(
-        reason, f"{known.target} has {what}: an emergency failover would not know the group's offset"
+        reason,
+        f"{known.target} has {what}: an emergency failover would not know the group's offset; `mmtool replicate` writes"
+        " checkpoints while it runs (emit.checkpoints.enabled)",
     )
+
+
+_AFTER_A_MOVE = frozenset({Reason.ACTIVE_ON_TARGET, Reason.WOULD_REWIND})
+"""What is as it should be for a group that a failover has moved: their own remedies would move it back."""
 
 
 def _with_move(known: GroupKnowledge, group: str, judged: _Judged) -> _Judged:
     """The result with the failover that moved the group to the target added to its reason."""
     mark = known.moved.get(group)
-    return judged if mark is None else judged._replace(reason=joined(judged.reason, mark.sentence))
+    if mark is None:
+        return judged
+    word = judged.reason.partition(":")[0]
+    if word in _AFTER_A_MOVE:
+        said = f"{word}: {mark.sentence}; nothing has to be done while the group stays on {known.target}"
+        return judged._replace(reason=said)
+    return judged._replace(reason=joined(judged.reason, mark.sentence))
 
 
 def with_ages(

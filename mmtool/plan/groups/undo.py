@@ -31,7 +31,8 @@ class UndoFile(TypedDict):
     Attributes:
         kind: Always the same.
         cluster_id: The cluster on which the offsets were committed.
-        replaced: Group, topic, partition, the replaced offset and metadata (null without one), the new ones.
+        replaced: Group, topic, partition, the replaced offset and metadata (null without one), the new offset and
+            metadata.
     """
 
     kind: Literal["replaced"]

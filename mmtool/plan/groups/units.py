@@ -43,14 +43,25 @@ def dependencies(
     if not unit.has_topics:
         return
     staying = {group: topics for group, topics in read_by.items() if group not in moving}
+    key = f"`mmtool.unit.{unit.name}.groups`"
     for group in sorted(set(moving) & read_by.keys()):
         outside = sorted(topic for topic in read_by[group] if not unit.topics(topic))
         if outside:
             left = sorted(other for other, topics in staying.items() if set(topics) & set(outside))
             read, stay = ("reads", "stays") if len(left) == 1 else ("read", "stay")
-            shared = f"; {few(left)} {read} these topics too and {stay} on {names.source}" if left else ""
-            yield f"group {group} of unit {unit.name} also reads topics outside the unit ({few(outside)}){shared}"
+            it = "it" if len(left) == 1 else "them"
+            shared = (
+                f"; {few(left)} {read} these topics too and {stay} on {names.source}: to move {it} as well, add"
+                f" {it} to {key}"
+            )
+            yield (
+                f"group {group} of unit {unit.name} also reads topics outside the unit ({few(outside)}): its offsets in"
+                f" these topics move with it{shared if left else ''}"
+            )
     for group in sorted(staying):
         inside = sorted(filter(unit.topics, staying[group]))
         if inside:
-            yield f"group {group} stays on {names.source}, and reads topics of unit {unit.name} ({few(inside)})"
+            yield (
+                f"group {group} stays on {names.source}, and reads topics of unit {unit.name} ({few(inside)}): to move"
+                f" it as well, add it to {key}"
+            )

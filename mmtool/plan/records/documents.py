@@ -338,7 +338,10 @@ class PositionRecord(Document):
         if not self.foreign:
             return ""
         offsets = f"{counted(self.foreign, 'offset')}, the last one {self.foreign_end - 1}"
-        return f"another producer wrote into {self.target_topic}-{self.partition}: {offsets}"
+        return (
+            f"another producer wrote into {self.target_topic}-{self.partition} on the target: {offsets}; stop it,"
+            " unless the topic's producers have moved to the target"
+        )
 
     @property
     def letters_said(self) -> str:

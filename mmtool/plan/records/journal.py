@@ -116,7 +116,7 @@ class GroupBody(TypedDict):
         direction: From the flow's source to its target, or back.
         verdicts: Its partitions.
         risks: Topic, partition, records lost at most, records read again at most, age of the offset in seconds.
-        expected: Topic, partition, records read again as expected.
+        expected: Topic, partition, the expected number of records read again.
     """
 
     group: str

@@ -152,7 +152,7 @@ def _deny(hands: Hands, topics: Collection[str], *how: str) -> list[str]:
     """The commands for a rule that denies the mirror's principal to write these topics on the flow's target."""
     named = [word for topic in hands.copies(topics) for word in ("--topic", topic)]
     rule = ("--deny-principal", "User:THE-MIRROR", "--operation", "Write", *named)
-    replaced = "# replace User:THE-MIRROR with the principal that mirrors"
+    replaced = "# replace User:THE-MIRROR with the principal of mmtool replicate or MirrorMaker 2"
     return [replaced, hands.target.tool("acls", *how, *rule)] if named else []
 
 

@@ -193,7 +193,7 @@ class SideValues(TypedDict):
     """The facts of one cluster.
 
     Attributes:
-        cluster_id: Its id; null where it is neither answered nor stored.
+        cluster_id: Its id; null if the cluster did not answer and its id is not stored.
         topics: By name: the topic's id and its number of partitions.
     """
 

@@ -42,12 +42,12 @@ FIELDS = frozenset(
 _NOTHING = "Nothing to undo: the step only reads."
 _SLOW = (
     "The step takes longer than you can wait: stop it with Ctrl-C (`--timeout` ends it with exit code 4). Or a"
-    " partition is halted: `{status}` shows the reason. No offset has been written. Then run `{resume}`."
+    " partition is halted: `{status}` shows the reason; remove it. No offset has been written. Then run `{resume}`."
 )
 _RECORD = "{there} does not accept the record: `{resume}` writes it. Start no consumer before that."
 _MARKS = (
-    "{there} does not accept the marks: mmtool removes those that it wrote, and no offset has been written. Then run"
-    " `{resume}`."
+    "{there} does not accept the marks: mmtool removes those that it wrote, and no offset has been written. Apply the"
+    " remedy of the message, then run `{resume}`."
 )
 _UNMARKED = "mmtool removes the marks, and no offset has been written."
 _COPY_BY_HAND = (
@@ -55,7 +55,7 @@ _COPY_BY_HAND = (
     " find_diverged found,"
 )
 _WITH_A_PROGRAM = "Use a program: Kafka's console tools keep neither timestamps nor partitions."
-_PRINCIPAL = "(replace `User:THE-MIRROR` with the principal that mirrors)"
+_PRINCIPAL = "(replace `User:THE-MIRROR` with the principal of `mmtool replicate` or MirrorMaker 2)"
 
 GUIDES: dict[StepName, Guide] = {
     StepName.CHECK: Guide(
@@ -69,9 +69,9 @@ GUIDES: dict[StepName, Guide] = {
     ),
     StepName.FENCE: Guide(
         done_when="Only mmtool and super users may write {topics} on {here}, on every broker.",
-        stop_when="mmtool cannot create an ACL (it needs ALTER on the cluster), or the DENY rules would apply to mmtool"
-        " itself. mmtool removes its DENY rules, and no offset has been written. Grant ALTER, or let mmtool connect as"
-        " another principal, then run `{resume}`.",
+        stop_when="mmtool cannot create an ACL on {here} (it needs ALTER on the cluster), or the DENY rules would apply"
+        " to mmtool itself. mmtool removes its DENY rules, and no offset has been written. Grant ALTER, or let mmtool"
+        " connect as another principal, then run `{resume}`.",
         way_back="If a step fails before offsets are written, mmtool removes exactly these rules. Later they stay"
         " until `{rollback}` removes them and restores the offsets, or an administrator removes them with the commands"
         " after `# to undo:`.",
@@ -120,7 +120,7 @@ GUIDES: dict[StepName, Guide] = {
         done_when="The file `mmtool-diverged-{operation}.jsonl` holds every diverged record. It is in the folder of"
         " `--diverged-dir`, by default the current one. Where no record diverged, mmtool writes no file.",
         stop_when="The file cannot be written. " + _UNMARKED + " Free space or choose another folder, then"
-        " `{resume} --diverged-dir DIR`.",
+        " run `{resume} --diverged-dir DIR`.",
         way_back="Nothing to undo: the file stays, and mmtool never overwrites a complete one.",
         by_hand="Copy the whole topics on {there} into files: the diverged records are the last of each partition.",
     ),
@@ -151,22 +151,22 @@ GUIDES: dict[StepName, Guide] = {
     StepName.VALIDATE: Guide(
         done_when="Each offset is between log start and log end on {there}, moves no group back, and no client"
         " committed since the groups were checked. The journal has the previous offsets.",
-        stop_when="An offset is outside its log, a group would move back, or a committed offset has changed: a consumer"
-        " with `assign()` or another tool commits for it. No offset has been written. Stop that client, then run"
-        " `{resume}`.",
+        stop_when="An offset is outside its log, or a group would move back: apply the remedy of the message. Or a"
+        " committed offset has changed, because a consumer with `assign()` or another tool commits for the group: stop"
+        " that client. No offset has been written. Then run `{resume}`.",
         way_back="Nothing to undo: the step writes only to the journal.",
         by_hand="Each offset of the table must be between the earliest and the latest offset on {there}, and not below"
         " the offset that the group has committed on {there}.",
     ),
     StepName.PROVE: Guide(
         done_when="The record before each offset and the record after it are the same on both clusters.",
-        stop_when="Two records differ: the offset would be wrong. No offset has been written. `{verify}` compares the"
-        " topics record by record.",
+        stop_when="Two records differ: the offset would be wrong. No offset has been written. Apply the remedy of the"
+        " message, then run `{resume}`. `{verify}` compares the topics record by record.",
         way_back=_NOTHING,
         by_hand="Read the record at each pair of offsets on both clusters, and compare key, value and timestamp.",
     ),
     StepName.PROMOTE: Guide(
-        done_when="Every broker of {there} applies the ACLs: the producers of {topics} may write there.",
+        done_when="Every broker of {there} applies the ACLs: the producers of {topics} may write on {there}.",
         stop_when="mmtool cannot create an ACL on {there} (it needs ALTER on the cluster). mmtool removes those that it"
         " created, and no offset has been written. Grant ALTER, then run `{resume}`.",
         way_back="If a step fails before offsets are written, mmtool removes exactly these ACLs. Later `{rollback}`"
@@ -175,13 +175,13 @@ GUIDES: dict[StepName, Guide] = {
         " names.",
     ),
     StepName.WITHDRAW: Guide(
-        done_when="No broker of {here} applies the ACLs that the failover promoted there: the producers of {topics} no"
-        " longer write on {here}.",
+        done_when="No broker of {here} applies the ACLs that the failover created on {here}: the producers of {topics}"
+        " no longer write on {here}.",
         stop_when="mmtool cannot remove an ACL on {here} (it needs ALTER on the cluster). mmtool creates the removed"
         " ones again, and no offset has been written. Grant ALTER, then run `{resume}`.",
         way_back="If a step fails before offsets are written, mmtool creates these ACLs again. Later `{rollback}` does,"
         " and restores the offsets.",
-        by_hand="Remove the ACLs that the failover created on {here}; stop the producers of {topics} there first.",
+        by_hand="Stop the producers of {topics} on {here}, then remove the ACLs that the failover created on {here}.",
     ),
     StepName.WRITE: Guide(
         done_when="{there} has accepted the offsets of every group.",
@@ -222,7 +222,7 @@ GUIDES: dict[StepName, Guide] = {
     ),
     StepName.CLEAN_UP: Guide(
         done_when="The copies of the groups are deleted on {there}.",
-        stop_when="A shadow group still exists on {there}: delete it by hand. Groups in production are not touched.",
+        stop_when="A copy of a group still exists on {there}: delete it by hand. Groups in production are not touched.",
         way_back="Nothing to undo: the drill created the groups that it deletes.",
         by_hand="Delete the copies of the groups, and no other groups.",
     ),

@@ -38,7 +38,7 @@ class PlanFile(TypedDict):
         mode: Its kind.
         source: The alias of the flow's source.
         target: The alias of the flow's target.
-        options: The options beside the groups, by name.
+        options: The options of the command by name, without those that select groups.
         groups: The groups that move, with their offsets.
         steps: Name and sentence of each step, in order.
         released: Topics whose marks are removed.

@@ -177,8 +177,9 @@ LOSSES = {
 
 MIRRORED_AGAIN_OR_WITHOUT_STATE = (
     "to mirror the topic again, stop `mmtool replicate`, run `mmtool flow forget -c FILE -s east -t west --topic"
-    f" {CHANGELOG} --execute`, then start `mmtool replicate`; or, to move it without its state, add --without-state to"
-    " `mmtool failover`, and reset it on west with kafka-streams-application-reset.sh before you start it"
+    f" {CHANGELOG} --execute`, then start `mmtool replicate`; or, to move the application without its state, add"
+    " --without-state to `mmtool failover`, and reset the application on west with kafka-streams-application-reset.sh"
+    " before you start it"
 )
 
 
@@ -255,7 +256,9 @@ def test_state_whose_copy_cannot_be_asked_is_refused_with_the_reason(copied):
     error = planned_mode.rehearse(copied.look(), APP).refusal
     assert error.code == "state_not_mirrored"
     assert f"{CHANGELOG} (the partition has no leader)" in error.message
-    assert error.remedy.startswith("run the same command again; or, to move it without its state")
+    assert error.remedy.startswith(
+        "run the same command again; or, to move the application without its state"
+    )
 
 
 # --- emergency --------------------------------------------------------------------------------------------
@@ -366,7 +369,7 @@ def test_a_failback_refuses_state_of_which_a_part_never_left_home(one_name):
     rehearsal = failback.rehearse(one_name.both, APP)
     assert rehearsal.refusal.code == "state_not_mirrored"
     assert f"{CHANGELOG} (2 records of it on east never reached west)" in rehearsal.refusal.message
-    assert rehearsal.refusal.remedy.startswith("to move it without its state")
+    assert rehearsal.refusal.remedy.startswith("to move the application without its state")
     allowed = failback.rehearse(one_name.both, APP, without_state=True)
     assert allowed.refusal is None
     assert any("starts on east without its state" in told for told in allowed.warnings)

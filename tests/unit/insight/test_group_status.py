@@ -124,6 +124,20 @@ def test_a_group_at_work_on_the_target_is_not_ready(scene):
     assert row.reason.startswith("active_on_target: consumers run on west")
 
 
+@pytest.mark.parametrize("running", [True, False])
+def test_a_group_that_a_failover_has_moved_to_the_target_need_not_be_stopped_or_moved_back(scene, running):
+    scene.state.marked(MovedGroupRecord("app", True, "op-1", "ann@host-1", 0))
+    scene.commits("app", "east.orders", 58, cluster=scene.target)
+    if running:
+        scene.target.groups.members["app"] = (Member("app-1", "10.0.0.7"),)
+    row = scene.row()
+    word = "active_on_target" if running else "would_rewind"
+    assert row.reason == (
+        f"{word}: moved by ann@host-1 at 1970-01-01T00:00:00Z (operation op-1); nothing has to be done while the group"
+        " stays on west"
+    )
+
+
 def test_a_group_without_a_checkpoint_is_not_ready_as_an_emergency_would_not_know_it(scene):
     scene.commits("late", "orders", 10)
     app, late = scene.found().rows

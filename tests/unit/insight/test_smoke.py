@@ -10,7 +10,7 @@ from mmtool.kafka.ports import Bounds, CanaryRecord
 from mmtool.plan.flow.smoke import CANARY_GROUP
 from mmtool.plan.flow.status import FlowMember
 from mmtool.plan.groups.facts import Commit, GroupSelection, select_groups
-from mmtool.plan.records.documents import PauseRecord, State
+from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord, State
 from mmtool.translation.types import TopicPartition
 
 CANARY_STEPS = ["clusters", "owner", "topic", "produce", "mirrored", "commit", "translated", "read"]
@@ -97,7 +97,7 @@ def test_a_flow_that_nobody_runs_fails_at_once_with_the_command_that_starts_it(s
     step, message = failed(smoked)
     assert (step, scene.waited, scene.canary.here) == ("owner", 0, [])
     assert message == (
-        "no replicate runs east->west, and MirrorMaker 2 does not either; remedy: start it: mmtool replicate -c"
+        "neither `mmtool replicate` nor MirrorMaker 2 runs east->west; remedy: start it: mmtool replicate -c"
         " mm2.properties"
     )
     assert smoked.error.exit_code == 4
@@ -198,7 +198,7 @@ SENT = CanaryRecord(b"run", b'{"number": 1}', (("mmtool-canary", b"1"),), 1_000,
         (SENT._replace(value=b'{"number": 1 }'), "record 1 differs from the source in its value"),
         (SENT._replace(headers=()), "record 1 differs from the source in its headers"),
         (SENT._replace(timestamp_ms=1_001), "record 1 differs from the source in its timestamp"),
-        (SENT._replace(value=b"spoiled"), "expected records 1 of this test, found ?"),
+        (SENT._replace(value=b"spoiled"), "of this test's records, expected no. 1, found no. ?"),
     ],
     ids=["offset", "value", "headers", "timestamp", "unreadable"],
 )
@@ -210,7 +210,7 @@ def test_a_record_that_comes_twice_fails(scene):
     scene.canary.mirrors = lambda records: [records[0], *records]
     step, message = failed(run(scene))
     assert step == "mirrored"
-    assert "expected records 1, 2 of this test, found 1, 1, 2" in message
+    assert "of this test's records, expected no. 1, no. 2, found no. 1, no. 1, no. 2" in message
 
 
 def test_a_source_that_does_not_take_records_fails_with_its_reason(scene):
@@ -232,8 +232,8 @@ def test_an_offset_that_leads_elsewhere_is_found_by_reading_on_from_it(scene):
     step, message = failed(run(scene))
     assert step == "read"
     assert (
-        "does not continue where group mmtool.canary stopped: expected records 2 of this test, found 1, 2"
-        in message
+        "does not continue where group mmtool.canary stopped: of this test's records, expected no. 2, found no. 1,"
+        " no. 2" in message
     )
 
 
@@ -302,7 +302,19 @@ def test_a_paused_topic_is_not_followed(scene):
         "newest",
         (
             "no topic that east->west mirrors has a record that can be read on east; remedy: produce a record"
-            " to a topic that east->west mirrors"
+            " to a topic that east->west mirrors and that is not paused"
+        ),
+    )
+
+
+def test_where_the_whole_flow_is_paused_its_pause_is_named_and_the_command_that_ends_it(scene):
+    with_orders(scene)
+    scene.watch.marked(PauseRecord(WHOLE_FLOW, "", True, "ann@host-1", 1_000, ""))
+    assert failed(run(scene, read_only=True)) == (
+        "newest",
+        (
+            "all topics of east->west are paused or have failed over (the whole flow: paused by ann@host-1 since"
+            " 1970-01-01T00:00:01Z); remedy: `mmtool flow resume` resumes every paused topic of the flow"
         ),
     )
 

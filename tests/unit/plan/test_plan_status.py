@@ -194,7 +194,10 @@ def test_records_beside_their_topic_are_told_of_whoever_runs_the_flow(members, b
 
 def test_who_wrote_into_a_mirror_is_told_with_the_place():
     row = only(facts(position(foreign=3, foreign_end=18)))
-    assert row.reason == "another producer wrote into a.orders-0: 3 offsets, the last one 17"
+    assert row.reason == (
+        "another producer wrote into a.orders-0 on the target: 3 offsets, the last one 17; stop it, unless the topic's"
+        " producers have moved to the target"
+    )
 
 
 @pytest.mark.parametrize(

@@ -22,19 +22,24 @@ def test_a_unit_that_nobody_reads_across_has_nothing_to_be_told():
 def test_a_group_that_reads_outside_is_named_with_the_topics_and_with_who_is_left_behind():
     assert told({"app": {"orders", "payments"}, "ledger": {"payments"}, "mail": {"payments"}}) == [
         (
-            "group app of unit shop also reads topics outside the unit (payments);"
-            " ledger reads these topics too and stays on east"
+            "group app of unit shop also reads topics outside the unit (payments): its offsets in these topics move"
+            " with it; ledger reads these topics too and stays on east: to move it as well, add it to"
+            " `mmtool.unit.shop.groups`"
         ),
         (
-            "group mail of unit shop also reads topics outside the unit (payments);"
-            " ledger reads these topics too and stays on east"
+            "group mail of unit shop also reads topics outside the unit (payments): its offsets in these topics move"
+            " with it; ledger reads these topics too and stays on east: to move it as well, add it to"
+            " `mmtool.unit.shop.groups`"
         ),
     ]
 
 
 def test_a_group_outside_that_reads_the_units_topics_is_named():
     assert told({"app": {"orders"}, "audit": {"orders", "carts", "x"}}) == [
-        "group audit stays on east, and reads topics of unit shop (carts, orders)"
+        (
+            "group audit stays on east, and reads topics of unit shop (carts, orders): to move it as well, add it to"
+            " `mmtool.unit.shop.groups`"
+        )
     ]
 
 

@@ -79,7 +79,10 @@ def test_of_a_partition_of_which_no_pump_told_anything_the_books_do(monkeypatch)
     control.find(range(2))
     assert (control.told.topic, control.told.foreign_said) == (
         "orders",
-        "another producer wrote into source.orders-0: 2 offsets, the last one 1",
+        (
+            "another producer wrote into source.orders-0 on the target: 2 offsets, the last one 1; stop it, unless the"
+            " topic's producers have moved to the target"
+        ),
     )
 
 
