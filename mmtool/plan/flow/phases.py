@@ -76,11 +76,12 @@ It fences every shard before it continues to mirror.
 """
 
 _LEASE_LOST = (
-    "lost the ownership lease; asking for it again; the workers continue, and stop if another owner claims"
+    "lost the ownership lease; asking for it again; the workers continue, and stop if another process claims the"
+    " shards"
 )
 _CLAIMED_WITHOUT = (
     "lost the ownership lease during the claim; asking for it again;"
-    " the claims stay valid until another owner claims"
+    " the claims stay valid until another process claims the shards"
 )
 _LEASE_BACK = "the ownership lease is held again; workers that still run continue"
 _LOST = "lost ownership; reacquiring"
