@@ -69,7 +69,7 @@ def acls(
 ) -> None:
     """Print exactly the rights that this configuration needs; no cluster is asked.
 
-    An optional right is one without which a single feature is left out.
+    A right that is shown as optional is needed by one feature only: without the right, mmtool leaves that feature out.
     """
     from dataclasses import asdict
 
