@@ -324,10 +324,8 @@ def selection(
 
     names = tuple(group or ())
     if "" in names or groups == "":
-        option = "--groups" if groups == "" else "-g/--group"
-        raise UsageError(
-            f"{option} is empty", remedy="choose groups: -g NAME, --groups REGEX or --all-groups"
-        )
+        option, example = ("--groups", "--groups 'shop-.*'") if groups == "" else ("-g/--group", "-g billing")
+        raise UsageError(f"{option} is empty", remedy=f"write a value, for example {example}")
     return GroupSelection(names, None if groups is None else _matching(groups), all_groups, unit)
 
 

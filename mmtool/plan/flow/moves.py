@@ -136,7 +136,11 @@ def plan_seek(facts: PartitionFacts, to: UpstreamOffset | Unknown) -> Move:
     if to > log.log_end:
         return Move(facts, Action.REFUSE, before, before, reason=Reason.BEYOND_SOURCE_END)
     position = max(to, log.log_start)
-    clamped = "" if position == to else f"the source's log starts at {position}, after the requested offset"
+    clamped = (
+        ""
+        if position == to
+        else f"the source's log starts at {position}, after the requested offset: mirroring continues at {position}"
+    )
     if known is None:
         target = facts.target_log
         end = None if target is UNKNOWN else target.log_end

@@ -53,12 +53,12 @@ NOT_YET_NOBODY = "not mirrored yet, and replicate is not running"
 BY_MIRROR_MAKER = "mirrored by MirrorMaker 2"
 NOT_BY_MIRROR_MAKER = "MirrorMaker 2 runs this flow, and has stored no source offset of this partition"
 CONTROL_LOST = (
-    "the flow's control topic was deleted or emptied: stop `mmtool replicate`, and run"
-    " `mmtool flow rebuild --execute`"
+    "the flow's control topic on the target (mmtool-control.SOURCE.internal) was deleted or emptied: stop"
+    " `mmtool replicate`, run `mmtool flow rebuild --execute`, and start `mmtool replicate` again"
 )
 RUNS_LOST = (
-    "the offset runs of this partition are lost: stop `mmtool replicate`; `mmtool flow rebuild --execute` derives them"
-    " from both logs"
+    "the offset runs of this partition are lost: stop `mmtool replicate`, run `mmtool flow rebuild --execute`, which"
+    " derives them from both logs, and start `mmtool replicate` again"
 )
 
 
