@@ -334,7 +334,9 @@ def _guards(acls: tuple[Binding, ...], target: AclFacts, cluster: str) -> Iterat
 
 def _or_show(*, certain: bool) -> str:
     return (
-        "" if certain else ", or grant DESCRIBE_CONFIGS on the cluster to mmtool's principal if it lacks that"
+        ""
+        if certain
+        else ", or, if it is not set, grant DESCRIBE_CONFIGS on the cluster to mmtool's principal"
     )
 
 
