@@ -300,12 +300,14 @@ def unit_of(settings: FlowSettings, name: str | None) -> ChosenUnit | None:
     unit = settings.units.get(name)
     if unit is None:
         close = get_close_matches(name, settings.units, n=1)
-        known = ", ".join(settings.units) or "none"
+        known = ", ".join(settings.units)
+        define = f"with mmtool.unit.{name}.topics and mmtool.unit.{name}.groups"
         raise UsageError(
             f"--unit {name}: the configuration of {settings.name} has no unit {name}"
             + (f"; did you mean {close[0]}?" if close else ""),
-            remedy=f"name a unit of the properties file ({known}), or define this one with"
-            f" mmtool.unit.{name}.topics and mmtool.unit.{name}.groups",
+            remedy=f"name a unit of the properties file ({known}), or define {name} {define}"
+            if known
+            else f"define {name} in the properties file {define}",
         )
     return ChosenUnit(name, unit.groups.accepts, unit.topics.accepts, bool(unit.topics.include))
 
@@ -322,10 +324,8 @@ def selection(
 
     names = tuple(group or ())
     if "" in names or groups == "":
-        option = "--groups" if groups == "" else "-g/--group"
-        raise UsageError(
-            f"{option} is empty", remedy="choose groups: -g NAME, --groups REGEX or --all-groups"
-        )
+        option, example = ("--groups", "--groups 'shop-.*'") if groups == "" else ("-g/--group", "-g billing")
+        raise UsageError(f"{option} is empty", remedy=f"write a value, for example {example}")
     return GroupSelection(names, None if groups is None else _matching(groups), all_groups, unit)
 
 
@@ -386,7 +386,7 @@ def _position(text: str) -> Start | int:
     except ValueError as error:
         raise UsageError(
             f"--to {text}: not an offset, {error}",
-            remedy="for example --to latest, --to 1500 or --to 2026-01-31T12:00:00Z",
+            remedy="write for example --to latest, --to 1500 or --to 2026-01-31T12:00:00Z",
         ) from None
 
 

@@ -66,7 +66,9 @@ def _draft(answers: Answers) -> Draft:
     source = _cluster(answers, "source", _alias(answers, "source"))
     target = _cluster(answers, "target", _alias(answers, "target", taken=source.alias))
     topics = Question("--topics", "Topics to mirror, as Java regular expressions", _patterns, ".*")
-    groups = Question("--groups", "Consumer groups to translate, likewise", _patterns, ".*")
+    groups = Question(
+        "--groups", "Consumer groups to translate, as Java regular expressions", _patterns, ".*"
+    )
     naming = Question(
         "--topic-names",
         f"Topic names on {target.alias}: prefixed ({source.alias}.orders) or same (orders)",

@@ -127,7 +127,7 @@ def _ask(settings: Settings, timeout: timedelta) -> Mapping[str, Answer | Mmtool
 
     for secret in settings.secrets():
         hide(secret)
-    talk(f"asking {' and '.join(settings.clusters)}")
+    talk(f"connecting to {' and '.join(settings.clusters)}")
     return ask_each(examined_clusters(settings, settings.flows, timeout.total_seconds()))
 
 

@@ -15,7 +15,8 @@ NEW_FILE = Path("mm2.properties")
 NewConfig = Annotated[Path | None, config_option(f"The file to write.  [default: {NEW_FILE}]")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 NoProbe = Annotated[
-    bool, typer.Option("--no-probe", help="Connect to no cluster; without this option mmtool asks both.")
+    bool,
+    typer.Option("--no-probe", help="Connect to no cluster; without this option mmtool connects to both."),
 ]
 Yes = Annotated[
     bool, typer.Option("--yes", help="Ask no questions: options that are left out have their defaults.")
@@ -49,12 +50,13 @@ _MECHANISM = (
     "With SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM.  [default: SCRAM-SHA-512]"
 )
 _USER = "With SASL: user name, or client id for OAUTHBEARER."
-_FROM = "env:NAME, file:PATH:KEY or directory:PATH:FILE; never the password itself.  [default: env:ALIAS_PASSWORD]"
+_PLACES = "env:NAME, file:PATH:KEY or directory:PATH:FILE"
+_FROM = f"Where the password is: {_PLACES}; never the password itself.  [default: env:ALIAS_PASSWORD]"
 _ENDPOINT = "With OAUTHBEARER: the token endpoint."
 _TRUST = "With TLS: JKS, PKCS12 or PEM file with trusted certificates. Default: the system's."
-_TRUST_FROM = "Its password, as for the login.  [default: env:ALIAS_TRUSTSTORE_PASSWORD]"
+_TRUST_FROM = f"Where the trust store's password is: {_PLACES}.  [default: env:ALIAS_TRUSTSTORE_PASSWORD]"
 _KEYS = "With SSL: JKS, PKCS12 or PEM file with mmtool's key and certificate."
-_KEYS_FROM = "Its password, as for the login.  [default: env:ALIAS_KEYSTORE_PASSWORD]"
+_KEYS_FROM = f"Where the key store's password is: {_PLACES}.  [default: env:ALIAS_KEYSTORE_PASSWORD]"
 
 Source = Annotated[str | None, _side("source", "", "ALIAS", _ALIAS, "-s")]
 SourceServers = Annotated[str | None, _side("source", "servers", "HOST:PORT,...", _SERVERS)]

@@ -21,8 +21,8 @@ Option = Annotated[
     typer.Option(
         "--promote-acls",
         help="Create on the target the ACLs that let the moved topics' producers write there, as far as the source"
-        " lets them write now; a rollback or failback removes them. In an emergency only this option asks"
-        " the source, which must answer.",
+        " lets them write now; a rollback or failback removes them. In an emergency failover, mmtool reads the source's"
+        " ACLs only for this option, and then the source must answer.",
     ),
 ]
 Principals = Annotated[
@@ -66,13 +66,14 @@ def asked(said: Mapping[str, str]) -> PrincipalMap | None:
     try:
         return read_principal_map(path.read_text(encoding="utf-8-sig").splitlines())
     except OSError as error:
-        raise _unusable(path, error.strerror or str(error)) from error
-    except ValueError as error:  # of a line, or of bytes that are not UTF-8
-        raise _unusable(path, str(error)) from error
+        raise _unusable(path, error.strerror or str(error), "name a file that can be read") from error
+    except UnicodeDecodeError as error:
+        raise _unusable(path, str(error), "save the file as UTF-8") from error
+    except ValueError as error:
+        raise _unusable(
+            path, str(error), "correct that line: each line is like User:east-app,User:west-app"
+        ) from error
 
 
-def _unusable(path: Path, why: str) -> UsageError:
-    return UsageError(
-        f"--principal-map {path}: {why}",
-        remedy="name a CSV file with two columns, as User:east-app,User:west-app",
-    )
+def _unusable(path: Path, why: str, remedy: str) -> UsageError:
+    return UsageError(f"--principal-map {path}: {why}", remedy=remedy)

@@ -98,7 +98,9 @@ def _asked(question: Question) -> str | None:
         line = read_answer()
         if not line:
             write_err("\n")
-            raise RefusedError("no more answers: nothing was written", code="declined")
+            raise RefusedError(
+                "the input ended before the last question: nothing was written", code="declined"
+            )
         text = line.strip()
         if not text and (question.optional or question.default is not None):
             return question.default

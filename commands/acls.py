@@ -44,14 +44,15 @@ For = Annotated[
     typer.Option(
         "--for",
         metavar="|".join(Purpose),
-        help="What the principal runs; repeatable. read: everything that changes nothing.",
+        help="What the principal runs; repeatable. read: the commands that change nothing.",
     ),
 ]
 FormatOption = Annotated[
     Format | None,
     typer.Option(
         "--format",
-        help="Commands of kafka-acls.sh, Strimzi's KafkaUser documents, or the same as -o json. Default: -o.",
+        help="kafka-acls: commands of kafka-acls.sh; strimzi: KafkaUser documents; json: the same as -o json. Default:"
+        " the format that -o names.",
         show_default=False,
     ),
 ]
@@ -69,7 +70,7 @@ def acls(
 ) -> None:
     """Print exactly the rights that this configuration needs; no cluster is asked.
 
-    An optional right is one without which a single feature is left out.
+    A right that is shown as optional is needed by one feature only: without the right, mmtool leaves that feature out.
     """
     from dataclasses import asdict
 

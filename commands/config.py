@@ -109,8 +109,8 @@ def import_(
 ) -> None:
     """Write a properties file from a Strimzi or Kafka Connect deployment of MirrorMaker 2.
 
-    Settings without an equal are listed, and are comments in the file. Exit code 0: the file can be used. 7: it was
-    written, and something is missing, such as a secret.
+    Settings that mmtool has no equivalent for are listed, and are comments in the file. Exit code 0: the file can be
+    used. 7: it was written, and something is missing, such as a secret.
     """
     from mmtool.commands._import_file import WAYS, input_of, write_import
     from mmtool.commands._new_config import tell_next_steps

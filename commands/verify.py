@@ -40,8 +40,8 @@ SinceOption = Annotated[
     typer.Option(
         "--since",
         metavar="last|TIME",
-        help="Compare only later records: last compares after the range that earlier runs found identical; or a time,"
-        " for example 2026-01-31T12:00:00Z.",
+        help="Compare only the records after this point. last: the end of the range that earlier runs found identical;"
+        " or a time with its zone, for example 2026-01-31T12:00:00Z.",
         show_default=False,
     ),
 ]

@@ -196,6 +196,7 @@ class FlowView:
                 blocks=self.blocks(),
                 holds=control.holds,
                 refused=control.refused_beside(topics),
+                refreshes=self.settings.refresh_topics,
                 shards=control.flow.shards,
             )
         )

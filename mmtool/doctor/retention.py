@@ -193,7 +193,7 @@ def hidden_topics(check: Check, view: FlowView) -> Iterator[Finding]:
                 check,
                 alias,
                 hidden[0] if len(hidden) == 1 else "",
-                f"could not be checked: {configs_hidden(hidden, alias)}",
+                f"could not be checked: {configs_hidden(hidden, alias).cause}",
                 f"grant mmtool's principal DESCRIBE_CONFIGS on these topics of {alias}",
             )
 

@@ -187,6 +187,7 @@ class WatchedFlow:
             slots=control.slots,
             shards=control.flow.shards if control.flow is not None else 0,
             begins_again=settings.begins_again,
+            refreshes=settings.refresh_topics,
             trails=control.trails,
         )
 

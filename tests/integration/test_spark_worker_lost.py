@@ -101,7 +101,8 @@ def test_a_flow_starts_with_the_slots_that_are_there_and_is_spread_when_those_th
     with _stage(fleet, tmp_path, cluster, "few-slots", **asked) as stage:
         process = stage.start()
         process.wait_line(r"Spark has 0 of 2 slots; nothing is copied", _START_SECONDS)
-        wait_until(lambda: _states(mmtool, stage) == {("waiting", "Spark has 0 of 2 slots")}, "waiting", 20)
+        waiting = {("waiting", "Spark has 0 of 2 slots; copied once Spark has a slot for this partition")}
+        wait_until(lambda: _states(mmtool, stage) == waiting, "waiting", 20)
         cluster.start_worker()
         stage.wait_until_every_partition_moves(_START_SECONDS)
         process.wait_line(r"Spark has 1 of 2 slots; all partitions share one task")

@@ -124,6 +124,10 @@ class FencePlan:
     def sentence(self) -> str:
         """The DENY rules in words, as a part of the fence step's sentence."""
         principals = sorted({deny.principal for deny in self.denies})
+        if not self.topics:
+            return "deny no principal: there is no topic to fence"
+        if not principals and self.guards:
+            return f"deny the producers of {few(self.topics)} WRITE"
         if not principals:
             return f"deny no principal: no ACL lets a principal other than mmtool's write {few(self.topics)}"
         return f"deny {few(principals)} WRITE on {few(sorted({deny.name for deny in self.denies}))}"

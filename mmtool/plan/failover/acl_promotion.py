@@ -28,7 +28,7 @@ from mmtool.plan.failover.acl_rules import (
 )
 from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.principal_map import SAME_NAMES, PrincipalMap
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import are, counted, few
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -80,10 +80,15 @@ class Promotion:
         """The step's sentence."""
         on = names.target
         if not self.acls:
-            topics = few(self.topics) or "no topic"
+            topics = few(self.topics)
+            if not topics:
+                return f"create no ACL on {on}: these groups have no commit in a topic of {names.flow}"
             if self.guards:
                 return f"on {on}, allow the producers of {topics} WRITE"
-            return f"create no ACL on {on}: no principal that may write {topics} on {names.source} lacks a right there"
+            return (
+                f"create no ACL on {on}: every right to write {topics} that can be copied from {names.source} is"
+                f" already on {on}"
+            )
         verb = "withdraw from" if self.withdraws else "allow"
         return f"on {on}, {verb} {few(self.granted_to)} {self._rights}"
 
@@ -329,7 +334,9 @@ def _guards(acls: tuple[Binding, ...], target: AclFacts, cluster: str) -> Iterat
 
 def _or_show(*, certain: bool) -> str:
     return (
-        "" if certain else ", or grant DESCRIBE_CONFIGS on the cluster to mmtool's principal if it lacks that"
+        ""
+        if certain
+        else ", or, if it is not set, grant DESCRIBE_CONFIGS on the cluster to mmtool's principal"
     )
 
 
@@ -345,8 +352,8 @@ def _open_to_all(granted: Collection[Binding], names: Names) -> Iterator[Guard]:
     if topics:
         yield Guard(
             "everybody_may_write",
-            f"an ACL for {EVERYBODY} lets every principal write {few(topics)} on {names.source}, and will on"
-            f" {names.target}",
+            f"an ACL for {EVERYBODY} lets every principal write {few(topics)} on {names.source}, and is copied: every"
+            f" principal may then write {few(topics)} on {names.target}",
             "",
         )
 
@@ -357,7 +364,7 @@ def _kept_out(partly: Collection[Binding], names: Names) -> Iterator[Guard]:
             "partly_denied",
             f"{right.operation} on {right.name} is not promoted for {right.principal}: a DENY on {names.source} takes a"
             " part of that right",
-            f"create the ACLs for it on {names.target}",
+            f"if {right.principal} is to have it, create the ACLs on {names.target} yourself",
         )
 
 
@@ -368,10 +375,11 @@ def _super_users(source: AclFacts, topics: Collection[str], names: Names) -> Ite
         rule.principal for rule in source.bindings if rule.gives_write and any(map(rule.matches, topics))
     }
     if supers := sorted(writers & source.super_users - source.own):
+        users = "a super user" if len(supers) == 1 else "super users"
         yield Guard(
             "super_user_writes",
-            f"{few(supers)} may write as super user on {names.source}, and is not promoted",
-            f"create the ACLs for it on {names.target}",
+            f"no ACL is promoted for {few(supers)}, {users} of {names.source}",
+            f"if {few(supers)} {are(len(supers))} to write on {names.target}, create the ACLs yourself",
         )
 
 
@@ -389,7 +397,7 @@ def _without_producer(topics: Collection[str], wanted: Collection[Binding], name
     if without := sorted(set(topics) - {right.name for right in wanted if right.resource == TOPIC}):
         yield Guard(
             "no_producer",
-            f"no principal gets a right to write {few(without)}: no ACL on {names.source} gives one that can be"
-            " promoted",
-            "",
+            f"no principal gets a right to write {few(without)} on {names.target}: no ACL on {names.source} gives a"
+            " right that can be copied",
+            f"if producers are to write on {names.target}, create their ACLs yourself",
         )

@@ -124,7 +124,7 @@ def _never_ran(facts: EmergencyFacts, names: Names) -> tuple[Guard, ...]:
     return (
         Guard(
             Reason.NEVER_RAN,
-            f"flow {names.flow} never ran: {names.target} has no topic that it mirrored",
+            f"flow {names.flow} never ran: {names.target} has no topic that this flow mirrored",
             "nothing can be failed over without mirrored topics: check -s and -t, and the configuration file",
         ),
     )
@@ -287,14 +287,10 @@ def _read_again(costs: Costs, names: Names) -> str:
         return "nothing is read again"
     most = f"at most {counted(costs.reread, 'record')}"
     if costs.expected is UNKNOWN:
-        again = f"{most} are read again, which the groups committed on {names.source} after the checkpoints"
+        read = f"{most} {are(costs.reread)} read again"
+        again = f"{read}, which the groups committed on {names.source} after the checkpoints"
         return f"{again}; the expected number is unknown, because the commit rate of a group is unknown"
     if costs.expected == 0:
-        return (
-            f"no record is expected to be read again, because no group was committing on {names.source}"
-            f" ({most})"
-        )
-    by = f"by the rates at which groups were committing on {names.source}"
-    return (
-        f"{counted(costs.expected, 'record')} {are(costs.expected)} expected to be read again {by} ({most})"
-    )
+        return f"probably no record is read again, because no group was committing on {names.source} ({most})"
+    again = f"about {counted(costs.expected, 'record')} {are(costs.expected)} read again"
+    return f"{again}, estimated from how fast the groups were committing on {names.source} ({most})"

@@ -248,6 +248,6 @@ def told_by_target(known: TransactionsOnTarget, names: Names) -> str:
             f" {names.source}: transactions that ended after that may be on {names.target} in part; {later}"
         )
     return (
-        f"no complete transaction of {names.source} is in the mirrored records of {names.target}: their source offsets"
-        " have no gaps, which transaction markers leave"
+        f"no complete transaction of {names.source} is in the mirrored records of {names.target}: a transaction's"
+        " marker would leave a gap in their source offsets, and there is none"
     )

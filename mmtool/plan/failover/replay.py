@@ -72,12 +72,15 @@ def _on_the_way(names: Names, facts: HomeFacts, known: PartitionFacts, tail: Div
             f"add {known.target.topic} to {names.target}->{names.source}.topics, or {_INSTEAD}",
         )
     elif not tail.is_final:
-        sentence = f"--diverged replay: {known.target} on {names.target} may hold unrecorded records"
+        sentence = (
+            f"--diverged replay: {known.target} on {names.target} may hold mirrored records whose offset runs (the map"
+            " of source offsets to target offsets) are not stored yet"
+        )
         yield Guard(
             "ambiguous",
             sentence,
             f"stop `mmtool replicate` and run `mmtool flow rebuild -s {names.source} -t {names.target} --topic"
-            f" {place.topic} --execute`, which derives their offset runs, or {_INSTEAD}",
+            f" {place.topic} --execute`, which derives these offset runs, or {_INSTEAD}",
         )
 
 

@@ -196,15 +196,25 @@ def _going_home(
     are = "is" if len(plans) == 1 else "are"
     read = "reads" if len(plans) == 1 else "read"
     committed = sum(verdict.commit is not None for plan in plans for verdict in plan.verdicts)
-    topics = few(held) or "no topic"
+    topics, them = few(held), "it" if len(held) == 1 else "them"
     return {
         StepName.CHECK: f"check that {groups} {are} idle on {away} and on {home}",
-        StepName.DRAIN: f"mirror the remaining records of {topics} from {home} to {away}, except for topics that are"
-        " marked as failed over",
-        StepName.MARK: f"mark {topics} as failed over: {names.flow} does not mirror them until {groups} {are} back on"
-        f" {home}",
-        StepName.FIND: f"find the diverged tail: records of {topics} on {home} that were never mirrored to"
-        f" {away}",
+        StepName.DRAIN: (
+            f"mirror the remaining records of {topics} from {home} to {away}, except for topics that are marked as"
+            " failed over"
+            if held
+            else f"mirror nothing: {_no_mirror(names)}"
+        ),
+        StepName.MARK: (
+            f"mark {topics} as failed over: {names.flow} does not mirror {them} until {groups} {are} back on {home}"
+            if held
+            else f"mark no topic as failed over: {_no_mirror(names)}"
+        ),
+        StepName.FIND: (
+            f"find the diverged tail: records of {topics} on {home} that were never mirrored to {away}"
+            if held
+            else f"look for no diverged tail: {_no_mirror(names)}"
+        ),
         StepName.DRAIN_BACK: (
             f"mirror to {home} the records that were produced on {away} and that {groups} {read}"
             + (f", and the state in {few(state)}" if state else "")
@@ -222,6 +232,11 @@ def _going_home(
     }
 
 
+def _no_mirror(names: Names) -> str:
+    """Why a failback without topics of the flow has nothing to do in a step."""
+    return f"these groups read no topic that {names.flow} mirrors"
+
+
 def _salvaging(names: Names, held: tuple[str, ...], diverged: Diverged) -> dict[StepName, str]:
     """The sentence of the step that writes the diverged tail."""
     match diverged:
@@ -231,8 +246,10 @@ def _salvaging(names: Names, held: tuple[str, ...], diverged: Diverged) -> dict[
             export = f"write the diverged records to topic {topic} of {names.source}, before any other write"
         case Replay():
             export = (
-                f"produce the diverged records of {names.source} again to {few(held) or 'no topic'} on {names.target},"
+                f"produce the diverged records of {names.source} again to {few(held)} on {names.target},"
                 f" and make {names.flow} skip the originals"
+                if held
+                else f"produce no diverged record: {_no_mirror(names)}"
             )
     return {StepName.EXPORT: export}
 
@@ -242,7 +259,9 @@ def _releasing(names: Names, held: tuple[str, ...], released: tuple[str, ...], d
     if held and not released:
         them = "it" if len(held) == 1 else "them"
         return f"leave {few(held)} failed over: other groups still read {them} on {names.target}"
-    again = f"let {names.flow} mirror {few(released) or 'no topic'} again"
+    if not released:
+        return f"release no topic: {_no_mirror(names)}"
+    again = f"let {names.flow} mirror {few(released)} again"
     if diverged == Replay():
         return f"{again}, except for the diverged tail, which is already on {names.target}"
     return f"{again}, including the diverged tail"
@@ -254,7 +273,8 @@ def _going_away(
     groups = few([plan.group for plan in plans]) or "no group"
     belong, are, them = ("belongs", "is", "it") if len(plans) == 1 else ("belong", "are", "them")
     committed = sum(verdict.commit is not None for plan in plans for verdict in plan.verdicts)
-    topics = few(sorted({*topics_of(plans), *state})) or "no topic"
+    moved = sorted({*topics_of(plans), *state})
+    topics, marked = few(moved) or "no topic", "it" if len(moved) == 1 else "them"
     planned = mode is Mode.PLANNED
     return {
         StepName.CHECK: (
@@ -263,7 +283,7 @@ def _going_away(
             else f"check that {groups} {are} idle on {names.target}; {names.source} is not contacted"
         ),
         StepName.MARK: (
-            f"mark {topics} as failed over: {names.flow} does not mirror them until `mmtool failover failback` or"
+            f"mark {topics} as failed over: {names.flow} does not mirror {marked} until `mmtool failover failback` or"
             " `mmtool failover release`"
         ),
         StepName.DRAIN: f"mirror until {names.target} holds every record of {topics} on {names.source}",

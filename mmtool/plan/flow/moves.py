@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.plan.words import counted
+from mmtool.plan.words import are, counted
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.refusals import Reason
 
@@ -42,7 +42,8 @@ class FlowRow(NamedTuple):
     """One partition in the output of every ``mmtool flow`` verb; None where a value is unknown or not stored.
 
     Attributes:
-        source, target: The aliases of the flow's clusters.
+        source: The alias of the flow's source cluster.
+        target: The alias of the flow's target cluster.
         topic: Its name on the source.
         partition: Its number.
         target_topic: The topic's name on the target.
@@ -135,7 +136,11 @@ def plan_seek(facts: PartitionFacts, to: UpstreamOffset | Unknown) -> Move:
     if to > log.log_end:
         return Move(facts, Action.REFUSE, before, before, reason=Reason.BEYOND_SOURCE_END)
     position = max(to, log.log_start)
-    clamped = "" if position == to else f"the source's log starts at {position}, after the requested offset"
+    clamped = (
+        ""
+        if position == to
+        else f"the source's log starts at {position}, after the requested offset: mirroring continues at {position}"
+    )
     if known is None:
         target = facts.target_log
         end = None if target is UNKNOWN else target.log_end
@@ -207,39 +212,43 @@ def sentences(moves: Collection[Move], target: str) -> list[str]:
 
 
 def _whose(partitions: int) -> str:
-    return f"{counted(partitions, 'partition')} {'is' if partitions == 1 else 'are'}"
+    return f"{counted(partitions, 'partition')} {are(partitions)}"
 
 
 def _begin(whose: str, skipped: int, repeated: int, target: str) -> str:
     del repeated, target
     said = f"{whose} not mirrored yet: the next `mmtool replicate` starts at the new position"
-    return f"{said}; {_at_most(skipped)} before that position are never mirrored" if skipped else said
+    return (
+        f"{said}; {_at_most(skipped)} before that position {are(skipped)} never mirrored" if skipped else said
+    )
 
 
 def _skip(whose: str, skipped: int, repeated: int, target: str) -> str:
     del repeated
     return (
-        f"{whose} moved forward: {_at_most(skipped)} are never mirrored; committed offsets of the skipped records"
-        f" are no longer translated to {target} (not_mirrored)"
+        f"{whose} moved forward: {_at_most(skipped)} {are(skipped)} never mirrored; committed offsets of the skipped"
+        f" records are no longer translated to {target} (reason not_mirrored)"
     )
 
 
 def _repeat(whose: str, skipped: int, repeated: int, target: str) -> str:
     said = (
-        f"{whose} restarted: {counted(repeated, 'record')} will be on {target} a second time, after the"
-        " first copies; committed offsets before the new position are no longer translated (not_mirrored), and"
-        " those after it only once their records are mirrored again (until then beyond_mirror)"
+        f"{whose} restarted: {counted(repeated, 'record') if repeated else 'no record'} will be on {target} a second"
+        " time, after the first copies; committed offsets before the new position are no longer translated (reason"
+        " not_mirrored), and those after it only once their records are mirrored again (until then, reason"
+        " beyond_mirror)"
     )
-    return f"{said}; {_at_most(skipped)} are never mirrored" if skipped else said
+    return f"{said}; {_at_most(skipped)} {are(skipped)} never mirrored" if skipped else said
 
 
 def _forget(whose: str, skipped: int, repeated: int, target: str) -> str:
+    again = counted(repeated, "record")
     said = (
         f"{whose} forgotten: the records on {target} stay; the next `mmtool replicate` mirrors again from"
-        f" mmtool.start on, {counted(repeated, 'record')} a second time; until then no committed offset is"
-        " translated (never_ran)"
+        f" mmtool.start on{f', {again} a second time' if repeated else ''}; until then no committed offset is"
+        " translated (reason never_ran)"
     )
-    return f"{said}; {_at_most(skipped)} are never mirrored" if skipped else said
+    return f"{said}; {_at_most(skipped)} {are(skipped)} never mirrored" if skipped else said
 
 
 _SPEECH = {Action.BEGIN: _begin, Action.SKIP: _skip, Action.REPEAT: _repeat, Action.FORGET: _forget}

@@ -21,7 +21,8 @@ class PartitionRow(NamedTuple):
     """The contract's row; None where a value is unknown.
 
     Attributes:
-        source, target: The flow's aliases.
+        source: The alias of the flow's source cluster.
+        target: The alias of the flow's target cluster.
         topic: On the source; None for a row about the whole flow.
         partition: None for a row about the whole topic.
         target_topic: The topic's name on the target.

@@ -50,12 +50,12 @@ START = FlowPhase.DEFERRED
 MEANING = {
     FlowPhase.DEFERRED: "not started yet",
     FlowPhase.JOINING: "waiting for the ownership lease",
-    FlowPhase.OWNED: "owned; claiming its shards",
+    FlowPhase.OWNED: "owned; mirroring has not started yet",
     FlowPhase.RUNNING: "owned and mirrored",
     FlowPhase.LOST: "lost the ownership lease; asking for it again",
     FlowPhase.GIVEN_UP: "lost ownership; its workers are being stopped",
     FlowPhase.REACQUIRING: "reacquiring ownership",
-    FlowPhase.RECLAIMING: "owned; claiming its shards again",
+    FlowPhase.RECLAIMING: "owned again; mirroring has not restarted yet",
     FlowPhase.CLOSED: "stopped",
 }
 """The sentence of each phase, for operators."""
@@ -76,11 +76,12 @@ It fences every shard before it continues to mirror.
 """
 
 _LEASE_LOST = (
-    "lost the ownership lease; asking for it again; the workers continue, and stop if another owner claims"
+    "lost the ownership lease; asking for it again; the workers continue until another process takes the flow"
+    " over"
 )
 _CLAIMED_WITHOUT = (
-    "lost the ownership lease during the claim; asking for it again;"
-    " the claims stay valid until another owner claims"
+    "lost the ownership lease while mirroring started; asking for it again;"
+    " this process mirrors until another one takes the flow over"
 )
 _LEASE_BACK = "the ownership lease is held again; workers that still run continue"
 _LOST = "lost ownership; reacquiring"
@@ -91,7 +92,7 @@ TABLE: dict[tuple[FlowPhase, FlowEvent], FlowTransition] = {
         FlowPhase.JOINING, "both clusters answer; asking for the ownership lease"
     ),
     (FlowPhase.JOINING, FlowEvent.LEASE_HELD): FlowTransition(
-        FlowPhase.OWNED, "the ownership lease is held; the shards are claimed next"
+        FlowPhase.OWNED, "the ownership lease is held; mirroring starts next"
     ),
     (FlowPhase.OWNED, FlowEvent.LEASE_LOST): FlowTransition(
         FlowPhase.JOINING, "lost the ownership lease before mirroring began; asking for it again"
@@ -104,7 +105,7 @@ TABLE: dict[tuple[FlowPhase, FlowEvent], FlowTransition] = {
     ),
     (FlowPhase.GIVEN_UP, FlowEvent.LEASE_HELD): FlowTransition(FlowPhase.RUNNING, _LEASE_BACK),
     (FlowPhase.RUNNING, FlowEvent.DOUBT): FlowTransition(
-        FlowPhase.RECLAIMING, "the last batches may be incomplete; claiming the shards again"
+        FlowPhase.RECLAIMING, "the last batches may be incomplete; checking them before mirroring restarts"
     ),
     (FlowPhase.LOST, FlowEvent.DOUBT): FlowTransition(FlowPhase.REACQUIRING, _LOST),
     (FlowPhase.GIVEN_UP, FlowEvent.DOUBT): FlowTransition(FlowPhase.REACQUIRING, _LOST),
@@ -112,7 +113,7 @@ TABLE: dict[tuple[FlowPhase, FlowEvent], FlowTransition] = {
     (FlowPhase.LOST, FlowEvent.SOURCE_BACK): FlowTransition(FlowPhase.REACQUIRING, _SOURCE_BACK),
     (FlowPhase.GIVEN_UP, FlowEvent.SOURCE_BACK): FlowTransition(FlowPhase.REACQUIRING, _SOURCE_BACK),
     (FlowPhase.REACQUIRING, FlowEvent.LEASE_HELD): FlowTransition(
-        FlowPhase.RECLAIMING, "the ownership lease is held again; the shards are claimed next"
+        FlowPhase.RECLAIMING, "the ownership lease is held again; mirroring restarts next"
     ),
     (FlowPhase.RECLAIMING, FlowEvent.LEASE_LOST): FlowTransition(
         FlowPhase.REACQUIRING, "lost the ownership lease again; asking for it"

@@ -161,4 +161,6 @@ class SlotsRecord(Document):
 
     def reason(self, shard: int) -> str:
         """Why a shard is not copied now; empty where it has a slot."""
-        return slots_sentence(self.held, self.wanted) if shard in self.waiting else ""
+        if shard not in self.waiting:
+            return ""
+        return f"{slots_sentence(self.held, self.wanted)}; copied once Spark has a slot for this partition"

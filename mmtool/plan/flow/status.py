@@ -44,17 +44,21 @@ NOT_YET = (
     "not mirrored yet: replicate starts this partition when it next lists topics"
     " (refresh.topics.interval.seconds)"
 )
+NOT_YET_NO_REFRESH = (
+    "not mirrored yet: replicate looks for new topics and partitions only at its start (refresh.topics.enabled ="
+    " false): stop and start `mmtool replicate`"
+)
 NOBODY = "replicate is not running"
 NOT_YET_NOBODY = "not mirrored yet, and replicate is not running"
 BY_MIRROR_MAKER = "mirrored by MirrorMaker 2"
 NOT_BY_MIRROR_MAKER = "MirrorMaker 2 runs this flow, and has stored no source offset of this partition"
 CONTROL_LOST = (
-    "the flow's control topic was deleted or emptied: stop `mmtool replicate`, and run"
-    " `mmtool flow rebuild --execute`"
+    "the flow's control topic on the target (mmtool-control.SOURCE.internal) was deleted or emptied: stop"
+    " `mmtool replicate`, run `mmtool flow rebuild --execute`, and start `mmtool replicate` again"
 )
 RUNS_LOST = (
-    "the offset runs of this partition are lost: stop `mmtool replicate`; `mmtool flow rebuild --execute` derives them"
-    " from both logs"
+    "the offset runs of this partition are lost: stop `mmtool replicate`, run `mmtool flow rebuild --execute`, which"
+    " derives them from both logs, and start `mmtool replicate` again"
 )
 
 
@@ -93,6 +97,7 @@ class FlowFacts:
         refused: Topics that the last owner refuses to mirror, and why.
         problems: Why the source's end of a partition could not be read.
         begins_again: ``mmtool.on.topic.recreated = restart``.
+        refreshes: ``refresh.topics.enabled``.
         slots: The Spark slots of the last owner's round; None where it has written none.
         shards: How many the flow has; 0 where it never ran.
         mirror_maker: MirrorMaker 2's progress on a flow that mmtool never ran.
@@ -119,6 +124,7 @@ class FlowFacts:
     refused: Mapping[str, str] = field(default_factory=dict)
     problems: Mapping[TopicPartition, str] = field(default_factory=dict)
     begins_again: bool = False
+    refreshes: bool = True
     slots: SlotsRecord | None = None
     shards: int = 0
     trails: PositionTrails | None = None
@@ -451,7 +457,7 @@ def _gone(facts: FlowFacts, block: Block) -> str:
 
 def _unheard(facts: FlowFacts, topic: TopicFacts, partition: int) -> PartitionStatus:
     """The status of a partition without offset runs; its lag is unknown, as it depends on ``mmtool.start``."""
-    state, reason = State.NEVER_RAN, NOT_YET if facts.holder else NOT_YET_NOBODY
+    state, reason = State.NEVER_RAN, _not_yet(facts)
     hold = facts.holds.of(topic.topic_id, topic.name)
     if hold is not None:
         state, reason = hold.state, hold.reason
@@ -464,6 +470,12 @@ def _unheard(facts: FlowFacts, topic: TopicFacts, partition: int) -> PartitionSt
     remote = facts.remote[topic.name]
     row = PartitionRow(facts.source, facts.target, topic.name, partition, remote, state=state, reason=reason)
     return PartitionStatus(row, topic.topic_id)
+
+
+def _not_yet(facts: FlowFacts) -> str:
+    if facts.holder is None:
+        return NOT_YET_NOBODY
+    return NOT_YET if facts.refreshes else NOT_YET_NO_REFRESH
 
 
 def _has_lost_runs(facts: FlowFacts, topic: TopicFacts, partition: int) -> bool:

@@ -33,8 +33,8 @@ class GroupRow(NamedTuple):
     """The contract's row of ``status --groups``; None where a value is unknown, or does not apply.
 
     Attributes:
-        source: The alias of the flow's source.
-        target: The alias of the flow's target.
+        source: The alias of the flow's source cluster.
+        target: The alias of the flow's target cluster.
         group: Its name.
         topic, partition: On the source; None where the row is about the whole group.
         committed: What the group has committed on the source.
@@ -85,8 +85,8 @@ class GroupKnowledge:
     """What both clusters, and the target alone, know of a flow's groups.
 
     Attributes:
-        source: The alias of the flow's source.
-        target: The alias of the flow's target.
+        source: The alias of the flow's source cluster.
+        target: The alias of the flow's target cluster.
         groups: As both clusters report them, each with its plan; None while the source does not answer.
         partitions: Of the flow, by their names on the source.
         emergency: The emergency plan that the target alone would give now.

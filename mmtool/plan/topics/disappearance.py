@@ -110,7 +110,7 @@ def _state(facts: FlowFacts, stored: StoredPartition) -> tuple[State, str]:
     if mark is not None:
         return State.FAILED_OVER, mark.sentence
     if topic not in facts.deleted:
-        return State.HALTED, source_denied(topic)
+        return State.HALTED, source_denied(topic, refreshes=facts.refreshes)
     # where nothing is missing nothing is to be mended, and nobody needs to be woken
     state = State.IDLE if facts.holder is None else State.WAITING
     return State.HALTED if stored.missing else state, source_deleted(topic, stored.missing)

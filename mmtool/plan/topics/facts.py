@@ -22,8 +22,10 @@ _PASSES = frozenset(
         "REQUEST_TIMED_OUT",
         "NOT_CONTROLLER",
         "THROTTLING_QUOTA_EXCEEDED",
+        "REASSIGNMENT_IN_PROGRESS",
     }
 )
+_NO_REFRESH = "refresh.topics.enabled = false"
 
 BEGIN_AGAIN = (
     "set mmtool.on.topic.recreated = restart, and stop and start `mmtool replicate`, to mirror it again from"
@@ -89,7 +91,7 @@ def source_made_again(name: str) -> HaltReason:
     """The sentence that a mirrored source topic was deleted and created again, with the remedy."""
     return HaltReason(
         f"source topic {name} was deleted and created again",
-        "`mmtool.on.topic.recreated = restart` mirrors the new topic after the old topic's records",
+        "set mmtool.on.topic.recreated = restart to mirror the new topic after the old topic's records",
     )
 
 
@@ -103,30 +105,61 @@ def source_deleted(name: str, missing: int) -> str:
     said = "; all its known records are on the target"
     if missing:
         said = f", with {counted(missing, 'offset')} or more that were not mirrored"
-    forget = f"`mmtool flow forget --topic {name} --execute`"
-    return f"source topic {name} was deleted{said}: {forget} deletes its stored state"
-
-
-def source_denied(name: str) -> str:
-    """The sentence that DESCRIBE on a mirrored source topic is denied, with the remedy."""
-    return f"DESCRIBE on source topic {name} {GRANT_IT}"
-
-
-def configs_hidden(names: Sequence[str], alias: str) -> str:
-    """The sentence that topics do not show their configuration, with the permission to check.
-
-    A topic that was created a moment ago may show it later.
-    """
-    show, topics = ("does not show its", "topic") if len(names) == 1 else ("do not show their", "topics")
+    forget = f"stop `mmtool replicate` and run `mmtool flow forget --topic {name} --execute`"
     return (
-        f"{few(names)} {show} configuration: check that mmtool has DESCRIBE_CONFIGS on {topics} {few(names)} of"
-        f" {alias}"
+        f"source topic {name} was deleted{said}: when no group needs its offsets any more, {forget}, which removes it"
+        " from `mmtool status`"
     )
 
 
-def target_denied(name: str) -> str:
-    """The sentence that DESCRIBE on a target topic is denied, with the remedy: whether it exists is unknown."""
-    return f"DESCRIBE on target topic {name} {GRANT_IT}"
+def source_denied(name: str, *, refreshes: bool = True) -> str:
+    """The sentence that DESCRIBE on a mirrored source topic is denied, with the remedy.
+
+    Args:
+        name: The topic's name.
+        refreshes: ``refresh.topics.enabled``.
+    """
+    return _describe_denied(f"source topic {name}", refreshes=refreshes)
+
+
+def configs_hidden(names: Sequence[str], alias: str) -> HaltReason:
+    """The sentence that topics do not show their configuration, with the permission to check.
+
+    A topic that was created a moment ago may show it later.
+
+    Args:
+        names: The topics' names.
+        alias: Their cluster's alias.
+    """
+    topics, show, them = (
+        ("topic", "does not show its", "it") if len(names) == 1 else ("topics", "do not show their", "them")
+    )
+    return HaltReason(
+        f"{topics} {few(names)} of {alias} {show} configuration",
+        f"check that mmtool's principal has DESCRIBE_CONFIGS on {them}",
+    )
+
+
+def target_denied(name: str, *, refreshes: bool = True) -> str:
+    """The sentence that DESCRIBE on a target topic is denied, with the remedy: whether it exists is unknown.
+
+    Args:
+        name: The topic's name.
+        refreshes: ``refresh.topics.enabled``.
+    """
+    return _describe_denied(f"target topic {name}", refreshes=refreshes)
+
+
+def _describe_denied(topic: str, *, refreshes: bool) -> str:
+    if refreshes:
+        return f"DESCRIBE on {topic} {GRANT_IT}"
+    grant = _restarting("grant it to mmtool's principal")
+    return f"DESCRIBE on {topic} is denied: {grant}"
+
+
+def _restarting(remedy: str) -> str:
+    """A remedy that a flow without a refresh of its topics notices only at its next start."""
+    return f"{remedy}; then stop and start `mmtool replicate` ({_NO_REFRESH})"
 
 
 def too_few_replicas(
@@ -149,28 +182,56 @@ def too_few_replicas(
     )
 
 
-def what_helps(reason: str, source_topic: str, partitions: int) -> str:
+def what_helps(
+    reason: str, source_topic: str, target_topic: str, partitions: int, *, exists: bool, refreshes: bool
+) -> str:
     """The remedy for a topic that the target refuses to create, or refuses to give more partitions.
 
     Args:
         reason: The broker's error, ``CODE: text``.
         source_topic: The topic's name on the source.
+        target_topic: Its name on the target.
         partitions: The number of partitions that it needs.
+        exists: Whether the target has the topic, with too few partitions.
+        refreshes: ``refresh.topics.enabled``.
     """
     code = reason.partition(":")[0]
+    if code in _PASSES:
+        if refreshes:
+            return "mmtool tries again at the next refresh of topics (refresh.topics.interval.seconds)"
+        return f"stop and start `mmtool replicate` to try again ({_NO_REFRESH})"
+    exclude = f"or add {source_topic} to topics.exclude"
+    if exists:
+        helps = _helps_to_grow(code, target_topic, partitions, exclude)
+    else:
+        helps = _helps_to_create(reason, partitions, exclude)
+    return helps if refreshes else _restarting(helps)
+
+
+def _helps_to_create(reason: str, partitions: int, exclude: str) -> str:
+    code = reason.partition(":")[0]
     if code == "TOPIC_EXCEPTION":
-        return f"shorten its name with mmtool.topic.rename.format, or add {source_topic} to topics.exclude"
+        doing = "give it another name" if "collide" in reason else "shorten its name"
+        return f"{doing} with mmtool.topic.rename.format, {exclude}"
     if code == "INVALID_REPLICATION_FACTOR":
         return "set replication.factor to no more than the target has brokers"
     if code == "POLICY_VIOLATION":
-        return f"let the target's create.topic.policy.class.name accept it, or add {source_topic} to topics.exclude"
+        return f"let the target's create.topic.policy.class.name accept it, {exclude}"
     if code.endswith("AUTHORIZATION_FAILED"):
         return "grant CREATE and ALTER on the topic to mmtool's principal"
-    if code in _PASSES:
-        return "mmtool tries again at the next refresh of topics (refresh.topics.interval.seconds)"
+    return f"create it with {counted(partitions, 'partition')} on the target by hand, {exclude}"
+
+
+def _helps_to_grow(code: str, target_topic: str, partitions: int, exclude: str) -> str:
+    if code == "INVALID_REPLICATION_FACTOR":
+        return f"start as many brokers on the target as {target_topic} has replicas"
+    if code == "POLICY_VIOLATION":
+        return f"let the target's policy allow {counted(partitions, 'partition')}, {exclude}"
+    if code.endswith("AUTHORIZATION_FAILED"):
+        return f"grant ALTER on topic {target_topic} to mmtool's principal"
     return (
-        f"create it with {counted(partitions, 'partition')} on the target by hand, or add"
-        f" {source_topic} to topics.exclude"
+        f"add partitions to {target_topic} on the target by hand"
+        f" (kafka-topics.sh --alter --topic {target_topic} --partitions {partitions}), {exclude}"
     )
 
 

@@ -62,11 +62,8 @@ class TopicConfigs:
         here, there = TopicAdmin(self.flow.source).configs(topics), target.configs(topics.values())
         steps: dict[str, list[SetConfig | ResetConfig]] = {}
         unseen = (
-            ([f"source topic {topic}" for topic in topics if topic not in here], self.flow.source.alias),
-            (
-                [f"target topic {remote}" for remote in topics.values() if remote not in there],
-                self.flow.target.alias,
-            ),
+            ([topic for topic in topics if topic not in here], self.flow.source.alias),
+            ([remote for remote in topics.values() if remote not in there], self.flow.target.alias),
         )
         for topic, remote in topics.items():
             if topic not in here or remote not in there:

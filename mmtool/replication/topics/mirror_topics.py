@@ -19,6 +19,7 @@ from mmtool.plan.topics.facts import (
     BEGIN_AGAIN,
     CreateTopic,
     GrowTopic,
+    HaltReason,
     TopicFacts,
     configs_hidden,
     meeting,
@@ -184,7 +185,9 @@ class MirrorTopics:
         alias = self._flow.settings.target.alias
         view.notices += await in_thread(short_of_replicas, self._target, made, configs, alias)
         view.matched = sum(map(self._flow.settings.names_topic, source))
-        view.refused |= gone | {n: source_denied(n) for n, t in unlisted.items() if t.error_code in DENIED}
+        refreshes = self._flow.settings.refresh_topics
+        hidden = [name for name, topic in unlisted.items() if topic.error_code in DENIED]
+        view.refused |= gone | {name: source_denied(name, refreshes=refreshes) for name in hidden}
         view.gone = self._deleted_check.missing
         view.deleted = {name: source_deleted(name, 0) for name in sorted(view.gone)}
         view.left_out = sorted(filter(self._flow.settings.may_be_born_here, found))
@@ -236,7 +239,8 @@ class MirrorTopics:
     def _denied(self, name: str) -> str:
         """The reason if describing the target topic is denied, so that its existence is unknown; else empty."""
         remote = self._flow.settings.remote_topic(name)
-        return target_denied(remote) if remote in self._hidden else ""
+        refreshes = self._flow.settings.refresh_topics
+        return target_denied(remote, refreshes=refreshes) if remote in self._hidden else ""
 
     def _gone(self, about: MirroredPartition | None, target: Mapping[str, TopicMetadata]) -> str:
         """Why the recorded target topic was deleted, recreated or has another name now; empty if it is there."""
@@ -285,7 +289,7 @@ class MirrorTopics:
         creates = [step for step in steps if isinstance(step, CreateTopic)]
         configs = self._source.configs([step.source_topic for step in creates])
         blind = {
-            s.name: configs_hidden([f"source topic {s.source_topic}"], self._flow.settings.source.alias)
+            s.name: configs_hidden([s.source_topic], self._flow.settings.source.alias)
             for s in creates
             if s.source_topic not in configs
         }
@@ -367,7 +371,7 @@ class MirrorTopics:
                     if there is None
                     else f"target topic {remote} has {counted(have, 'partition')}, {want} are needed"
                 )
-                view.refused[name] = f"{why}: {reason}; {what_helps(reason, name, want)}"
+                view.refused[name] = f"{why}: {self._with_remedy(reason, name, want, exists=have > 0)}"
                 continue
             view.topics[name] = MirroredTopic(
                 name,
@@ -378,6 +382,21 @@ class MirrorTopics:
                 self._limits.get(remote, TargetLimits()),
             )
         return view
+
+    def _with_remedy(self, reason: str, name: str, partitions: int, *, exists: bool) -> str:
+        """Why a target topic could not be created or grown, with the remedy for that reason."""
+        if isinstance(reason, HaltReason):
+            return reason
+        settings = self._flow.settings
+        helps = what_helps(
+            reason,
+            name,
+            settings.remote_topic(name),
+            partitions,
+            exists=exists,
+            refreshes=settings.refresh_topics,
+        )
+        return f"{reason}; {helps}"
 
 
 def _made_notices(steps: Iterable[CreateTopic | GrowTopic], failed: Container[str]) -> Iterator[Notice]:

@@ -75,6 +75,6 @@ def test_configs_of_topics_are_carried_over_beside_one_that_may_not_be_described
     )
     flow = SimpleNamespace(source=SimpleNamespace(alias="source"), target=SimpleNamespace(alias="target"))
     duty = TopicConfigs(flow, dict, print, SILENT)
-    with pytest.raises(MmtoolError, match="source topic shy does not show its configuration"):
+    with pytest.raises(MmtoolError, match="topic shy of source does not show its configuration"):
         duty._perform({"open": "a.open", "shy": "a.shy"})
     assert list(altered) == ["a.open"]

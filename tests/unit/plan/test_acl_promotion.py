@@ -293,6 +293,18 @@ def test_the_sentence_names_who_gets_what():
     )
 
 
+def test_the_sentence_of_a_promotion_that_creates_nothing_says_why():
+    there = plan(allow("User:alice"), there=[allow("User:alice")])
+    assert there.sentence(NAMES) == (
+        "create no ACL on west: every right to write orders that can be copied from east is already on west"
+    )
+    nothing = plan_promotion((), facts(allow("User:alice")), facts(), NAMES)
+    assert (
+        nothing.sentence(NAMES)
+        == "create no ACL on west: these groups have no commit in a topic of east->west"
+    )
+
+
 def test_the_command_that_removes_a_rule_quotes_its_names():
     rule = allow("User:CN=app one", "tx-", PREFIXED, resource=TRANSACTIONAL_ID)
     assert acl_command(rule, "west-1:9092") == (

@@ -10,6 +10,7 @@ ID = "20261126-0000-abcd"
 def row(rto=12.5, records=0, **groups):
     """The row of a drill; a group is the most that each of its partitions reads again, by group."""
     return {
+        "operation_id": ID,
         "rto_seconds": rto,
         "reread_records": records,
         "groups": [
@@ -40,11 +41,12 @@ def test_both_figures_are_said_whichever_limit_was_missed():
 
 @pytest.mark.parametrize(
     ("limits", "options"),
-    [(Limits(30, 20), ["--report"]), (Limits(60, 0), ["-o json"]), (Limits(30, 0), ["--report", "-o json"])],
+    [(Limits(30, 20), ["--html"]), (Limits(60, 0), ["-o json"]), (Limits(30, 0), ["--html", "-o json"])],
 )
 def test_what_shows_the_missed_limit_is_named_and_nothing_else(limits, options):
     said = shown_by(row(41.2, 12, app=[12]), limits)
-    assert [option for option in ("--report", "-o json") if option in said] == options
+    assert [option for option in ("--html", "-o json") if option in said] == options
+    assert (f"`mmtool failover show {ID} -c FILE" in said) == ("--html" in options)
 
 
 def test_a_limit_that_was_not_asked_for_is_not_named():

@@ -150,6 +150,10 @@ def test_a_fence_says_whom_it_denies_what():
         "deny User:alice, User:bob WRITE on orders"
     )
     assert plan().sentence == "deny no principal: no ACL lets a principal other than mmtool's write orders"
+    assert plan(topics=()).sentence == "deny no principal: there is no topic to fence"
+    assert (
+        fence_plan(replace(FACTS, bindings=UNKNOWN), "east").sentence == "deny the producers of orders WRITE"
+    )
 
 
 # --- guards and warnings ----------------------------------------------------------------------------------

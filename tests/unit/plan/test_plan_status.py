@@ -13,6 +13,9 @@ from mmtool.plan.flow.slots import SlotsRecord
 from mmtool.plan.flow.status import (
     CONTROL_LOST,
     NOBODY,
+    NOT_YET,
+    NOT_YET_NO_REFRESH,
+    NOT_YET_NOBODY,
     RUNS_LOST,
     SILENT_MS,
     FlowFacts,
@@ -454,7 +457,8 @@ def test_a_partition_whose_task_has_no_spark_slot_waits_and_says_so(state, age_m
     row = only(
         facts(position(state=state, age_ms=age_ms), blocks=[block()], ends=[25], slots=slots, shards=1)
     )
-    assert (row.state, row.reason, row.lag_records) == (State.WAITING, "Spark has 1 of 2 slots", 15)
+    assert (row.state, row.lag_records) == (State.WAITING, 15)
+    assert row.reason == "Spark has 1 of 2 slots; copied once Spark has a slot for this partition"
 
 
 @pytest.mark.parametrize("state", [State.HALTED, State.PAUSED, State.FAILED_OVER])
@@ -467,3 +471,10 @@ def test_slots_of_an_owner_that_is_gone_are_nobody_s_reason():
     slots = SlotsRecord("owner-2", wanted=2, held=1, waiting=(0,))
     row = only(facts(blocks=[block()], members=(), slots=slots, shards=1))
     assert (row.state, row.reason) == (State.IDLE, NOBODY)
+
+
+def test_a_new_partition_waits_for_a_restart_where_topics_are_not_refreshed():
+    known = facts()
+    assert only(known).reason == NOT_YET
+    assert only(replace(known, refreshes=False)).reason == NOT_YET_NO_REFRESH
+    assert only(replace(known, refreshes=False, members=())).reason == NOT_YET_NOBODY

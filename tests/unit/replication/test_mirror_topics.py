@@ -159,7 +159,7 @@ def test_a_source_topic_that_hides_its_configuration_is_not_made_like_any_other_
     shy.configs = lambda names: {name: {} for name in names if name != "orders"}
     view = asyncio.run(MirrorTopics(flow, shy, target, settle_seconds=0).refresh({}))
     assert (list(view.topics), [one.name for one in target.made]) == (["payments"], ["a.payments"])
-    assert "source topic orders does not show its configuration" in view.refused["orders"]
+    assert "topic orders of a does not show its configuration: check that" in view.refused["orders"]
 
 
 def test_that_the_source_has_shown_its_register_of_producers_is_remembered_when_it_is_hidden(settings):
@@ -242,6 +242,10 @@ def test_a_new_topic_with_fewer_replicas_than_are_to_be_in_sync_is_said_with_bot
     ("reason", "helps"),
     [
         ("TOPIC_EXCEPTION: Topic name is too long", "shorten its name with mmtool.topic.rename.format"),
+        (
+            "TOPIC_EXCEPTION: Topic 'a.orders' collides with existing topic: a_orders",
+            "give it another name with",
+        ),
         ("INVALID_REPLICATION_FACTOR: 3 replicas, 1 broker", "set replication.factor to no more than"),
         ("TOPIC_AUTHORIZATION_FAILED: denied", "grant CREATE and ALTER on the topic to mmtool's principal"),
         ("POLICY_VIOLATION: no", "let the target's create.topic.policy.class.name accept it, or add orders"),
@@ -258,3 +262,57 @@ def test_the_reason_of_a_topic_that_cannot_be_made_says_what_helps(settings, rea
     flow = FlowContext(settings, None, Answers(LISTED), Answers([]))
     view = asyncio.run(MirrorTopics(flow, Admin(), target).refresh({}))
     assert view.refused["orders"].startswith(f"target topic a.orders cannot be created: {reason}; {helps}")
+
+
+@pytest.mark.parametrize(
+    ("reason", "helps"),
+    [
+        (
+            "INVALID_REPLICATION_FACTOR: 3 replicas, 1 broker",
+            "start as many brokers on the target as a.orders has",
+        ),
+        ("TOPIC_AUTHORIZATION_FAILED: denied", "grant ALTER on topic a.orders to mmtool's principal"),
+        (
+            "POLICY_VIOLATION: no",
+            "let the target's policy allow 3 partitions, or add orders to topics.exclude",
+        ),
+        (
+            "INVALID_REQUEST: no",
+            "add partitions to a.orders on the target by hand (kafka-topics.sh --alter --topic a.orders",
+        ),
+        ("_TIMED_OUT: slow", "mmtool tries again"),
+    ],
+)
+def test_a_topic_with_too_few_partitions_is_to_get_more_and_not_to_be_created(settings, reason, helps):
+    wide = TopicMetadata("orders", UPSTREAM, 0, [object()] * 3)
+    target = Admin()
+    target.grow = lambda steps: {step.name: reason for step in steps}
+    flow = FlowContext(settings, None, Answers([wide]), Answers([THERE]))
+    view = asyncio.run(MirrorTopics(flow, Admin(), target).refresh({}))
+    said = f"target topic a.orders has 1 partition, 3 are needed: {reason}; {helps}"
+    assert view.refused["orders"].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("reason", "helps"),
+    [
+        ("INVALID_REQUEST: no", "or add orders to topics.exclude; then stop and start `mmtool replicate`"),
+        ("_TIMED_OUT: slow", "slow; stop and start `mmtool replicate` to try again"),
+    ],
+)
+def test_without_a_refresh_of_topics_no_second_try_is_promised(settings, reason, helps):
+    once = settings.model_copy(update={"refresh_topics": False})
+    target = Admin()
+    target.create_adjusted = lambda steps: TrialResult({step.name: reason for step in steps})
+    flow = FlowContext(once, None, Answers(LISTED), Answers([]))
+    said = asyncio.run(MirrorTopics(flow, Admin(), target).refresh({})).refused["orders"]
+    assert said.endswith(f"{helps} (refresh.topics.enabled = false)")
+
+
+def test_a_denied_target_topic_asks_for_a_restart_where_topics_are_not_refreshed(settings):
+    once = settings.model_copy(update={"refresh_topics": False})
+    flow = FlowContext(once, None, Answers(LISTED), Answers([topic("a.orders", TopicId(""), 29)]))
+    view = asyncio.run(MirrorTopics(flow, Admin(), Admin(), settle_seconds=0).refresh({}))
+    assert view.refused["orders"].endswith(
+        "then stop and start `mmtool replicate` (refresh.topics.enabled = false)"
+    )
