@@ -131,14 +131,16 @@ _MAY_TELL_ORIGINS = Condition(
     "identical names one way", lambda flow: flow.tells_origins and not flow.must_tell_origins
 )
 
-_SEARCHED = "its records cannot be searched for an offset or a newest record"
+_SEARCHED = "mmtool cannot look for an offset or for the newest record in it"
 _CANARY_RECORDS = "`mmtool smoke` cannot write canary records"
 _COMMITS = "translated offsets cannot be committed for it"
 _GROUP_OFFSETS = "mmtool cannot translate its offsets"
 _UNDO = "a rollback or a drill cannot delete offsets of a group that had none before"
 _TIMES = "the time of a group's last commit is unknown"
 _BROKERS = "settings of the brokers are not checked"
-_LISTED = "only groups with DESCRIBE are listed, disks are not checked, and ACLs are not copied"
+_LISTED = (
+    "only groups on which mmtool has DESCRIBE are listed, disks are not checked, and ACLs are not copied"
+)
 _OF_MM2 = "a flow that MirrorMaker 2 runs cannot be read"
 _REVERSE = "a failback cannot see what the reverse flow mirrored"
 _SYNCS = "MirrorMaker 2's offset syncs cannot be written"
@@ -146,7 +148,7 @@ _CHECKPOINTS = "checkpoints cannot be written"
 _NO_BEATS = "heartbeats are not written"
 _LETTERS = "dead letters cannot be written"
 _STORE = "mmtool cannot store the flow's state or offsets in it"
-_COORDINATORS = "while a broker of the source starts, its groups may be taken for deleted"
+_COORDINATORS = "while a broker of the source starts, mmtool may take groups of the source for deleted"
 _ORIGINS = "records that other flows mirrored to the source cannot be recognised"
 
 _SOURCE = (
@@ -203,7 +205,11 @@ _SOURCE = (
     Need("source", Kind.OWN_GROUPS, "READ", "the canary group's offset cannot be committed", _SMOKE),
     Need("source", Kind.OWN_GROUPS, "DELETE", "the canary group stays until it expires", optional=_SMOKE),
     Need(
-        "source", Kind.OWN_IDS, "WRITE", "diverged records cannot be written into a topic", optional=_FAILOVER
+        "source",
+        Kind.OWN_IDS,
+        "WRITE",
+        "a failback cannot write the records that never reached the target into a topic",
+        optional=_FAILOVER,
     ),
     Need("source", Kind.WHOLE, "DESCRIBE", _LISTED, optional=_REPLICATE | _READ | _FAILOVER),
     Need("source", Kind.WHOLE, "DESCRIBE_CONFIGS", _BROKERS, optional=_READ | _FAILOVER),
@@ -215,7 +221,8 @@ _TARGET = (
         "target",
         Kind.MIRRORS,
         "READ",
-        "a new owner cannot read back mirrored records, and no group's offsets can be committed",
+        "a restarted `mmtool replicate` cannot read back what was mirrored last, and no group's offsets can be"
+        " committed",
         _REPLICATE,
     ),
     Need(
@@ -228,7 +235,13 @@ _TARGET = (
     Need("target", Kind.MIRRORS, "DESCRIBE", "it is not shown", _READ),
     Need("target", Kind.MIRRORS, "READ", _SEARCHED, optional=_READ | _SMOKE),
     Need("target", Kind.MIRRORS, "WRITE", "`mmtool replicate` cannot mirror records to it", _REPLICATE),
-    Need("target", Kind.MIRRORS, "WRITE", "diverged records cannot be replayed", optional=_FAILOVER),
+    Need(
+        "target",
+        Kind.MIRRORS,
+        "WRITE",
+        "a failback cannot replay the records that never reached the target",
+        optional=_FAILOVER,
+    ),
     Need(
         "target",
         Kind.MIRRORS,
@@ -338,8 +351,16 @@ _TARGET = (
         "mmtool cannot see whether MirrorMaker 2 runs the flow as well",
         optional=_REPLICATE,
     ),
-    Need("target", Kind.OWN_IDS, "WRITE", "`mmtool replicate` cannot claim its shards", _REPLICATE),
-    Need("target", Kind.OWN_IDS, "WRITE", "diverged records cannot be replayed", optional=_FAILOVER),
+    Need(
+        "target", Kind.OWN_IDS, "WRITE", "`mmtool replicate` cannot use them, and mirrors nothing", _REPLICATE
+    ),
+    Need(
+        "target",
+        Kind.OWN_IDS,
+        "WRITE",
+        "a failback cannot replay the records that never reached the target",
+        optional=_FAILOVER,
+    ),
     Need("target", Kind.WHOLE, "DESCRIBE", _LISTED, optional=_REPLICATE | _READ | _FAILOVER),
     Need("target", Kind.WHOLE, "DESCRIBE_CONFIGS", _BROKERS, optional=_REPLICATE | _READ | _FAILOVER),
     Need("target", Kind.WHOLE, "ALTER", "`--promote-acls` is refused", optional=_FAILOVER),
