@@ -292,10 +292,10 @@ def _refuse_other(asked: Moves, found: Moves, run: FlowRun) -> None:
     for place, move in found.items():
         before = asked.get(place)
         if before is None or before.action is not move.action:
-            was = "nothing" if before is None else before.action
+            was = "none" if before is None else before.action
             raise RefusedError(
-                f"{move.facts.source} changed after the rehearsal, from action {was} to {move.action};"
-                " nothing was moved",
+                f"the action for {move.facts.source} changed after the rehearsal, from {was} to {move.action};"
+                " no partition was changed",
                 remedy="run the same command without --execute to see what it does now",
                 code="changed_meanwhile",
             )
