@@ -338,8 +338,13 @@ class _Mover:
         flow, source = self._run.flow, move.facts.source
         topic = self._run.view.topics.get(source.topic)
         if topic is None:
-            why = self._run.view.refused.get(source.topic, "the topic no longer exists on the source")
-            raise RefusedError(f"{source}: {why}", remedy="remove the cause, then run the same command again")
+            why = self._run.view.refused.get(source.topic)
+            if why is None:
+                gone = f"topic {source.topic} no longer exists on {flow.source.alias}"
+                raise RefusedError(gone, remedy="leave the topic out, with --topic or --csv")
+            raise RefusedError(
+                f"{source}: {why}", remedy="remove this cause, then run the same command again"
+            )
         target = TopicPartition(topic.target_name, source.partition)
         ends = await list_offsets(flow.target, {target: LATEST}, read_committed=False)
         if target not in ends:

@@ -220,7 +220,8 @@ class Mm2Takeover:
         raise RefusedError(
             sentence,
             remedy=f"to mirror topic {first.topic} from {self.flow.settings.start_setting}, delete its mirror on"
-            f" {self.flow.target.alias}; to mirror the other topics without it, add {first.topic} to topics.exclude",
+            f" {self.flow.target.alias}; to mirror the other topics without it, add {first.topic} to"
+            " topics.exclude; then run the same command again",
             code="contradiction",
         )
 

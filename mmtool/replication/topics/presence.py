@@ -41,7 +41,8 @@ def source_gone(topic: str, presence: Presence) -> HaltReason:
         return source_made_again(topic)
     return HaltReason(
         f"source topic {topic} was deleted: its mirror on the target stays as it is, and nothing has to be done",
-        f"`mmtool flow forget --topic {topic} --execute` deletes its stored state",
+        "when no group needs its offsets any more, stop `mmtool replicate` and run `mmtool flow forget --topic"
+        f" {topic} --execute`, which removes it from `mmtool status`",
         "; ",
     )
 
