@@ -125,7 +125,8 @@ _WRITES_LETTERS = Condition(
     "`mmtool.on.oversize = dead-letter`", lambda flow: flow.on_oversize == "dead-letter"
 )
 _MUST_TELL_ORIGINS = Condition(
-    "identical topic names in both directions, or `mmtool.origins = local`", lambda flow: flow.must_tell_origins
+    "identical topic names in both directions, or `mmtool.origins = local`",
+    lambda flow: flow.must_tell_origins,
 )
 _MAY_TELL_ORIGINS = Condition(
     "identical topic names in one direction", lambda flow: flow.tells_origins and not flow.must_tell_origins
@@ -171,7 +172,7 @@ _SOURCE = (
         "source",
         Kind.MIRRORED,
         "DESCRIBE_CONFIGS",
-        "the topic's configuration is not copied to the mirror",
+        "its mirror is not created, or does not get changes of its configuration",
         optional=_REPLICATE | _READ | _VERIFY,
         when=_SYNCS_CONFIGS,
     ),

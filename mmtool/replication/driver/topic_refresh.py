@@ -92,8 +92,8 @@ class TopicRefresher:
             if run.view.matched == 0 and run.life.is_claimed:
                 source = run.flow.identity.source_alias
                 said = (
-                    f"no topic of {source} that mmtool may read matches `topics` yet; mirroring starts when one"
-                    " does"
+                    f"no topic of {source} matches `topics` yet, among those that mmtool may read; mirroring"
+                    " starts when one does"
                 )
                 self.say(flow_notice(run.name, said, Event.NO_TOPIC))
             if run.view.left_out:
