@@ -61,7 +61,7 @@ _SENTENCES = {
     Reason.NEVER_RAN: "the flow from {read} to {written} has never mirrored this partition: run `mmtool replicate`"
     " first",
     Reason.UNKNOWN_GROUP: "{read} has no such group: `mmtool status -c FILE --groups` lists the groups",
-    Reason.NO_COMMIT: "the group has no committed offset on {read}, and gets none on {written}",
+    Reason.NO_COMMIT: "no commit on {read}, so none on {written}: auto.offset.reset decides",
     Reason.BEYOND_MIRROR: "the commit on {read} is past what {written} holds: let `mmtool replicate` catch up",
     Reason.BEYOND_SOURCE_END: "the commit on {read} is past the end of {read}'s log, which was truncated"
     " or recreated, and has no offset on {written}: reset the group on {read} with `kafka-consumer-groups"
@@ -72,9 +72,11 @@ _SENTENCES = {
     Reason.PARTITION_MISSING: "the topic mirrored from {read} was deleted or recreated on {written}: to mirror it"
     " again, stop `mmtool replicate`, run `mmtool flow forget --topic TOPIC --execute`, and start"
     " `mmtool replicate` again",
-    Reason.NOT_MIRRORED: "the topic is not in `topics`: add it; or a seek skipped the offset: let the group read on",
-    Reason.ACTIVE_ON_TARGET: "consumers run on {written}: stop them; or rename the share or streams group of this"
-    " name",
+    Reason.NOT_MIRRORED: "the topic is not in `topics`: add it; or the records after the group's commit were not"
+    " mirrored: let the group read past them on {read}, or, if mmtool runs the flow, skip them with `mmtool"
+    " translate-offsets -g GROUP --allow-skip --execute`",
+    Reason.ACTIVE_ON_TARGET: "consumers of this group run on {written}: stop them; or a share or Streams group has its"
+    " name on {written}: give that one another name",
     Reason.WOULD_REWIND: "the commit on {written} is ahead of the one translated from {read}: `mmtool"
     " translate-offsets -g GROUP --allow-rewind --execute` moves it back",
     Reason.SOURCE_UNREACHABLE: "{read} does not answer, and {written} has no checkpoint of this partition: nothing is"
@@ -107,6 +109,8 @@ _BACK = {
     Reason.PARTITION_MISSING: "the mirror of the topic on {read} was deleted or recreated: to mirror it again, stop"
     " `mmtool replicate`, run `mmtool flow forget --topic TOPIC --execute`, and start `mmtool replicate` again; or"
     " {written} no longer has the partition: create it on {written}, or leave the group on {read}",
+    Reason.NOT_MIRRORED: "the topic is not in `topics`: add it; or the records after the group's commit were not"
+    " mirrored from {written}: let the group read past them on {read}",
     Reason.AMBIGUOUS: "no offset on {written} is proven for the commit on {read}: set an offset on {written} with"
     " `kafka-consumer-groups --reset-offsets --execute`",
 }

@@ -106,7 +106,7 @@ SPARK_SLOTS = Family(
     "mmtool_spark_slots",
     Kind.GAUGE,
     (*_FLOW, "kind"),
-    "Spark slots of the owner's running round, by kind: `wanted` and `held`.",
+    "Spark slots of the owner's running Spark job, by kind: `wanted` and `held`.",
 )
 CLUSTER_UP = Family(
     "mmtool_cluster_up", Kind.GAUGE, ("cluster",), "1 while the cluster answers, 0 while it does not."

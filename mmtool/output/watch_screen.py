@@ -116,7 +116,9 @@ def _table(result: Result, columns: int, room: int, *, color: bool) -> Sequence[
     if len(lines) <= room:
         return lines
     kept = max(room - 1, 0)
-    return [*lines[:kept], f"{len(lines) - kept} more lines do not fit on the terminal"]
+    left = len(lines) - kept
+    lines_do = "1 more line does" if left == 1 else f"{left} more lines do"
+    return [*lines[:kept], f"{lines_do} not fit on the terminal"]
 
 
 def _height(texts: Sequence[str], columns: int) -> int:

@@ -43,7 +43,7 @@ class Kind(Enum):
     MIRRORED = ("each mirrored topic", ResourceType.TOPIC)
     MIRRORS = ("each mirror", ResourceType.TOPIC)
     DEAD_LETTERS = ("dead-letter topics", ResourceType.TOPIC)
-    CANARY = ("the canary topic", ResourceType.TOPIC)
+    CANARY = ("the canary topic of `mmtool smoke`", ResourceType.TOPIC)
     CANARY_MIRROR = ("the mirror of the canary topic", ResourceType.TOPIC)
     INTERNAL = ("mmtool's internal topics", ResourceType.TOPIC)
     OFFSET_SYNCS = ("MirrorMaker 2's offset syncs", ResourceType.TOPIC)
@@ -51,8 +51,8 @@ class Kind(Enum):
     REVERSE_CHECKPOINTS = ("MirrorMaker 2's checkpoints of the reverse flow", ResourceType.TOPIC)
     CHECKPOINTS = ("MirrorMaker 2's checkpoints", ResourceType.TOPIC)
     HEARTBEATS = ("MirrorMaker 2's heartbeats", ResourceType.TOPIC)
-    POSITIONS = ("MirrorMaker 2's positions", ResourceType.TOPIC)
-    COMMITS = ("Kafka's topic of commits", ResourceType.TOPIC)
+    POSITIONS = ("Connect's offsets topic of MirrorMaker 2", ResourceType.TOPIC)
+    COMMITS = ("Kafka's topic __consumer_offsets", ResourceType.TOPIC)
     GROUPS = ("each group of the flow", ResourceType.GROUP)
     OWN_GROUPS = ("mmtool's own groups", ResourceType.GROUP)
     WORKERS = ("the group of MirrorMaker 2's workers", ResourceType.GROUP)
@@ -125,28 +125,31 @@ _WRITES_LETTERS = Condition(
     "`mmtool.on.oversize = dead-letter`", lambda flow: flow.on_oversize == "dead-letter"
 )
 _MUST_TELL_ORIGINS = Condition(
-    "identical names both ways, or `mmtool.origins = local`", lambda flow: flow.must_tell_origins
+    "identical topic names in both directions, or `mmtool.origins = local`",
+    lambda flow: flow.must_tell_origins,
 )
 _MAY_TELL_ORIGINS = Condition(
-    "identical names one way", lambda flow: flow.tells_origins and not flow.must_tell_origins
+    "identical topic names in one direction", lambda flow: flow.tells_origins and not flow.must_tell_origins
 )
 
-_SEARCHED = "its records cannot be searched for an offset or a newest record"
+_SEARCHED = "mmtool cannot look for an offset or for the newest record in the topic"
 _CANARY_RECORDS = "`mmtool smoke` cannot write canary records"
-_COMMITS = "translated offsets cannot be committed for it"
-_GROUP_OFFSETS = "mmtool cannot translate its offsets"
+_COMMITS = "translated offsets of the group cannot be committed"
+_GROUP_OFFSETS = "mmtool cannot translate the group's offsets"
 _UNDO = "a rollback or a drill cannot delete offsets of a group that had none before"
 _TIMES = "the time of a group's last commit is unknown"
 _BROKERS = "settings of the brokers are not checked"
-_LISTED = "only groups with DESCRIBE are listed, disks are not checked, and ACLs are not copied"
+_LISTED = (
+    "only groups on which mmtool has DESCRIBE are listed, disks are not checked, and ACLs are not copied"
+)
 _OF_MM2 = "a flow that MirrorMaker 2 runs cannot be read"
 _REVERSE = "a failback cannot see what the reverse flow mirrored"
 _SYNCS = "MirrorMaker 2's offset syncs cannot be written"
 _CHECKPOINTS = "checkpoints cannot be written"
 _NO_BEATS = "heartbeats are not written"
 _LETTERS = "dead letters cannot be written"
-_STORE = "mmtool cannot store the flow's state or offsets in it"
-_COORDINATORS = "while a broker of the source starts, its groups may be taken for deleted"
+_STORE = "mmtool cannot store the flow's state or offsets in the topic"
+_COORDINATORS = "while a broker of the source starts, mmtool may take groups of the source for deleted"
 _ORIGINS = "records that other flows mirrored to the source cannot be recognised"
 
 _SOURCE = (
@@ -154,15 +157,15 @@ _SOURCE = (
         "source",
         Kind.MIRRORED,
         "READ",
-        "its records cannot be read",
+        "the topic's records cannot be read",
         _REPLICATE | _FAILOVER | _VERIFY,
     ),
-    Need("source", Kind.MIRRORED, "DESCRIBE", "it is not shown", _READ),
+    Need("source", Kind.MIRRORED, "DESCRIBE", "the topic is not shown", _READ),
     Need(
         "source",
         Kind.MIRRORED,
         "READ",
-        f"its lag in seconds is unknown, and {_SEARCHED}",
+        f"the topic's lag in seconds is unknown, and {_SEARCHED}",
         optional=_READ | _SMOKE,
     ),
     Need(
@@ -196,12 +199,16 @@ _SOURCE = (
     Need("source", Kind.COMMITS, "DESCRIBE", _COORDINATORS, optional=_REPLICATE, when=_TRANSLATES),
     Need("source", Kind.GROUPS, "DESCRIBE", _GROUP_OFFSETS, _READ | _FAILOVER),
     Need("source", Kind.GROUPS, "DESCRIBE", _GROUP_OFFSETS, _REPLICATE, when=_TRANSLATES),
-    Need("source", Kind.GROUPS, "READ", "a failback cannot commit its offsets", optional=_FAILOVER),
+    Need("source", Kind.GROUPS, "READ", "a failback cannot commit the group's offsets", optional=_FAILOVER),
     Need("source", Kind.GROUPS, "DELETE", _UNDO, optional=_FAILOVER),
     Need("source", Kind.OWN_GROUPS, "READ", "the canary group's offset cannot be committed", _SMOKE),
     Need("source", Kind.OWN_GROUPS, "DELETE", "the canary group stays until it expires", optional=_SMOKE),
     Need(
-        "source", Kind.OWN_IDS, "WRITE", "diverged records cannot be written into a topic", optional=_FAILOVER
+        "source",
+        Kind.OWN_IDS,
+        "WRITE",
+        "a failback cannot write the records that never reached the target into a topic",
+        optional=_FAILOVER,
     ),
     Need("source", Kind.WHOLE, "DESCRIBE", _LISTED, optional=_REPLICATE | _READ | _FAILOVER),
     Need("source", Kind.WHOLE, "DESCRIBE_CONFIGS", _BROKERS, optional=_READ | _FAILOVER),
@@ -213,20 +220,29 @@ _TARGET = (
         "target",
         Kind.MIRRORS,
         "READ",
-        "a new owner cannot read back mirrored records, and no group's offsets can be committed",
+        "a restarted `mmtool replicate` cannot read back what was mirrored last, and no group's offsets can be"
+        " committed",
         _REPLICATE,
     ),
     Need(
         "target",
         Kind.MIRRORS,
         "READ",
-        "its records cannot be read, and no group's offsets can be committed",
+        "the topic's records cannot be read, and no group's offsets can be committed",
         _FAILOVER | _VERIFY,
     ),
-    Need("target", Kind.MIRRORS, "DESCRIBE", "it is not shown", _READ),
+    Need("target", Kind.MIRRORS, "DESCRIBE", "the topic is not shown", _READ),
     Need("target", Kind.MIRRORS, "READ", _SEARCHED, optional=_READ | _SMOKE),
-    Need("target", Kind.MIRRORS, "WRITE", "`mmtool replicate` cannot mirror records to it", _REPLICATE),
-    Need("target", Kind.MIRRORS, "WRITE", "diverged records cannot be replayed", optional=_FAILOVER),
+    Need(
+        "target", Kind.MIRRORS, "WRITE", "`mmtool replicate` cannot mirror records to the topic", _REPLICATE
+    ),
+    Need(
+        "target",
+        Kind.MIRRORS,
+        "WRITE",
+        "a failback cannot replay the records that never reached the target",
+        optional=_FAILOVER,
+    ),
     Need(
         "target",
         Kind.MIRRORS,
@@ -253,14 +269,20 @@ _TARGET = (
         "target",
         Kind.MIRRORS,
         "DESCRIBE_CONFIGS",
-        "its configuration is not compared with the source topic's",
+        "the topic's configuration is not compared with the source topic's",
         optional=_REPLICATE | _READ | _VERIFY,
     ),
     Need("target", Kind.CANARY_MIRROR, "READ", "mirrored canary records cannot be read", _SMOKE),
     Need("target", Kind.DEAD_LETTERS, "READ", _LETTERS, _REPLICATE, when=_WRITES_LETTERS),
     Need("target", Kind.DEAD_LETTERS, "WRITE", _LETTERS, _REPLICATE, when=_WRITES_LETTERS),
     Need("target", Kind.DEAD_LETTERS, "CREATE", _LETTERS, _REPLICATE, when=_WRITES_LETTERS),
-    Need("target", Kind.INTERNAL, "READ", "mmtool cannot read the flow's state or offsets from it", _EVERY),
+    Need(
+        "target",
+        Kind.INTERNAL,
+        "READ",
+        "mmtool cannot read the flow's state or offsets from the topic",
+        _EVERY,
+    ),
     Need("target", Kind.INTERNAL, "WRITE", _STORE, _REPLICATE | _FAILOVER),
     Need(
         "target",
@@ -311,7 +333,7 @@ _TARGET = (
     Need("target", Kind.COMMITS, "READ", _TIMES, optional=_READ | _FAILOVER),
     Need("target", Kind.GROUPS, "READ", _COMMITS, _FAILOVER),
     Need("target", Kind.GROUPS, "READ", _COMMITS, _REPLICATE, when=_SYNCS_GROUPS),
-    Need("target", Kind.GROUPS, "DESCRIBE", "its offsets on the target are unknown", _READ),
+    Need("target", Kind.GROUPS, "DESCRIBE", "the group's offsets on the target are unknown", _READ),
     Need("target", Kind.GROUPS, "DELETE", _UNDO, optional=_FAILOVER),
     Need(
         "target",
@@ -336,8 +358,20 @@ _TARGET = (
         "mmtool cannot see whether MirrorMaker 2 runs the flow as well",
         optional=_REPLICATE,
     ),
-    Need("target", Kind.OWN_IDS, "WRITE", "`mmtool replicate` cannot claim its shards", _REPLICATE),
-    Need("target", Kind.OWN_IDS, "WRITE", "diverged records cannot be replayed", optional=_FAILOVER),
+    Need(
+        "target",
+        Kind.OWN_IDS,
+        "WRITE",
+        "`mmtool replicate` cannot write with transactional ids, and mirrors nothing",
+        _REPLICATE,
+    ),
+    Need(
+        "target",
+        Kind.OWN_IDS,
+        "WRITE",
+        "a failback cannot replay the records that never reached the target",
+        optional=_FAILOVER,
+    ),
     Need("target", Kind.WHOLE, "DESCRIBE", _LISTED, optional=_REPLICATE | _READ | _FAILOVER),
     Need("target", Kind.WHOLE, "DESCRIBE_CONFIGS", _BROKERS, optional=_REPLICATE | _READ | _FAILOVER),
     Need("target", Kind.WHOLE, "ALTER", "`--promote-acls` is refused", optional=_FAILOVER),
@@ -345,7 +379,7 @@ _TARGET = (
         "target",
         Kind.WHOLE,
         "ALTER",
-        "topic ACLs of the source are not copied to it",
+        "topic ACLs of the source are not copied to the target",
         optional=_REPLICATE,
         when=_SYNCS_ACLS,
     ),

@@ -242,7 +242,7 @@ async def test_a_timestamp_that_the_target_refuses_halts_at_its_batch_until_the_
     alter_topic(scene.down, scene.mirrored, message_timestamp_after_max_ms=str(HOUR_MS))
     await scene.write(record(2, timestamp=NOW_MS + 48 * HOUR_MS))
     assert (await scene.run()).startswith(
-        "the target refuses the batch at upstream offset 2: INVALID_TIMESTAMP"
+        "the target refuses the batch at source offset 2: INVALID_TIMESTAMP"
     )
     alter_topic(scene.down, scene.mirrored, message_timestamp_after_max_ms=FOR_EVER)
     assert await scene.run() == ""
@@ -281,7 +281,7 @@ async def test_where_bounds_may_be_raised_a_target_takes_every_timestamp(scene):
     await asyncio.to_thread(create_topic, scene.down, scene.mirrored, 1, 1, **narrow)
     await scene.write(record(0, timestamp=NOW_MS + 48 * HOUR_MS))
     assert (await scene.run()).startswith(
-        "the target refuses the batch at upstream offset 0: INVALID_TIMESTAMP"
+        "the target refuses the batch at source offset 0: INVALID_TIMESTAMP"
     )
     await scene.write(record(1, timestamp=NOW_MS - 48 * HOUR_MS))
     lifted = scene.with_policy(on_timestamp_refused="raise-limit")
@@ -345,5 +345,5 @@ async def test_a_record_without_a_key_halts_where_the_mirror_is_compacted(scene)
     assert await scene.run() == ""
     alter_topic(scene.down, scene.mirrored, cleanup_policy="compact")
     await scene.write(record(2, key=None))
-    assert (await scene.run()).startswith("the target refuses the batch at upstream offset 2: INVALID_RECORD")
+    assert (await scene.run()).startswith("the target refuses the batch at source offset 2: INVALID_RECORD")
     assert (scene.read(), scene.others()) == (values(0, 1), 2)

@@ -37,8 +37,8 @@ SAID = {
     "gone": r"gone.* was deleted",
     "lost": r"source topic .*lost was deleted; all its known records are on the target",
     "large": rf"large-0 is halted: .*offset {FIRST}\b",
-    "late": rf"late-0 is halted: the target refuses the batch at upstream offset {FIRST}: INVALID_TIMESTAMP",
-    "keyless": rf"keyless-0 is halted: the target refuses the batch at upstream offset {FIRST}: INVALID_RECORD",
+    "late": rf"late-0 is halted: the target refuses the batch at source offset {FIRST}: INVALID_TIMESTAMP",
+    "keyless": rf"keyless-0 is halted: the target refuses the batch at source offset {FIRST}: INVALID_RECORD",
     "theirs": rf"theirs-0: another producer wrote into .*theirs-0 on the target: {MORE} offsets, the last one"
     rf" {FIRST + MORE - 1}",
 }

@@ -40,7 +40,9 @@ _DRAINS: dict[str, MmtoolError] = {
         "flow east->west did not mirror the remaining records within 8 s",
         remedy="give --timeout more",
     ),
-    "halted": RefusedError("orders-0 cannot be drained: a record is too large", remedy="mend it"),
+    "halted": RefusedError(
+        "the remaining records of orders-0 cannot be mirrored: a record is too large", remedy="mend it"
+    ),
     "owned": OwnedElsewhereError("another mmtool owns the flow"),
 }
 

@@ -230,7 +230,7 @@ class Scene:
         for topic in sorted({place.topic for place in behind}):
             hold = self.state.view.holds.of(self.source.ids[topic], topic)
             if hold is not None:
-                why = f"{hold.what} cannot be drained: {hold.reason}"
+                why = f"the remaining records of {hold.what} cannot be mirrored: {hold.reason}"
                 raise RefusedError(why, remedy=hold.remedy, code=hold.state)
         if self.draining is not None:
             raise self.draining

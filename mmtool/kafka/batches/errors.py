@@ -39,7 +39,7 @@ class OversizeRecordError(BatchError):
 
     def __init__(self, upstream_offset: UpstreamOffset, size: int, limit: int) -> None:
         super().__init__(
-            f"the record at upstream offset {upstream_offset} needs a batch of {size} bytes; "
+            f"the record at source offset {upstream_offset} needs a batch of {size} bytes; "
             f"the target topic takes {limit}",
             remedy="raise max.message.bytes on the target topic",
         )

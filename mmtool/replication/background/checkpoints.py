@@ -17,6 +17,7 @@ from mmtool.kafka.state.own_records import MARK
 from mmtool.plan.groups.checkpoints import checkpoint_of, is_news, is_settled
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.records.marks import LookRecord
+from mmtool.plan.words import counted
 from mmtool.replication.background.commit_rates import CommitRates
 from mmtool.replication.background.group_list import GroupList
 from mmtool.replication.ownership.internal_topics import mm2_topic
@@ -99,7 +100,7 @@ class Checkpoints:
     def _problem(self, untold: list[MmtoolError]) -> MmtoolError | None:
         if self._groups.problem is not None or not untold:
             return self._groups.problem
-        more = f" (and {len(untold) - 1} more groups)" if len(untold) > 1 else ""
+        more = f" (and {counted(len(untold) - 1, 'more group')})" if len(untold) > 1 else ""
         return MmtoolError(f"{untold[0].message}{more}", remedy=untold[0].remedy)
 
     def _prepare(self, flow: FlowNow, topic: str) -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.failover.commits.syncer import OffsetSyncer
+from mmtool.kafka.remedies import GRANT
 from mmtool.plan.groups.facts import Commit
+from mmtool.plan.words import counted
 from mmtool.runtime.threads import in_thread
 
 if TYPE_CHECKING:
@@ -50,8 +52,9 @@ class GroupOffsets:
         turn = await in_thread(self.follower.turn, self._wanted())
         failed = [group.problem for group in turn.values() if group.problem]
         if failed:
-            more = f" (and {len(failed) - 1} more groups)" if len(failed) > 1 else ""
-            raise MmtoolError(failed[0] + more)
+            more = f" (and {counted(len(failed) - 1, 'more group')})" if len(failed) > 1 else ""
+            is_denied = "AUTHORIZATION_FAILED" in failed[0]
+            raise MmtoolError(failed[0] + more, remedy=GRANT if is_denied else "")
 
     def _wanted(self) -> dict[str, Offsets]:
         wanted: dict[str, Offsets] = defaultdict(dict)

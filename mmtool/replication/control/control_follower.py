@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mmtool.translation.blocks import Block
 
 
-_NO_CONTROL = "the control topic cannot be read, so new pauses and failovers have no effect yet"
+_NO_CONTROL = "cannot be read, so new pauses and failovers have no effect yet"
 _AGAIN_SECONDS = 2.0
 
 
@@ -136,7 +136,7 @@ class ControlFollower:
             documents, trouble = await feed.next(), ""
         except Exception as error:  # noqa: BLE001  who stops following hears of no pause and no mark any more
             documents = []
-            trouble = f"{_NO_CONTROL}: {with_remedy(error)}; mmtool retries"
+            trouble = f"topic {feed.topic} {_NO_CONTROL}: {with_remedy(error)}; mmtool retries"
             await asyncio.sleep(_AGAIN_SECONDS)
         if trouble and trouble != self._trouble:
             self.news.append(Notice(trouble, Event.CLUSTER_AWAY))
@@ -185,7 +185,7 @@ class ControlFollower:
         if position.executor and position.round > self._rounds.get(position.executor, 0):
             self._rounds[position.executor] = position.round
             fields = {"executor": position.executor, "round": position.round}
-            said = f"worker {position.executor} has started its part of round {position.round}"
+            said = f"worker {position.executor} has started its part of Spark job {position.round}"
             self.news.append(Notice(said, Event.WORKER_STARTED, **fields))
 
     def _note_counts(self, place: Place, position: PositionRecord) -> None:
@@ -226,7 +226,7 @@ class ControlFollower:
                 self.news.append(Notice(said, Event.BROKER_ANSWERS, broker=other, executor=executor))
         if broker:
             if broker not in self._waiting:
-                said = f"{broker} does not answer: the partitions that it leads wait"
+                said = f"{broker} does not answer: the partitions that it leads wait; mmtool keeps trying"
                 self.news.append(Notice(said, Event.BROKER_SILENT, broker=broker, executor=executor))
             self._waiting.setdefault(broker, set()).add(place)
 

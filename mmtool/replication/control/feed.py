@@ -31,6 +31,10 @@ class ControlFeed:
         self._offset = offset
 
     @property
+    def topic(self) -> str:
+        return self._topic
+
+    @property
     def offset(self) -> int:
         """The offset of the next record to read: records yet to be written are at or after it."""
         return self._offset

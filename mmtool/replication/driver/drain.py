@@ -16,6 +16,7 @@ from mmtool.kafka.groups.lease import holder_now
 from mmtool.kafka.state.state_log import newest_blocks, read_blocks, read_control
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import not_the_same
+from mmtool.plan.words import are, counted
 from mmtool.replication.driver.context import connect
 from mmtool.replication.driver.engine import Engine
 from mmtool.replication.driver.notices import NoticeDeduplicator
@@ -103,14 +104,14 @@ async def _await(
             while left := await in_thread(missing):
                 if await guard.look() is None:
                     break
-                said = f"MirrorMaker 2 has up to {left} records to copy"
+                said = f"MirrorMaker 2 has up to {counted(left, 'record')} to copy"
                 sayings.once("left", flow_notice(flow.name, said, Event.PROGRESS, lag_records=left))
                 await asyncio.sleep(_POLL_SECONDS)
             return left
     except TimeoutError:
         raise GateError(
             f"MirrorMaker 2 did not copy all records of flow {flow.name} within {timeout_seconds:g} s:"
-            f" up to {left} records are missing",
+            f" up to {counted(left, 'record')} {are(left)} missing",
             remedy="no offset was written; check MirrorMaker 2's connectors, then run again with a longer --timeout",
         ) from None
     finally:
@@ -164,7 +165,7 @@ class _Drain:
         late = {place[0] for place, began in self.unspoken.items() if now - began >= _SPOKEN_OF_SECONDS}
         if late:
             topics = ", ".join(sorted(self.names[topic_id] for topic_id in late))
-            said = f"the running replicate does not mirror {topics}; check its `topics`"
+            said = f"the running `mmtool replicate` does not mirror {topics}: check `topics` in its properties file"
             self.sayings.once("unspoken", flow_notice(self.flow.name, said))
 
     async def _control(self, identity: FlowIdentity) -> ControlView:
@@ -259,7 +260,8 @@ def _refuse_halted(
             why = not_the_same(topic, topic_id, mirrored[topic], begins_again=begins_again) or why
         if why is not None:
             raise RefusedError(
-                f"{what} cannot be drained: {why}", remedy="remove the cause, then run the same command again"
+                f"the remaining records of {what} cannot be mirrored: {why}",
+                remedy="remove this cause, then run the same command again",
             )
 
 
@@ -280,5 +282,7 @@ def _refuse_held(
         hold = control.holds.of(topic_id, names[topic_id])
         if hold is not None:
             raise RefusedError(
-                f"{hold.what} cannot be drained: {hold.reason}", remedy=hold.remedy, code=hold.state
+                f"the remaining records of {hold.what} cannot be mirrored: {hold.reason}",
+                remedy=hold.remedy,
+                code=hold.state,
             )

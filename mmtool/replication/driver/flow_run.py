@@ -19,6 +19,7 @@ from mmtool.plan.records.documents import Command, ControlRecord, PositionRecord
 from mmtool.plan.records.holds import Holds
 from mmtool.plan.records.identity import shard_of
 from mmtool.plan.topics.disappearance import StoredPartition
+from mmtool.plan.words import counted
 from mmtool.replication.control.control_follower import (
     ControlFollower,
     booked_position,
@@ -212,7 +213,10 @@ class FlowRun:
         self.shard_count = control.flow.shards
         if control.flow.shards != self.flow.settings.shards:
             wanted = self.flow.settings.shards
-            said = f"mmtool.shards = {wanted} is ignored: the flow has {self.shard_count} shards since its first start"
+            said = (
+                f"mmtool.shards = {wanted} is ignored: the flow keeps the"
+                f" {counted(self.shard_count, 'shard')} of its first start; nothing has to be done"
+            )
             self.warnings.append(
                 flow_notice(self.name, said, Event.CONFIG_VALUE_ADJUSTED, key="mmtool.shards")
             )

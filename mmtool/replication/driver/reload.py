@@ -119,9 +119,13 @@ class Reloader:
         sentences = [*_of_flows(self.engine.settings, chosen)]
         for flow, c in changes.items():
             if c.waiting:
-                sentences.append(f"{flow}: {', '.join(c.waiting)} changed: takes effect at the next start")
+                sentences.append(
+                    f"{flow}: {', '.join(c.waiting)} changed: takes effect at the next start of replicate"
+                )
             if c.fixed:
-                sentences.append(f"{flow}: {', '.join(c.fixed)} cannot change after the flow's first start")
+                sentences.append(
+                    f"{flow}: {', '.join(c.fixed)} cannot change after the flow's first start: its old value stays"
+                )
         waits = "; ".join(sentences)
         if waits and waits != self._waits:
             self.warn(Notice(f"{self.file.path}: {waits}", Event.CONFIG_REFUSED))
@@ -138,4 +142,4 @@ def _of_flows(running: Iterable[FlowSettings], chosen: Chosen) -> Iterator[str]:
     before, now = ({flow.name for flow in flows} for flows in (running, chosen.flows))
     for names, what in ((now - before, "is new: starts"), (before - now, "is no longer enabled: stops")):
         for name in sorted(names):
-            yield f"flow {name} {what} at the next start"
+            yield f"flow {name} {what} at the next start of replicate"

@@ -221,7 +221,8 @@ class Round:
             await asyncio.gather(*(run.tell(command, self.number) for run in self.runs))
         except MmtoolError as error:
             self._sayings.once(
-                "word", f"the workers cannot be sent the command {command.value}: {with_remedy(error)}"
+                "word",
+                f"the workers cannot be sent the command {command.value}: {with_remedy(error)}; mmtool keeps trying",
             )
             await asyncio.sleep(_AGAIN_SECONDS)
             return False

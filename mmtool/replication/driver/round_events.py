@@ -19,7 +19,7 @@ def round_started(number: int, tasks: Sequence[TaskAssignment]) -> Notice:
     """The log event of a round that is handed to Spark, with its tasks, partitions and flows."""
     flows = sorted({flow.identity.name for task in tasks for flow in task.flows})
     partitions = sum(len(flow.partitions) for task in tasks for flow in task.flows)
-    said = f"round {number}: {counted(len(tasks), 'task')} for {counted(partitions, 'partition')}"
+    said = f"Spark job {number} starts: {counted(len(tasks), 'task')} for {counted(partitions, 'partition')}"
     return Notice(
         said, Event.ROUND_STARTED, round=number, tasks=len(tasks), partitions=partitions, flows=flows
     )
@@ -36,9 +36,9 @@ def round_ended(number: int, rows: Sequence[ReportRow], seconds: float) -> Itera
     executors = sorted({row.executor for row in rows if row.executor})
     for executor in executors:
         figures = _figures([row for row in rows if row.executor == executor])
-        said = f"worker {executor} has ended its part of round {number}"
+        said = f"worker {executor} has ended its part of Spark job {number}"
         yield Notice(said, Event.WORKER_ENDED, executor=executor, round=number, **figures)
-    said = f"round {number} has ended"
+    said = f"Spark job {number} has ended"
     figures = _figures(rows)
     yield Notice(said, Event.ROUND_ENDED, round=number, seconds=seconds, workers=len(executors), **figures)
 

@@ -22,6 +22,7 @@ from mmtool.java import java_binary
 from mmtool.output.console import leave_terminal
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.marks import FAILED_OVER_REMEDY
+from mmtool.plan.words import are
 from mmtool.replication.driver.engine import Engine
 from mmtool.replication.driver.progress import FlowsShown, row_of_flow, rows_of_run
 from mmtool.replication.driver.reload import Reloader
@@ -65,14 +66,20 @@ class Outcome:
         count = sum(map(len, rest.values()))
         if not count:
             return None
-        of = f"of {len(self.rows)} partitions or topics are"
-        said = [f"{len(rows)} {of} {state}: {rows[0]['reason']}" for state, rows in rest.items() if rows]
-        remedy, code = "each row's reason says what helps", None
+        of = f"of {len(self.rows)} partitions or topics"
+        said = [
+            f"{len(rows)} {of} {are(len(rows))} {state}: {rows[0]['reason']}"
+            for state, rows in rest.items()
+            if rows
+        ]
+        remedy, code = "the reason in each row says what helps", None
         if not rest[State.HALTED]:
             remedy, code = FAILED_OVER_REMEDY, str(State.FAILED_OVER)
         if count == len(self.rows):
             return RefusedError("; ".join(said), remedy=remedy, code=code)
-        return PartlyAppliedError("; ".join(said), remedy=f"{remedy}; the others are mirrored", code=code)
+        return PartlyAppliedError(
+            "; ".join(said), remedy=f"{remedy}; the other partitions are mirrored", code=code
+        )
 
 
 def _unobserved(_: Engine) -> AbstractContextManager[None]:
@@ -146,5 +153,8 @@ async def _run(engine: Engine, reloader: Reloader) -> Outcome:
     outcome.rows += [row_of_flow(flow, why) for flow, why in engine.late.failed_over.values()]
     paused = sum(row["state"] == State.PAUSED for row in outcome.rows)
     if paused and engine.options.until_caught_up and outcome.stopped_by is None:
-        engine.say(f"{paused} of {len(outcome.rows)} partitions are paused and were not waited for")
+        engine.say(
+            f"{paused} of {len(outcome.rows)} partitions {are(paused)} paused, and replicate did not wait for"
+            f" {'it' if paused == 1 else 'them'}: `mmtool flow resume` ends the pause"
+        )
     return outcome

@@ -91,7 +91,10 @@ class TopicRefresher:
         for run in self.runs:
             if run.view.matched == 0 and run.life.is_claimed:
                 source = run.flow.identity.source_alias
-                said = f"no topic of {source} matches `topics` yet; mirroring starts when one is created"
+                said = (
+                    f"no topic of {source} matches `topics` yet, among those that mmtool may read; mirroring"
+                    " starts when one does"
+                )
                 self.say(flow_notice(run.name, said, Event.NO_TOPIC))
             if run.view.left_out:
                 self._sayings.once(f"{run.name} left out", _left_out(run))
@@ -108,12 +111,13 @@ class TopicRefresher:
 
 def _left_out(run: FlowRun) -> str:
     target = run.flow.settings.target.alias
-    remedy = f"set another {target}.alias"
+    remedy = f"set {target}.alias to another name"
     if isinstance(run.flow.settings.policy, RenamePolicy):
         remedy = "put ${source} into mmtool.topic.rename.format"
     said = (
         f"not mirrored to {target}: {few(run.view.left_out)}; the replication policy reads these names as mirrors of"
-        f" topics of {target}; if producers write to these topics on {run.flow.settings.source.alias}, {remedy}"
+        f" topics of {target}; nothing has to be done, unless producers write to these topics on"
+        f" {run.flow.settings.source.alias}: then {remedy}"
     )
     return flow_notice(run.name, said, Event.TOPICS_LEFT_OUT, topics=run.view.left_out)
 
@@ -131,5 +135,7 @@ async def refuse_idle(runs: Sequence[FlowRun]) -> None:
     which = ", ".join(f"flow {run.name} matches no topic of cluster {run.flow.source.alias}" for run in runs)
     names = " and ".join(f"{run.name}.topics" for run in runs)
     raise UsageError(
-        which, remedy=f"check {names} and topics.exclude, and that the topics exist", code="no_topic"
+        which,
+        remedy=f"check {names} and topics.exclude, that the topics exist, and that mmtool may read them",
+        code="no_topic",
     )

@@ -129,7 +129,7 @@ def _nothing_there(about: MirroredPartition, before: int | None) -> str:
     No runs can be derived then, and none are needed: where a whole log was truncated, everything is mirrored again.
     """
     way_on = f"; to mirror the topic again: `mmtool flow seek --topic {about.source_topic} --to earliest --execute`"
-    return f"the target partition has no record of this flow{way_on if before else ''}"
+    return f"the target partition has no record of this flow{way_on if before else ': there is nothing to rebuild'}"
 
 
 async def _read(

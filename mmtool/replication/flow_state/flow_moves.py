@@ -292,10 +292,10 @@ def _refuse_other(asked: Moves, found: Moves, run: FlowRun) -> None:
     for place, move in found.items():
         before = asked.get(place)
         if before is None or before.action is not move.action:
-            was = "nothing" if before is None else before.action
+            was = "none" if before is None else before.action
             raise RefusedError(
-                f"{move.facts.source} changed after the rehearsal, from action {was} to {move.action};"
-                " nothing was moved",
+                f"the action for {move.facts.source} changed after the rehearsal, from {was} to {move.action};"
+                " no partition was changed",
                 remedy="run the same command without --execute to see what it does now",
                 code="changed_meanwhile",
             )
@@ -338,8 +338,13 @@ class _Mover:
         flow, source = self._run.flow, move.facts.source
         topic = self._run.view.topics.get(source.topic)
         if topic is None:
-            why = self._run.view.refused.get(source.topic, "the topic no longer exists on the source")
-            raise RefusedError(f"{source}: {why}", remedy="remove the cause, then run the same command again")
+            why = self._run.view.refused.get(source.topic)
+            if why is None:
+                gone = f"topic {source.topic} no longer exists on {flow.source.alias}"
+                raise RefusedError(gone, remedy="leave the topic out, with --topic or --csv")
+            raise RefusedError(
+                f"{source}: {why}", remedy="remove this cause, then run the same command again"
+            )
         target = TopicPartition(topic.target_name, source.partition)
         ends = await list_offsets(flow.target, {target: LATEST}, read_committed=False)
         if target not in ends:

@@ -106,18 +106,18 @@ class Rebuilt:
         if self.told:
             records = sum(part.mapped for part in self.told.values())
             said.append(
-                f"the rebuild maps {records:,} records of {counted(len(self.told), 'partition')} exactly;"
+                f"the rebuild maps {counted(records, 'record')} of {counted(len(self.told), 'partition')} exactly;"
                 " commits before the first of them can no longer be translated (not_mirrored)"
             )
         if self.strays:
             said.append(
-                f"the rebuild removes {counted(self.strays, 'record')} that mmtool did not write from the offset-runs"
-                " topic"
+                f"the rebuild removes {counted(self.strays, 'record')} from topic {self.flow.identity.runs_topic}:"
+                " mmtool did not write them"
             )
         if self.anew:
             said.append(
                 f"the rebuild recreates {self.flow.identity.control_topic} without the failed-over marks and pauses,"
-                f" which are lost, and pauses the flow; after it, {resume_after_loss(self.flow.identity)}"
+                f" which are lost, and pauses the flow; after the rebuild, {resume_after_loss(self.flow.identity)}"
             )
         return said
 
@@ -300,7 +300,10 @@ def _shards(flow: FlowNow) -> int:
 
 
 def _pause() -> PauseRecord:
-    reason = "its control topic was lost: add topics that have failed over (`mmtool failover list`) to topics.exclude"
+    reason = (
+        "its control topic was lost: add topics that have failed over (`mmtool failover list`) to topics.exclude, then"
+        " run `mmtool flow resume`"
+    )
     at_ms = int(time.time() * 1000)
     return PauseRecord(WHOLE_FLOW, "", paused=True, by=operator(), since_ms=at_ms, reason=reason)
 

@@ -208,7 +208,7 @@ class MirrorMakerGuard:
             self._denied.add(str(denied))
             self.warnings.append(
                 f"{self.flow.settings.name}: mmtool cannot see whether MirrorMaker 2 runs this flow as well: {denied};"
-                " make sure that it does not"
+                " grant the right, or make sure that MirrorMaker 2 does not run the flow"
             )
 
     def _warn_of_unseen(self, sign: Sign | None) -> None:

@@ -192,8 +192,8 @@ class Mm2Takeover:
             raise RefusedError(
                 f"{waiting[0]} on {self.flow.target.alias} has an open transaction, so mmtool cannot read what"
                 " MirrorMaker 2 wrote last; nothing was mirrored",
-                remedy="run the same command again when the transaction has ended, at the latest after its producer's"
-                " transaction.timeout.ms",
+                remedy="run the same command again when the transaction has ended: its producer's"
+                " transaction.timeout.ms ends it, and `kafka-transactions.sh abort` a hanging one",
                 code="open_transaction",
             )
         starts = await list_offsets(self.flow.target, dict.fromkeys(downs, EARLIEST), read_committed=False)
@@ -220,7 +220,8 @@ class Mm2Takeover:
         raise RefusedError(
             sentence,
             remedy=f"to mirror topic {first.topic} from {self.flow.settings.start_setting}, delete its mirror on"
-            f" {self.flow.target.alias}; to mirror the other topics without it, add {first.topic} to topics.exclude",
+            f" {self.flow.target.alias}; to mirror the other topics without it, add {first.topic} to"
+            " topics.exclude; then run the same command again",
             code="contradiction",
         )
 
@@ -238,14 +239,14 @@ class Mm2Takeover:
             self.warnings.append(f"{name}: {'; '.join(parts)}")
         unsure = {up: cut.repeats_max for up, cut in found.items() if cut.repeats_max != 0}
         for up, most in list(unsure.items())[:_NAMED]:
-            bound = "records may" if most is UNKNOWN else f"up to {most} records may"
+            bound = "records may" if most is UNKNOWN else f"up to {counted(most, 'record')} may"
             self.warnings.append(
                 f"{name}: {up}: {bound} be on the target twice: the target's log does not show where"
                 " MirrorMaker 2 stopped"
             )
         if len(unsure) > _NAMED:
             self.warnings.append(
-                f"{name}: records of {len(unsure) - _NAMED} more partitions may be on the target twice"
+                f"{name}: records of {counted(len(unsure) - _NAMED, 'more partition')} may be on the target twice"
             )
 
     async def _warn_of_repeats(self, written: Collection[TopicPartition]) -> None:

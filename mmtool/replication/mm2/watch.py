@@ -53,7 +53,10 @@ class MirrorMakerWatch:
         name, was_there = self.guard.flow.settings.name, self._is_there
         self._is_there = sign is not None
         if sign is not None and not was_there:
-            said = f"MirrorMaker 2 now runs this flow too: {sign.sentence}; stop it: the target gets each record twice"
+            said = (
+                f"MirrorMaker 2 now runs this flow too: {sign.sentence}; stop MirrorMaker 2: the target gets each"
+                " record twice"
+            )
             self.say(flow_notice(name, said, Event.MIRROR_MAKER_SEEN))
         elif sign is None and was_there:
             self.say(flow_notice(name, "MirrorMaker 2 has stopped", Event.MIRROR_MAKER_GONE))

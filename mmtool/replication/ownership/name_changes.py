@@ -79,5 +79,5 @@ def _how_to_keep(flow: FlowSettings, changed: Mapping[str, str]) -> str:
     """The setting that keeps the recorded names: the source's alias if that is enough, else general advice."""
     alias = topic_part(flow.source.alias)
     if all(flow.policy.format_remote_topic(alias, topic) == remote for topic, remote in changed.items()):
-        return f"{flow.name}.source.cluster.alias = {alias}"
+        return f"set {flow.name}.source.cluster.alias = {alias}"
     return "give replication.policy.*, mmtool.topic.rename.format and the aliases their former values"

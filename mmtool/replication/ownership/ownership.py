@@ -78,7 +78,7 @@ class Ownership:
             await self._wait(_SILENT_SECONDS)
             return
         owner = await self._holder()
-        until = "until it ends" if standby else waits(owner)
+        until = "until it ends" if standby and owner else waits(owner)
         name = self._identity.name
         said = f"flow {name} {f'is run by {owner}' if owner else 'has no owner yet'}; waiting {until}"
         say(Notice(said, Event.OWNERSHIP_AWAITED, **flow_fields(name), owner=str(owner or "")))
@@ -93,7 +93,7 @@ class Ownership:
             return not_let_in(self._target.alias, self._identity.ownership_group)
         return OwnedElsewhereError(
             f"flow {self._identity.name} is run by {owner}",
-            remedy="stop that process, or use --standby to take over when it ends",
+            remedy="stop that process; `mmtool replicate` can also wait with --standby, and takes over when it ends",
         )
 
     async def again(self) -> None:

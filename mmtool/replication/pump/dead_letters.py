@@ -86,7 +86,7 @@ class DeadLetters:
             return  # it is still the mirror's letter
         except MmtoolError as error:
             mirror.halt(
-                f"the record at upstream offset {letter.offset} cannot be written to the dead-letter topic:"
+                f"the record at source offset {letter.offset} cannot be written to the dead-letter topic:"
                 f" {error.message}{f': {error.remedy}' if error.remedy else ''}"
             )
         else:

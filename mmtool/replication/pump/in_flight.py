@@ -38,7 +38,7 @@ def refusal(sent: InFlightBatch, answer: ProducedPartition, topic: str) -> str:
     """The reason why target topic ``topic`` refused a batch, with the remedy where one is known."""
     if answer.error_code in DENIED:
         return f"WRITE on target topic {topic} {GRANT_IT}"
-    where = f"the target refuses the batch at upstream offset {sent.batch.upstream_start}"
+    where = f"the target refuses the batch at source offset {sent.batch.upstream_start}"
     why = f"{where}: {name_of(answer.error_code)} {answer.message}".rstrip()
     cause = _OF_A_BATCH.get(answer.error_code) or name_of(answer.error_code)
     way_on = remedy_of_refusal(cause, "the target", f"topic {topic}")

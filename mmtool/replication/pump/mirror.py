@@ -141,7 +141,7 @@ class PartitionMirror:
             self._pass_over(UpstreamOffset(new[-1][0].header.next_offset))
         if unreadable is not None:
             raise BatchError(
-                f"at upstream offset {self.fetch_position}: {unreadable.message}",
+                f"at source offset {self.fetch_position}: {unreadable.message}",
                 remedy=OTHER_LEADER,
             )
 

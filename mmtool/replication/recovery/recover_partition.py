@@ -27,6 +27,7 @@ from mmtool.kafka.wire.cluster import (
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.plan.topics.facts import BEGIN_AGAIN, HaltReason
+from mmtool.plan.words import counted
 from mmtool.replication.pump.truncation import target_cut
 from mmtool.replication.recovery.compaction import SourceRemains, match_compacted
 from mmtool.replication.recovery.mirror_log import DivergedError, MirrorLog
@@ -332,7 +333,7 @@ async def surviving(
 
 
 def _incomparable(about: MirroredPartition, why: HaltReason) -> HaltReason:
-    cannot = f"unrecorded records of {about.upstream} cannot be compared with the source"
+    cannot = f"the records that mmtool copied last from {about.upstream} cannot be compared with the source"
     return HaltReason(f"{cannot}: {why.cause}", why.cure)
 
 
@@ -348,7 +349,7 @@ def _difference(flow: str, block: Block, found: Comparison, alike: str | None) -
     these = f"{flow} --topic {about.source_topic}"
     why = f" ({difference})" if difference else ""
     return HaltReason(
-        f"diverged: of {found.wanted} records that the target holds from"
+        f"diverged: of {counted(found.wanted, 'record')} that the target holds from"
         f" source offset {block.tail.upstream_frontier} on, the first {found.compared} equal the source's{why}",
         f"stop `mmtool replicate`, compare with `mmtool verify {these}`, then run `mmtool flow rebuild {these}"
         " --execute`",

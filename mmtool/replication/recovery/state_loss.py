@@ -139,8 +139,8 @@ def _refusal(identity: FlowIdentity, topic: str, alias: str) -> RefusedError:
         )
     return RefusedError(
         where
-        + "mmtool no longer knows which topics have failed over, which are paused, and which records the last"
-        " replicate wrote at the end; nothing is mirrored",
+        + "mmtool no longer knows which topics have failed over, which are paused, and which records the"
+        " previous replicate wrote last; nothing is mirrored",
         remedy=f"run `mmtool flow rebuild -c FILE -s {identity.source_alias} -t {identity.target_alias} --execute`,"
         f" which recreates the topic and pauses the flow; {resume_after_loss(identity)}",
         code="control_lost",

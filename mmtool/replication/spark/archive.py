@@ -39,7 +39,7 @@ def make_archive() -> Path:
     if not classes.file.exists():
         raise MmtoolError(
             f"Java wrote no class-data-sharing archive to {classes.file.parent}",
-            remedy="check the free space of its disk",
+            remedy="check the free space of that disk",
         )
     return classes.file
 

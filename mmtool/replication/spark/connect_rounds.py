@@ -56,7 +56,8 @@ class ConnectRounds:
         if missing:
             raise UsageError(
                 f"mmtool.spark.master = {master}: Spark Connect needs {', '.join(missing)}, which this host lacks",
-                remedy="pip install 'mmtool[connect]'",
+                remedy="install mmtool with its extra `connect`: `pipx install --force '.[connect]'` in the clone, or"
+                " `pip install 'mmtool[connect]'` in the environment that has mmtool",
             )
         from pyspark.sql import SparkSession
 

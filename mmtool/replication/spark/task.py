@@ -141,7 +141,7 @@ async def _take_again(flow: FlowAssignment) -> FlowAssignment:
     if control.owner is None or control.owner.owner != flow.owner:
         raise FencedError("another owner has the flow")
     if control.slots is not None and control.slots.round > flow.round:
-        raise FencedError("a later round has the flow")
+        raise FencedError("a later Spark job has the flow")
     context = await connect(flow.settings)
     context.shows_register = flow.shows_register
     try:

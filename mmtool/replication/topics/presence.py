@@ -39,7 +39,12 @@ def source_gone(topic: str, presence: Presence) -> HaltReason:
     """The sentence that a mirrored source topic is gone (`Presence.is_gone`), with what helps."""
     if presence is Presence.RECREATED:
         return source_made_again(topic)
-    return HaltReason(f"source topic {topic} was deleted: its mirror on the target stays as it is")
+    return HaltReason(
+        f"source topic {topic} was deleted: its mirror on the target stays as it is, and nothing has to be done",
+        "when no group needs its offsets any more, stop `mmtool replicate` and run `mmtool flow forget --topic"
+        f" {topic} --execute`, which removes it from `mmtool status`",
+        "; ",
+    )
 
 
 def presence_of(topic_id: TopicId, found: TopicMetadata | None) -> Presence:

@@ -76,7 +76,7 @@ class LeaderCheck:
 
         before = self._check.missing
         lone = await self._check.of(look, self._settle_seconds)
-        self._news += [_no_leader(new)] if (new := lone - before) else []
+        self._news += [f"{_no_leader(new)}; mmtool keeps trying"] if (new := lone - before) else []
         return [(t, p) for t, p in unknown if TopicPartition(t.name, p) not in lone]
 
     def refuse_missing(self) -> None:

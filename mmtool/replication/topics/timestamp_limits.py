@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.output.human import duration
+from mmtool.plan.words import counted
 from mmtool.replication.driver.halt_retry import RAISE
 from mmtool.replication.topics.target_limits import AFTER, BEFORE, FOR_EVER
 from mmtool.translation.types import TopicPartition
@@ -58,7 +59,7 @@ async def refused_times(
 def _sentence(topic: MirroredTopic, key: str, places: Mapping[TopicPartition, int]) -> str:
     name, bound = topic.limits.before if key == BEFORE else topic.limits.after
     (place, offset), *others = places.items()
-    which = f"{place} and {len(others)} more partitions hold" if others else f"{place} holds"
+    which = f"{place} and {counted(len(others), 'more partition')} hold" if others else f"{place} holds"
     start = f"{place} from" if others else "from"
     what = {
         BEFORE: f"older than {duration(bound / 1000)}",

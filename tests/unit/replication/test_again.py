@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mmtool.replication.driver.halt_retry import FIRST_SECONDS, GRANT_IT, HaltRetry
 
-DENIED, REFUSED = f"WRITE on target topic a {GRANT_IT}", "the target refuses the batch at upstream offset 7"
+DENIED, REFUSED = f"WRITE on target topic a {GRANT_IT}", "the target refuses the batch at source offset 7"
 
 
 def tries(reasons, seconds):

@@ -19,7 +19,7 @@ def test_spark_connect_without_its_packages_says_what_to_install(monkeypatch):
     assert str(caught.value) == (
         "mmtool.spark.master = sc://127.0.0.1:15002: Spark Connect needs grpc, pandas, which this host lacks"
     )
-    assert caught.value.remedy == "pip install 'mmtool[connect]'"
+    assert "pipx install --force '.[connect]'" in caught.value.remedy
 
 
 def test_a_report_crosses_spark_connect_as_it_is():

@@ -8,6 +8,7 @@ from mmtool.errors import RefusedError
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.records.documents import PauseRecord, State
 from mmtool.plan.records.marks import FailedOverRecord
+from mmtool.plan.words import are
 from mmtool.replication.driver.drain import _refuse_held
 from mmtool.replication.driver.service import Outcome
 from mmtool.replication.ownership.checks import all_failed_over
@@ -62,7 +63,8 @@ def test_some_of_a_flow_failed_over_ends_with_what_remains_and_all_of_it_is_a_re
     assert (error.exit_code, error.code) == (code, word)
     remaining = set(states) - {State.CAUGHT_UP}
     assert all(
-        f"{states.count(state)} of {len(states)} partitions or topics are {state}" in error.message
+        f"{states.count(state)} of {len(states)} partitions or topics {are(states.count(state))} {state}"
+        in error.message
         for state in remaining
     )
 
@@ -89,6 +91,6 @@ def test_a_drain_does_not_wait_for_what_nobody_mirrors(word, code):
     control = ControlView()
     control.apply(word.key, word.encode(), 0)
     _refuse_held(control, {("id-2", 0): 5}, {"id-2": "bills"})
-    with pytest.raises(RefusedError, match="orders cannot be drained: ") as raised:
+    with pytest.raises(RefusedError, match="the remaining records of orders cannot be mirrored: ") as raised:
         _refuse_held(control, {("id-1", 0): 5}, {"id-1": "orders"})
     assert raised.value.code == code

@@ -108,7 +108,9 @@ def test_a_partition_without_a_leader_keeps_no_other_one_back_and_is_named_once(
     alone = TopicPartition(TOPIC.name, 0)
     late.flow.source.pop(alone)
     assert (look(late, 2), look(late, 2)) == ([7], [7])
-    assert late.watch.news == ["orders-0 cannot start yet: no leader on the source or on the target"]
+    assert late.watch.news == [
+        "orders-0 cannot start yet: no leader on the source or on the target; mmtool keeps trying"
+    ]
     with pytest.raises(UnreachableError, match="orders-0 cannot start yet"):
         asyncio.run(late.goal())
     late.flow.source[alone] = 5

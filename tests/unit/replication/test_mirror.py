@@ -165,7 +165,7 @@ def test_what_is_good_before_a_batch_that_cannot_move_still_goes():
     mirror.offer(fetched(data(0, 2), big, end=3), now_ms=1)
     assert (mirror.state, mirror.offer(fetched(big, end=3), now_ms=2)) == (State.RUNNING, 0)
     settle(mirror, log)
-    assert (mirror.state, "upstream offset 2" in mirror.reason) == (State.HALTED, True)
+    assert (mirror.state, "source offset 2" in mirror.reason) == (State.HALTED, True)
     assert (landed(log), mirror.frontier, mirror.fetch_position) == ([b"v0", b"v1"], 2, 2)
 
 
@@ -180,7 +180,7 @@ def test_what_is_good_before_a_record_in_its_own_batch_still_goes():
     mirror, log = mirror_of(assigned(max_batch_bytes=200)), FakeLog()
     mirror.offer(fetched(mixed(2), end=5), now_ms=1)
     settle(mirror, log)
-    assert (mirror.state, "upstream offset 2" in mirror.reason) == (State.HALTED, True)
+    assert (mirror.state, "source offset 2" in mirror.reason) == (State.HALTED, True)
     assert (landed(log), mirror.frontier) == ([b"v0", b"v1"], 2)
 
 
@@ -378,7 +378,7 @@ def test_a_single_record_larger_than_the_target_takes_halts_the_partition():
     log.limit = 100
     mirror.offer(fetched(batch_of([PlainRecord(1, value=b"x" * 200)]).write(), end=2), now_ms=1)
     settle(mirror, log)
-    assert (mirror.state, mirror.frontier, "upstream offset 1" in mirror.reason) == (State.HALTED, 1, True)
+    assert (mirror.state, mirror.frontier, "source offset 1" in mirror.reason) == (State.HALTED, 1, True)
 
 
 def test_a_record_that_turns_out_to_be_too_large_is_a_letter_and_what_was_sent_behind_it_goes_again():
@@ -466,7 +466,7 @@ def test_a_refused_batch_halts_its_partition_and_names_place_and_reason():
     settle(mirror, log)
     assert mirror.state == State.HALTED
     assert mirror.reason.startswith(
-        "the target refuses the batch at upstream offset 1: INVALID_TIMESTAMP: raise"
+        "the target refuses the batch at source offset 1: INVALID_TIMESTAMP: raise"
     )
     assert mirror.reason.endswith("or set mmtool.on.timestamp.refused = raise-limit")
     assert not mirror.sendable

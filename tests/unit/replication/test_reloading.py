@@ -115,7 +115,8 @@ def test_a_file_without_the_flow_leaves_it_as_it_is(scene):
     scene.path.write_text(BASE.replace("a->b", "b->c"))
     asyncio.run(scene.reloader._reload(asked=False))
     new, gone = "flow b->c is new: starts", "flow a->b is no longer enabled: stops"
-    assert scene.warned == [f"{scene.path}: {new} at the next start; {gone} at the next start"]
+    then = "at the next start of replicate"
+    assert scene.warned == [f"{scene.path}: {new} {then}; {gone} {then}"]
     assert scene.flow.name == "a->b"
 
 
@@ -123,8 +124,8 @@ def test_what_waits_for_the_next_start_is_named_once_and_without_its_value(scene
     sasl = "a.security.protocol = SASL_SSL\na.sasl.mechanism = PLAIN\na.sasl.username = u\n"
     for _ in range(2):
         scene.reload(f"{sasl}a.sasl.password = hush\nmmtool.shards = 5")
-    security = "a->b: a.security changed: takes effect at the next start"
-    shards = "a->b: mmtool.shards cannot change after the flow's first start"
+    security = "a->b: a.security changed: takes effect at the next start of replicate"
+    shards = "a->b: mmtool.shards cannot change after the flow's first start: its old value stays"
     assert scene.warned == [f"{scene.path}: {security}; {shards}"]
 
 

@@ -345,7 +345,8 @@ def test_a_source_topic_that_was_made_again_meanwhile_can_never_be_compared_and_
     lose_answers(flow.source, 1)
     flow.take()
     assert flow.halted == (
-        f"unrecorded records of orders-0 cannot be compared with the source: {source_made_again('orders')}"
+        "the records that mmtool copied last from orders-0 cannot be compared with the source:"
+        f" {source_made_again('orders')}"
     )
 
 
@@ -354,7 +355,8 @@ def test_a_source_whose_log_is_corrupt_there_halts_its_partition_and_no_other():
     disturb(flow.source, 1, lambda: fetched(end=0)._replace(error_code=Code.CORRUPT_MESSAGE))
     flow.take()
     assert flow.halted == (
-        "unrecorded records of orders-0 cannot be compared with the source: orders-0 of source: CORRUPT_MESSAGE:"
+        "the records that mmtool copied last from orders-0 cannot be compared with the source:"
+        " orders-0 of source: CORRUPT_MESSAGE:"
         " make another replica the leader of the source partition, then stop and start `mmtool replicate`"
     )
 
@@ -366,7 +368,8 @@ def test_a_partition_that_its_topic_has_no_more_since_it_was_made_again_halts_at
     monkeypatch.setattr(LogOnWire, "leader", lambda wire, *_: None if wire.alias == "source" else 0)
     flow.take()
     assert flow.halted == (
-        f"unrecorded records of orders-0 cannot be compared with the source: {source_made_again('orders')}"
+        "the records that mmtool copied last from orders-0 cannot be compared with the source:"
+        f" {source_made_again('orders')}"
     )
 
 

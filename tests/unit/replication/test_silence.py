@@ -55,7 +55,7 @@ def noted(watch, *positions):
 def test_it_is_said_of_the_broker_and_not_of_each_partition():
     watch = ControlFollower(None, "pump-1", {})
     said = noted(watch, waiting(0, BROKER), waiting(1, BROKER), waiting(0, BROKER))
-    assert said == [f"{BROKER} does not answer: the partitions that it leads wait"]
+    assert said == [f"{BROKER} does not answer: the partitions that it leads wait; mmtool keeps trying"]
     assert noted(watch, waiting(0, "")) == []
     assert noted(watch, waiting(1, "")) == [f"no partition waits for {BROKER} any more"]
 
@@ -66,7 +66,7 @@ def test_a_partition_that_waits_for_another_broker_now_is_no_longer_waiting_for_
     said = noted(watch, waiting(0, OTHER))
     assert said == [
         f"no partition waits for {BROKER} any more",
-        f"{OTHER} does not answer: the partitions that it leads wait",
+        f"{OTHER} does not answer: the partitions that it leads wait; mmtool keeps trying",
     ]
 
 

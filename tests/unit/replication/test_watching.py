@@ -54,7 +54,7 @@ def test_a_pause_is_heard_after_a_question_that_was_refused(monkeypatch, trouble
 
     hold, news = asyncio.run(scene())
     assert hold is not None
-    unread = "the control topic cannot be read, so new pauses and failovers have no effect yet"
+    unread = "topic control cannot be read, so new pauses and failovers have no effect yet"
     assert news[0] == f"{unread}: {trouble}; mmtool retries"
     assert len(news) == 2
 

@@ -301,7 +301,7 @@ def test_another_codec_begins_another_batch():
 def test_a_record_too_large_for_the_target_is_named():
     views = [view_of(batch_of([PlainRecord(70), PlainRecord(71, value=bytes(5000))]).write())]
 
-    with pytest.raises(OversizeRecordError, match="upstream offset 71 needs a batch of 50") as caught:
+    with pytest.raises(OversizeRecordError, match="source offset 71 needs a batch of 50") as caught:
         rebuild(views, position=0, max_batch_bytes=4000)
 
     assert (caught.value.upstream_offset, caught.value.limit) == (71, 4000)
@@ -415,7 +415,7 @@ def test_a_split_batch_holds_the_same_records_in_halves(batch):
     (whole,) = rebuild(views_of([replace(batch, flags=0)]), position=0, max_batch_bytes=PLENTY)
     whole.stamp(4, 4, 4)
     if whole.record_count == 1:
-        with pytest.raises(OversizeRecordError, match=f"upstream offset {whole.upstream_start} "):
+        with pytest.raises(OversizeRecordError, match=f"source offset {whole.upstream_start} "):
             split(whole, max_batch_bytes=PLENTY)
         return
 
