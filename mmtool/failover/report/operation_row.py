@@ -17,7 +17,7 @@ class CostsRow(TypedDict):
 
     Attributes:
         reread_max: Records that the group reads again at most; null without a new offset.
-        reread_expected: The same, by the rate at which the group commits; null if unknown.
+        reread_expected: Records that the group probably reads again, from its commit rate; null if unknown.
         lost_max: Records that are lost at most; null if unknown.
         knowledge_age_seconds: The age of the group's committed offset as mmtool knows it; null if unknown.
     """
@@ -69,8 +69,8 @@ class StateTopicRow(TypedDict):
 
     Attributes:
         topic: Its name on the source.
-        records_behind: How far it lags behind the committed offsets, in records; null where not measured.
-        seconds_ahead: How far it is ahead of them; null where not measured.
+        records_behind: How far it lags behind the application's committed offsets, in records; null where not measured.
+        seconds_ahead: How far it is ahead of the committed offsets, in seconds; null where not measured.
     """
 
     topic: str
@@ -108,7 +108,7 @@ class OperationRow(TypedDict):
         rto_seconds: From its start to the last offset read back; null where not measured.
         rpo_records: Records lost at most; null if unknown.
         reread_records: Records that all groups read again at most; null if unknown.
-        reread_expected: The same, by the rates at which the groups commit; null if unknown.
+        reread_expected: Records that all groups probably read again, from their commit rates; null if unknown.
         diverged_records: Records on the source that are not on the target; null where not measured.
         undo: How to undo it, as a sentence.
         reason: The reason that the operator gave; in `failover list` and `show`.

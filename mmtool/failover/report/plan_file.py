@@ -108,7 +108,7 @@ def load(path: Path) -> SavedPlan:
         remedy = "name a file that a rehearsal wrote with --out FILE"
         raise UsageError(f"--plan {path}: {error.strerror}", remedy=remedy) from error
     except UnreadableDocumentError as error:
-        remedy = f"{_REHEARSE}; or name the file as a rehearsal wrote it"
+        remedy = f"{_REHEARSE}; or give --plan the unchanged file that this version of mmtool wrote"
         raise UsageError(f"--plan {path}: {error}", remedy=remedy, code="unreadable_plan") from error
 
 

@@ -298,11 +298,12 @@ def _price(ended: Ended) -> str:
     if ended.rehearsal.plan.mode is Mode.FAILBACK:
         passed = figures.diverged_records
         done = "replayed" if ended.rehearsal.plan.diverged == Replay() else "skipped"
-        more = "" if passed is None else f", {passed} diverged records {done}"
+        more = "" if passed is None else f", {counted(passed, 'diverged record')} {done}"
         return f"{lost} records lost, {again} read again{more}"
     names, behind = ended.rehearsal.names, figures.diverged_records
     late = (
-        f"; {counted(behind or 0, 'record')} produced on {names.source} since then, not yet on {names.target}"
+        f"; {counted(behind or 0, 'record')} produced on {names.source} after the groups had stopped, not yet on"
+        f" {names.target}"
     )
     return f"{lost} records lost, {again} read again{late if behind else ''}"
 
@@ -427,7 +428,7 @@ def acls_left(found: Recorded, settings: FlowSettings) -> list[NextStep]:
     how = (
         "create again those that the failback withdrew"
         if promotion.withdraws
-        else "remove those that it created"
+        else "remove those that the operation created"
     )
     servers, adds = there.bootstrap_servers, promotion.withdraws
     commands = tuple(acl_command(acl, servers, adds=adds) for acl in promotion.acls)
