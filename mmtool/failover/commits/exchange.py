@@ -54,8 +54,7 @@ def _checkpointed(directory: Path) -> dict[TopicPartition, int]:
     try:
         return parse_offset_log(path.read_text(encoding="utf-8").splitlines())
     except FileNotFoundError as error:
-        remedy = "copy the whole checkpointLocation: both of its folders, offsets and commits"
-        raise UsageError(f"{path}: {error.strerror}", remedy=remedy) from error
+        raise UsageError(f"{path}: {error.strerror}", remedy=_COPY_BOTH) from error
     except OSError as error:
         raise UsageError(
             f"{path}: {error.strerror}", remedy="let the user that runs mmtool read it"
@@ -66,6 +65,7 @@ def _checkpointed(directory: Path) -> dict[TopicPartition, int]:
 
 
 _CHECKPOINT = "checkpointLocation of a Structured Streaming query"
+_COPY_BOTH = "copy the whole checkpointLocation: both of its folders, offsets and commits"
 
 
 def _no_batch(directory: Path) -> UsageError:
@@ -74,6 +74,8 @@ def _no_batch(directory: Path) -> UsageError:
     remedy = "let the query finish a batch"
     if not (directory / "offsets").is_dir():
         remedy = f"name the {_CHECKPOINT}: it has the folders offsets and commits"
+    elif not (directory / "commits").is_dir():  # a query makes both when it starts
+        remedy = _COPY_BOTH
     return UsageError(f"{directory} has no finished batch", remedy=remedy)
 
 

@@ -358,7 +358,7 @@ def refuse_topic(diverged: Diverged, flow: FlowNow, tails: FoundTails, taken: Co
         widest = max((topic.partitions for topic in flow.topics.values() if topic.name in taken), default=1)
         raise RefusedError(
             f"--diverged topic {name}: cluster {home.alias} has no such topic",
-            remedy=f"create it with at least {widest} partitions",
+            remedy=f"create it on {home.alias} with at least {counted(widest, 'partition')}",
             code="partition_missing",
         )
     before_replay(home, tails, into_topic(name))

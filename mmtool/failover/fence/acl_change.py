@@ -53,8 +53,8 @@ class AclUse:
     is_right: bool = False
     remedies: Mapping[str, str] = field(default_factory=dict)
     again: str = (
-        "try again with `mmtool failover cancel OPERATION_ID --execute`, or with `mmtool failover rollback OPERATION_ID"
-        " --execute` once offsets are written"
+        "try again with `mmtool failover cancel OPERATION_ID --execute`, or if offsets are already written, with"
+        " `mmtool failover rollback OPERATION_ID --execute`"
     )
 
 

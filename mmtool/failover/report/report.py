@@ -282,8 +282,9 @@ def summary(ended: Ended) -> str:
         return ""
     words = Counter(exactness(v) for plan in cutover.plans for v in plan.verdicts if v.refusal is None)
     kinds = "exact" if set(words) <= {"exact"} else f"{words['exact']} exact, {words['bounded']} bounded"
+    kinds = f", {kinds}" if words else ""
     done = "drill: moved copies of" if ended.rehearsal.plan.mode is Mode.DRILL else "moved"
-    moved = f"{done} {counted(len(cutover.results), 'group')}, {counted(words.total(), 'offset')}, {kinds}"
+    moved = f"{done} {counted(len(cutover.results), 'group')}, {counted(words.total(), 'offset')}{kinds}"
     return f"{moved}; {_price(ended)}; {figures.rto_seconds:.1f} s"
 
 
