@@ -86,7 +86,7 @@ def _check_rights(cluster: ClusterPort, wanted: Wanted) -> None:
         raise NotAuthorisedError(
             f"mmtool may not commit these offsets on {cluster.alias}: it lacks {few(missing, _NAMED)};"
             " no offset was committed",
-            remedy=f"grant these rights on {cluster.alias} to mmtool's principal",
+            remedy=f"grant these rights on {cluster.alias} to mmtool's principal, then run the same command again",
         )
 
 

@@ -252,7 +252,7 @@ def _ends(cluster: ClusterPort, places: Collection[TopicPartition]) -> dict[Topi
     if gone:
         raise RefusedError(
             f"{few(gone)} no longer {'exists' if len(gone) == 1 else 'exist'} on {cluster.alias}: mmtool cannot check"
-            " that no producer writes",
+            " that no producer writes to it",
             remedy="the topic was deleted: leave out the groups that read it, or create it again and run the same"
             " command again",
         )

@@ -55,7 +55,8 @@ def write_text(option: str, path: Path, content: bytes) -> None:
         path.write_bytes(content)
     except OSError as error:
         raise UsageError(
-            f"{option} {path}: {error.strerror}", remedy="name a file that can be written"
+            f"{option} {path}: {error.strerror}",
+            remedy="name a file in a folder that exists, which you may write to",
         ) from error
 
 

@@ -261,7 +261,7 @@ def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> CostsRow:
 def _undo(mode: Mode, operation_id: str = "OPERATION_ID") -> str:
     back = (
         f"`mmtool failover rollback {operation_id} --execute` restores the groups' previous offsets, as"
-        " long as no consumer of them was started since"
+        " long as none of their consumers has started since the operation"
     )
     if mode is Mode.PLANNED:
         return (
@@ -450,7 +450,11 @@ def _what_stays(fence: Fence, settings: FlowSettings) -> NextStep:
     match fence.kind:
         case FenceKind.ACL if fence.denies:
             commands = tuple(lowering_commands(fence.denies, here.bootstrap_servers))
-            return NextStep(f"the fence on {here.alias} stays; an administrator can lift it with:", commands)
+            return NextStep(
+                f"the fence on {here.alias} stays; before producers write to {here.alias} again, an administrator lifts"
+                " it with:",
+                commands,
+            )
         case FenceKind.HOOK:
             hook = settings.hooks.get("fence", "mmtool.hook.fence")
             return NextStep(f"the fence that the hook {hook} raised on {here.alias} stays until you lift it")
