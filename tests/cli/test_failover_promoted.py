@@ -265,7 +265,7 @@ def test_another_planned_failover_waits_until_that_is_decided(planned, scene, le
 def test_an_emergency_goes_on_and_says_that_they_stay(emergency, scene, left):
     ended = emergency(*EXECUTE)
     assert (ended.code, scene.acls.rules) == (0, {MAY, TX}), ended.stderr
-    assert f"the producers' ACLs that operation {left} changed on west stay so" in ended.stderr
+    assert f"the producers' ACLs that operation {left} changed on west stay changed" in ended.stderr
 
 
 def test_an_emergency_whose_source_dies_is_resumed_with_the_recorded_acls(

@@ -278,7 +278,7 @@ def test_a_missing_right_is_named_before_anything_is_written(move, scene):
     scene.target.groups.rights_missing = ["READ on topic east.orders"]
     ended = move()
     assert (ended.code, committed(scene)) == (9, {REMOTE[0]: Commit(4)})
-    assert "it lacks READ on topic east.orders; nothing was written" in ended.stderr
+    assert "it lacks READ on topic east.orders; no offset was committed" in ended.stderr
 
 
 @pytest.mark.parametrize(

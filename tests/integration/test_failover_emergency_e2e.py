@@ -319,7 +319,7 @@ def test_a_group_that_nobody_has_started_is_put_back_and_the_first_failover_stan
     refused = lost.run("rollback", first.rows[0]["operation_id"], "--execute", "--yes")
     assert (
         refused.code,
-        "has committed other offsets on target since, and keeps them" in refused.stderr,
+        "has since committed other offsets on target, and keeps them" in refused.stderr,
     ) == (3, True), refused.stderr
     assert held(lost) == set(lost.topics)
 

@@ -54,16 +54,18 @@ def _checkpointed(directory: Path) -> dict[TopicPartition, int]:
     try:
         return parse_offset_log(path.read_text(encoding="utf-8").splitlines())
     except FileNotFoundError as error:
-        remedy = "copy the whole checkpointLocation: both of its folders, offsets and commits"
-        raise UsageError(f"{path}: {error.strerror}", remedy=remedy) from error
+        raise UsageError(f"{path}: {error.strerror}", remedy=_COPY_BOTH) from error
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", remedy="let this user read the file") from error
+        raise UsageError(
+            f"{path}: {error.strerror}", remedy="let the user that runs mmtool read it"
+        ) from error
     except ValueError as error:
         remedy = f"name the {_CHECKPOINT} that reads from Kafka; if a newer Spark wrote it, upgrade mmtool"
         raise UsageError(f"{path}: {error}", remedy=remedy) from error
 
 
 _CHECKPOINT = "checkpointLocation of a Structured Streaming query"
+_COPY_BOTH = "copy the whole checkpointLocation: both of its folders, offsets and commits"
 
 
 def _no_batch(directory: Path) -> UsageError:
@@ -72,6 +74,8 @@ def _no_batch(directory: Path) -> UsageError:
     remedy = "let the query finish a batch"
     if not (directory / "offsets").is_dir():
         remedy = f"name the {_CHECKPOINT}: it has the folders offsets and commits"
+    elif not (directory / "commits").is_dir():  # a query makes both when it starts
+        remedy = _COPY_BOTH
     return UsageError(f"{directory} has no finished batch", remedy=remedy)
 
 
@@ -164,7 +168,8 @@ def check_import(
 
 
 _OF_THE_FILE = {
-    Reason.PARTITION_MISSING: "{where} has no such partition: correct the file, or create the partition",
+    Reason.PARTITION_MISSING: "{where} does not have a partition that the file names: correct the file, or create the"
+    " partition on {where}",
     Reason.TARGET_LOG_START_PASSED: "the offset in the file is below the start of {where}'s log: write a higher offset"
     " into the file",
     Reason.BEYOND_MIRROR: "the offset in the file is past the end of {where}'s log: let `mmtool replicate` catch up, or"

@@ -42,11 +42,12 @@ _MARKS_SECONDS = 1.0
 """How old the known marks of moved groups may be, in seconds, as with ``replicate``; a turn may take minutes."""
 _PRECISION = 1  # digits of an age in seconds: few different ones, however many positions there are
 _REMEDIES = {
-    SyncState.BEHIND: "`mmtool translate-offsets -c FILE -s {source} -t {target} -g {group}` says what to do about a"
-    " refused offset, and the column REASON about a request that failed",
+    SyncState.BEHIND: "for a refused offset, run `mmtool translate-offsets -c FILE -s {source} -t {target} -g {group}`,"
+    " which says what to do; for a request that failed, see the column REASON, remove the cause, and run the same"
+    " command again",
     SyncState.ACTIVE_ON_TARGET: "leave out groups that now belong to {target}, such as {group}, or stop their consumers"
     " on {target}",
-    SyncState.UNKNOWN_GROUP: "name groups of {source} with -g: it has no {group}",
+    SyncState.UNKNOWN_GROUP: "name groups of {source} with -g: {source} has no group {group}",
 }
 """What to do about groups that are not completely synced, with the first one of each state."""
 _OTHERS = (

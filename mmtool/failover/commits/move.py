@@ -98,7 +98,8 @@ def write_csv(path: Path, found: Translation, *, with_group: bool) -> str:
         path.write_text(write_reset_csv(reset_lines(found.plans, with_group=with_group)), encoding="utf-8")
     except OSError as error:
         raise UsageError(
-            f"--csv {path}: {error.strerror}", remedy="name a file that can be written"
+            f"--csv {path}: {error.strerror}",
+            remedy="name a file in a folder that exists, which you may write to",
         ) from error
     return left_out(str(path), found)
 

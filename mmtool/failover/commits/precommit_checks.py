@@ -85,8 +85,8 @@ def _check_rights(cluster: ClusterPort, wanted: Wanted) -> None:
     if missing:
         raise NotAuthorisedError(
             f"mmtool may not commit these offsets on {cluster.alias}: it lacks {few(missing, _NAMED)};"
-            " nothing was written",
-            remedy=f"grant these rights on {cluster.alias} to mmtool's principal",
+            " no offset was committed",
+            remedy=f"grant these rights on {cluster.alias} to mmtool's principal, then run the same command again",
         )
 
 
@@ -105,7 +105,7 @@ def _check_metadata(cluster: ClusterPort, wanted: Wanted) -> None:
         group, place = longest
         raise RefusedError(
             f"group {group} committed {lengths[longest]} characters of metadata for {place}, and"
-            f" {cluster.alias} accepts {limit} at most; nothing was written",
+            f" {cluster.alias} accepts {limit} at most; no offset was committed",
             remedy=f"raise offset.metadata.max.bytes on {cluster.alias}, or leave the group out",
             code="metadata_too_large",
         )
@@ -138,9 +138,9 @@ def _check_standing(cluster: ClusterPort, writing: list[GroupPlan]) -> None:
                 f"group {plan.group} has no members on {cluster.alias}, and its committed offset in"
                 f" {moved[0]} changed: a consumer with assign(), another tool, a running `mmtool groups"
                 " sync`, or `mmtool replicate` with sync.group.offsets.enabled commits for it",
-                "stop that consumer or tool, then run the same command again",
+                "stop that consumer, tool or offset sync, then run the same command again",
             )
 
 
 def _at_work(message: str, remedy: str) -> RefusedError:
-    return RefusedError(f"{message}; nothing was written", remedy=remedy, code=Reason.ACTIVE_ON_TARGET)
+    return RefusedError(f"{message}; no offset was committed", remedy=remedy, code=Reason.ACTIVE_ON_TARGET)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _NOT_SENT = Problem("not_sent", "not deleted, because other offsets of the group could not be restored")
 _WHY_NOT = {
     Reason.ACTIVE_ON_TARGET: "{group} has members on {where}: stop them, then run the same command again",
-    Reason.WOULD_REWIND: "{group} has committed other offsets on {where} since, and keeps them; to go back in spite of"
+    Reason.WOULD_REWIND: "{group} has since committed other offsets on {where}, and keeps them; to go back in spite of"
     " that, use `kafka-consumer-groups --reset-offsets --execute` on {where}",
 }
 

@@ -71,7 +71,8 @@ def read_undo(name: str, content: bytes, group: str | None = None) -> Undo:
     except UnreadableDocumentError as error:
         raise UsageError(
             f"{name}: damaged, truncated, or not an undo file of this version of mmtool: {error}",
-            remedy="name an undo file that mmtool wrote, unchanged; if another version wrote it, use that version",
+            remedy="give `mmtool groups import` the unchanged undo file that mmtool wrote; if another version of mmtool"
+            " wrote it, run that version",
         ) from error
     if group is None:
         return kept

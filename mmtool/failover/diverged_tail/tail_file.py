@@ -123,7 +123,8 @@ def export_tail(
     if path.exists():
         raise UsageError(
             f"{path} exists: an earlier export is not overwritten",
-            remedy="move that file away, or name another folder with --diverged-dir",
+            remedy="move that file away and keep it, or name another folder with --diverged-dir; then run the same"
+            " command again",
         )
     try:
         handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)

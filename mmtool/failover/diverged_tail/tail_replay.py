@@ -14,6 +14,7 @@ from mmtool.failover.diverged_tail.tail_file import own_batches_of
 from mmtool.failover.diverged_tail.tails import records_from
 from mmtool.failover.operation.operation import nobody_else
 from mmtool.kafka.batches import coalesce, raw_records
+from mmtool.plan.words import counted
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
@@ -79,8 +80,8 @@ def before_replay(
         count = 1 + max(place.partition for place in missing if place.topic == first.topic)
         raise RefusedError(
             f"cluster {target.alias} has no partition {first}: diverged records cannot be written to it",
-            remedy=f"create topic {first.topic} on {target.alias} with at least {count} partitions, or add"
-            " partitions if the topic exists",
+            remedy=f"create topic {first.topic} on {target.alias} with at least {counted(count, 'partition')}, or"
+            " add partitions if the topic exists",
             code="partition_missing",
         )
     return BeforeReplay(ends, tails.diverged_records)
@@ -184,7 +185,7 @@ def _check_whole(source: BatchesPort, tails: FoundTails, before: BeforeReplay) -
     )
     if left != before.records:
         raise UnknownProgressError(
-            f"the source now holds {left} of {before.records} diverged records: mmtool does not know which"
+            f"the source now holds {left} of {counted(before.records, 'diverged record')}: mmtool does not know which"
             " of them it wrote before it was interrupted, and writes no more of them"
         )
 

@@ -26,7 +26,7 @@ from mmtool.failover.operation.operation import TakenUpError
 from mmtool.kafka.batches import BatchError
 from mmtool.plan.failover.divergence import Replay, ToTopic
 from mmtool.plan.failover.tail_progress import Begun, Parts, left_of, together, whole
-from mmtool.plan.words import counted, few, then
+from mmtool.plan.words import are, counted, few, then
 from mmtool.translation.divergence import DivergedTail, TailPart
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import UpstreamOffset
@@ -207,8 +207,9 @@ class DivergedTailWriter:
         count = sum(self.tools.writer.appended(to, end) for to, end in begun.ends.items())
         where = destination(self.flow, self.diverged)[0].alias
         said = (
-            f"{count} of {counted(begun.records, 'diverged record')} of {place} are on {where}, and which ones is"
-            f" unknown, as {self.flow.clusters.source.alias} has deleted some of them: {self._compare(begun)}"
+            f"{count} of {counted(begun.records, 'diverged record')} of {place} {are(count)} on {where}, and mmtool"
+            f" does not know which, as {self.flow.clusters.source.alias} has deleted some of them:"
+            f" {self._compare(begun)}"
         )
         return [said] if count else []
 
@@ -217,7 +218,7 @@ class DivergedTailWriter:
         where, topics = destination(self.flow, self.diverged)[0].alias, {place.topic for place in begun.ends}
         return (
             f"compare topic {few(sorted(topics), 3)} on {where} with a backup and with what"
-            f" {self.flow.clusters.source.alias} still has, and produce the records that it lacks"
+            f" {self.flow.clusters.source.alias} still has, and produce the records that the topic lacks"
         )
 
     def _left(self, tails: FoundTails) -> FoundTails:
@@ -357,7 +358,7 @@ def refuse_topic(diverged: Diverged, flow: FlowNow, tails: FoundTails, taken: Co
         widest = max((topic.partitions for topic in flow.topics.values() if topic.name in taken), default=1)
         raise RefusedError(
             f"--diverged topic {name}: cluster {home.alias} has no such topic",
-            remedy=f"create it with at least {widest} partitions",
+            remedy=f"create it on {home.alias} with at least {counted(widest, 'partition')}",
             code="partition_missing",
         )
     before_replay(home, tails, into_topic(name))

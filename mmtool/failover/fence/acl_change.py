@@ -53,8 +53,8 @@ class AclUse:
     is_right: bool = False
     remedies: Mapping[str, str] = field(default_factory=dict)
     again: str = (
-        "try again with `mmtool failover cancel OPERATION_ID --execute`, or with `mmtool failover rollback OPERATION_ID"
-        " --execute` once offsets are written"
+        "try again with `mmtool failover cancel OPERATION_ID --execute`, or if offsets are already written, with"
+        " `mmtool failover rollback OPERATION_ID --execute`"
     )
 
 
@@ -129,8 +129,8 @@ class AclChange:
         listed = shell_line(next(iter(self.acls)).resource_words)
         return UnreachableError(
             f"{why.message}; {self.port.alias} has none of {self.use.acls} now, but may still create them",
-            remedy=f"list the ACLs in two minutes, and remove {self.use.one} that is there then: kafka-acls.sh"
-            f" --bootstrap-server {shell_word(self.port.servers)} --list {listed}",
+            remedy="list the ACLs in two minutes with `kafka-acls.sh --bootstrap-server"
+            f" {shell_word(self.port.servers)} --list {listed}`; if the list has {self.use.one}, remove that ACL",
         )
 
     def _left(self, left: Mapping[Binding, object], what: str) -> PartlyAppliedError:

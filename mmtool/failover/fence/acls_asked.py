@@ -78,8 +78,8 @@ class PromotionAsked:
         here, there = self.source.alias, self.port.alias
         return RefusedError(
             f"{here} does not answer, so --promote-acls cannot read the ACLs of its producers: {error.message}",
-            remedy=f"leave out --promote-acls; then create the producers' ACLs on {there} with kafka-acls.sh: step"
-            " promote_acls of a runbook that was written with --promote-acls has the commands",
+            remedy=f"leave out --promote-acls; then create the producers' ACLs on {there} with kafka-acls.sh: if a"
+            f" runbook was written with --promote-acls while {here} answered, its step promote_acls has the commands",
             code="source_acls_unknown",
         )
 

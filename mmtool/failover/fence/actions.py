@@ -251,7 +251,8 @@ def _ends(cluster: ClusterPort, places: Collection[TopicPartition]) -> dict[Topi
     gone = sorted(set(places) - found.keys())
     if gone:
         raise RefusedError(
-            f"{few(gone)} no longer exists on {cluster.alias}, so its log end cannot be watched",
+            f"{few(gone)} no longer {'exists' if len(gone) == 1 else 'exist'} on {cluster.alias}: mmtool cannot check"
+            " that no producer writes to it",
             remedy="the topic was deleted: leave out the groups that read it, or create it again and run the same"
             " command again",
         )

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from mmtool.plan.failover.steps import StepName
 
 _USE = AclUse(
-    "the promotion",
-    "the promoted ACLs",
-    "one of the promoted ACLs",
+    "the ACLs of --promote-acls",
+    "the ACLs of --promote-acls",
+    "an ACL of --promote-acls",
     "promotion",
     is_right=True,
     remedies={"SECURITY_DISABLED": "leave out --promote-acls: the brokers have no authorizer"},

@@ -333,7 +333,7 @@ def _half_done(other: Recorded) -> Guard:
 
 def ways_on(operation_id: str, *, cancel: bool = True) -> str:
     """The commands that complete or end an open operation, in one sentence; `report.ways_on` lists them by state."""
-    resume = f"`mmtool failover resume {operation_id} --execute` completes it"
+    resume = f"`mmtool failover resume {operation_id} --execute` completes that operation"
     return f"{resume}; `mmtool failover cancel {operation_id} --execute` ends it" if cancel else resume
 
 

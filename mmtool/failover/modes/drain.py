@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import GateError
 from mmtool.insight.flow_progress import copied_by_mm2, short_of
+from mmtool.plan.words import are, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -82,8 +83,8 @@ def bring_up(
     if left:
         # our engine would begin anew behind MM2's copies, and all would be there twice
         raise GateError(
-            f"MirrorMaker 2 mirrored flow {settings.name} and no longer runs: up to {left} records are"
-            f" missing on {settings.target.alias}; nothing was written",
+            f"MirrorMaker 2 mirrored flow {settings.name} and no longer runs: up to"
+            f" {counted(left, 'record')} {are(left)} missing on {settings.target.alias}; no offset was committed",
             remedy="start MirrorMaker 2 again, or take the flow over with `mmtool replicate --take-over"
             f" -s {settings.source.alias} -t {settings.target.alias}`; then run the same command again",
         )

@@ -52,7 +52,7 @@ from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.applications import state_warnings, with_lost_state
 from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_group
-from mmtool.plan.words import counted, then
+from mmtool.plan.words import are, counted, then
 from mmtool.translation.known import UNKNOWN, or_none
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class _Steps:
         if missing:
             raise GateError(
                 f"{self.rehearsal.names.target} does not hold every record that {self.rehearsal.names.source} held"
-                f" when the drill began: {missing} offsets are missing",
+                f" when the drill began: {counted(missing, 'offset')} {are(missing)} missing",
                 remedy="run the drill again",
             )
         topics = topics_of(self.shadows) | set(self.rehearsal.plan.state)
@@ -356,7 +356,7 @@ def write_report(path: Path, row: Row) -> None:
     except OSError as error:
         raise CheckFailedError(
             f"the report cannot be written to {path}: {error.strerror}; the drill itself is complete",
-            remedy="name a file in a writable folder",
+            remedy="for a report, run the drill again, and name a file in a writable folder",
         ) from error
 
 

@@ -360,8 +360,8 @@ class _Steps:
         held = sorted(self.marking.own())
         if held and self.salvage is not None and self.salvage.is_half_way:
             raise RefusedError(
-                f"the marks of {few(held)} stay: without them, {self.rehearsal.names.flow} would mirror the records"
-                " that are already replayed a second time",
+                f"{few(held)} must stay marked as failed over: otherwise {self.rehearsal.names.flow} would mirror the"
+                " diverged records that are already replayed, and they would come a second time",
                 remedy=ways_on(self.rehearsal.plan.operation_id),
                 code="open_operation",
             )

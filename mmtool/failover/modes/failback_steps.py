@@ -10,7 +10,7 @@ from mmtool.insight.partitions import partition_facts
 from mmtool.plan.failover.divergence import Replay, ToFile, ToTopic
 from mmtool.plan.failover.failback_facts import HomeFacts
 from mmtool.plan.groups.offsets import Direction
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import are, counted, few
 from mmtool.translation.answers import Refused
 
 if TYPE_CHECKING:
@@ -114,29 +114,32 @@ def told(
     if diverged:
         yield _diverged(diverged, homecoming, names)
     if coming:
-        where = f"{names.source} are not on {names.target} yet ({_places(coming)})"
-        yield f"{_counted(coming)} of {where}: the failback mirrors them first"
+        number = sum(found.tail.records for found in coming)
+        where = f"{names.source} {are(number)} not on {names.target} yet ({_places(coming)})"
+        yield f"{_counted(coming)} of {where}: the failback mirrors {'it' if number == 1 else 'them'} first"
     ahead = sum(homecoming.ahead.get(found.place, 0) for found in diverged)
     if ahead:
         yield (
-            f"groups that lagged on {names.target} will read {counted(ahead, 'diverged record')} on {names.source}"
+            f"groups that lagged on {names.target} will read {counted(ahead, 'diverged record')} on {names.source}:"
+            f" records of {names.source} that never reached {names.target}"
         )
     for found in tails.partitions:
         if found.kind is TailKind.CUT:
             yield (
-                f"{found.place}: {names.source} has lost records that {names.target} has; they are not copied back"
-                f" to {names.source}"
+                f"{found.place}: {names.source} has lost records that {names.target} has; mmtool does not copy them"
+                f" back to {names.source}: if consumers on {names.source} need them, produce them again"
             )
         if found.strangers:
             yield (
                 f"{found.place}: another producer wrote {counted(found.strangers, 'record')} into its"
-                f" mirror on {names.target}; they are not copied to {names.source}, and groups that have"
-                f" not read them on {names.target} miss them"
+                f" mirror on {names.target}; mmtool does not copy them to {names.source}: groups that need them must"
+                f" read them on {names.target} before the failback"
             )
         if found.undecided:
             yield (
-                f"{found.place} on {names.source}: {counted(found.undecided, 'offset')} belong to an open transaction"
-                " or follow it, and are left out of the diverged records"
+                f"{found.place} on {names.source}: the diverged records do not include"
+                f" {counted(found.undecided, 'offset')} in or after an open transaction; to include them, wait until"
+                " it has ended, and rehearse again"
             )
 
 
@@ -172,8 +175,12 @@ def _whereto(plan: FailoverPlan, names: Names) -> str:
 
 def stay(facts: HomeFacts, names: Names) -> Iterable[str]:
     for topic, groups in sorted(facts.kept.items()):
-        read, do = ("reads", "does") if len(groups) == 1 else ("read", "do")
-        yield f"{topic} stays failed over: {few(groups)} {read} it on {names.target} and {do} not fail back"
+        one = len(groups) == 1
+        read, do, they = ("reads", "does", "it does") if one else ("read", "do", "they do")
+        yield (
+            f"{topic} stays failed over: {few(groups)} {read} it on {names.target} and {do} not fail back; until"
+            f" {they}, {names.flow} does not mirror {topic}"
+        )
 
 
 def at_home_already(plans: Iterable[GroupPlan], moved: Collection[str], names: Names) -> Iterator[str]:

@@ -59,7 +59,7 @@ from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.applications import state_warnings, with_lost_state
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_group
 from mmtool.plan.groups.units import dependencies
-from mmtool.plan.words import few
+from mmtool.plan.words import are, counted, few
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
@@ -292,7 +292,8 @@ class _Steps:
         if missing:
             raise GateError(
                 f"{self.rehearsal.names.target} does not hold every record that {self.rehearsal.names.source} held"
-                f" when the groups had stopped: {missing} offsets are missing; nothing was written",
+                f" when the groups had stopped: {counted(missing, 'offset')} {are(missing)} missing;"
+                " no offset was committed",
                 remedy="run the same command again",
             )
         topics = topics_of(self.groups) | set(self.rehearsal.plan.state)
@@ -303,9 +304,9 @@ class _Steps:
         self.cutover.figures = replace(self.cutover.figures, reread_records=reread)
         if self.fence is not None and reread:
             raise GateError(
-                f"groups would read up to {reread} records again, and a failover with --fence allows none: neither"
-                " MirrorMaker 2's offset syncs nor a comparison of the records gives a closer offset; nothing was"
-                " written",
+                f"groups would read up to {counted(reread, 'record')} again, and a failover with a fence allows none:"
+                " neither MirrorMaker 2's offset syncs nor a comparison of the records gives a closer offset; no offset"
+                " was committed",
                 remedy="to accept these re-reads, run the command again with --fence none; its rehearsal shows their"
                 " number for each partition",
             )

@@ -97,8 +97,8 @@ def nothing_selected(what: str, selection: GroupSelection, selected: SelectedGro
     """
     why, remedy = "", "check the keys groups and groups.exclude of the properties file"
     if selected.excluded:
-        why = f": groups and groups.exclude leave out {few(selected.excluded)}"
-        remedy = "name the group with -g, which overrides these keys, or change them"
+        why = f", as the keys groups and groups.exclude leave out {few(selected.excluded)}"
+        remedy = "name the group with -g, which overrides these keys, or change these keys"
     elif selection.patterns:
         remedy = "check --groups or --unit: `mmtool status -c FILE --groups` lists the groups"
     return RefusedError(f"no group matches{why}: there is nothing to {what}", remedy=remedy)

@@ -29,7 +29,7 @@ class ReleasedRow(TypedDict):
         topic: Its name on the source.
         operation_id: The operation that set its mark.
         state: Whether it is released now.
-        reason: What the mark says.
+        reason: Who failed the topic over, when, and by which operation, as a sentence.
     """
 
     topic: str
@@ -63,7 +63,7 @@ class Release:
         return (
             (
                 f"`mmtool replicate` then mirrors every record of {few(self.topics)} on {source} that {target} does"
-                " not hold yet, including the diverged tail"
+                f" not hold yet, also those that never reached {target} before the failover (the diverged tail)"
             ),
         )
 

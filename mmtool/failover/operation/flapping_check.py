@@ -100,7 +100,10 @@ def check(
                 remedy=f"ask that operator; then wait until {refused_seconds:g} s have passed, or remove the key",
                 code="moved_just_now",
             )
-    return [sentence_of(one) for one in opposites(known, names, groups, now_ms - 1000 * _WARNED_SECONDS)]
+    return [
+        f"{sentence_of(one)}: if you did not know of this, ask that operator before you move them back"
+        for one in opposites(known, names, groups, now_ms - 1000 * _WARNED_SECONDS)
+    ]
 
 
 def judged(

@@ -320,8 +320,8 @@ class Journalist:
             )
         if other.promotion_stands:
             warn(
-                f"the producers' ACLs that operation {other.operation_id} changed on {other.names.target} stay so:"
-                f" `mmtool failover show {other.operation_id}` lists them"
+                f"the producers' ACLs that operation {other.operation_id} changed on {other.names.target} stay"
+                f" changed: `mmtool failover show {other.operation_id}` says how to undo that"
             )
         if other.may_have_marked and other.names != self.about.names:
             warn(
@@ -333,7 +333,7 @@ class Journalist:
             warn(
                 f"operation {other.operation_id} may have written some of its"
                 f" {counted(other.tail.records, 'diverged record')} (--diverged {other.head.plan.diverged.words}): a"
-                " later failback finds them again, and writes them a second time"
+                " later failback finds these records again, so let it write them to an empty topic or to a file"
             )
         Journalist(self.port, self.about, other.entries, clock=self.clock).ended(ended)
 
@@ -350,8 +350,8 @@ class Journalist:
         except MmtoolError as error:
             name = operation.plan.operation_id
             warn(
-                f"the last change of operation {name} is not recorded in the journal, and `mmtool failover show {name}`"
-                f" does not show it: {error.message}"
+                f"the last change of operation {name} was made, but is not recorded in the journal: {error.message};"
+                f" `mmtool failover show {name}` shows the state before it, and the commands that can follow"
             )
 
     def _write(self, operation: Operation, *told: tuple[Kind, dict[str, Any]]) -> None:

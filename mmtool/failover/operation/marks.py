@@ -100,7 +100,11 @@ def release(context: OperationContext, topics: Collection[str]) -> None:
     context.lock.hold()
     needed = keepers(context.attempt.operation_id, context.journal.told_since())
     for topic in sorted(set(topics) & needed.keys()):
-        warn(f"{topic} stays failed over: the newer operation {needed[topic]} depends on that")
+        newer = needed[topic]
+        warn(
+            f"{topic} stays failed over: the newer operation {newer} still needs that; `mmtool failover show {newer}`"
+            " lists the commands that can follow"
+        )
     context.marks.write(
         lifted(topics, needed, context.attempt.operation_id, context.attempt.by, context.clock.now_ms())
     )

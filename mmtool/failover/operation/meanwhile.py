@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.cutover import OperationContext
 
 
+UNCHANGED = "nothing was changed; "
+"""How the remedy begins where no part of the undo was done yet."""
+
+
 def on_record(context: OperationContext) -> dict[str, int]:
     """Number of journal entries by operation id, for the flow's operations; drills are left out."""
     found = context.journal.of_flow()
@@ -30,6 +34,6 @@ def refuse_others(context: OperationContext, told: Mapping[str, int]) -> None:
     if others:
         raise OwnedElsewhereError(
             f"another process started, resumed or ended operation {others[0]} meanwhile",
-            remedy=f"nothing was changed; `mmtool failover show {others[0]}` shows what that process did; if"
-            " this command is still needed, run it again",
+            remedy=f"{UNCHANGED}check with `mmtool failover show {others[0]}` what that process did and whether the"
+            " undo is still needed, then run the same command again",
         )

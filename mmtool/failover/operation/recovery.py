@@ -17,7 +17,7 @@ from mmtool.failover.fence.steps import came_since, lower, refuse_late_records
 from mmtool.failover.modes.cutover import Cutover
 from mmtool.failover.operation import operation as operations
 from mmtool.failover.operation.marks import keepers, lifted, release
-from mmtool.failover.operation.meanwhile import on_record, refuse_others
+from mmtool.failover.operation.meanwhile import UNCHANGED, on_record, refuse_others
 from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.states import Event, OperationState
@@ -419,7 +419,7 @@ def _undo_rules(
 def _left(taking: RollbackPlan, error: MmtoolError) -> MmtoolError:
     return PartlyAppliedError(
         f"operation {taking.found.operation_id} is undone in part: {error.message}",
-        remedy=f"{then(error.remedy)}: finished parts are not repeated",
+        remedy=f"{then(error.remedy.removeprefix(UNCHANGED))}: finished parts are not repeated",
     )
 
 

@@ -55,7 +55,8 @@ def write_text(option: str, path: Path, content: bytes) -> None:
         path.write_bytes(content)
     except OSError as error:
         raise UsageError(
-            f"{option} {path}: {error.strerror}", remedy="name a file that can be written"
+            f"{option} {path}: {error.strerror}",
+            remedy="name a file in a folder that exists, which you may write to",
         ) from error
 
 
@@ -108,7 +109,7 @@ def load(path: Path) -> SavedPlan:
         remedy = "name a file that a rehearsal wrote with --out FILE"
         raise UsageError(f"--plan {path}: {error.strerror}", remedy=remedy) from error
     except UnreadableDocumentError as error:
-        remedy = f"{_REHEARSE}; or name the file as a rehearsal wrote it"
+        remedy = f"{_REHEARSE}; or give --plan the unchanged file that this version of mmtool wrote"
         raise UsageError(f"--plan {path}: {error}", remedy=remedy, code="unreadable_plan") from error
 
 

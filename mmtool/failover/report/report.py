@@ -261,7 +261,7 @@ def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> CostsRow:
 def _undo(mode: Mode, operation_id: str = "OPERATION_ID") -> str:
     back = (
         f"`mmtool failover rollback {operation_id} --execute` restores the groups' previous offsets, as"
-        " long as no consumer of them was started since"
+        " long as none of their consumers has started since the operation"
     )
     if mode is Mode.PLANNED:
         return (
@@ -282,8 +282,9 @@ def summary(ended: Ended) -> str:
         return ""
     words = Counter(exactness(v) for plan in cutover.plans for v in plan.verdicts if v.refusal is None)
     kinds = "exact" if set(words) <= {"exact"} else f"{words['exact']} exact, {words['bounded']} bounded"
+    kinds = f", {kinds}" if words else ""
     done = "drill: moved copies of" if ended.rehearsal.plan.mode is Mode.DRILL else "moved"
-    moved = f"{done} {counted(len(cutover.results), 'group')}, {counted(words.total(), 'offset')}, {kinds}"
+    moved = f"{done} {counted(len(cutover.results), 'group')}, {counted(words.total(), 'offset')}{kinds}"
     return f"{moved}; {_price(ended)}; {figures.rto_seconds:.1f} s"
 
 
@@ -298,11 +299,12 @@ def _price(ended: Ended) -> str:
     if ended.rehearsal.plan.mode is Mode.FAILBACK:
         passed = figures.diverged_records
         done = "replayed" if ended.rehearsal.plan.diverged == Replay() else "skipped"
-        more = "" if passed is None else f", {passed} diverged records {done}"
+        more = "" if passed is None else f", {counted(passed, 'diverged record')} {done}"
         return f"{lost} records lost, {again} read again{more}"
     names, behind = ended.rehearsal.names, figures.diverged_records
     late = (
-        f"; {counted(behind or 0, 'record')} produced on {names.source} since then, not yet on {names.target}"
+        f"; {counted(behind or 0, 'record')} produced on {names.source} after the groups had stopped, not yet on"
+        f" {names.target}"
     )
     return f"{lost} records lost, {again} read again{late if behind else ''}"
 
@@ -427,7 +429,7 @@ def acls_left(found: Recorded, settings: FlowSettings) -> list[NextStep]:
     how = (
         "create again those that the failback withdrew"
         if promotion.withdraws
-        else "remove those that it created"
+        else "remove those that the operation created"
     )
     servers, adds = there.bootstrap_servers, promotion.withdraws
     commands = tuple(acl_command(acl, servers, adds=adds) for acl in promotion.acls)
@@ -448,7 +450,11 @@ def _what_stays(fence: Fence, settings: FlowSettings) -> NextStep:
     match fence.kind:
         case FenceKind.ACL if fence.denies:
             commands = tuple(lowering_commands(fence.denies, here.bootstrap_servers))
-            return NextStep(f"the fence on {here.alias} stays; an administrator can lift it with:", commands)
+            return NextStep(
+                f"the fence on {here.alias} stays; before producers write to {here.alias} again, an administrator lifts"
+                " it with:",
+                commands,
+            )
         case FenceKind.HOOK:
             hook = settings.hooks.get("fence", "mmtool.hook.fence")
             return NextStep(f"the fence that the hook {hook} raised on {here.alias} stays until you lift it")

@@ -157,7 +157,7 @@ def test_groups_that_the_keys_leave_out_are_named(tmp_path):
     scene.has("orders", 10)
     scene.commits("app", "orders", 5)
     with pytest.raises(
-        RefusedError, match=r"no group matches: groups and groups\.exclude leave out app"
+        RefusedError, match=r"no group matches, as the keys groups and groups\.exclude leave out app"
     ) as refused:
         rehearse(scene.look(), GroupSelection(matching="app".__eq__))
     assert refused.value.remedy.startswith("name the group with -g")

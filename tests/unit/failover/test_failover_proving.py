@@ -57,7 +57,7 @@ def test_a_record_that_is_another_one_on_the_target_stops_it_before_anything_is_
     error = ended.operation.error
     assert (error.exit_code, error.code, scene.target.groups.committed) == (3, "boundary_differs", {})
     assert "orders-0" in error.message
-    assert "nothing was written" in error.message
+    assert "no offset was committed" in error.message
     states = {step["name"]: step["state"] for step in ended_row(ended)["steps"]}
     assert states["prove_boundary"] == "failed"
 

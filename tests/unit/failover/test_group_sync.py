@@ -212,7 +212,7 @@ def test_a_group_that_nobody_knows_ends_with_3(once):
     ended = once("-g", "nobody", "-o", "json")
     assert (ended.code, [row["state"] for row in ended.rows]) == (3, ["unknown_group"])
     assert "not completely synced to west: nobody" in ended.stderr
-    assert "remedy: name groups of east with -g: it has no nobody" in ended.stderr
+    assert "remedy: name groups of east with -g: east has no group nobody" in ended.stderr
 
 
 def test_a_cluster_that_does_not_answer_is_9(once, turns):

@@ -353,7 +353,7 @@ def test_an_emergency_that_fails_leaves_a_replay_that_is_half_way_its_marks_and_
     assert began(one_name, "app").standing.state is OperationState.FAILED
     assert marked_by(one_name) == {"orders": replay.operation_id}
     assert refused_to_release(one_name) == (
-        f"`mmtool failover resume {replay.operation_id} --execute` completes it;"
+        f"`mmtool failover resume {replay.operation_id} --execute` completes that operation;"
         f" `mmtool failover cancel {replay.operation_id} --execute` ends it"
     )
     del one_name.drain
@@ -383,7 +383,7 @@ def test_behind_an_emergency_a_replay_that_is_half_way_is_cancelled_and_its_topi
     assert f"`mmtool failover cancel {replay.operation_id} --execute`" in capsys.readouterr().err
     error = went_home(one_name, "replay", since=operations(one_name)[0]).error
     assert error.remedy == (
-        f"`mmtool failover resume {replay.operation_id} --execute` completes it;"
+        f"`mmtool failover resume {replay.operation_id} --execute` completes that operation;"
         f" `mmtool failover cancel {replay.operation_id} --execute` ends it"
     )
     cancelled(one_name, operations(one_name)[0])
