@@ -22,7 +22,7 @@ SENTENCE = (
     "east->west: topics on west would change their names: orders is mirrored to east.orders and would now be called"
     " site.orders; nothing was copied"
 )
-KEEP = "keep the names: east->west.source.cluster.alias = east"
+KEEP = "keep the names: set east->west.source.cluster.alias = east"
 
 
 def on_record(state, topic, topic_id, **changes):

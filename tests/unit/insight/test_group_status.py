@@ -121,7 +121,7 @@ def test_a_group_at_work_on_the_target_is_not_ready(scene):
     scene.target.groups.members["app"] = (Member("app-1", "10.0.0.7"),)
     row = scene.row()
     assert (row.ready, row.blocks_group) == (False, True)
-    assert row.reason.startswith("active_on_target: consumers run on west")
+    assert row.reason.startswith("active_on_target: consumers of this group run on west")
 
 
 @pytest.mark.parametrize("running", [True, False])
