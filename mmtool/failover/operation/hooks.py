@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -211,6 +212,27 @@ class _Called:
             subprocess.TimeoutExpired: The process took longer than ``seconds``, and was ended.
             KeyboardInterrupt: Ctrl-C, or SIGTERM; the process was ended.
         """
+        started: list[tuple[subprocess.Popen[bytes], threading.Thread]] = []
+        # started in another thread: an interrupt inside `Popen` would leave a process that nobody knows
+        with ThreadPoolExecutor(1) as pool:
+            try:
+                pool.submit(lambda: started.append(self._start(environment, row))).result()
+                return started[0][0].wait(seconds)
+            except BaseException:
+                pool.shutdown()
+                for process, _ in started:
+                    _end(process)
+                raise
+            finally:
+                for _, listener in started:
+                    listener.join(
+                        _GRACE_SECONDS
+                    )  # what it has left in the background may keep its output open
+
+    def _start(
+        self, environment: Mapping[str, str], row: bytes
+    ) -> tuple[subprocess.Popen[bytes], threading.Thread]:
+        """The process, which is given the row, and the thread that passes its output on."""
         process = subprocess.Popen(
             [shutil.which(self.executable) or self.executable],
             env=environment,
@@ -223,13 +245,7 @@ class _Called:
         teller = threading.Thread(target=_tell, args=(process.stdin, row), daemon=True)
         listener.start()
         teller.start()
-        try:
-            return process.wait(seconds)
-        except BaseException:
-            _end(process)
-            raise
-        finally:
-            listener.join(_GRACE_SECONDS)  # what it has left in the background may keep its output open
+        return process, listener
 
     def _listen(self, lines: IO[bytes]) -> None:
         for line in lines:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import threading
 import time
 from dataclasses import replace
@@ -186,6 +187,22 @@ def test_ctrl_c_before_the_point_of_no_return_ends_the_hook_and_the_operation(ra
     done = ran(drain=hook("echo $$ > {tmp}/pid; sleep 60"))
     assert (done.ended.operation.error.exit_code, done.scene.target.groups.committed) == (130, {})
     assert wait_for(lambda: not is_alive(int((tmp_path / "pid").read_text())))
+
+
+def test_ctrl_c_while_the_hook_is_being_started_ends_it_as_well(ran, hook, monkeypatch):
+    pids = []
+
+    class InterruptedPopen(subprocess.Popen):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            pids.append(self.pid)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)
+
+    monkeypatch.setattr(subprocess, "Popen", InterruptedPopen)
+    done = ran(drain=hook("sleep 60"))
+    assert (done.ended.operation.error.exit_code, len(pids)) == (130, 1)
+    assert wait_for(lambda: not is_alive(pids[0]))
 
 
 @pytest.mark.long
