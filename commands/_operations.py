@@ -206,7 +206,8 @@ def write_drill_page(
             f"the evidence page was not written, because the journal cannot be read: {error.message}; the drill"
             " itself has ended",
             remedy="when the journal can be read, write the page:"
-            f" mmtool failover show {shell_line([operation_id, *given, '--html', str(page.path)])}",
+            f" mmtool failover show {shell_line([operation_id, *given, '--html', str(page.path)])}"
+            f"{'' if page.signer is None else ' --sign KEY'}",
         )
     assert found is not None
     return write_page(page, found, entries, row, rehearsal.settings, rehearsal.warnings)

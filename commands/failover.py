@@ -305,7 +305,7 @@ def drill(
     unwritten = operations.write_drill_page(page, ended, row, patience, asked.given)
     missed = gate(row)
     if unwritten is not None and (missed or ended.operation.error) is not None:
-        warn(unwritten.message)
+        warn(f"{unwritten.message}; {unwritten.remedy}")
     operations.show_end(asked, ended, row, missed or unwritten)
 
 

@@ -26,7 +26,8 @@ Reverse = Annotated[
     bool,
     typer.Option(
         "--reverse",
-        help="Translate the target's commits to source offsets; -s and -t name the original flow.",
+        help="Translate the target's commits to source offsets; with --execute commit these on the source. -s and -t"
+        " name the original flow.",
     ),
 ]
 Refine = Annotated[

@@ -186,9 +186,14 @@ class MskLogin(_TokenLogin):
     sts_region: str | None = None
 
     @property
+    def identity(self) -> str:
+        """The AWS identity, for messages."""
+        return self.role_arn or self.profile or "the default AWS identity"
+
+    @property
     def description(self) -> str:
         """The mechanism and the identity, for messages."""
-        return f"{self.mechanism} as {self.role_arn or self.profile or 'the default AWS identity'}"
+        return f"{self.mechanism} as {self.identity}"
 
 
 TokenLogin = OAuthLogin | TokenFileLogin | MskLogin

@@ -187,8 +187,9 @@ def _login_remedy(name: str, stage: Stage, login: Sasl | None) -> str:
         )
     elif isinstance(login, MskLogin):
         otherwise = (
-            f"check that {login.description} is the identity that you want (credentials and {login.key}), and that its"
-            " IAM policy allows kafka-cluster:Connect on this cluster"
+            f"check that mmtool logs in as the AWS identity that you want (now {login.identity}; it comes from"
+            f" {login.key} and the AWS credentials), and that the identity's IAM policy allows kafka-cluster:Connect on"
+            " this cluster"
         )
     else:
         keys = {login.endpoint_key: "", login.key: ""} if isinstance(login, OAuthLogin) else {login.key: ""}

@@ -322,21 +322,20 @@ def _guards(acls: tuple[Binding, ...], target: AclFacts, cluster: str) -> Iterat
     if unruled := few(sorted({acl.name for acl in acls if not _is_ruled(acl, target.bindings)})):
         setting = "allow.everyone.if.no.acl.found"
         certain = target.allows_unruled is True
-        is_set = "is set" if certain else f"may be set, which {cluster} does not show"
+        is_set = "is set" if certain else f"may be set ({cluster} does not show it to mmtool)"
         yield Guard(
             "everybody_may_write",
             f"{setting} {is_set}, and no ACL on {cluster} names {unruled}: a first ACL would lock out all other"
             " clients, consumers and mirrors included",
-            f"create ACLs for the other clients of {unruled} on {cluster} first{_or_show(certain=certain)},"
-            f" or {_WITHOUT}",
+            f"create ACLs for the other clients of {unruled} on {cluster} first"
+            f"{'' if certain else _or_show(setting, cluster)}, or {_WITHOUT}",
         )
 
 
-def _or_show(*, certain: bool) -> str:
+def _or_show(setting: str, cluster: str) -> str:
     return (
-        ""
-        if certain
-        else ", or, if it is not set, grant DESCRIBE_CONFIGS on the cluster to mmtool's principal"
+        f", or, if {setting} is not set on {cluster}, grant DESCRIBE_CONFIGS on the cluster to mmtool's principal, so"
+        " that mmtool can see that"
     )
 
 

@@ -95,11 +95,12 @@ def all_failed_over(
         return None
     last = max((marks[topic] for topic in topics), key=lambda mark: mark.since_ms)
     which = (
-        f"all of its {counted(len(topics), 'topic')}" if len(topics) > 1 else f"its only topic, {last.topic},"
+        f"all of its {counted(len(topics), 'topic')} have failed over; the last one, {last.topic},"
+        if len(topics) > 1
+        else f"its only topic, {last.topic},"
     )
-    verb = "are" if len(topics) > 1 else "is"
     return RefusedError(
-        f"flow {name} is not mirrored: {which} {verb} {last.sentence}",
+        f"flow {name} is not mirrored: {which} is {last.sentence}",
         remedy=FAILED_OVER_REMEDY,
         code=State.FAILED_OVER,
     )

@@ -26,8 +26,8 @@ def marks(*topics):
 def test_a_flow_is_refused_when_every_topic_that_it_means_has_failed_over():
     refusal = all_failed_over("east->west", ["bills", "orders"], marks("orders", "bills", "others"))
     assert refusal.message == (
-        "flow east->west is not mirrored: all of its 2 topics are failed over by ann@east since"
-        " 2026-05-28T20:26:40Z (operation fo-7)"
+        "flow east->west is not mirrored: all of its 2 topics have failed over; the last one, bills, is failed over by"
+        " ann@east since 2026-05-28T20:26:40Z (operation fo-7)"
     )
     assert (refusal.code, refusal.exit_code) == ("failed_over", 3)
     assert "failover failback" in refusal.remedy
