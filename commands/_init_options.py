@@ -43,7 +43,11 @@ def _side(side: str, name: str, metavar: str, what: str, *short: str) -> Any:
     return typer.Option(*short, option, metavar=metavar, help=what, rich_help_panel=f"The {side} cluster")
 
 
-_ALIAS = "Alias of the cluster; by default a prefix of topic names."
+_SOURCE_ALIAS = (
+    "Alias of the cluster, for example east; unless --topic-names is same, its topics are named ALIAS.TOPIC on the"
+    " target."
+)
+_TARGET_ALIAS = "Alias of the cluster, for example west."
 _SERVERS = "Bootstrap servers."
 _PROTOCOL = "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.  [default: PLAINTEXT]"
 _MECHANISM = (
@@ -58,7 +62,7 @@ _TRUST_FROM = f"Where the trust store's password is: {_PLACES}.  [default: env:A
 _KEYS = "With SSL: JKS, PKCS12 or PEM file with mmtool's key and certificate."
 _KEYS_FROM = f"Where the key store's password is: {_PLACES}.  [default: env:ALIAS_KEYSTORE_PASSWORD]"
 
-Source = Annotated[str | None, _side("source", "", "ALIAS", _ALIAS, "-s")]
+Source = Annotated[str | None, _side("source", "", "ALIAS", _SOURCE_ALIAS, "-s")]
 SourceServers = Annotated[str | None, _side("source", "servers", "HOST:PORT,...", _SERVERS)]
 SourceProtocol = Annotated[str | None, _side("source", "protocol", "WORD", _PROTOCOL)]
 SourceMechanism = Annotated[str | None, _side("source", "mechanism", "WORD", _MECHANISM)]
@@ -73,7 +77,7 @@ SourceKeystore = Annotated[str | None, _side("source", "keystore", "FILE", _KEYS
 SourceKeystorePasswordFrom = Annotated[
     str | None, _side("source", "keystore-password-from", "PLACE", _KEYS_FROM)
 ]
-Target = Annotated[str | None, _side("target", "", "ALIAS", _ALIAS, "-t")]
+Target = Annotated[str | None, _side("target", "", "ALIAS", _TARGET_ALIAS, "-t")]
 TargetServers = Annotated[str | None, _side("target", "servers", "HOST:PORT,...", _SERVERS)]
 TargetProtocol = Annotated[str | None, _side("target", "protocol", "WORD", _PROTOCOL)]
 TargetMechanism = Annotated[str | None, _side("target", "mechanism", "WORD", _MECHANISM)]

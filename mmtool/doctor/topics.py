@@ -54,18 +54,14 @@ def judge_partitions(
         has = "does not exist" if mirror is None else f"has {counted(have, 'partition')}"
         needed = counted(topic.partitions, "partition")
         left = topic.name if mirror is None else f"from partition {have} on, {topic.name}"
-        by_hand = (
-            f"create {name} with {needed} on {alias}"
-            if mirror is None
-            else f"raise {name} on {alias} to {needed}"
-        )
+        starts = "creates the topic" if mirror is None else "adds the partitions"
         yield problem(
             Check.PARTITIONS,
             alias,
             name,
             f"{name} on {alias} {has}, {topic.name} on {settings.source.alias} has {needed}, and {key} = false: {left}"
             " is not mirrored",
-            f"set {settings.name}.{key} = true, or {by_hand} yourself",
+            f"set {settings.name}.{key} = true; or stop and start `mmtool replicate`, which {starts} when it starts",
         )
     if have > topic.partitions:
         yield warning(

@@ -115,7 +115,7 @@ CERTIFICATE_EXPIRY = Family(
     "mmtool_certificate_expiry_timestamp_seconds",
     Kind.GAUGE,
     ("cluster",),
-    "Unix time at which the first certificate of the configured client certificate chain expires.",
+    "Unix time of the earliest expiry among the certificates of the configured client certificate chain.",
 )
 CHECKPOINT_AGE = Family(
     "mmtool_checkpoint_age_seconds",
