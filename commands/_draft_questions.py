@@ -52,7 +52,7 @@ def draft_of(path: Path, given: Mapping[str, object], *, asks: bool) -> Draft:
     if missing and not asks:
         raise UsageError(
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing",
-            remedy="add them, or run `mmtool init` on a terminal, where it asks for them",
+            remedy="add them, or run `mmtool init` on a terminal and without --yes: it asks for them",
         )
     if asks:
         talk(f"{path} is written after the last question; Enter takes the value in brackets")
@@ -79,7 +79,7 @@ def _draft(answers: Answers) -> Draft:
         source, target, answers.needed(topics), answers.needed(groups), answers.needed(naming) == "same"
     )
     answers.refuse_unused(
-        "leave them out, or choose the --source-protocol or --target-protocol that uses them"
+        "leave them out, or give the protocol, SASL mechanism or store that they belong to, see `mmtool init --help`"
     )
     return draft
 
