@@ -65,9 +65,14 @@ def _draft(answers: Answers) -> Draft:
 
     source = _cluster(answers, "source", _alias(answers, "source"))
     target = _cluster(answers, "target", _alias(answers, "target", taken=source.alias))
-    topics = Question("--topics", "Topics to mirror, as Java regular expressions", _patterns, ".*")
+    topics = Question(
+        "--topics", "Topics to mirror, as Java regular expressions with commas between them", _patterns, ".*"
+    )
     groups = Question(
-        "--groups", "Consumer groups to translate, as Java regular expressions", _patterns, ".*"
+        "--groups",
+        "Consumer groups to translate, as Java regular expressions with commas between them",
+        _patterns,
+        ".*",
     )
     naming = Question(
         "--topic-names",
@@ -79,7 +84,7 @@ def _draft(answers: Answers) -> Draft:
         source, target, answers.needed(topics), answers.needed(groups), answers.needed(naming) == "same"
     )
     answers.refuse_unused(
-        "leave them out, or give the protocol, SASL mechanism or store that they belong to, see `mmtool init --help`"
+        "choose another protocol, SASL mechanism or store: `mmtool init --help` says which options go with each"
     )
     return draft
 

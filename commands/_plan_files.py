@@ -211,6 +211,7 @@ def settle(
         save(out, now)
         file = [] if config is None else ["-c", str(config)]
         words = ["mmtool", "failover", now.plan.mode, *file, "--plan", str(out), "--execute"]
+        words += ["--accept-data-loss"] if rehearsal.at_risk else []
         talk(f"the plan was written to {out}; execute it with: {shell_line(words)}")
     if page is not None:
         save_runbook(page, now, rehearsal.settings, str(config), kept=out or kept)

@@ -20,9 +20,9 @@ Option = Annotated[
     bool,
     typer.Option(
         "--promote-acls",
-        help="Create on the target the ACLs that let the moved topics' producers write there, as far as the source"
-        " lets them write now; a rollback or failback removes them. In an emergency failover, mmtool reads the source's"
-        " ACLs only for this option, and then the source must answer.",
+        help="Create ACLs on the target that give the producers of the groups' topics the rights to write that they"
+        " have on the source; a rollback or failback removes these ACLs. In an emergency failover, mmtool reads the"
+        " source's ACLs only for this option, and then the source must answer.",
     ),
 ]
 Principals = Annotated[
