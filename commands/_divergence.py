@@ -57,7 +57,9 @@ def chosen(saved: SavedPlan | None, kind: Kind, name: str | None, folder: Path |
     if folder is not None and found.kind is not Kind.FILE:
         raise UsageError(
             f"--diverged-dir is for the file of diverged records, and --diverged {found.words} writes no file",
-            remedy="leave out --diverged-dir, or use --diverged file",
+            remedy="leave out --diverged-dir, or use --diverged file"
+            if saved is None
+            else "leave out --diverged-dir, or, without --plan, write a new plan with --diverged file and --out FILE",
         )
     return found
 

@@ -52,7 +52,7 @@ def draft_of(path: Path, given: Mapping[str, object], *, asks: bool) -> Draft:
     if missing and not asks:
         raise UsageError(
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing",
-            remedy="add them, or run `mmtool init` on a terminal, where it asks for them",
+            remedy="add them, or run `mmtool init` on a terminal and without --yes: it asks for them",
         )
     if asks:
         talk(f"{path} is written after the last question; Enter takes the value in brackets")
@@ -65,9 +65,14 @@ def _draft(answers: Answers) -> Draft:
 
     source = _cluster(answers, "source", _alias(answers, "source"))
     target = _cluster(answers, "target", _alias(answers, "target", taken=source.alias))
-    topics = Question("--topics", "Topics to mirror, as Java regular expressions", _patterns, ".*")
+    topics = Question(
+        "--topics", "Topics to mirror, as Java regular expressions with commas between them", _patterns, ".*"
+    )
     groups = Question(
-        "--groups", "Consumer groups to translate, as Java regular expressions", _patterns, ".*"
+        "--groups",
+        "Consumer groups to translate, as Java regular expressions with commas between them",
+        _patterns,
+        ".*",
     )
     naming = Question(
         "--topic-names",
@@ -79,7 +84,7 @@ def _draft(answers: Answers) -> Draft:
         source, target, answers.needed(topics), answers.needed(groups), answers.needed(naming) == "same"
     )
     answers.refuse_unused(
-        "leave them out, or choose the --source-protocol or --target-protocol that uses them"
+        "choose another protocol, SASL mechanism or store: `mmtool init --help` says which options go with each"
     )
     return draft
 

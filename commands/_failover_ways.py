@@ -15,7 +15,7 @@ from mmtool.commands._connections import loaded
 from mmtool.commands._consent import consent
 from mmtool.commands._known_names import remember_operations
 from mmtool.commands._next import given, say_ways_on
-from mmtool.errors import UnreachableError
+from mmtool.errors import UnreachableError, with_remedy
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 if TYPE_CHECKING:
@@ -104,9 +104,8 @@ def show(
     try:
         found = as_it_stands(found, destination.groups)
     except UnreachableError as error:
-        warnings = (
-            f"mmtool does not know which offsets are committed on {destination.alias}: {error.message}",
-        )
+        unknown = f"mmtool does not know which offsets are committed on {destination.alias}"
+        warnings = (f"{unknown}, so WRITTEN is unknown (-) in some rows: {with_remedy(error)}",)
     row = recorded_row(found)
     if page is not None:
         page.claim()
@@ -191,7 +190,8 @@ def rollback(
     """Undo an operation: restore its groups' previous offsets, and lift its fence.
 
     After an emergency failover, its topics are mirrored again. After a planned one, offset sync of its groups resumes.
-    After a failback, its topics count as failed over again. Refused if one of the groups was started since.
+    After a failback, its topics count as failed over again, and are not mirrored. Refused if one of the groups was
+    started since.
     """
     from mmtool.failover.operation.states import Event
     from mmtool.failover.service.lookup import find_operation

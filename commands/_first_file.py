@@ -179,5 +179,7 @@ def _unusable(path: Path, checked: CheckedFile) -> CheckFailedError | None:
     if not checked.errors:
         return None
     return not_usable_yet(
-        path, Lines.of(finding.sentence for finding in checked.errors), "put in place what is missing"
+        path,
+        Lines.of(finding.sentence for finding in checked.errors),
+        "set the variables and provide the files that the error names",
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from mmtool.commands._new_config import not_usable_yet
-from mmtool.errors import UsageError
+from mmtool.errors import UsageError, with_remedy
 from mmtool.output import Column, OutputFormat, Problem, Result, talk
 
 if TYPE_CHECKING:
@@ -71,8 +71,15 @@ def input_of(strimzi: list[Path] | None, connect: list[Path] | None, more: list[
         UsageError: Neither or both of the options are given.
     """
     if bool(strimzi) == bool(connect):
-        said = "--strimzi and --connect exclude each other" if strimzi else "there is nothing to import"
-        raise UsageError(said, remedy="mmtool config import --strimzi FILE.yaml, or --connect FILE.json")
+        if strimzi:
+            raise UsageError(
+                "--strimzi and --connect exclude each other",
+                remedy="leave out one of them; to import both, run the command twice, each with its own -c FILE",
+            )
+        raise UsageError(
+            "neither --strimzi nor --connect is given: there is nothing to import",
+            remedy="name the input: mmtool config import --strimzi FILE.yaml, or --connect FILE.json",
+        )
     return Input((*(strimzi or connect or ()), *(more or ())), bool(strimzi))
 
 
@@ -126,7 +133,7 @@ def write_import(file: NewFile, imported: Imported) -> WrittenImport:
     problems = [Problem("config", finding.sentence) for finding in checked.errors]
     if checked.refusal is not None:
         problems.append(Problem.of(checked.refusal))
-        rows.append(ImportRow(kind="error", path=str(file.path), message=checked.refusal.message))
+        rows.append(ImportRow(kind="error", path=str(file.path), message=with_remedy(checked.refusal)))
     return WrittenImport(
         [*rows, *_findings(checked)],
         tuple(warnings),

@@ -19,7 +19,11 @@ NoProbe = Annotated[
     typer.Option("--no-probe", help="Connect to no cluster; without this option mmtool connects to both."),
 ]
 Yes = Annotated[
-    bool, typer.Option("--yes", help="Ask no questions: options that are left out have their defaults.")
+    bool,
+    typer.Option(
+        "--yes",
+        help="Ask no questions: both aliases and servers must be given, other options have their defaults.",
+    ),
 ]
 Topics = Annotated[
     str | None, typer.Option("--topics", metavar="REGEX,REGEX", help="Topics to mirror.  [default: .*]")
@@ -53,14 +57,20 @@ _PROTOCOL = "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.  [default: PLAINTEXT]"
 _MECHANISM = (
     "With SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM.  [default: SCRAM-SHA-512]"
 )
-_USER = "With SASL: user name, or client id for OAUTHBEARER."
+_USER = "With SASL, except AWS_MSK_IAM: user name, or client id for OAUTHBEARER."
 _PLACES = "env:NAME, file:PATH:KEY or directory:PATH:FILE"
 _FROM = f"Where the password is: {_PLACES}; never the password itself.  [default: env:ALIAS_PASSWORD]"
 _ENDPOINT = "With OAUTHBEARER: the token endpoint."
 _TRUST = "With TLS: JKS, PKCS12 or PEM file with trusted certificates. Default: the system's."
-_TRUST_FROM = f"Where the trust store's password is: {_PLACES}.  [default: env:ALIAS_TRUSTSTORE_PASSWORD]"
+_TRUST_FROM = (
+    f"With a JKS or PKCS12 trust store: where its password is ({_PLACES})."
+    "  [default: env:ALIAS_TRUSTSTORE_PASSWORD]"
+)
 _KEYS = "With SSL: JKS, PKCS12 or PEM file with mmtool's key and certificate."
-_KEYS_FROM = f"Where the key store's password is: {_PLACES}.  [default: env:ALIAS_KEYSTORE_PASSWORD]"
+_KEYS_FROM = (
+    f"With a JKS or PKCS12 key store: where its password is ({_PLACES})."
+    "  [default: env:ALIAS_KEYSTORE_PASSWORD]"
+)
 
 Source = Annotated[str | None, _side("source", "", "ALIAS", _SOURCE_ALIAS, "-s")]
 SourceServers = Annotated[str | None, _side("source", "servers", "HOST:PORT,...", _SERVERS)]

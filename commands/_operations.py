@@ -61,6 +61,7 @@ class Asked:
 
     Attributes:
         given: ``-c``, ``-s`` and ``-t`` as the command has them.
+        accepts_loss: Whether the command needs no further option to execute a plan that may lose records or state.
     """
 
     command: str
@@ -68,6 +69,7 @@ class Asked:
     yes: bool
     output: OutputFormat
     given: tuple[str, ...] = ()
+    accepts_loss: bool = True
 
     def agreed(
         self, rehearsal: Rehearsal, gate: Callable[[Row], MmtoolError | None] = lambda _: None
@@ -87,7 +89,12 @@ class Asked:
             error = rehearsal.refusal or gate(rehearsed_row(rehearsal))
             finish(replace(shown(), errors=rehearsal.further_refusals), self.output, error)
             if rehearsal.moves:
-                talk("nothing was changed; add --execute to execute this plan")
+                talk(
+                    "nothing was changed; add --execute to execute this plan"
+                    if self.accepts_loss or not rehearsal.at_risk
+                    else "nothing was changed; add --execute --accept-data-loss to execute this plan and accept"
+                    " the loss that the warnings state"
+                )
             return False
         consent(_question(rehearsal), yes=self.yes, about=shown)
         return True

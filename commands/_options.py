@@ -152,7 +152,7 @@ Group = Annotated[
         "-g",
         "--group",
         metavar="NAME",
-        help="Consumer group; repeatable, overrides groups.exclude.",
+        help="Consumer group; repeatable, overrides `groups` and `groups.exclude`.",
         autocompletion=completion.groups,
         rich_help_panel=WHAT,
     ),

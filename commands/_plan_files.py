@@ -84,7 +84,7 @@ def opened(ctx: typer.Context, path: Path | None, mode: str) -> SavedPlan | None
     if beside:
         raise UsageError(
             f"--plan {path}: the plan already sets groups and options, so {', '.join(beside)} cannot be added",
-            remedy=f"leave out {', '.join(beside)}, or write a new plan with --out FILE",
+            remedy=f"leave out {', '.join(beside)}, or, without --plan, write a new plan with --out FILE",
         )
     saved = load(path)
     if saved.plan.mode != mode:
@@ -211,6 +211,7 @@ def settle(
         save(out, now)
         file = [] if config is None else ["-c", str(config)]
         words = ["mmtool", "failover", now.plan.mode, *file, "--plan", str(out), "--execute"]
+        words += ["--accept-data-loss"] if rehearsal.at_risk else []
         talk(f"the plan was written to {out}; execute it with: {shell_line(words)}")
     if page is not None:
         save_runbook(page, now, rehearsal.settings, str(config), kept=out or kept)

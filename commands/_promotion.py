@@ -20,9 +20,9 @@ Option = Annotated[
     bool,
     typer.Option(
         "--promote-acls",
-        help="Create on the target the ACLs that let the moved topics' producers write there, as far as the source"
-        " lets them write now; a rollback or failback removes them. In an emergency failover, mmtool reads the source's"
-        " ACLs only for this option, and then the source must answer.",
+        help="Create ACLs on the target that give the producers of the groups' topics the rights to write that they"
+        " have on the source; a rollback or failback removes these ACLs. In an emergency failover, mmtool reads the"
+        " source's ACLs only for this option, and then the source must answer.",
     ),
 ]
 Principals = Annotated[
@@ -46,7 +46,10 @@ def said(saved: SavedPlan | None, names: Path | None, *, promotes: bool) -> dict
     if saved is not None:
         return {name: saved.options[name] for name in (_PROMOTES, _MAP) if name in saved.options}
     if names is not None and not promotes:
-        raise UsageError("--principal-map has no effect without --promote-acls", remedy="add --promote-acls")
+        raise UsageError(
+            "--principal-map has no effect without --promote-acls",
+            remedy="add --promote-acls, or leave out --principal-map",
+        )
     return ({_PROMOTES: ""} if promotes else {}) | ({} if names is None else {_MAP: str(names)})
 
 
@@ -66,7 +69,11 @@ def asked(said: Mapping[str, str]) -> PrincipalMap | None:
     try:
         return read_principal_map(path.read_text(encoding="utf-8-sig").splitlines())
     except OSError as error:
-        raise _unusable(path, error.strerror or str(error), "name a file that can be read") from error
+        raise _unusable(
+            path,
+            error.strerror or str(error),
+            "put a readable file at this path, or name another one with --principal-map",
+        ) from error
     except UnicodeDecodeError as error:
         raise _unusable(path, str(error), "save the file as UTF-8") from error
     except ValueError as error:

@@ -72,15 +72,19 @@ class Answers:
         assert answer is not None  # only an optional question goes without
         return answer
 
-    def refuse_unused(self, remedy: str) -> None:
-        """Refuse options that no question asked for, since they would be ignored.
+    def refuse_unused(self, otherwise: str) -> None:
+        """Refuse options that no question asked for, since they would be ignored; ``otherwise`` completes the remedy.
 
         Raises:
             UsageError: There is one.
         """
         unused = [name for name in self.given if name not in self._used]
         if unused:
-            raise UsageError(f"{', '.join(unused)}: without effect beside the other options", remedy=remedy)
+            names = ", ".join(unused)
+            raise UsageError(
+                f"{names}: without effect beside the other options",
+                remedy=f"leave out {names}, or {otherwise}",
+            )
 
     @staticmethod
     def _checked(question: Question, text: str) -> str:

@@ -44,7 +44,8 @@ For = Annotated[
     typer.Option(
         "--for",
         metavar="|".join(Purpose),
-        help="What the principal runs; repeatable. read: the commands that change nothing.",
+        help="What the principal runs; repeatable. read: the commands that change nothing; failover: `mmtool failover`"
+        " and all commands that commit offsets.",
     ),
 ]
 FormatOption = Annotated[
@@ -107,9 +108,11 @@ def _checked(principal: str | None, format_: Format, output: OutputFormat) -> st
         raise UsageError(
             f"--format {format_} needs a principal", remedy="give --principal, for example User:mmtool"
         )
-    kind, _, name = principal.partition(":")
+    kind, colon, name = principal.partition(":")
     if not kind or not name:
+        example = name or (kind if not colon else "") or "mmtool"
         raise UsageError(
-            f"--principal {principal} has no type", remedy=f"write it as User:{kind or 'mmtool'}"
+            f"--principal {principal} has no {'name' if kind and colon else 'type'}",
+            remedy=f"write it as User:{example}",
         )
     return principal

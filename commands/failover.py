@@ -185,7 +185,9 @@ def emergency(
         return
     promoted = promotions.said(saved, principal_map, promotes=promote_acls)
     principals = promotions.asked(promoted)
-    asked = operations.Asked("failover emergency", execute, yes, output, given(config, source, target))
+    asked = operations.Asked(
+        "failover emergency", execute, yes, output, given(config, source, target), accept_data_loss
+    )
     with connections.lock_requested(settings, timeout, execute=execute, yes=yes) as lock:
         from mmtool.failover.service import group_move  # takes a while, as the lock does
         from mmtool.plan.failover.emergency import Unknowns

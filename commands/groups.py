@@ -52,7 +52,7 @@ From = Annotated[
     typer.Option(
         "--in",
         metavar="spark-checkpoint DIR",
-        help="Instead of a group: the checkpointLocation of a Structured Streaming query.",
+        help="Instead of a group, with --format spark: the checkpointLocation of a Structured Streaming query.",
         rich_help_panel=options.WHAT,
     ),
 ]
@@ -86,6 +86,14 @@ AuditedGroups = Annotated[
 ]
 AuditAll = Annotated[
     bool, typer.Option("--all-groups", help="Every group (default).", rich_help_panel=options.WHAT)
+]
+AllByDefault = Annotated[
+    bool,
+    typer.Option(
+        "--all-groups",
+        help="Every group that the keys `groups` and `groups.exclude` allow (default).",
+        rich_help_panel=options.WHAT,
+    ),
 ]
 
 Once = Annotated[bool, typer.Option("--once", help="Sync once and exit with the result as the exit code.")]
@@ -188,7 +196,7 @@ def sync(
     target: options.Target = None,
     group: options.Group = None,
     groups: options.Groups = None,
-    all_groups: options.AllGroups = False,
+    all_groups: AllByDefault = False,
     topic: options.Topic = None,
     once: Once = False,
     every: Every = None,
@@ -254,7 +262,7 @@ def export(
     target: options.Target = None,
     group: options.Group = None,
     groups: options.Groups = None,
-    all_groups: options.AllGroups = False,
+    all_groups: AllByDefault = False,
     topic: options.Topic = None,
     from_: From = None,
     format_: Format = ExportFormat.KAFKA,
@@ -344,7 +352,7 @@ def import_(
     from mmtool.insight.flow_now import connect
 
     if group == "":
-        raise UsageError("-g/--group is empty", remedy="name the group of the offsets in FILE: -g NAME")
+        raise UsageError("-g/--group is empty", remedy="write -g NAME; leave out -g if FILE names the groups")
     content, flow = content_of(file), one_flow(config, source, target)
     if is_undo(content):
         _undo(read_undo(str(file), content, group), connect(flow, timeout), output, execute=execute, yes=yes)

@@ -18,7 +18,10 @@ _COLUMNS = (
     Column("brokers"),
     Column("message", note=True),
 )
-_WAYS = (("mirror what is there now", ("--until-caught-up",)), ("mirror until stopped", ()))
+_WAYS = (
+    ("mirror the records that the source holds now, then stop", ("--until-caught-up",)),
+    ("mirror until stopped", ()),
+)
 
 
 def init(

@@ -44,7 +44,7 @@ Group = Annotated[
         "-g",
         "--group",
         metavar="NAME",
-        help="Only this group, implies --groups; repeatable, overrides groups.exclude.",
+        help="Only this group, implies --groups; repeatable, overrides `groups` and `groups.exclude`.",
         autocompletion=options.completion.groups,
         rich_help_panel=options.WHAT,
     ),

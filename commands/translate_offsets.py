@@ -158,7 +158,8 @@ def _check_options(csv: Path | None, flows: Sequence[FlowSettings], *, refine: b
         names, first = ", ".join(one.name for one in flows), flows[0]
         raise UsageError(
             f"--refine is for one flow, and -s and -t name several: {names}",
-            remedy=f"run the command for each of these flows, first -s {first.source.alias} -t {first.target.alias}",
+            remedy="leave out --refine, or run the command with --execute for each of these flows, first"
+            f" -s {first.source.alias} -t {first.target.alias}",
         )
 
 

@@ -100,7 +100,8 @@ def metrics() -> str:
     intro = """\
         `mmtool metrics` and `mmtool replicate --metrics-port` serve these families at `/metrics`, in Prometheus'
         text format or, if the scraper asks for it, in OpenMetrics. An unknown value has no sample; it is never -1
-        or NaN. While a cluster does not answer, `mmtool_cluster_up` is 0 and the flow's other values are absent.
+        or NaN. While a cluster does not answer, `mmtool_cluster_up` is 0 and the values of its flows are absent;
+        those of groups and failover operations are absent only while the target does not answer.
         """
     levels = """\
         ## Levels

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
+from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError, with_remedy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,7 +99,7 @@ class Lookout(Generic[T]):
         except MmtoolError as error:
             self._told, self._error = None, error.message
             if not isinstance(error, UnreachableError) or isinstance(error, NotAuthorisedError):
-                self._tell(error.message)
+                self._tell(with_remedy(error))
         except Exception as error:  # noqa: BLE001  whatever it is, it may pass, and metrics go on meanwhile
             self._told, self._error = None, f"{type(error).__name__}: {error}"
             self._tell(self._error)

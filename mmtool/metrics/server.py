@@ -118,6 +118,8 @@ def _remedy(error: OSError | UnicodeError, address: str, option: str) -> str:
     foreign = isinstance(error, socket.gaierror | UnicodeError) or error.errno == errno.EADDRNOTAVAIL
     if foreign:
         return f"name an address of this host with --metrics-address, not {address}"
+    if isinstance(error, PermissionError):
+        return f"choose a port of 1024 or more with {option}, or 0 for any free port"
     return f"choose another port with {option}, or 0 for any free port"
 
 

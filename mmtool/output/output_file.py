@@ -25,7 +25,7 @@ def claim(path: Path, option: str) -> None:
     except OSError as error:
         raise UsageError(
             f"{option} {path}: {error.strerror or error}",
-            remedy="name a file in a folder that can be written",
+            remedy="name a file in a folder that exists and can be written",
         ) from error
 
 

@@ -119,7 +119,7 @@ def _figures(snapshot: ProgressSnapshot) -> list[tuple[str, str]]:
 
 def _lag(snapshot: ProgressSnapshot) -> str:
     if snapshot.silent_seconds is not None:
-        return f"unknown, no report for {human.duration(snapshot.silent_seconds)}"
+        return f"unknown, no worker report for {human.duration(snapshot.silent_seconds)}"
     if snapshot.lag_records is None:
         return "-"
     records = f"{human.count(snapshot.lag_records)} rec"

@@ -47,7 +47,7 @@ def test_a_cluster_that_is_away_for_longer_than_requests_wait_ends_nothing(own, 
             again.wait_until_identical(60)
         answer = process.stop()
         assert (answer.code, "Traceback" in answer.stderr) == (143, False), answer.stderr
-        assert side == "source" or "no report for" in answer.stderr
+        assert side == "source" or "no worker report for" in answer.stderr
 
 
 @pytest.mark.parametrize("how", ["kill_broker", "pause_broker"])

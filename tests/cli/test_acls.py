@@ -43,6 +43,7 @@ def test_a_failure_is_a_document_as_well(mmtool, tmp_path):
     [
         (("--format", "kafka-acls"), "--format kafka-acls needs a principal"),
         (("--format", "strimzi", "--principal", "mm"), "--principal mm has no type"),
+        (("--format", "strimzi", "--principal", "User:"), "--principal User: has no name"),
         (("--format", "kafka-acls", "-o", "json"), "--format kafka-acls and -o json exclude each other"),
     ],
 )

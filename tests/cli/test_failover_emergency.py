@@ -50,6 +50,11 @@ def test_a_rehearsal_is_zero_and_warns_of_what_may_be_lost(emergency, scene):
     assert (scene.target.groups.committed, scene.journal.stored) == ({}, {})
 
 
+def test_a_rehearsal_names_the_options_that_execute_it(emergency):
+    adds = [emergency(*more).stderr.rpartition("add ")[2].partition(" to ")[0] for more in ((), EXECUTE[:1])]
+    assert adds == ["--execute --accept-data-loss", "--execute"]
+
+
 def test_executed_without_accepting_the_loss_it_is_three_and_nothing_is_changed(emergency, scene):
     ended = emergency("--execute", "--yes")
     assert (ended.code, error_of(ended)["code"]) == (3, "data_loss")
@@ -178,7 +183,7 @@ def test_what_an_operation_that_was_cut_off_has_written_is_looked_up_on_the_targ
     shown = failover("show", name)
     assert (shown.code, written_in(shown)) == (0, [None])
     assert (
-        "mmtool does not know which offsets are committed on west: west is away"
+        "mmtool does not know which offsets are committed on west, so WRITTEN is unknown (-) in some rows: west is away"
         in json.loads(shown.stdout)["warnings"]
     )
 

@@ -48,6 +48,11 @@ class Rehearsal:
         return names_of(self.settings)
 
     @property
+    def at_risk(self) -> bool:
+        """Whether records or state may be lost; only an emergency failover can."""
+        return False
+
+    @property
     def moves(self) -> bool:
         """Whether there is an offset to write, now or after the drain."""
         verdicts = [verdict for group in self.plan.groups for verdict in group.verdicts]

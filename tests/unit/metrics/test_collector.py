@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain
 
 from kit.scrape import fetch
 from mmtool.config import load_settings
-from mmtool.errors import UnreachableError, UsageError
+from mmtool.errors import NotAuthorisedError, UnreachableError, UsageError
 from mmtool.lab.wait import wait_until
 from mmtool.metrics import families
 from mmtool.metrics.collector import Collector
@@ -153,6 +153,19 @@ def test_a_problem_is_said_once_until_all_is_well_and_a_cluster_that_is_away_is_
     assert said == ["no metrics of a->c: KeyError: 'a->c'; mmtool keeps trying"]
 
 
+def test_a_denied_right_is_said_with_its_remedy():
+    said = []
+
+    def denied():
+        raise NotAuthorisedError(
+            "cluster a denies DESCRIBE on group app", remedy="grant DESCRIBE on group app"
+        )
+
+    Lookout("groups of a->b", denied, 5.0, said.append).ask()
+    denial, remedy = "cluster a denies DESCRIBE on group app", "grant DESCRIBE on group app"
+    assert said == [f"no metrics of groups of a->b: {denial}; {remedy}; mmtool keeps trying"]
+
+
 def test_an_answer_that_is_old_is_none_any_more():
     now = [0.0]
     look = Lookout("a", lambda: "answer", 5.0, clock=lambda: now[0])
@@ -229,3 +242,13 @@ def test_a_port_that_cannot_be_had_is_a_usage_error_of_one_line(taken, where):
     assert f"--metrics-port {port}: cannot listen on {where}: " in refused.value.message
     assert ("--metrics-address" in refused.value.remedy) is not taken
     assert "\n" not in refused.value.message
+
+
+def test_a_port_that_is_not_permitted_is_replaced_by_a_higher_one(monkeypatch):
+    def denied(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "bind", denied)
+    with pytest.raises(UsageError, match="permission denied") as refused:
+        MetricsServer("127.0.0.1", 80, "--metrics-port")
+    assert refused.value.remedy == "choose a port of 1024 or more with --metrics-port, or 0 for any free port"

@@ -84,7 +84,7 @@ def test_what_is_not_known_is_not_called_no_lag(capsys, clock):
         clock.forward(60)
         progress.show([replace(SNAPSHOT, silent_seconds=31.0)])
     said = capsys.readouterr().err
-    assert ("lag -  " in said, "lag unknown, no report for 31s" in said) == (True, True)
+    assert ("lag -  " in said, "lag unknown, no worker report for 31s" in said) == (True, True)
 
 
 def _gone(_):
