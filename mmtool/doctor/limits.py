@@ -102,8 +102,8 @@ def _letters(facts: SizeFacts) -> Iterator[Finding]:
             f" of {mirror}, because of max.message.bytes of {mirror}"
         )
         remedy = (
-            f"raise max.message.bytes of {mirror} on {facts.alias} for later records; copy the dead letters where they"
-            f" are needed, then delete {topic}"
+            f"raise max.message.bytes of {mirror} on {facts.alias}, so that later records fit; let applications that"
+            f" need the records in {topic} read them from it, then delete {topic} on {facts.alias}"
         )
         yield problem(Check.MESSAGE_SIZE, facts.alias, topic, message, remedy)
 

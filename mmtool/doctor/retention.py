@@ -103,7 +103,8 @@ def judge_lag(
         topic,
         f"{alias} deleted {counted(gaps, 'offset')} of {topic} unmirrored: the mirror lacks {them}, and mirroring"
         " continued after the gap",
-        f"raise retention.ms of {topic} on {alias} above the longest outage that you plan for",
+        f"nothing brings these offsets into the mirror; to prevent another gap, raise retention.ms of {topic} on"
+        f" {alias} above the longest outage that you plan for",
     )
 
 
@@ -139,10 +140,13 @@ def _is_lost(alias: str, topic: str, lost: list[tuple[PartitionLag, str]]) -> Fi
     goes_on = (
         ""
         if lag.by_mm2
-        else "; with mmtool.on.data.loss = continue `mmtool replicate` continues after the gap, with halt (the default)"
-        " it does not"
+        else "; to mirror the records after them, set mmtool.on.data.loss = continue: with halt, the default, the"
+        " partition stays halted"
     )
-    remedy = f"the deleted records cannot be mirrored{goes_on}; raise retention.ms of {topic} on {alias}"
+    remedy = (
+        f"the deleted records cannot be mirrored{goes_on}; to prevent another gap, raise retention.ms of {topic} on"
+        f" {alias}"
+    )
     return problem(
         Check.RETENTION, alias, topic, f"{lag.place}: {why}{others}; the mirror lacks them", remedy
     )

@@ -250,9 +250,9 @@ def judge_unknown_mirror(settings: FlowSettings, topic: str, remote: str, record
         remote,
         f"{remote} on {alias} holds {counted(records, 'offset')} and no flow has written to it: {settings.name} would"
         f" append the records of {topic} to it",
-        f"delete {remote} on {alias}, or add {topic} to {settings.name}.topics.exclude; if {remote} holds copies of"
-        f" the records of {topic}: mmtool flow rebuild -c FILE -s {settings.source.alias} -t {alias} --topic {topic}"
-        " --execute",
+        f"if {remote} holds copies of the records of {topic}: mmtool flow rebuild -c FILE -s {settings.source.alias} -t"
+        f" {alias} --topic {topic} --execute; if not, delete {remote} on {alias}, or keep it and add {topic} to"
+        f" {settings.name}.topics.exclude",
     )
 
 
