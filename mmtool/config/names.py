@@ -58,7 +58,9 @@ class NameFilter:
             return f"excluded by {self._pattern_of(name) or ', '.join(self.exclude)}"
         if _matches(self.include, name):
             return ""
-        return f"not matched by {', '.join(self.include)}" if self.include else "not matched: the list is empty"
+        return (
+            f"not matched by {', '.join(self.include)}" if self.include else "not matched: the list is empty"
+        )
 
     def _pattern_of(self, name: str) -> str:
         """The first exclude that matches alone; none may, since a list is joined before it is compiled, as in MM2."""

@@ -185,7 +185,8 @@ class TokenLoginReader:
             usable = False
         if not usable:
             self.report.refused(
-                entry, f"{named}expected the token endpoint's URL, which begins with https://, http:// or file:"
+                entry,
+                f"{named}expected the token endpoint's URL, which begins with https://, http:// or file:",
             )
             return None
         if "@" in url.netloc:

@@ -66,7 +66,7 @@ def _unreachable(alias: str, one: ListenerAnswer, others_answer: bool) -> Findin
         f"broker {one.broker} of {alias} advertises {one.address}, which {_why(one)}; partitions that it leads cannot"
         " be mirrored from this host"
     )
-    return problem(Check.LISTENERS, alias, one.address, message, _advertised_remedy(alias, one))
+    return problem(Check.LISTENERS, alias, one.address, message, _advertised_remedy(one))
 
 
 def _why(one: ListenerAnswer) -> str:
@@ -96,7 +96,7 @@ def _bootstrap_remedy(one: ListenerAnswer) -> str:
     return f"start the broker; if it runs, open its firewall for this host, or correct {key}"
 
 
-def _advertised_remedy(alias: str, one: ListenerAnswer) -> str:
+def _advertised_remedy(one: ListenerAnswer) -> str:
     if one.failed is Stage.TLS:
         return (
             f"do what the certificate row of {one.address} says; without such a row, check that"
@@ -240,7 +240,9 @@ def judge_certificates(
     if found:
         yield from found
     elif not shown:
-        yield ok(Check.CERTIFICATE, alias, "no certificate to check: the file sets none, and no broker showed one")
+        yield ok(
+            Check.CERTIFICATE, alias, "no certificate to check: the file sets none, and no broker showed one"
+        )
     else:
         first = min(shown, key=lambda one: one.ends)
         count = counted(len(shown), "certificate")
@@ -282,9 +284,7 @@ def _renew(one: ShownCertificate) -> str:
         return _RENEW_THEIRS
     if one.is_own:
         return f"renew the client certificate in {one.subject}; a running `mmtool replicate` reads it again by itself"
-    return (
-        f"import the CA's current certificate into {one.subject}; a running `mmtool replicate` reads it again by itself"
-    )
+    return f"import the CA's current certificate into {one.subject}; a running `mmtool replicate` reads it again by itself"
 
 
 def _refused(alias: str, answers: Iterable[ListenerAnswer], known: set[str]) -> Iterator[Finding]:

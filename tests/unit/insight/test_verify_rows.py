@@ -32,8 +32,14 @@ def test_the_table_begins_with_what_is_wrong():
 @pytest.mark.parametrize(
     ("kind", "start"),
     [
-        (Kind.MISSING, "do not delete east.orders on west: it also holds records that were produced on west; stop"),
-        (Kind.DUPLICATED, "nothing to do if the consumers on west accept a record twice; otherwise let them skip"),
+        (
+            Kind.MISSING,
+            "do not delete east.orders on west: it also holds records that were produced on west; stop",
+        ),
+        (
+            Kind.DUPLICATED,
+            "nothing to do if the consumers on west accept a record twice; otherwise let them skip",
+        ),
     ],
 )
 def test_a_topic_that_holds_the_targets_own_records_is_not_to_be_deleted(kind, start):
