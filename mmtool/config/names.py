@@ -59,7 +59,7 @@ class NameFilter:
         if _matches(self.include, name):
             return ""
         return (
-            f"not matched by {', '.join(self.include)}" if self.include else "not matched: the list is empty"
+            f"not matched by {', '.join(self.include)}" if self.include else "not matched by an empty list"
         )
 
     def _pattern_of(self, name: str) -> str:

@@ -27,6 +27,7 @@ _BY_CERTIFICATE = {Stage.TLS, Stage.CLIENT_CERTIFICATE}
 _RENEW_THEIRS = (
     "renew the certificate in the broker's ssl.keystore.location, and reload it or restart the broker"
 )
+_READ_AGAIN = "a running `mmtool replicate` reads it again by itself"
 _CLOCKS = "check the clocks of this host and of the brokers; if they are right, issue the certificate again"
 
 
@@ -283,8 +284,8 @@ def _renew(one: ShownCertificate) -> str:
     if one.is_theirs:
         return _RENEW_THEIRS
     if one.is_own:
-        return f"renew the client certificate in {one.subject}; a running `mmtool replicate` reads it again by itself"
-    return f"import the CA's current certificate into {one.subject}; a running `mmtool replicate` reads it again by itself"
+        return f"renew the client certificate in {one.subject}; {_READ_AGAIN}"
+    return f"import the CA's current certificate into {one.subject}; {_READ_AGAIN}"
 
 
 def _refused(alias: str, answers: Iterable[ListenerAnswer], known: set[str]) -> Iterator[Finding]:

@@ -460,7 +460,8 @@ def judge_unreached(settings: FlowSettings, groups: Mapping[str, TopicPartition]
             f"group {group} has committed an offset below the oldest offset sync of {place}: MirrorMaker 2 cannot"
             " translate this offset",
             "find the exact offset by comparing records: mmtool translate-offsets -c FILE --refine -s"
-            f" {settings.source.alias} -t {settings.target.alias} -g {group}",
+            f" {settings.source.alias} -t {settings.target.alias} -g {group} (with --execute it is committed on"
+            f" {settings.target.alias})",
         )
 
 

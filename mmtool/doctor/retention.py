@@ -295,7 +295,8 @@ def judge_offsets_retention(
             f"{target} deletes committed offsets of groups without members after {kept}, and {source} after"
             f" {span_words(1000 * source_seconds)}: after a failover, a group that is stopped for longer than {kept}"
             " starts by its auto.offset.reset",
-            f"set offsets.retention.minutes of {target}'s brokers to {source_seconds / 60:.0f} or more",
+            f"set offsets.retention.minutes to {source_seconds / 60:.0f} or more in server.properties of {target}'s"
+            " brokers, and restart them",
         )
 
 

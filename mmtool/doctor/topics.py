@@ -140,8 +140,8 @@ def judge_names(
 
 def _another_name(settings: FlowSettings, topic: str) -> str:
     return (
-        f"set mmtool.topic.rename.format so that the mirror of {topic} has another name, or add {topic} to"
-        f" {settings.name}.topics.exclude"
+        f"add {topic} to {settings.name}.topics.exclude; or, before the flow's first start, set"
+        " mmtool.topic.rename.format so that mirrors get other names"
     )
 
 
@@ -175,7 +175,8 @@ def _taken(view: FlowView) -> Iterator[Finding]:
 
 def _another_alias(settings: FlowSettings, topic: str) -> str:
     return (
-        f"set {settings.alias_keys.source} to another alias, or add {topic} to {settings.name}.topics.exclude"
+        f"add {topic} to {settings.name}.topics.exclude; or, before the flow's first start, set"
+        f" {settings.alias_keys.source} to another alias"
     )
 
 
