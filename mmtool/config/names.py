@@ -58,9 +58,7 @@ class NameFilter:
             return f"excluded by {self._pattern_of(name) or ', '.join(self.exclude)}"
         if _matches(self.include, name):
             return ""
-        return (
-            f"not matched by {', '.join(self.include)}" if self.include else "not matched by an empty list"
-        )
+        return f"not matched by {', '.join(self.include)}" if self.include else "not matched by an empty list"
 
     def _pattern_of(self, name: str) -> str:
         """The first exclude that matches alone; none may, since a list is joined before it is compiled, as in MM2."""
