@@ -53,9 +53,9 @@ _CONNECT = re.compile(
 
 _COPIED_WHOLE = (
     "client settings without effect, because mmtool copies whole record batches without a Kafka consumer "
-    "or producer"
+    "or producer (they may stay in the file)"
 )
-_JAVA_ONLY = "settings of Java's TLS and SASL, without effect in mmtool"
+_JAVA_ONLY = "settings of Java's TLS and SASL, without effect in mmtool (they may stay in the file)"
 _WITHOUT_ROLE = (
     "without effect, in MirrorMaker 2 as well, because client settings under an alias need the prefix "
     "ALIAS.consumer., ALIAS.producer. or ALIAS.admin. (security settings do not)"
@@ -211,7 +211,8 @@ class _Adviser:
             if scope == "alias" and (name in FLOW_KEYS or name in BLACKLISTS or name == "enabled"):
                 right = BLACKLISTS.get(name, name)
                 flow = self._flow_name(prefix.removesuffix("."))
-                return f"has no effect under an alias, as in MM2: write {flow}.{right}, or {right}"
+                for_all = "" if right in FLOW_KEYS and FLOW_KEYS[right].flow_only else f", or {right}"
+                return f"has no effect under an alias, as in MM2: write {flow}.{right}{for_all}"
             if scope == "global" and name in FLOW_KEYS:
                 return (
                     f"has no effect without the prefix of a flow, as in MM2: write {self._flow_name()}.{name}"

@@ -86,7 +86,7 @@ AT_NEXT_START: Mapping[str, str] = {
     "isolation": "consumer.isolation.level",
     "origins": "mmtool.origins",
     "spark_master": "mmtool.spark.master",
-    "spark_conf": "mmtool.spark.conf",
+    "spark_conf": "mmtool.spark.conf.*",
 }
 """Settings that apply at the next start, since they change what a flow is or what it runs on; with their keys."""
 
@@ -113,11 +113,11 @@ _CLUSTER: Mapping[str, str] = {
     "bootstrap_servers": "bootstrap.servers",
     "role_bootstrap_servers": "bootstrap.servers",
     "expected_cluster_id": "mmtool.cluster.id",
-    "security": "security",
-    "role_security": "security",
-    "producer": "producer",
-    "consumer": "consumer",
-    "admin": "admin",
+    "security": "security.protocol",
+    "role_security": "security.protocol",
+    "producer": "producer.*",
+    "consumer": "consumer.*",
+    "admin": "admin.*",
 }
 
 

@@ -56,7 +56,9 @@ class NameFilter:
         """The reason why a name is not accepted, with the pattern; empty where it is accepted."""
         if _matches(self.exclude, name):
             return f"excluded by {self._pattern_of(name) or ', '.join(self.exclude)}"
-        return "" if _matches(self.include, name) else f"not matched by {', '.join(self.include)}"
+        if _matches(self.include, name):
+            return ""
+        return f"not matched by {', '.join(self.include)}" if self.include else "not matched by an empty list"
 
     def _pattern_of(self, name: str) -> str:
         """The first exclude that matches alone; none may, since a list is joined before it is compiled, as in MM2."""

@@ -258,7 +258,8 @@ def _compiled(prefix: str, pattern: str) -> re.Pattern[str]:
 
 def _allowed(provider: Provider, path: str | None, text: str) -> Path:
     if not path:
-        raise UnresolvedError(f"{text}: expected ${{{provider.kind}:PATH:NAME}}")
+        last = "KEY" if provider.kind == "file" else "FILE"
+        raise UnresolvedError(f"{text}: expected ${{{provider.kind}:PATH:{last}}}")
     if "\0" in path:
         raise UnresolvedError(f"{text}: a path has no null character")
     file = Path(path)

@@ -174,7 +174,9 @@ class TokenLoginReader:
                 return True
         return False
 
-    def _url(self, entry: Entry, text: str) -> str | None:
+    def _url(self, entry: Entry, text: str, option: str = "") -> str | None:
+        """The URL of the token endpoint; None where it is refused. ``option``: the JAAS option that holds it."""
+        named = f"option {option}: " if option else ""
         try:
             url = urlsplit(text)
             usable = url.scheme == "file" or (
@@ -184,12 +186,13 @@ class TokenLoginReader:
             usable = False
         if not usable:
             self.report.refused(
-                entry, "expected the token endpoint's URL, which begins with https://, http:// or file:"
+                entry,
+                f"{named}expected the token endpoint's URL, which begins with https://, http:// or file:",
             )
             return None
         if "@" in url.netloc:
             self.report.refused(
-                entry, "the URL holds a user name: write client id and secret to keys of their own"
+                entry, f"{named}the URL holds a user name: write client id and secret to keys of their own"
             )
             return None
         return text
@@ -257,11 +260,12 @@ class TokenLoginReader:
         )
 
     def _strimzi_url(self, at: Entry) -> str | None:
-        url = self._url(at, self._option("oauth.token.endpoint.uri"))
+        name = "oauth.token.endpoint.uri"
+        url = self._url(at, self._option(name), name)
         if url is None or not url.startswith("file:"):
             return url
         self.report.refused(
-            at, "option oauth.token.endpoint.uri: set oauth.access.token.location to read a file"
+            at, f"option {name}: to read the token from a file, set oauth.access.token.location"
         )
         return None
 

@@ -124,8 +124,8 @@ def judge_copy(facts: CopyFacts, flow: str) -> Iterator[Finding]:
         f" ({counted(facts.replicas, 'replica')} of each partition): disks of {facts.target_alias} may become full"
     )
     remedy = (
-        f"add disk space to {facts.target_alias}, or mirror fewer topics; with mmtool.start = latest, topics that are"
-        " new to the flow are mirrored without their existing records"
+        f"add disk space to {facts.target_alias}, or mirror fewer topics; or set mmtool.start = latest: topics that"
+        f" {flow} has not mirrored before are then mirrored without their existing records"
     )
     yield say(Check.DISK, facts.target_alias, flow, message, remedy)
 

@@ -28,6 +28,7 @@ _BY_CERTIFICATE = {Stage.TLS, Stage.CLIENT_CERTIFICATE}
 _RENEW_THEIRS = (
     "renew the certificate in the broker's ssl.keystore.location, and reload it or restart the broker"
 )
+_READ_AGAIN = "a running `mmtool replicate` reads it again by itself"
 
 
 # --- listeners --------------------------------------------------------------------------------------------
@@ -66,7 +67,7 @@ def _unreachable(alias: str, one: ListenerAnswer, others_answer: bool) -> Findin
         f"broker {one.broker} of {alias} advertises {one.address}, which {_why(one)}; partitions that it leads cannot"
         " be mirrored from this host"
     )
-    return problem(Check.LISTENERS, alias, one.address, message, _advertised_remedy(alias, one))
+    return problem(Check.LISTENERS, alias, one.address, message, _advertised_remedy(one))
 
 
 def _why(one: ListenerAnswer) -> str:
@@ -96,10 +97,11 @@ def _bootstrap_remedy(one: ListenerAnswer) -> str:
     return f"start the broker; if it runs, open its firewall for this host, or correct {key}"
 
 
-def _advertised_remedy(alias: str, one: ListenerAnswer) -> str:
+def _advertised_remedy(one: ListenerAnswer) -> str:
     if one.failed is Stage.TLS:
         return (
-            f"see the certificate rows of {alias}; check {one.entrance.name}.ssl.* and the broker's key store"
+            f"do what the certificate row of {one.address} says; without such a row, check that"
+            f" {one.entrance.name}.security.protocol and {one.entrance.name}.ssl.* match this listener"
         )
     if one.failed in {Stage.ANSWER, Stage.PROTOCOL}:
         return (
@@ -111,7 +113,7 @@ def _advertised_remedy(alias: str, one: ListenerAnswer) -> str:
     )
     return (
         f"make this {how} from this host and every Spark worker, or set advertised.listeners of broker {one.broker} to"
-        " an address that is"
+        " an address that this host and the Spark workers can reach"
     )
 
 
@@ -123,7 +125,7 @@ def judge_away(alias: str, answers: Sequence[ListenerAnswer]) -> Finding | None:
     if first.failed in LOGIN_STAGES:
         message = f"cluster {alias} refuses the login at {tried}: {first.reason}"
         remedy = _login_remedy(first.entrance.name, first.failed, first.entrance.security.sasl)
-    elif first.certificate is not None:
+    elif first.failed is Stage.TLS and first.certificate is not None:
         message = f"mmtool does not accept the certificate of cluster {alias} at {tried}: {first.reason}"
         remedy = _refusal_remedy(first)
     else:
@@ -239,7 +241,9 @@ def judge_certificates(
     if found:
         yield from found
     elif not shown:
-        yield ok(Check.CERTIFICATE, alias, "no certificate is used")
+        yield ok(
+            Check.CERTIFICATE, alias, "no certificate to check: the file sets none, and no broker showed one"
+        )
     else:
         first = min(shown, key=lambda one: one.ends)
         count = counted(len(shown), "certificate")
@@ -280,8 +284,8 @@ def _renew(one: ShownCertificate) -> str:
     if one.is_theirs:
         return _RENEW_THEIRS
     if one.is_own:
-        return f"renew the client certificate in {one.subject}, then restart `mmtool replicate`"
-    return f"import the CA's current certificate into {one.subject}"
+        return f"renew the client certificate in {one.subject}; {_READ_AGAIN}"
+    return f"import the CA's current certificate into {one.subject}; {_READ_AGAIN}"
 
 
 def _refused(alias: str, answers: Iterable[ListenerAnswer], known: set[str]) -> Iterator[Finding]:
@@ -344,7 +348,7 @@ def judge_versions(alias: str, answers: Sequence[ListenerAnswer], floor: Floor) 
             names.extend([name] if name not in names else [])
     if not found:
         message = f"releases were not checked: no broker of {alias} answered which API versions it supports"
-        yield warning(Check.VERSIONS, alias, "", message, f"see the reachability row of {alias}")
+        yield warning(Check.VERSIONS, alias, "", message, f"see the listeners rows of {alias}")
         return
     findings = [*_old(alias, found, floor), *_mixed(alias, found)]
     yield from findings or [ok(Check.VERSIONS, alias, f"Kafka {next(iter(found))}")]

@@ -6,11 +6,16 @@ from typing import TYPE_CHECKING
 
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 from mmtool.plan.records.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, FlowIdentity
+from mmtool.plan.topics.configs import Origin
 from mmtool.rights.needs import Kind
 from mmtool.rights.scope import resources
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mmtool.config import FlowSettings
     from mmtool.doctor.examination import ExaminedFlow
+    from mmtool.plan.topics.configs import ConfigEntry
     from mmtool.rights.needs import Side
 
 
@@ -32,6 +37,32 @@ def mirrored_topics(flow: ExaminedFlow) -> dict[str, str]:
         for name in sorted(flow.source.topics())
         if settings.mirrors_topic(name)
     }
+
+
+def reset_by_sync(settings: FlowSettings, entries: Mapping[str, ConfigEntry]) -> frozenset[str]:
+    """Properties whose overrides the config sync removes from a mirror, since the source topic has none of its own.
+
+    Args:
+        settings: The flow's settings.
+        entries: The source topic's properties.
+    """
+    from mmtool.replication.topics.mirror_topics import config_rules
+
+    rules = config_rules(settings)
+    if not settings.sync_topic_configs or rules.defaults_from == "source":
+        return frozenset()
+    return frozenset(
+        name
+        for name, entry in entries.items()
+        if entry.origin is Origin.DEFAULT and entry.carried and rules.accepts(name)
+    )
+
+
+def by_config_sync(name: str, mirror: str) -> str:
+    """The clause that says why a property has to be set on the source topic, and not on its mirror."""
+    return (
+        f"the config sync then copies {name} to {mirror}, and would remove an override that only {mirror} has"
+    )
 
 
 def own_topics(identity: FlowIdentity) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.finding import Check, unasked
-from mmtool.doctor.flow_scope import identity_of, mirrored_topics
+from mmtool.doctor.flow_scope import identity_of, mirrored_topics, reset_by_sync
 from mmtool.doctor.limits import (
     RefusedTimes,
     SizeFacts,
@@ -77,7 +77,7 @@ def check_sizes(flow: ExaminedFlow) -> Iterable[Finding]:
     narrower = [
         found
         for name, limits in told.limits.items()
-        if (found := _narrower(name, mirrored[name], limits)) is not None
+        if (found := _narrower(flow, name, mirrored[name], limits)) is not None
     ]
     samples = flow.source.size_samples(_size_questions(flow, narrower))
     facts = SizeFacts(
@@ -107,6 +107,10 @@ def check_times(flow: ExaminedFlow) -> Iterable[Finding]:
     }
     bounds = {name: TargetLimits.of(one.target) for name, one in limits.items()}
     refused, failed = _refused(flow, mirrored, bounds)
+    refused = [
+        one._replace(is_reset=one.key in reset_by_sync(flow.settings, limits[one.topic].source))
+        for one in refused
+    ]
     is_raised = flow.settings.on_timestamp_refused == "raise-limit"
     yield from judge_hidden(Check.TIMESTAMPS, told.hidden)
     facts = TimeFacts(
@@ -176,11 +180,12 @@ def _to_be_made(flow: ExaminedFlow, source: Mapping[str, ConfigEntry], defaults:
 # --- sizes ------------------------------------------------------------------------------------------------
 
 
-def _narrower(name: str, remote: str, limits: _Limits) -> TopicSizes | None:
+def _narrower(flow: ExaminedFlow, name: str, remote: str, limits: _Limits) -> TopicSizes | None:
     source, target = (_number(side.get(_SIZE)) for side in (limits.source, limits.target))
     if source is None or target is None or source <= target:
         return None
-    return TopicSizes(name, remote, source, target, limits.is_made)
+    is_reset = _SIZE in reset_by_sync(flow.settings, limits.source)
+    return TopicSizes(name, remote, source, target, limits.is_made, is_reset)
 
 
 def _number(entry: ConfigEntry | None) -> int | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.finding import Check, ok, problem, warning
+from mmtool.doctor.flow_scope import by_config_sync
 from mmtool.output.human import duration, size
 from mmtool.plan.words import are, counted, few
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
@@ -26,6 +27,7 @@ class TopicSizes(NamedTuple):
 
     Attributes:
         is_made: The target's topic exists; else it will be created with that limit.
+        is_reset: The config sync removes an override of the limit from the target's topic.
     """
 
     topic: str
@@ -33,6 +35,7 @@ class TopicSizes(NamedTuple):
     source_limit: int
     target_limit: int
     is_made: bool
+    is_reset: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +98,21 @@ def judge_hidden(check: Check, hidden: Mapping[str, Sequence[str]]) -> Iterator[
 
 
 def _letters(facts: SizeFacts) -> Iterator[Finding]:
+    resets = {one.target_topic: one.topic for one in facts.narrower if one.is_made and one.is_reset}
     for topic, number in sorted(facts.letters.items()):
         mirror = topic.removesuffix(DEAD_LETTER_SUFFIX)
+        limit = (
+            f"set max.message.bytes on source topic {resets[mirror]} itself, which the config sync copies,"
+            if mirror in resets
+            else f"raise max.message.bytes of {mirror} on {facts.alias},"
+        )
         message = (
             f"{counted(number, 'record')} {are(number)} in the dead-letter topic {topic} on {facts.alias} instead"
             f" of {mirror}, because of max.message.bytes of {mirror}"
         )
         remedy = (
-            f"raise max.message.bytes of {mirror} on {facts.alias} for later records; copy the dead letters where they"
-            f" are needed, then delete {topic}"
+            f"{limit} so that later records fit; let applications that need the records in {topic} read them from it,"
+            f" then delete {topic} on {facts.alias}"
         )
         yield problem(Check.MESSAGE_SIZE, facts.alias, topic, message, remedy)
 
@@ -122,6 +131,11 @@ def _of_sizes(facts: SizeFacts, one: TopicSizes) -> Finding:
         f"kafka-configs.sh --bootstrap-server {facts.bootstrap} --alter --entity-type {entity} --add-config"
         f" {setting}={one.source_limit}"
     )
+    if one.is_made and one.is_reset:
+        remedy = (
+            f"set max.message.bytes = {one.source_limit} on source topic {one.topic} itself:"
+            f" {by_config_sync('max.message.bytes', one.target_topic)}"
+        )
     samples = {place: sample for place, sample in facts.samples.items() if place.topic == one.topic}
     worst = next(((place, s) for place, s in samples.items() if s.offset is not None), None)
     if worst is None:
@@ -168,6 +182,7 @@ class RefusedTimes(NamedTuple):
         is_ahead: They are too far ahead, not too old.
         places: Partitions of the source that hold some, and the first offset of each.
         is_certain: They are not mirrored yet; else that is unknown.
+        is_reset: The config sync removes an override of the limit from the target's topic.
     """
 
     topic: str
@@ -177,6 +192,7 @@ class RefusedTimes(NamedTuple):
     is_ahead: bool
     places: Mapping[TopicPartition, int]
     is_certain: bool
+    is_reset: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,9 +272,10 @@ def _of_times(facts: TimeFacts, one: RefusedTimes) -> Finding:
     remedy = (
         "nothing to do"
         if facts.is_raised
-        else f"set {facts.flow}.mmtool.on.timestamp.refused = raise-limit and `mmtool replicate` raises the limit, or"
-        f" raise {one.key} of {one.target_topic} on {facts.alias} yourself"
+        else f"set {facts.flow}.mmtool.on.timestamp.refused = raise-limit, and `mmtool replicate` raises the limit"
     )
+    if not facts.is_raised and not one.is_reset:
+        remedy += f"; or raise {one.key} of {one.target_topic} on {facts.alias} yourself"
     return say(Check.TIMESTAMPS, facts.alias, one.target_topic, message, remedy)
 
 

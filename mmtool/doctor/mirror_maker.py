@@ -245,8 +245,8 @@ def judge_excluded_groups(
             left[0] if len(left) == 1 else "",
             f"groups and groups.exclude leave out groups that read mirrored topics ({few(left, _NAMED)}): MirrorMaker 2"
             " does not translate their offsets",
-            f"add {few(left, _NAMED)} to {settings.name}.groups; nothing to do for groups that stay on"
-            f" {settings.source.alias}",
+            f"let {settings.name}.groups match {few(left, _NAMED)}, and {settings.name}.groups.exclude not; nothing to"
+            f" do for groups that stay on {settings.source.alias}",
         )
 
 
@@ -460,7 +460,8 @@ def judge_unreached(settings: FlowSettings, groups: Mapping[str, TopicPartition]
             f"group {group} has committed an offset below the oldest offset sync of {place}: MirrorMaker 2 cannot"
             " translate this offset",
             "find the exact offset by comparing records: mmtool translate-offsets -c FILE --refine -s"
-            f" {settings.source.alias} -t {settings.target.alias} -g {group}",
+            f" {settings.source.alias} -t {settings.target.alias} -g {group} (with --execute it is committed on"
+            f" {settings.target.alias})",
         )
 
 

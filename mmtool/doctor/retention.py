@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.finding import Check, Finding, Severity, problem, unasked, warning
+from mmtool.doctor.flow_scope import by_config_sync, reset_by_sync
 from mmtool.doctor.flow_view import now_ms
 from mmtool.doctor.mirror_lag import partition_lags, source_retention
 from mmtool.kafka.state.flow_watch import retention_of
 from mmtool.plan.topics.configs import cleanup_policies
 from mmtool.plan.topics.facts import configs_hidden
 from mmtool.plan.topics.retention import Deadline, Retention, deadline, deleted_unmirrored, due_words
-from mmtool.plan.words import counted
+from mmtool.plan.words import counted, joined
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class TopicPair(NamedTuple):
         source: Properties of the source topic.
         target: Properties of the mirror.
         source_alias, target_alias: Of the clusters.
+        reset: Properties whose overrides the config sync removes from the mirror.
     """
 
     topic: str
@@ -45,6 +47,7 @@ class TopicPair(NamedTuple):
     target: Mapping[str, ConfigEntry]
     source_alias: str
     target_alias: str
+    reset: frozenset[str] = frozenset()
 
 
 def check_retention(flow: ExaminedFlow) -> Iterator[Finding]:
@@ -103,7 +106,8 @@ def judge_lag(
         topic,
         f"{alias} deleted {counted(gaps, 'offset')} of {topic} unmirrored: the mirror lacks {them}, and mirroring"
         " continued after the gap",
-        f"raise retention.ms of {topic} on {alias} above the longest outage that you plan for",
+        f"nothing brings these offsets into the mirror; to prevent another gap, raise retention.ms of {topic} on"
+        f" {alias} above the longest outage that you plan for",
     )
 
 
@@ -139,10 +143,13 @@ def _is_lost(alias: str, topic: str, lost: list[tuple[PartitionLag, str]]) -> Fi
     goes_on = (
         ""
         if lag.by_mm2
-        else "; with mmtool.on.data.loss = continue `mmtool replicate` continues after the gap, with halt (the default)"
-        " it does not"
+        else "; to mirror the records after them, set mmtool.on.data.loss = continue: with halt, the default, the"
+        " partition stays halted"
     )
-    remedy = f"the deleted records cannot be mirrored{goes_on}; raise retention.ms of {topic} on {alias}"
+    remedy = (
+        f"the deleted records cannot be mirrored{goes_on}; to prevent another gap, raise retention.ms of {topic} on"
+        f" {alias}"
+    )
     return problem(
         Check.RETENTION, alias, topic, f"{lag.place}: {why}{others}; the mirror lacks them", remedy
     )
@@ -175,7 +182,7 @@ def topic_pairs(view: FlowView) -> list[TopicPair]:
     names = {name: view.settings.remote_topic(name) for name in view.mirrored()}
     aliases = view.settings.source.alias, view.settings.target.alias
     return [
-        TopicPair(name, mirror, here[name], there[mirror], *aliases)
+        TopicPair(name, mirror, here[name], there[mirror], *aliases, reset_by_sync(view.settings, here[name]))
         for name, mirror in sorted(names.items())
         if name in here and mirror in there
     ]
@@ -235,9 +242,23 @@ def judge_target_retention(pair: TopicPair) -> Iterator[Finding]:
             pair.mirror,
             f"{pair.mirror} on {pair.target_alias} keeps less than its source topic: {'; '.join(shorter)};"
             " after a failover, a group that lags further than that finds its next records deleted",
-            f"set {' and '.join(one.partition(' ')[0] for one in shorter)} of {pair.mirror} on {pair.target_alias} to"
-            f" the value of {pair.topic} on {pair.source_alias} or more (-1: without limit)",
+            _lengthen(pair, [one.partition(" ")[0] for one in shorter]),
         )
+
+
+def _lengthen(pair: TopicPair, names: Iterable[str]) -> str:
+    on_mirror = [name for name in names if name not in pair.reset]
+    on_source = [name for name in names if name in pair.reset]
+    return joined(
+        f"set {' and '.join(on_mirror)} of {pair.mirror} on {pair.target_alias} to the value of {pair.topic} on"
+        f" {pair.source_alias} or more (-1: without limit)"
+        if on_mirror
+        else "",
+        f"set {' and '.join(on_source)} of topic {pair.topic} on {pair.source_alias} itself, to the value that it has"
+        f" now by default: {by_config_sync(' and '.join(on_source), pair.mirror)}"
+        if on_source
+        else "",
+    )
 
 
 def _kept(name: str, value: int | None) -> str:
@@ -274,7 +295,8 @@ def judge_offsets_retention(
             f"{target} deletes committed offsets of groups without members after {kept}, and {source} after"
             f" {span_words(1000 * source_seconds)}: after a failover, a group that is stopped for longer than {kept}"
             " starts by its auto.offset.reset",
-            f"set offsets.retention.minutes of {target}'s brokers to {source_seconds / 60:.0f} or more",
+            f"set offsets.retention.minutes to {source_seconds / 60:.0f} or more in server.properties of {target}'s"
+            " brokers, and restart them",
         )
 
 
@@ -323,7 +345,10 @@ def _unequal(pair: TopicPair, severity: Severity, consequence: str) -> Finding:
         f"{pair.mirror}: cleanup.policy is {here or 'empty'} on {pair.source_alias} and {there or 'empty'} on"
         f" {pair.target_alias}: the mirror"
         f" {consequence}",
-        f"set cleanup.policy of {pair.mirror} on {pair.target_alias} to {here or 'an empty list'}",
+        f"set cleanup.policy of topic {pair.topic} on {pair.source_alias} itself to {here or 'an empty list'}:"
+        f" {by_config_sync('cleanup.policy', pair.mirror)}"
+        if "cleanup.policy" in pair.reset
+        else f"set cleanup.policy of {pair.mirror} on {pair.target_alias} to {here or 'an empty list'}",
     )
 
 

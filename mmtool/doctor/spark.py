@@ -139,6 +139,8 @@ def _of_memory(facts: SparkFacts) -> Iterator[Finding]:
         )
         remedy = (
             "lower mmtool.buffer.bytes or the slots of mmtool.spark.master (local[N]), or use a Spark cluster"
+            if facts.workers_here
+            else "lower mmtool.spark.conf.spark.driver.memory, or run mmtool on a host with more memory"
         )
         yield warning(Check.SPARK, "", facts.flow, message, remedy)
 

@@ -140,8 +140,8 @@ def judge_names(
 
 def _another_name(settings: FlowSettings, topic: str) -> str:
     return (
-        f"set mmtool.topic.rename.format so that the mirror of {topic} has another name, or add {topic} to"
-        f" {settings.name}.topics.exclude"
+        f"add {topic} to {settings.name}.topics.exclude; or, before the flow's first start, set"
+        " mmtool.topic.rename.format so that mirrors get other names"
     )
 
 
@@ -175,7 +175,8 @@ def _taken(view: FlowView) -> Iterator[Finding]:
 
 def _another_alias(settings: FlowSettings, topic: str) -> str:
     return (
-        f"set {settings.alias_keys.source} to another alias, or add {topic} to {settings.name}.topics.exclude"
+        f"add {topic} to {settings.name}.topics.exclude; or, before the flow's first start, set"
+        f" {settings.alias_keys.source} to another alias"
     )
 
 
@@ -250,9 +251,9 @@ def judge_unknown_mirror(settings: FlowSettings, topic: str, remote: str, record
         remote,
         f"{remote} on {alias} holds {counted(records, 'offset')} and no flow has written to it: {settings.name} would"
         f" append the records of {topic} to it",
-        f"delete {remote} on {alias}, or add {topic} to {settings.name}.topics.exclude; if {remote} holds copies of"
-        f" the records of {topic}: mmtool flow rebuild -c FILE -s {settings.source.alias} -t {alias} --topic {topic}"
-        " --execute",
+        f"if {remote} holds copies of the records of {topic}: mmtool flow rebuild -c FILE -s {settings.source.alias} -t"
+        f" {alias} --topic {topic} --execute; if not, delete {remote} on {alias}, or keep it and add {topic} to"
+        f" {settings.name}.topics.exclude",
     )
 
 

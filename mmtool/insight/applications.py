@@ -73,12 +73,13 @@ def app_state_on_target(now: TargetNow, *, without: bool) -> AppState:
         for group, names in sorted(found.items())
         for name in names
     ]
+    source, target = now.side.settings.source.alias, now.side.target.alias
     bare = [
         StateTopic(
             group.group,
             f"{group.group}-*-changelog",
             0,
-            StateLoss(f"{now.side.target.alias} has no such topic"),
+            _if_source_answers(StateLoss(f"{target} has no such topic"), source),
         )
         for group in now.facts.groups
         if group.group not in found and any(is_of_streams(at.metadata) for at in group.commits.values())
@@ -98,14 +99,23 @@ def _copies(now: TargetNow) -> dict[str, str]:
 
 
 def _why_lost_on_target(name: str, copy: str, now: TargetNow) -> StateLoss | None:
-    if copy != name:
-        return StateLoss(f"mirrored as {copy}")
-    mirrored = [known for place, known in now.facts.partitions.items() if place.topic == name]
     settings = now.side.settings
-    if mirrored:
-        return _first_loss(mirrored, settings)
-    unmirrored = settings.unmirrored(name)
-    return StateLoss(unmirrored) if unmirrored else None
+    mirrored = [known for place, known in now.facts.partitions.items() if place.topic == name]
+    if copy != name:
+        loss: StateLoss | None = StateLoss(f"mirrored as {copy}")
+    elif mirrored:
+        loss = _first_loss(mirrored, settings)
+    else:
+        unmirrored = settings.unmirrored(name)
+        loss = StateLoss(unmirrored) if unmirrored else None
+    return None if loss is None else _if_source_answers(loss, settings.source.alias)
+
+
+def _if_source_answers(loss: StateLoss, source: str) -> StateLoss:
+    """The loss with a remedy that says that it needs the source: nothing can be mirrored from a lost one."""
+    if loss.remedy.endswith(AGAIN):
+        return loss
+    return loss._replace(remedy=f"as long as {source} answers, {loss.remedy}")
 
 
 def _internal(
@@ -171,7 +181,7 @@ def copy_loss(known: PartitionFacts, flow: FlowSettings) -> StateLoss | None:
     A mirror continues after what it has copied: records that the target has lost are not mirrored again.
     """
     if known.problem:
-        return StateLoss(known.problem, AGAIN)
+        return StateLoss(known.problem, _how_to_read(known))
     copied_to = _copied_to(known)
     if copied_to is None:
         return None
@@ -186,15 +196,33 @@ def copy_loss(known: PartitionFacts, flow: FlowSettings) -> StateLoss | None:
     return StateLoss(why, again)
 
 
+def _how_to_read(known: PartitionFacts) -> str:
+    """What to do about a topic that the flow's owner refuses to mirror, or whose logs cannot be read."""
+    topic = known.source.topic
+    if known.map is None and known.synced is None:
+        return f"remove this cause (`mmtool status -c FILE --topic {topic}` shows the topic's state)"
+    return f"check that every partition of {topic} has a leader, and mmtool's rights on it; then {AGAIN}"
+
+
 def mirror_again(known: PartitionFacts, flow: FlowSettings) -> str:
-    """How to mirror the topic again; where MM2 made the copy, mmtool has no state to delete."""
-    if known.map is None:
-        return f"let MirrorMaker 2 copy {known.source.topic} again: delete its connector's stored offsets of this topic"
-    return (
-        "to mirror the topic again, stop `mmtool replicate`, run `mmtool flow forget -c FILE"
-        f" -s {flow.source.alias} -t {flow.target.alias} --topic {known.source.topic} --execute`, then start `mmtool"
-        " replicate`"
+    """How to mirror the topic again; where MM2 made the copy, mmtool has no state to delete.
+
+    The copy is deleted before: the flow would append to it, and the application would read each record twice. Where
+    the reverse flow mirrors the topic as well, the copy may hold records that only the target has, and that are not
+    mirrored again: then the application must never have run there.
+    """
+    topic, cluster = known.source.topic, flow.target.alias
+    delete = f"delete {known.target.topic} on {cluster} if it exists"
+    starts = "" if flow.start == "earliest" else f"set {flow.name}.mmtool.start = earliest, "
+    forget = f"run `mmtool flow forget -c FILE -s {flow.source.alias} -t {cluster} --topic {topic} --execute`"
+    steps = (
+        f"stop MirrorMaker 2, {delete}, delete MirrorMaker 2's stored offsets of {topic}, and start MirrorMaker 2"
+        if known.map is None
+        else f"stop `mmtool replicate`, {delete}, {starts}{forget}, and start `mmtool replicate`"
     )
+    if flow.keeps_names and flow.way_back is not None:
+        return f"if the application has never run on {cluster}, mirror {topic} again: {steps}"
+    return f"mirror {topic} again: {steps}"
 
 
 def _copied_to(known: PartitionFacts) -> int | None:

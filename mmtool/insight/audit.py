@@ -169,7 +169,8 @@ def _error(
     settings: FlowSettings, chosen: SelectedGroups, topics: Collection[str], *, ran: bool
 ) -> MmtoolError | None:
     if not ran:
-        why = f"; if it runs, `mmtool status -c FILE --topic {min(topics)}` shows why" if topics else ""
+        named = f" --topic {min(topics)}" if topics else ""
+        why = f"; if it runs, `mmtool status -c FILE{named}` shows why"
         return RefusedError(
             f"flow {settings.name} has never mirrored {few(sorted(topics)) or 'a topic'} to {settings.target.alias}",
             remedy=f"start the flow if it does not run: mmtool replicate -c FILE -s {settings.source.alias}"

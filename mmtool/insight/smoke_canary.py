@@ -264,7 +264,7 @@ class Canary:
             if problem is not None:
                 self.flow.warnings.append(
                     f"group {CANARY_GROUP} was not deleted on {cluster.alias} ({problem}):"
-                    " Kafka deletes it when its offsets expire"
+                    " nothing to do, Kafka deletes it when its offsets expire"
                 )
 
 

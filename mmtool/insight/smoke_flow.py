@@ -242,7 +242,7 @@ class SmokeFlow:
             said = f"offset {at.offset} of {place} of {self.clusters.source.alias} has no exact translation"
             said += f" ({plan.why(verdict) or _bound(verdict)})"
             if verdict.refusal is not None and verdict.refusal not in _COMES_YET | {Reason.AMBIGUOUS}:
-                raise RefusedError(said, code=verdict.refusal)
+                raise RefusedError(said, remedy=_REPEAT, code=verdict.refusal)
             if verdict.refusal is None and isinstance(verdict.answer, Exact) and verdict.target is not None:
                 return Landed(verdict.target, DownstreamOffset(verdict.answer.offset))
             return None

@@ -170,7 +170,8 @@ def _problem(facts: PartitionFacts, flow: FlowSettings) -> Uncompared | None:
             if facts.map is None
             else f"stop `mmtool replicate`, run {forget}, and start `mmtool replicate`"
         )
-        return Uncompared(f"partition_missing: {there} has no {facts.target}", anew)
+        gone = "does not exist" if facts.map is None else "was deleted, or its topic was recreated"
+        return Uncompared(f"partition_missing: {facts.target} on {there} {gone}", anew)
     return None
 
 

@@ -81,6 +81,8 @@ class ComparedRow:
         problem: Why it was not compared, or not completely; empty where it was.
         is_by_mm2: MirrorMaker 2 runs the flow.
         cure: What to do about ``problem`` before the partition is compared again.
+        is_shared: The target's topic also holds records that were produced on the target: the reverse flow mirrors it
+            under the same name.
     """
 
     source_alias: str
@@ -92,6 +94,7 @@ class ComparedRow:
     problem: str = ""
     is_by_mm2: bool = False
     cure: str = ""
+    is_shared: bool = False
 
     @property
     def verdict(self) -> Verdict:
@@ -130,10 +133,14 @@ class ComparedRow:
         if self.problem or first is None:
             return then(self.cure, f"run `mmtool verify {flow}` again")
         incomplete = self.verdict is Verdict.INCOMPLETE
-        template = _INCOMPLETE if incomplete else _REMEDIES.get(first.kind, _AGAIN)
+        again = _SHARED if self.is_shared else _AGAIN
+        template = _INCOMPLETE if incomplete else _REMEDIES.get(first.kind, again)
+        if self.is_shared and template is _REMEDIES[Kind.DUPLICATED]:
+            template = _SHARED_DUPLICATED
         named = {
             "topic": self.place.topic,
             "mirror": self.target.topic,
+            "source": self.source_alias,
             "target": self.target_alias,
             "flow": flow,
         }
@@ -193,6 +200,15 @@ _INCOMPLETE = (
     " further; then run `mmtool verify {flow}` again"
 )
 _AGAIN = "replace the mirror: {steps}"
+_SHARED = (
+    "do not delete {mirror} on {target}: it also holds records that were produced on {target}; stop `mmtool replicate`,"
+    " run `mmtool flow forget {flow} --execute`, and start `mmtool replicate`: it appends the records that were"
+    " produced on {source} to {mirror} again, after the earlier copies"
+)
+_SHARED_DUPLICATED = (
+    "nothing to do if the consumers on {target} accept a record twice; otherwise let them skip the second one: do not"
+    " delete {mirror} on {target}, which also holds records that were produced on {target}"
+)
 _REMEDIES = {
     Kind.DUPLICATED: "nothing to do if the consumers on {target} accept a record twice; otherwise replace the mirror:"
     " {steps}",

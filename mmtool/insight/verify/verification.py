@@ -323,6 +323,7 @@ def _rows(flow: PreparedFlow, compared: dict[TopicPartition, list[Compared]]) ->
                 left.why,
                 cure=left.remedy,
                 is_by_mm2=place in flow.partitions and flow.partitions[place].facts.map is None,
+                is_shared=flow.by_mmtool.shared,
             )
         )
     return rows

@@ -344,7 +344,7 @@ def test_a_declared_provider_is_another_word_for_a_built_in_one(load):
     [
         ("${vars:HOME}", "param.allowlist.pattern does not permit HOME"),
         ("${env:path:HOME}", "an environment variable has no path"),
-        ("${file:secret}", "expected ${file:PATH:NAME}"),
+        ("${file:secret}", "expected ${file:PATH:KEY}"),
         ("${safe:a:b}", "config.providers.safe.class is not set"),
         ("${vault:a:b}", "com.example.Vault is a Java class, which mmtool does not run"),
     ],

@@ -206,7 +206,7 @@ REFUSED = {
     ),
     "Strimzi's endpoint in a file": (
         f'{STRIMZI_LINES}oauth.token.endpoint.uri="file:/token";\n',
-        "set oauth.access.token.location",
+        "option oauth.token.endpoint.uri: to read the token from a file, set oauth.access.token.location",
     ),
     "keys of AWS in JAAS": (
         f'sasl.mechanism = AWS_MSK_IAM\n{IAM} awsRoleSecretAccessKey="{CANARY}";\n',

@@ -1,5 +1,7 @@
 """What is made of sizes and timestamps that a target does not take."""
 
+from dataclasses import replace
+
 import pytest
 
 from mmtool.doctor.finding import Check, unasked
@@ -35,6 +37,18 @@ def test_a_lower_limit_is_a_warning_that_says_how_much_was_looked_at():
     assert (finding.severity, finding.subject) == ("warning", "A.orders")
     assert "a sample of 3.0 MiB" in finding.message
     assert "max.message.bytes=2000" in finding.remedy
+
+
+def test_a_limit_that_the_config_sync_would_remove_is_to_be_set_on_the_source_topic():
+    facts = sizes(letters={"A.orders.mmtool-dlq": 1})
+    facts = replace(facts, narrower=[facts.narrower[0]._replace(is_reset=True)])
+    letter, limit = judge_sizes(facts)
+    assert letter.remedy.startswith(
+        "set max.message.bytes on source topic orders itself, which the config sync"
+    )
+    assert limit.remedy.startswith(
+        "set max.message.bytes = 2000 on source topic orders itself: the config sync then"
+    )
 
 
 def test_a_lower_limit_under_which_everything_fits_says_that():

@@ -130,6 +130,21 @@ def test_a_mirror_that_keeps_less_is_a_warning(source, target, words):
     assert all(words in one.message for one in found)
 
 
+def test_an_override_that_the_config_sync_removes_is_to_be_set_on_the_source():
+    both = pair(kept("compact"), kept("delete", ms=str(DAY_MS)))._replace(
+        reset=frozenset({"retention.ms", "cleanup.policy"})
+    )
+    (policy,) = judge_policies(both)
+    assert policy.remedy == (
+        "set cleanup.policy of topic orders on A itself to compact: the config sync then copies cleanup.policy to"
+        " A.orders, and would remove an override that only A.orders has"
+    )
+    (shorter,) = judge_target_retention(both._replace(source=kept()))
+    assert shorter.remedy.startswith(
+        "set retention.ms of topic orders on A itself, to the value that it has now"
+    )
+
+
 @pytest.mark.parametrize(
     ("here", "there", "expected"),
     [

@@ -176,8 +176,9 @@ LOSSES = {
 
 
 MIRRORED_AGAIN_OR_WITHOUT_STATE = (
-    "to mirror the topic again, stop `mmtool replicate`, run `mmtool flow forget -c FILE -s east -t west --topic"
-    f" {CHANGELOG} --execute`, then start `mmtool replicate`; or, to move the application without its state, add"
+    f"mirror {CHANGELOG} again: stop `mmtool replicate`, delete {CHANGELOG} on west if it exists, run `mmtool flow"
+    f" forget -c FILE -s east -t west --topic {CHANGELOG} --execute`, and start `mmtool replicate`; or, to move the"
+    " application without its state, add"
     " --without-state to `mmtool failover`, and reset the application on west with kafka-streams-application-reset.sh"
     " before you start it"
 )
@@ -248,7 +249,22 @@ def test_state_that_mm2_copied_and_the_target_has_lost_is_refused(scene):
     error = planned_mode.rehearse(scene.look(), APP).refusal
     assert error.code == "state_not_mirrored"
     assert LOSSES[copy_cut] in error.message
-    assert error.remedy.startswith(f"let MirrorMaker 2 copy {CHANGELOG} again")
+    assert error.remedy.startswith(
+        f"mirror {CHANGELOG} again: stop MirrorMaker 2, delete {CHANGELOG} on west if it exists, delete"
+        f" MirrorMaker 2's stored offsets of {CHANGELOG}, and start MirrorMaker 2; or, to move the application"
+    )
+
+
+def test_a_copy_that_may_hold_records_of_its_own_is_not_to_be_deleted_unasked(tmp_path):
+    both = "west->east.enabled = true\neast->west.mmtool.start = latest\n"
+    scene = made(tmp_path, f"{IDENTITY}{ALL}{both}")
+    scene.mirrored(CHANGELOG, 0, [(0, 0, 9)], 9, source_end=9)
+    copy_cut(scene)
+    remedy = planned_mode.rehearse(scene.look(), APP).refusal.remedy
+    assert remedy.startswith(
+        f"if the application has never run on west, mirror {CHANGELOG} again: stop `mmtool replicate`, delete"
+        f" {CHANGELOG} on west if it exists, set east->west.mmtool.start = earliest, run `mmtool flow forget"
+    )
 
 
 def test_state_whose_copy_cannot_be_asked_is_refused_with_the_reason(copied):
@@ -257,7 +273,8 @@ def test_state_whose_copy_cannot_be_asked_is_refused_with_the_reason(copied):
     assert error.code == "state_not_mirrored"
     assert f"{CHANGELOG} (the partition has no leader)" in error.message
     assert error.remedy.startswith(
-        "run the same command again; or, to move the application without its state"
+        f"check that every partition of {CHANGELOG} has a leader, and mmtool's rights on it; then run the same command"
+        " again; or, to move the application without its state"
     )
 
 

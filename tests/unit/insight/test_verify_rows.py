@@ -29,6 +29,24 @@ def test_the_table_begins_with_what_is_wrong():
     assert [document["partition"] for document in sorted(documents, key=severity)] == [1, 2, 0]
 
 
+@pytest.mark.parametrize(
+    ("kind", "start"),
+    [
+        (
+            Kind.MISSING,
+            "do not delete east.orders on west: it also holds records that were produced on west; stop",
+        ),
+        (
+            Kind.DUPLICATED,
+            "nothing to do if the consumers on west accept a record twice; otherwise let them skip",
+        ),
+    ],
+)
+def test_a_topic_that_holds_the_targets_own_records_is_not_to_be_deleted(kind, start):
+    remedy = gate([replace(row(1, Difference(kind, 12, 15)), is_shared=True)]).remedy
+    assert remedy.startswith(start)
+
+
 def test_the_summary_counts_partitions_by_verdict_and_the_records():
     found = Verification(rows=[IDENTICAL, INCOMPLETE, DENIED])
     assert found.summary == "3 partitions: 1 identical, 2 incomplete; 300 records compared"
