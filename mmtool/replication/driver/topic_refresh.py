@@ -91,10 +91,12 @@ class TopicRefresher:
         for run in self.runs:
             if run.view.matched == 0 and run.life.is_claimed:
                 source = run.flow.identity.source_alias
-                said = (
-                    f"no topic of {source} matches `topics` yet, among those that mmtool may read; mirroring"
-                    " starts when one does"
+                starts = (
+                    "mirroring starts when one does"
+                    if run.flow.settings.refresh_topics
+                    else "stop and start `mmtool replicate` when one does (refresh.topics.enabled = false)"
                 )
+                said = f"no topic of {source} matches `topics` yet, among those that mmtool may read; {starts}"
                 self.say(flow_notice(run.name, said, Event.NO_TOPIC))
             if run.view.left_out:
                 self._sayings.once(f"{run.name} left out", _left_out(run))

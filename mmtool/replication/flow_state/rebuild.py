@@ -106,8 +106,9 @@ class Rebuilt:
         if self.told:
             records = sum(part.mapped for part in self.told.values())
             said.append(
-                f"the rebuild maps {counted(records, 'record')} of {counted(len(self.told), 'partition')} exactly;"
-                " commits before the first of them can no longer be translated (not_mirrored)"
+                f"the rebuild stores the exact target offsets of {counted(records, 'record')} in"
+                f" {counted(len(self.told), 'partition')}; committed offsets before the first of these records can no"
+                " longer be translated (reason not_mirrored)"
             )
         if self.strays:
             said.append(
