@@ -172,7 +172,7 @@ _SOURCE = (
         "source",
         Kind.MIRRORED,
         "DESCRIBE_CONFIGS",
-        "its mirror is not created, or does not get changes of its configuration",
+        "the topic's mirror is not created, or does not get changes of the topic's configuration",
         optional=_REPLICATE | _READ | _VERIFY,
     ),
     Need("source", Kind.CANARY, "READ", "the canary topic is not mirrored", _SMOKE, _REPLICATE),

@@ -96,7 +96,9 @@ class TopicRefresher:
                     if run.flow.settings.refresh_topics
                     else "stop and start `mmtool replicate` when one does (refresh.topics.enabled = false)"
                 )
-                said = f"no topic of {source} matches `topics` yet, among those that mmtool may read; {starts}"
+                said = (
+                    f"no topic of {source} matches `topics` yet, among those that mmtool may read; {starts}"
+                )
                 self.say(flow_notice(run.name, said, Event.NO_TOPIC))
             if run.view.left_out:
                 self._sayings.once(f"{run.name} left out", _left_out(run))

@@ -111,10 +111,10 @@ class Rehearsal:
 
 
 _WAYS_ON = {
-    Reason.BEYOND_SOURCE_END: "name an offset within the source's log",
+    Reason.BEYOND_SOURCE_END: "name an offset up to the end of the source's log, which kafka-get-offsets.sh shows",
     Reason.PARTITION_MISSING: "move the other partitions with --topic or --csv; `mmtool flow forget --topic T"
-    " --execute` deletes the stored state of a topic T that a cluster no longer has; if the source has it, the next replicate"
-    " mirrors it from `mmtool.start`",
+    " --execute` deletes the stored state of a topic T that a cluster no longer has; if the source has it, the next"
+    " replicate mirrors it from `mmtool.start`",
 }
 """The remedy for each reason why a partition cannot be moved."""
 

@@ -130,7 +130,7 @@ class Rebuilt:
             about = refused[0].about
             return RefusedError(
                 f"{counted(len(refused), 'partition')} cannot be rebuilt, for example"
-                f" {about.source_topic}-{about.partition}: {refused[0].refusal}",
+                f" {about.source_topic}-{about.partition}: {refused[0].refusal} ({_MEANING[refused[0].refusal]})",
                 remedy=f"rebuild the other topics with --topic; {_WAYS_ON.get(refused[0].refusal, _FROM_THE_START)}",
                 code=refused[0].refusal,
             )
@@ -139,6 +139,11 @@ class Rebuilt:
         return None
 
 
+_MEANING: dict[str, str] = {
+    Reason.AMBIGUOUS: "the records do not show which offsets of the two logs belong together",
+    Reason.PARTITION_MISSING: "a cluster no longer has the partition",
+}
+"""Why a partition cannot be rebuilt, by the reason; there are no others."""
 _FROM_THE_START = (
     "`mmtool flow forget --topic T --execute` makes the next replicate mirror T again from `mmtool.start`"
 )

@@ -16,6 +16,8 @@ from mmtool.replication.spark.slots import SparkSlots
 _SHARDS = 4
 _FLOW = "a-b"
 
+_CHECK = " Check the executors of Spark at spark://h:1"
+
 
 class Spark:
     """A Spark with so many slots; ``tells_slots`` is false for Spark Connect."""
@@ -95,8 +97,7 @@ def test_a_lost_slot_ends_the_round_and_all_shards_are_packed_into_the_slots_tha
     assert (driver.slots.wanted, driver.slots.held, driver.slots.may_hang) == (2, 1, False)
     assert driver.begin() == 1
     assert driver.said == [
-        "Spark has 1 of 2 slots; all partitions share one task until it has more."
-        " Check the executors of Spark at spark://h:1"
+        "Spark has 1 of 2 slots; all partitions share one task until it has more." + _CHECK
     ]
 
 
@@ -128,8 +129,7 @@ def test_a_start_with_fewer_slots_than_asked_for_uses_those_that_are_there_and_s
     driver = Driver(Spark(1, asked=3))
     assert driver.begin() == 1
     assert driver.said == [
-        "Spark has 1 of 3 slots; all partitions share one task until it has more."
-        " Check the executors of Spark at spark://h:1"
+        "Spark has 1 of 3 slots; all partitions share one task until it has more." + _CHECK
     ]
     driver.spark.held = 3
     assert driver.passes(20)
@@ -217,8 +217,7 @@ def test_over_spark_connect_a_task_that_is_silent_while_others_are_heard_has_no_
     assert driver.slots.may_hang
     assert driver.begin() == 1
     assert driver.said == [
-        "Spark has 1 of 2 slots; all partitions share one task until it has more."
-        " Check the executors of Spark at spark://h:1"
+        "Spark has 1 of 2 slots; all partitions share one task until it has more." + _CHECK
     ]
 
 
