@@ -104,7 +104,7 @@ async def _await(
             while left := await in_thread(missing):
                 if await guard.look() is None:
                     break
-                said = f"MirrorMaker 2 has up to {counted(left, 'record')} to copy"
+                said = f"waiting for MirrorMaker 2, which has up to {counted(left, 'record')} still to copy"
                 sayings.once("left", flow_notice(flow.name, said, Event.PROGRESS, lag_records=left))
                 await asyncio.sleep(_POLL_SECONDS)
             return left
