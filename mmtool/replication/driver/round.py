@@ -224,7 +224,8 @@ class Round:
         except MmtoolError as error:
             self._sayings.once(
                 "word",
-                f"the workers cannot be told to end their Spark job: {with_remedy(error)}; mmtool keeps trying",
+                f"the workers cannot be sent the command to end their Spark job: {with_remedy(error)};"
+                " mmtool keeps trying",
             )
             await asyncio.sleep(_AGAIN_SECONDS)
             return False

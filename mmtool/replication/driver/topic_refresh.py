@@ -115,7 +115,7 @@ class TopicRefresher:
 
 def _left_out(run: FlowRun) -> str:
     target = run.flow.settings.target.alias
-    remedy = f"set {target}.alias to another name"
+    remedy = f"set {run.flow.settings.alias_keys.target} to another alias"
     if isinstance(run.flow.settings.policy, RenamePolicy):
         remedy = "put ${source} into mmtool.topic.rename.format"
     said = (
