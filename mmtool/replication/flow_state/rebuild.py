@@ -307,8 +307,8 @@ def _shards(flow: FlowNow) -> int:
 
 def _pause() -> PauseRecord:
     reason = (
-        "its control topic was lost: add topics that have failed over (`mmtool failover list`) to topics.exclude, then"
-        " run `mmtool flow resume`"
+        "the flow's control topic was lost: add topics that have failed over (`mmtool failover list`) to"
+        " topics.exclude, then run `mmtool flow resume`"
     )
     at_ms = int(time.time() * 1000)
     return PauseRecord(WHOLE_FLOW, "", paused=True, by=operator(), since_ms=at_ms, reason=reason)
