@@ -70,7 +70,7 @@ def acls(
 ) -> None:
     """Print exactly the rights that this configuration needs; no cluster is asked.
 
-    A right that is shown as optional is needed by one feature only: without the right, mmtool leaves that feature out.
+    Without a right that is shown as optional, the commands work, except for what its reason says.
     """
     from dataclasses import asdict
 

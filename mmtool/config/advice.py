@@ -34,6 +34,7 @@ _REMOVED = frozenset(
 """Keys that Kafka 4.0 removed, without another key in their place."""
 
 _NEVER_KEYS = {"topics.whitelist": "topics", "groups.whitelist": "groups"}
+_UNREAD = _REMOVED | _NEVER_KEYS.keys()
 """Keys that no release of MirrorMaker 2 reads, though its blacklists suggest them; each with the key that it reads."""
 
 _CONNECT = re.compile(
@@ -123,9 +124,7 @@ class _Adviser:
         if misplaced is None and self._lacks_role(entry.key, readings):
             self.without_role.append(entry.key)
             return
-        wrong_scope = misplaced is not None and not any(
-            name in _REMOVED or name in _NEVER_KEYS for _, name, _ in readings
-        )
+        wrong_scope = misplaced is not None and not any(name in _UNREAD for _, name, _ in readings)
         self.report.warn(
             entry,
             misplaced or self._unknown(entry.key),
@@ -205,7 +204,7 @@ class _Adviser:
     def _misplaced(self, readings: list[tuple[str, str, str]]) -> str | None:
         """A sentence for a name of another scope, of an earlier release or of no release; None for other names."""
         for scope, name, prefix in readings:
-            if name in _REMOVED or name in _NEVER_KEYS:
+            if name in _UNREAD:
                 return self._unread(scope, name, prefix)
             if name == CLUSTER_ID:
                 return f"has no effect in this scope: the id belongs to one cluster; write {self._alias()}.{CLUSTER_ID}"

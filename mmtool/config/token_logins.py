@@ -18,6 +18,7 @@ from pydantic import SecretStr
 from mmtool.config.scopes import filled, sibling
 from mmtool.config.settings import MskLogin, OAuthLogin, TokenFileLogin, TokenPace
 from mmtool.config.values import java_trim, parse_boolean, parse_integer
+from mmtool.extras import install_extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -280,8 +281,7 @@ class TokenLoginReader:
         if find_spec(_SIGNER) is None:
             self.report.refused(
                 at,
-                "AWS_MSK_IAM needs the package aws-msk-iam-sasl-signer-python: pip install 'mmtool[msk]' in"
-                " mmtool's environment (with pipx: pipx inject mmtool aws-msk-iam-sasl-signer-python)",
+                f"AWS_MSK_IAM needs the package aws-msk-iam-sasl-signer-python: {install_extra('msk')}",
             )
             return None
         region = self._region()

@@ -9,6 +9,7 @@ from mmtool.config.settings import MskLogin, OAuthLogin, PasswordLogin
 from mmtool.doctor.finding import Check, ok, problem, warning
 from mmtool.doctor.releases import OLDEST, release_of
 from mmtool.kafka.admin.details import Stage
+from mmtool.keystores.certificates import CHECK_CLOCKS
 from mmtool.plan.words import counted, few
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ _BY_CERTIFICATE = {Stage.TLS, Stage.CLIENT_CERTIFICATE}
 _RENEW_THEIRS = (
     "renew the certificate in the broker's ssl.keystore.location, and reload it or restart the broker"
 )
-_CLOCKS = "check the clocks of this host and of the brokers; if they are right, issue the certificate again"
 
 
 # --- listeners --------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def _dates(alias: str, shown: Iterable[ShownCertificate], now: datetime) -> Iter
             yield say(Check.CERTIFICATE, alias, one.subject, message, remedy)
         elif one.begins > now:
             message = f"{one.what} is not valid before {_date(one.begins)}: {_cost(alias, one)}"
-            yield problem(Check.CERTIFICATE, alias, one.subject, message, _CLOCKS)
+            yield problem(Check.CERTIFICATE, alias, one.subject, message, CHECK_CLOCKS)
         elif one.ends - now < SOON:
             left = counted(max((one.ends - now).days, 0), "day")
             message = f"{one.what} expires on {_date(one.ends)}, in {left}; from then on {_cost(alias, one)}"
@@ -299,7 +299,7 @@ def _refusal_remedy(one: ListenerAnswer) -> str:
             f"{_RENEW_THEIRS}; if the CA's own certificate has expired, import the current one into {store}"
         )
     if "not yet valid" in one.reason:
-        return _CLOCKS
+        return CHECK_CLOCKS
     if "ostname" in one.reason or "IP address" in one.reason:
         where = (
             f"{one.entrance.name}.bootstrap.servers"

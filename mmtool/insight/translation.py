@@ -38,7 +38,7 @@ from mmtool.plan.groups.offsets import (
     unknown_group,
 )
 from mmtool.plan.records.identity import CANARY_TOPIC, FlowIdentity, is_runs_topic
-from mmtool.plan.words import few
+from mmtool.plan.words import named_topics
 from mmtool.runtime.threads import Unawaited
 from mmtool.translation.lockstep import NO_PROOF
 from mmtool.translation.refusals import Reason
@@ -184,7 +184,7 @@ def _mirrored(
     absent = lacking(unseen) if unseen else ()
     if hidden := [name for name in unseen if name not in absent]:
         raise NotAuthorisedError(
-            f"cluster {flow.source.alias} denies READ on {_topics(hidden)}, and so does not list"
+            f"cluster {flow.source.alias} denies READ on {named_topics(hidden)}, and so does not list"
             f" {'it' if len(hidden) == 1 else 'them'}",
             remedy="grant mmtool's principal the right: `mmtool acls -c FILE --for read` lists all that it needs",
         )
@@ -196,10 +196,6 @@ def _mirrored(
     if nothing:
         raise _nothing_matches(flow, topics)
     return {name: topic for name, topic in mirrored.items() if not wanted or name in wanted}
-
-
-def _topics(names: Sequence[str]) -> str:
-    return f"{'topic' if len(names) == 1 else 'topics'} {few(names)}"
 
 
 def _nothing_matches(flow: FlowSettings, topics: Collection[str]) -> UsageError:

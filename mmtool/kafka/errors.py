@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError
 
 from mmtool.errors import ConfigError, MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.kafka.patience import RetriableError
 from mmtool.kafka.ports import Problem
 from mmtool.kafka.remedies import AWAY, REMEDIES, remedy_of
 from mmtool.kafka.tokens.refusals import cause_of_refusal, readable_refusal
@@ -161,6 +162,22 @@ def problem_of(code: int) -> Problem:
     """A broker's error code with librdkafka's name and text, to report it without raising."""
     error: Any = KafkaError(code)
     return Problem(error.name(), error.str())
+
+
+def check_code(cluster: ClusterSettings, code: int, what: str, right: str = "") -> None:
+    """Raise mmtool's error for a broker's error code; `RetriableError` for a temporary one, nothing for success.
+
+    Args:
+        cluster: The cluster that was asked.
+        code: The broker's answer.
+        what: The request in words, as ``listing groups``.
+        right: The right that the request needs, as ``READ on group app``.
+    """
+    if code == KafkaError.NO_ERROR:
+        return
+    error = KafkaError(code)
+    failure = failure_of(cluster, error, what, right=right)
+    raise RetriableError(failure) if is_passing(error) else failure
 
 
 def failure_of(cluster: ClusterSettings, error: Any, what: str, *, right: str = "") -> MmtoolError:

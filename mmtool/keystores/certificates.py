@@ -22,6 +22,11 @@ _KEY = re.compile(rf"-----BEGIN ([A-Z ]*PRIVATE KEY)-----{_BODY}-----END \1-----
 _CERTIFICATE = re.compile(r"-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----")
 _CERTIFICATE_BLOCK = re.compile(rf"-----BEGIN ((?:X509 )?CERTIFICATE)-----{_BODY}-----END \1-----")
 
+CHECK_CLOCKS = (
+    "check the clocks of this host and of the brokers; if they are right, issue the certificate again"
+)
+"""The remedy for a certificate that is not valid yet."""
+
 
 def has_certificate(text: str) -> bool:
     """Whether a PEM text holds a certificate."""
@@ -99,7 +104,7 @@ def renewal(certificate: Certificate) -> str:
     """What to do about a certificate that `out_of_date` names."""
     if has_expired(certificate):
         return "renew the certificate"
-    return "check the clocks of this host and of the brokers; if they are right, issue the certificate again"
+    return CHECK_CLOCKS
 
 
 def first_expiry(text: str) -> datetime | None:

@@ -119,8 +119,8 @@ def fitted(whole: Layout, columns: int) -> Layout:
     narrowed = replace(whole, strips=tuple(strip.narrowed() for strip in whole.strips))
     lifted = _lifted(narrowed)
     thinner = _thinner(_elided(lifted, max(columns // NAME_SHARE, NARROWEST_FOLD)))
-    noted = _noted(thinner[-1])
-    for candidate in (whole, narrowed, lifted, *thinner, noted, _folded(noted, columns)):
+    noted = [_noted(one) for one in thinner]
+    for candidate in (whole, narrowed, lifted, *thinner, *noted, _folded(noted[-1], columns)):
         if candidate.width <= columns:
             return candidate
     return replace(whole, blocks=True)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 _END_OF_TIME_MS = 253_402_300_800_000  # the year 10000
 _NO_FILE = re.compile(r"[^\w.-]", re.ASCII)
 _FILE_PART_LENGTH = 100
-GRANT_IT = "is denied: grant it to mmtool's principal; `mmtool replicate` then tries again by itself"
+DENIED = "is denied: grant it to mmtool's principal"
+GRANT_IT = f"{DENIED}; `mmtool replicate` then tries again by itself"
 """The end of each reason that reports a missing ACL permission."""
 
 
@@ -39,6 +40,11 @@ def few(things: Sequence[object], most: int = 5) -> str:
     named = ", ".join(map(str, things[:most]))
     more = len(things) - most
     return f"{named} and {more} more" if more > 0 else named
+
+
+def named_topics(names: Sequence[str], most: int = 5) -> str:
+    """The noun with the first ``most`` names: ``topic orders``, ``topics audit, orders``."""
+    return f"{'topic' if len(names) == 1 else 'topics'} {few(names, most)}"
 
 
 def joined(*sentences: str) -> str:

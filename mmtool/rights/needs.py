@@ -173,7 +173,14 @@ _SOURCE = (
         Kind.MIRRORED,
         "DESCRIBE_CONFIGS",
         "the topic's mirror is not created, or does not get changes of the topic's configuration",
-        optional=_REPLICATE | _READ | _VERIFY,
+        optional=_REPLICATE,
+    ),
+    Need(
+        "source",
+        Kind.MIRRORED,
+        "DESCRIBE_CONFIGS",
+        "the topic's configuration is not compared with its mirror's",
+        optional=_READ | _VERIFY,
     ),
     Need("source", Kind.CANARY, "READ", "the canary topic is not mirrored", _SMOKE, _REPLICATE),
     Need(

@@ -103,8 +103,8 @@ def test_members_are_where_offsets_would_be_written(run, scene, words, written):
     {"east": scene.source, "west": scene.target}[written].groups.members["app"] = MEMBER
     answer = run("translate-offsets", *words, "-g", "app")
     reason, said = detail(answer)
-    assert (reason, f"run on {written}" in said) == ("active_on_target", True)
-    assert f"run on {written}" in error(answer)["remedy"]
+    assert (reason, f"consumers of this group run on {written}" in said) == ("active_on_target", True)
+    assert f"consumers of this group run on {written}" in error(answer)["remedy"]
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,8 @@ class MirrorWatch:
 
     def __init__(self, source: tuple[str, str], target: tuple[str, str]) -> None:
         self._ends, self._ended = threading.Event(), 0.0
-        self._consumers = [_from_the_end(*place) for place in (source, target)]
+        arrived = _from_the_end(*target)  # first: what arrives meanwhile would be seen on the source alone
+        self._consumers = [_from_the_end(*source), arrived]
         self._seen: tuple[dict[bytes, float], ...] = ({}, {})
         self._threads = [
             threading.Thread(target=self._watch, args=pair, daemon=True)

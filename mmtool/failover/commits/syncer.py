@@ -14,7 +14,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.failover.commits.write import AT_ONCE, FRESH_SECONDS, MOVED_JUST_NOW, moved_since
@@ -50,6 +50,7 @@ class SyncedGroup:
         ahead: Partitions whose commit is ahead of the wanted one.
         others: Whether another client commits for it, although it has no members.
         problem: What was refused, in a sentence; empty when nothing was.
+        causes: The names of the refusals' causes, as far as they are known, for `remedy_of`.
     """
 
     there: GroupStanding
@@ -58,6 +59,14 @@ class SyncedGroup:
     ahead: frozenset[TopicPartition] = frozenset()
     others: bool = False
     problem: str = ""
+    causes: frozenset[str] = frozenset()
+
+
+class _Refused(NamedTuple):
+    """Why an offset was not committed, in a sentence; the name of the cause, empty where it has no remedy."""
+
+    sentence: str
+    cause: str = ""
 
 
 @dataclass(slots=True)
@@ -113,7 +122,8 @@ class OffsetSyncer:
         if untold and len(untold) == len(stay):
             raise next(iter(untold.values()))
         return self._led(facts, wanted) | {
-            group: SyncedGroup(ABSENT, problem=error.message) for group, error in untold.items()
+            group: SyncedGroup(ABSENT, problem=error.message, causes=frozenset({error.code}))
+            for group, error in untold.items()
         }
 
     def _told(self, groups: list[str]) -> list[GroupFacts]:
@@ -204,7 +214,9 @@ class OffsetSyncer:
             for group, offsets in planned.items()
         }
 
-    def _commit(self, group: GroupFacts, offsets: Offsets) -> tuple[Offsets, Mapping[TopicPartition, str]]:
+    def _commit(
+        self, group: GroupFacts, offsets: Offsets
+    ) -> tuple[Offsets, Mapping[TopicPartition, _Refused]]:
         """Commit a group's offsets in one request; return the offsets sent, and the problems by partition."""
         name = group.group
         if not offsets or name in self.moved():
@@ -214,23 +226,23 @@ class OffsetSyncer:
             offsets = {place: commit for place, commit in offsets.items() if place not in moved}
             problems = self.target.groups.alter(name, offsets) if offsets else {}
         except MmtoolError as error:
-            return offsets, dict.fromkeys(offsets, error.message)
-        said = {place: f"{place}: {problem}" for place, problem in sorted(problems.items())}
-        return offsets, said | moved
+            return offsets, dict.fromkeys(offsets, _Refused(error.message, error.code))
+        refused = {at: _Refused(f"{at}: {found}", found.name) for at, found in sorted(problems.items())}
+        return offsets, refused | moved
 
-    def _moved_since(self, group: GroupFacts, offsets: Offsets) -> dict[TopicPartition, str]:
+    def _moved_since(self, group: GroupFacts, offsets: Offsets) -> dict[TopicPartition, _Refused]:
         """Partitions that another client has committed since the check, each with a sentence; see L."""
         if self.now() - self._looked_at < FRESH_SECONDS:
             return {}
         moved = moved_since(self.target.groups, group.group, group.before, offsets)
-        return {place: f"{place} {MOVED_JUST_NOW}" for place in moved}
+        return {place: _Refused(f"{place} {MOVED_JUST_NOW}") for place in moved}
 
     def _followed(
         self,
         group: GroupFacts,
         wanted: Offsets,
         sent: Offsets,
-        problems: Mapping[TopicPartition, str],
+        problems: Mapping[TopicPartition, _Refused],
         *,
         renewed: bool,
     ) -> SyncedGroup:
@@ -250,7 +262,8 @@ class OffsetSyncer:
         if not others:
             self._stood[name] = {place: wanted[place] for place in stands}
         ahead = {place for place, commit in wanted.items() if before.get(place, 0) > commit.offset}
-        told = "; ".join(dict.fromkeys(problems.values()))
+        told = "; ".join(dict.fromkeys(one.sentence for one in problems.values()))
         problem = f"group {name}: {told}" if told else ""
         moved = sum(before.get(place) != sent[place].offset for place in written)
-        return SyncedGroup(group.there, frozenset(stands), moved, frozenset(ahead), others, problem)
+        causes = frozenset(one.cause for one in problems.values() if one.cause)
+        return SyncedGroup(group.there, frozenset(stands), moved, frozenset(ahead), others, problem, causes)

@@ -116,7 +116,7 @@ def told(
     if coming:
         number = sum(found.tail.records for found in coming)
         where = f"{names.source} {are(number)} not on {names.target} yet ({_places(coming)})"
-        yield f"{_counted(coming)} of {where}: the failback mirrors {'it' if number == 1 else 'them'} first"
+        yield f"{_counted(coming, number)} of {where}: the failback mirrors {'it' if number == 1 else 'them'} first"
     ahead = sum(homecoming.ahead.get(found.place, 0) for found in diverged)
     if ahead:
         yield (
@@ -144,16 +144,17 @@ def told(
 
 
 def _diverged(found: list[FoundTail], homecoming: Homecoming, names: Names) -> str:
+    records = sum(one.tail.records for one in found)
     passed = sum(homecoming.passed.get(one.place, 0) for one in found)
     return (
-        f"{_counted(found)} of {names.source} never reached {names.target} ({_places(found)}):"
+        f"{_counted(found, records)} of {names.source} never reached {names.target} ({_places(found)}):"
         f" {_whereto(homecoming.plan, names)}; the groups skip {passed:,} of them"
     )
 
 
-def _counted(found: list[FoundTail]) -> str:
+def _counted(found: list[FoundTail], records: int) -> str:
     up_to = any(one.kind is TailKind.AT_MOST or not one.tail.is_final for one in found)
-    return "up to " * up_to + counted(sum(one.tail.records for one in found), "record")
+    return "up to " * up_to + counted(records, "record")
 
 
 def _places(found: list[FoundTail]) -> str:

@@ -17,7 +17,7 @@ from mmtool.failover.fence.steps import came_since, lower, refuse_late_records
 from mmtool.failover.modes.cutover import Cutover
 from mmtool.failover.operation import operation as operations
 from mmtool.failover.operation.marks import keepers, lifted, release
-from mmtool.failover.operation.meanwhile import UNCHANGED, on_record, refuse_others
+from mmtool.failover.operation.meanwhile import on_record, refuse_others
 from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.states import Event, OperationState
@@ -388,7 +388,7 @@ def take_back(
         if moved.error is not None:
             raise moved.error if isinstance(moved.error, RefusedError) else _left(taking, moved.error)
     try:
-        refuse_others(context, told)
+        refuse_others(context, told, is_unchanged=not taking.undoing.writable)
         if taking.found.tail is not None and give_up is not None:
             give_up(context)
         context.marks.write(taking.marks)
@@ -419,7 +419,7 @@ def _undo_rules(
 def _left(taking: RollbackPlan, error: MmtoolError) -> MmtoolError:
     return PartlyAppliedError(
         f"operation {taking.found.operation_id} is undone in part: {error.message}",
-        remedy=f"{then(error.remedy.removeprefix(UNCHANGED))}: finished parts are not repeated",
+        remedy=f"{then(error.remedy)}: finished parts are not repeated",
     )
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings
 
 _TIMEOUT_SECONDS = 30.0
+READ_ACLS = "DESCRIBE on the cluster (to read ACLs)"
 _UNSPOKEN = frozenset({"UNKNOWN", "ANY"})
 _NOT_KNOWN = "librdkafka does not know the operation or permission of this ACL"
 """Problem text for an ACL that is left out: librdkafka would refuse the whole request that contains it."""
@@ -67,7 +68,7 @@ class AclAdmin:
                 self._cluster,
                 error.args[0],
                 "reading ACLs",
-                right="DESCRIBE on the cluster (to read ACLs)",
+                right=READ_ACLS,
             ) from error
         return [
             TopicAcl(b.name, b.principal, b.host, b.operation.name, b.permission_type.name) for b in found

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from confluent_kafka import KafkaError
 
 from mmtool.errors import NotAuthorisedError, RefusedError
+from mmtool.kafka.admin.acls import READ_ACLS
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.errors import failure_of, is_passing, problem_of, unreachable
+from mmtool.kafka.errors import check_code, failure_of, is_passing, problem_of, unreachable
 from mmtool.kafka.patience import RetriableError, again, handfuls
 from mmtool.kafka.ports import NOT_ON_EVERY_BROKER, Problem
 from mmtool.kafka.remedies import NO_LEADER
@@ -138,7 +139,7 @@ class KafkaFences:
             answer = await self._any(wire, DescribeAclsRequest(resource=resource))
             if answer.error_code == Code.SECURITY_DISABLED:
                 return UNKNOWN
-            self._check(answer.error_code, "reading ACLs", "DESCRIBE on the cluster (to read ACLs)")
+            check_code(self._cluster, answer.error_code, "reading ACLs", READ_ACLS)
             return answer.bindings
 
         return self._ask("reading ACLs", listed)
@@ -148,7 +149,7 @@ class KafkaFences:
             answer = await self._any(wire, DescribeClusterRequest())
         except UnsupportedByBrokerError:  # before Kafka 2.8
             return UNKNOWN
-        self._check(answer.error_code, "reading mmtool's rights")
+        check_code(self._cluster, answer.error_code, "reading mmtool's rights")
         return UNKNOWN if answer.rights is UNKNOWN else answer.rights.may_alter
 
     async def _config(self, wire: WireCluster) -> dict[str, str | Unknown]:
@@ -279,7 +280,7 @@ class KafkaFences:
             for answer in await asyncio.gather(*self._of_leaders(wire, left)):
                 for place, (code, producers) in answer.items():
                     right = f"READ on topic {place.topic} (to list its producers)"
-                    self._check(code, f"listing the producers of {place}", right)
+                    check_code(self._cluster, code, f"listing the producers of {place}", right)
                     found[place] = tuple(map(_writer, producers))
 
         try:
@@ -335,7 +336,7 @@ class KafkaFences:
         self, wire: WireCluster, node: int, producer_ids: Collection[int]
     ) -> dict[int, tuple[str, DescribedTransaction]]:
         listed = await wire.send(node, ListTransactionsRequest(sorted(producer_ids)))
-        self._check(listed.error_code, "listing transactions")
+        check_code(self._cluster, listed.error_code, "listing transactions")
         ids: dict[str, ListedTransaction] = {one.transactional_id: one for one in listed.transactions}
         if not ids:
             return {}
@@ -369,14 +370,6 @@ class KafkaFences:
             return await wire.send(node, request)
         await wire.refresh(())
         raise ConnectionLostError("no broker answers")
-
-    def _check(self, code: int, what: str, right: str = "") -> None:
-        """Raise mmtool's error for a broker's error code; `RetriableError` for a retriable one."""
-        if code == Code.NONE:
-            return
-        error = KafkaError(code)
-        failure = failure_of(self._cluster, error, what, right=right)
-        raise RetriableError(failure) if is_passing(error) else failure
 
 
 def _about(bindings: frozenset[Binding] | Unknown, topics: Collection[str]) -> frozenset[Binding] | Unknown:

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from confluent_kafka import KafkaError
-
 from mmtool.errors import MmtoolError
-from mmtool.kafka.errors import failure_of, is_passing, unreachable
+from mmtool.kafka.errors import check_code, unreachable
 from mmtool.kafka.patience import AT_ONCE, RetriableError, handfuls, seconds_of_a_try
 from mmtool.kafka.ports import Answers
 from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -86,18 +84,8 @@ class Coordinators:
         return turn.found
 
     def check(self, code: int, what: str, right: str = "") -> None:
-        """Raise mmtool's error for a broker's error code; `RetriableError` for a retriable one.
-
-        Args:
-            code: The broker's answer.
-            what: The request in words.
-            right: The right that the request needs, as ``READ on group app``.
-        """
-        if code == Code.NONE:
-            return
-        error = KafkaError(code)
-        failure = failure_of(self._cluster, error, what, right=right)
-        raise RetriableError(failure) if is_passing(error) else failure
+        """As `check_code`, of the cluster that was asked."""
+        check_code(self._cluster, code, what, right)
 
     def lost(self, what: str, why: object) -> MmtoolError:
         """The error for a broker that gave no answer."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mmtool.events import Event, Notice
-from mmtool.plan.words import few
+from mmtool.plan.words import named_topics
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -103,17 +103,13 @@ def adjustment_sentences(adjustments: Iterable[ConfigAdjustment], source: str, t
         topics.setdefault(replace(one, topic=""), []).append(one.topic)
     return [
         Notice(
-            f"{_topics(of)}: {_sentence(one, source, target)}",
+            f"{named_topics(of, _TOPICS_NAMED)}: {_sentence(one, source, target)}",
             Event.CONFIG_VALUE_ADJUSTED,
             topics=of,
             key=one.name,
         )
         for one, of in topics.items()
     ]
-
-
-def _topics(names: list[str]) -> str:
-    return f"{'topic' if len(names) == 1 else 'topics'} {few(names, _TOPICS_NAMED)}"
 
 
 def _sentence(one: ConfigAdjustment, source: str, target: str) -> str:

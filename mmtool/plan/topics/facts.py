@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.plan.words import GRANT_IT, counted, few
+from mmtool.plan.words import DENIED, GRANT_IT, counted, few
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -105,10 +105,14 @@ def source_deleted(name: str, missing: int) -> str:
     said = "; all its known records are on the target"
     if missing:
         said = f", with {counted(missing, 'offset')} or more that were not mirrored"
-    forget = f"stop `mmtool replicate` and run `mmtool flow forget --topic {name} --execute`"
+    return f"source topic {name} was deleted{said}: {forget_deleted(name)}"
+
+
+def forget_deleted(name: str) -> str:
+    """The remedy for a mirrored source topic that was deleted."""
     return (
-        f"source topic {name} was deleted{said}: when no group needs its offsets any more, {forget}, which removes it"
-        " from `mmtool status`"
+        f"when no group needs its offsets any more, stop `mmtool replicate` and run `mmtool flow forget --topic {name}"
+        " --execute`, which removes it from `mmtool status`"
     )
 
 
@@ -151,13 +155,10 @@ def target_denied(name: str, *, refreshes: bool = True) -> str:
 
 
 def _describe_denied(topic: str, *, refreshes: bool) -> str:
-    if refreshes:
-        return f"DESCRIBE on {topic} {GRANT_IT}"
-    grant = _restarting("grant it to mmtool's principal")
-    return f"DESCRIBE on {topic} is denied: {grant}"
+    return f"DESCRIBE on {topic} {GRANT_IT if refreshes else restarting(DENIED)}"
 
 
-def _restarting(remedy: str) -> str:
+def restarting(remedy: str) -> str:
     """A remedy that a flow without a refresh of its topics notices only at its next start."""
     return f"{remedy}; then stop and start `mmtool replicate` ({_NO_REFRESH})"
 
@@ -205,7 +206,7 @@ def what_helps(
         helps = _helps_to_grow(code, target_topic, partitions, exclude)
     else:
         helps = _helps_to_create(reason, partitions, exclude)
-    return helps if refreshes else _restarting(helps)
+    return helps if refreshes else restarting(helps)
 
 
 def _helps_to_create(reason: str, partitions: int, exclude: str) -> str:

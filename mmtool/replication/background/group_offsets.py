@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.failover.commits.syncer import OffsetSyncer
-from mmtool.kafka.remedies import GRANT
+from mmtool.insight.problem_remedies import remedy_of
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.words import counted
 from mmtool.runtime.threads import in_thread
@@ -53,8 +53,8 @@ class GroupOffsets:
         failed = [group.problem for group in turn.values() if group.problem]
         if failed:
             more = f" (and {counted(len(failed) - 1, 'more group')})" if len(failed) > 1 else ""
-            is_denied = "AUTHORIZATION_FAILED" in failed[0]
-            raise MmtoolError(failed[0] + more, remedy=GRANT if is_denied else "")
+            causes = sorted({cause for group in turn.values() for cause in group.causes})
+            raise MmtoolError(failed[0] + more, remedy=remedy_of(causes, self.target.alias))
 
     def _wanted(self) -> dict[str, Offsets]:
         wanted: dict[str, Offsets] = defaultdict(dict)

@@ -10,7 +10,7 @@ from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.identity import PRODUCERS_TOPIC
 from mmtool.plan.records.marks import FAILED_OVER_REMEDY
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import counted, named_topics
 from mmtool.replication.ownership.name_changes import refuse_changed_names
 from mmtool.replication.topics.origins import Origins
 from mmtool.runtime.threads import in_thread
@@ -59,7 +59,7 @@ async def _check_shown(flow: FlowContext, warnings: list[str]) -> None:
     hidden = sorted(name for name, topic in found.items() if name in names and topic.error_code in DENIED)
     if not hidden:
         return
-    right = f"READ on {'topic' if len(hidden) == 1 else 'topics'} {few(hidden)}"
+    right = f"READ on {named_topics(hidden)}"
     if len(hidden) == len(flow.settings.topics.include):
         flow.source.check_denied(Code.TOPIC_AUTHORIZATION_FAILED, right)
     helps = (

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from mmtool.errors import UsageError
+from mmtool.extras import install_extra
 from mmtool.replication.pump.report import ReportRow
 from mmtool.replication.spark.executor import attempt_number
 from mmtool.replication.spark.task import run_task
@@ -56,8 +57,7 @@ class ConnectRounds:
         if missing:
             raise UsageError(
                 f"mmtool.spark.master = {master}: Spark Connect needs {', '.join(missing)}, which this host lacks",
-                remedy="install mmtool with its extra `connect`: `pipx install --force '.[connect]'` in the clone, or"
-                " `pip install 'mmtool[connect]'` in the environment that has mmtool",
+                remedy=install_extra("connect"),
             )
         from pyspark.sql import SparkSession
 

@@ -24,6 +24,7 @@ from mmtool.plan.topics.facts import (
     configs_hidden,
     meeting,
     plan_topics,
+    restarting,
     source_deleted,
     source_denied,
     taken_names,
@@ -385,9 +386,10 @@ class MirrorTopics:
 
     def _with_remedy(self, reason: str, name: str, partitions: int, *, exists: bool) -> str:
         """Why a target topic could not be created or grown, with the remedy for that reason."""
-        if isinstance(reason, HaltReason):
-            return reason
         settings = self._flow.settings
+        if isinstance(reason, HaltReason):
+            again = settings.refresh_topics
+            return reason if again else HaltReason(reason.cause, restarting(reason.cure))
         helps = what_helps(
             reason,
             name,

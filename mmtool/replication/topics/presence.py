@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.wire.codes import Code
-from mmtool.plan.topics.facts import HaltReason, source_made_again
+from mmtool.plan.topics.facts import HaltReason, forget_deleted, source_made_again
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -40,10 +40,8 @@ def source_gone(topic: str, presence: Presence) -> HaltReason:
     if presence is Presence.RECREATED:
         return source_made_again(topic)
     return HaltReason(
-        f"source topic {topic} was deleted: its mirror on the target stays as it is, and nothing has to be done",
-        "when no group needs its offsets any more, stop `mmtool replicate` and run `mmtool flow forget --topic"
-        f" {topic} --execute`, which removes it from `mmtool status`",
-        "; ",
+        f"source topic {topic} was deleted, and its mirror on the target stays as it is",
+        forget_deleted(topic),
     )
 
 
