@@ -337,11 +337,9 @@ def test_an_mm2_that_comes_back_is_said_once_and_so_is_its_end(guarded):
 
     _, said, _ = asyncio.run(guard(flow, watched))
     lately = "it wrote to heartbeats on there in the last 15 s"
+    twice = "stop MirrorMaker 2: the target gets each record twice"
     assert said == [
-        (
-            f"{flow.name}: MirrorMaker 2 now runs this flow too: {lately}; stop MirrorMaker 2: the target"
-            " gets each record twice"
-        ),
+        f"{flow.name}: MirrorMaker 2 now runs this flow too: {lately}; {twice}",
         f"{flow.name}: MirrorMaker 2 has stopped",
     ]
 
