@@ -99,6 +99,9 @@ _EMERGENCY = {
 _BACK = {
     Reason.NEVER_RAN: "the flow from {written} to {read} has never mirrored this partition: run `mmtool replicate`"
     " first",
+    Reason.UNKNOWN_GROUP: "{read} has no such group: `kafka-consumer-groups --list` lists the groups of {read}",
+    Reason.BEYOND_MIRROR: "the commit on {read} is past what {written} holds: let the `mmtool replicate` of the flow"
+    " from {read} to {written} catch up",
     Reason.WOULD_REWIND: "the commit on {written} is ahead of the one translated from {read}: `mmtool"
     " translate-offsets -g GROUP --reverse --allow-rewind --execute` moves it back",
     Reason.BEYOND_SOURCE_END: "the commit on {read} is past the end of {read}'s log, or its offset on"

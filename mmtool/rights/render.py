@@ -84,7 +84,7 @@ def strimzi(rights: Sequence[NeededRight], principal: str) -> str:
 
 def _document(alias: str, rights: Sequence[NeededRight], user: str) -> Iterator[str]:
     yield "---"
-    yield f"# for the cluster that the properties file calls {alias}"
+    yield f"# for cluster {alias} of the properties file; set strimzi.io/cluster to the name of its Kafka resource"
     yield "apiVersion: kafka.strimzi.io/v1beta2"
     yield "kind: KafkaUser"
     yield "metadata:"

@@ -18,7 +18,10 @@ MARKERS = 2
 """Of a claim in doubt, in each mirrored partition: once, however long the source is away."""
 SESSION_SECONDS = 10
 STOPS_SECONDS = 25.0
-NOT_CLEANLY = "error: stopped, but not cleanly: the workers did not stop, as when a cluster does not answer"
+NOT_CLEANLY = (
+    "error: stopped, but not cleanly: the workers did not end in time,"
+    " perhaps because a cluster does not answer"
+)
 AWAY_SECONDS = 60  # requests of the driver and of pumps give up after 30
 
 

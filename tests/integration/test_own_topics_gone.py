@@ -61,7 +61,7 @@ def test_a_flow_that_loses_them_ends_and_says_so_and_goes_on_from_both_logs_with
     assert rebuilt.code == 0, rebuilt.stderr
     if paused:
         held = mmtool("replicate", "--until-caught-up")
-        assert "its control topic was lost" in held.stdout + held.stderr
+        assert "the flow's control topic was lost" in held.stdout + held.stderr
         assert mmtool("flow", "resume").code == 0
     last = mmtool("replicate", "--until-caught-up")
     assert last.code == 0, last.stderr

@@ -36,7 +36,11 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
         return begun
 
     settings = SimpleNamespace(
-        begins_again=False, name="a->b", remote_topic="source.{}".format, reads_committed=True
+        refresh_topics=True,
+        begins_again=False,
+        name="a->b",
+        remote_topic="source.{}".format,
+        reads_committed=True,
     )
     identity = FlowIdentity(ClusterId("source"), ClusterId("target"), "a", "b")
     run = FlowRun.__new__(FlowRun)

@@ -57,8 +57,9 @@ class TopicAcls:
         failed = target.add(missing)
         if failed:
             first = next(iter(failed))
+            example = "for example for" if len(failed) > 1 else "for"
             raise MmtoolError(
-                f"{counted(len(failed), 'ACL')} could not be added on {self.flow.target.alias}, for example for topic"
+                f"{counted(len(failed), 'ACL')} could not be added on {self.flow.target.alias}, {example} topic"
                 f" {first.topic}: {failed[first]}",
                 remedy=remedy_of(failed[first].partition(":")[0], self.flow.target.alias, otherwise=_BY_HAND),
             )

@@ -79,9 +79,10 @@ class TopicConfigs:
             self.say(flow_notice(self.flow.name, sentence))
         if failed := result.failed:
             first = next(iter(failed))
+            more = f" and {counted(len(failed) - 1, 'more topic')}" if len(failed) > 1 else ""
             raise MmtoolError(
-                f"the configuration of {counted(len(failed), 'topic')} on {self.flow.target.alias} could not be"
-                f" changed, for example of {first}: {failed[first]}",
+                f"the configuration of topic {first}{more} on {self.flow.target.alias} could not be changed:"
+                f" {failed[first]}",
                 remedy=remedy_of(failed[first].partition(":")[0], self.flow.target.alias, otherwise=_EXCLUDE),
             )
         if hidden := [configs_hidden(names, alias) for names, alias in unseen if names]:

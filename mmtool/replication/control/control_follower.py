@@ -208,7 +208,11 @@ class ControlFollower:
             self._slowed.discard(place)
         if before != bool(self._slowed):
             event = Event.QUOTA_THROTTLED if position.slowed_by else Event.QUOTA_RELEASED
-            said = position.quota_said or "no longer throttled by a quota"
+            said = (
+                f"{position.quota_said}; raise the quota of mmtool's principal if the lag grows"
+                if position.slowed_by
+                else "no longer throttled by a quota"
+            )
             fields = {"clusters": position.slowed_by, "executor": position.executor}
             self.news.append(Notice(said, event, **fields))
 

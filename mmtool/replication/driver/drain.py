@@ -104,7 +104,7 @@ async def _await(
             while left := await in_thread(missing):
                 if await guard.look() is None:
                     break
-                said = f"MirrorMaker 2 has up to {counted(left, 'record')} to copy"
+                said = f"waiting for MirrorMaker 2, which has up to {counted(left, 'record')} still to copy"
                 sayings.once("left", flow_notice(flow.name, said, Event.PROGRESS, lag_records=left))
                 await asyncio.sleep(_POLL_SECONDS)
             return left
@@ -165,7 +165,10 @@ class _Drain:
         late = {place[0] for place, began in self.unspoken.items() if now - began >= _SPOKEN_OF_SECONDS}
         if late:
             topics = ", ".join(sorted(self.names[topic_id] for topic_id in late))
-            said = f"the running `mmtool replicate` does not mirror {topics}: check `topics` in its properties file"
+            said = (
+                f"the running `mmtool replicate` does not mirror {topics} yet: check `topics`, topics.exclude and"
+                " refresh.topics.interval.seconds in its properties file"
+            )
             self.sayings.once("unspoken", flow_notice(self.flow.name, said))
 
     async def _control(self, identity: FlowIdentity) -> ControlView:

@@ -310,7 +310,12 @@ class Engine:
 
     def _tell_throttle(self, run: FlowRun) -> None:
         rate = run.flow.settings.throttle_bytes_per_second
-        said = "no longer throttled" if rate is None else f"throttled at {human.byte_rate(rate)}"
+        key = "mmtool.throttle.bytes.per.second"
+        said = (
+            f"no longer throttled ({key})"
+            if rate is None
+            else f"throttled at {human.byte_rate(rate)} ({key})"
+        )
         self.say(flow_notice(run.name, said, Event.THROTTLE_CHANGED, bytes_per_second=rate))
 
     # --- rounds -------------------------------------------------------------------------------------------

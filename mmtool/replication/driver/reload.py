@@ -124,7 +124,8 @@ class Reloader:
                 )
             if c.fixed:
                 sentences.append(
-                    f"{flow}: {', '.join(c.fixed)} cannot change after the flow's first start: its old value stays"
+                    f"{flow}: {', '.join(c.fixed)} cannot change after the flow's first start: the old value stays, and"
+                    " nothing has to be done"
                 )
         waits = "; ".join(sentences)
         if waits and waits != self._waits:

@@ -174,7 +174,9 @@ class Round:
                 raise
             if isinstance(error, asyncio.CancelledError) and not self._cancelling.done():
                 raise HungError("Spark's JVM does not answer") from error
-            raise GivenUpError("the workers did not stop, as when a cluster does not answer") from error
+            raise GivenUpError(
+                "the workers did not end in time, perhaps because a cluster does not answer"
+            ) from error
 
     def _halted(self) -> set[str]:
         return {reason for run in self.runs for reason in run.may_go_on().values()}
@@ -222,7 +224,8 @@ class Round:
         except MmtoolError as error:
             self._sayings.once(
                 "word",
-                f"the workers cannot be sent the command {command.value}: {with_remedy(error)}; mmtool keeps trying",
+                f"the workers cannot be sent the command to end their Spark job: {with_remedy(error)};"
+                " mmtool keeps trying",
             )
             await asyncio.sleep(_AGAIN_SECONDS)
             return False

@@ -167,7 +167,7 @@ class SlotWatch:
         said = slots_sentence(tasks, self.wanted)
         if tasks < self.wanted:
             shared = f"all partitions share {tasks} tasks" if tasks > 1 else "all partitions share one task"
-            short = f"{said}; {shared} until it has more. Check {self._place}"
+            short = f"{said}; {shared} until it has more. Check the executors of {self._place}"
             self._sayings.once(_ABOUT, Notice(short, Event.SLOTS_SHORT, slots=tasks, wanted=self.wanted))
         elif self._sayings.is_said(_ABOUT):
             self._sayings.is_well(_ABOUT)
@@ -183,7 +183,7 @@ class SlotWatch:
 
     def _tell_nothing_runs(self) -> None:
         said = slots_sentence(0, self.wanted)
-        none = f"{said}; nothing is copied until it has one. Check {self._place}"
+        none = f"{said}; nothing is copied until it has one. Check the executors of {self._place}"
         self._sayings.once(_ABOUT, Notice(none, Event.SLOTS_SHORT, slots=0, wanted=self.wanted))
 
     def _mark(self, runs: Sequence[FlowRun], waiting: Sequence[TaskAssignment]) -> None:

@@ -91,9 +91,13 @@ class TopicRefresher:
         for run in self.runs:
             if run.view.matched == 0 and run.life.is_claimed:
                 source = run.flow.identity.source_alias
+                starts = (
+                    "mirroring starts when one does"
+                    if run.flow.settings.refresh_topics
+                    else "stop and start `mmtool replicate` when one does (refresh.topics.enabled = false)"
+                )
                 said = (
-                    f"no topic of {source} matches `topics` yet, among those that mmtool may read; mirroring"
-                    " starts when one does"
+                    f"no topic of {source} matches `topics` yet, among those that mmtool may read; {starts}"
                 )
                 self.say(flow_notice(run.name, said, Event.NO_TOPIC))
             if run.view.left_out:
@@ -111,7 +115,7 @@ class TopicRefresher:
 
 def _left_out(run: FlowRun) -> str:
     target = run.flow.settings.target.alias
-    remedy = f"set {target}.alias to another name"
+    remedy = f"set {run.flow.settings.alias_keys.target} to another alias"
     if isinstance(run.flow.settings.policy, RenamePolicy):
         remedy = "put ${source} into mmtool.topic.rename.format"
     said = (

@@ -111,8 +111,10 @@ class Rehearsal:
 
 
 _WAYS_ON = {
-    Reason.BEYOND_SOURCE_END: "name an offset within the source's log",
-    Reason.PARTITION_MISSING: "name only partitions that exist on both clusters",
+    Reason.BEYOND_SOURCE_END: "name an offset up to the end of the source's log, which kafka-get-offsets.sh shows",
+    Reason.PARTITION_MISSING: "move the other partitions with --topic or --csv; `mmtool flow forget --topic T"
+    " --execute` deletes the stored state of a topic T that a cluster no longer has; if the source has it, the next"
+    " replicate mirrors it from `mmtool.start`",
 }
 """The remedy for each reason why a partition cannot be moved."""
 
@@ -341,7 +343,7 @@ class _Mover:
             why = self._run.view.refused.get(source.topic)
             if why is None:
                 gone = f"topic {source.topic} no longer exists on {flow.source.alias}"
-                raise RefusedError(gone, remedy="leave the topic out, with --topic or --csv")
+                raise RefusedError(gone, remedy="move the other topics with --topic or --csv")
             raise RefusedError(
                 f"{source}: {why}", remedy="remove this cause, then run the same command again"
             )

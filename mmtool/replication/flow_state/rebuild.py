@@ -106,8 +106,9 @@ class Rebuilt:
         if self.told:
             records = sum(part.mapped for part in self.told.values())
             said.append(
-                f"the rebuild maps {counted(records, 'record')} of {counted(len(self.told), 'partition')} exactly;"
-                " commits before the first of them can no longer be translated (not_mirrored)"
+                f"the rebuild stores the exact target offsets of {counted(records, 'record')} in"
+                f" {counted(len(self.told), 'partition')}; committed offsets before the first of these records can no"
+                " longer be translated (reason not_mirrored)"
             )
         if self.strays:
             said.append(
@@ -129,7 +130,7 @@ class Rebuilt:
             about = refused[0].about
             return RefusedError(
                 f"{counted(len(refused), 'partition')} cannot be rebuilt, for example"
-                f" {about.source_topic}-{about.partition}: {refused[0].refusal}",
+                f" {about.source_topic}-{about.partition}: {refused[0].refusal} ({_MEANING[refused[0].refusal]})",
                 remedy=f"rebuild the other topics with --topic; {_WAYS_ON.get(refused[0].refusal, _FROM_THE_START)}",
                 code=refused[0].refusal,
             )
@@ -138,6 +139,11 @@ class Rebuilt:
         return None
 
 
+_MEANING: dict[str, str] = {
+    Reason.AMBIGUOUS: "the records do not show which offsets of the two logs belong together",
+    Reason.PARTITION_MISSING: "a cluster no longer has the partition",
+}
+"""Why a partition cannot be rebuilt, by the reason; there are no others."""
 _FROM_THE_START = (
     "`mmtool flow forget --topic T --execute` makes the next replicate mirror T again from `mmtool.start`"
 )
@@ -301,8 +307,8 @@ def _shards(flow: FlowNow) -> int:
 
 def _pause() -> PauseRecord:
     reason = (
-        "its control topic was lost: add topics that have failed over (`mmtool failover list`) to topics.exclude, then"
-        " run `mmtool flow resume`"
+        "the flow's control topic was lost: add topics that have failed over (`mmtool failover list`) to"
+        " topics.exclude, then run `mmtool flow resume`"
     )
     at_ms = int(time.time() * 1000)
     return PauseRecord(WHOLE_FLOW, "", paused=True, by=operator(), since_ms=at_ms, reason=reason)

@@ -206,9 +206,11 @@ class MirrorMakerGuard:
     def _warn_of_denied(self, denied: Exception) -> None:
         if str(denied) not in self._denied:
             self._denied.add(str(denied))
+            is_denied = isinstance(denied, NotAuthorisedError)
+            helps = "grant the right" if is_denied else "check the brokers of both clusters"
             self.warnings.append(
                 f"{self.flow.settings.name}: mmtool cannot see whether MirrorMaker 2 runs this flow as well: {denied};"
-                " grant the right, or make sure that MirrorMaker 2 does not run the flow"
+                f" {helps}, or make sure that MirrorMaker 2 does not run the flow"
             )
 
     def _warn_of_unseen(self, sign: Sign | None) -> None:

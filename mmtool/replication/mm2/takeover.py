@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 _COMPARES_AT_ONCE = 8
 _OPEN_TRANSACTION_SECONDS = 120
 _NAMED = 10
+_IF_TOLERATED = "nothing has to be done if consumers on the target tolerate a record twice"
 
 
 @dataclass(slots=True)
@@ -241,12 +242,13 @@ class Mm2Takeover:
         for up, most in list(unsure.items())[:_NAMED]:
             bound = "records may" if most is UNKNOWN else f"up to {counted(most, 'record')} may"
             self.warnings.append(
-                f"{name}: {up}: {bound} be on the target twice: the target's log does not show where"
-                " MirrorMaker 2 stopped"
+                f"{name}: {up}: {bound} be on the target twice, because the target's log does not show where"
+                f" MirrorMaker 2 stopped; {_IF_TOLERATED}"
             )
         if len(unsure) > _NAMED:
             self.warnings.append(
-                f"{name}: records of {counted(len(unsure) - _NAMED, 'more partition')} may be on the target twice"
+                f"{name}: records of {counted(len(unsure) - _NAMED, 'more partition')} may be on the target twice;"
+                f" {_IF_TOLERATED}"
             )
 
     async def _warn_of_repeats(self, written: Collection[TopicPartition]) -> None:

@@ -43,7 +43,8 @@ async def check_identity(flow: FlowContext, warnings: list[str]) -> None:
         warnings.append(
             f"{flow.identity.name}: cluster {flow.source.alias} does not let mmtool read {PRODUCERS_TOPIC}: records"
             f" that other flows mirrored to {flow.source.alias} are mirrored to {flow.target.alias} as well; grant"
-            f" DESCRIBE and READ on topic {PRODUCERS_TOPIC} if other flows write to {flow.source.alias}"
+            f" DESCRIBE and READ on topic {PRODUCERS_TOPIC} if other flows write to {flow.source.alias}, else"
+            " nothing has to be done"
         )
 
 
@@ -61,9 +62,14 @@ async def _check_shown(flow: FlowContext, warnings: list[str]) -> None:
     right = f"READ on {named_topics(hidden)}"
     if len(hidden) == len(flow.settings.topics.include):
         flow.source.check_denied(Code.TOPIC_AUTHORIZATION_FAILED, right)
+    helps = (
+        "after the right is granted, mirroring starts by itself"
+        if flow.settings.refresh_topics
+        else "grant the right, then stop and start `mmtool replicate` (refresh.topics.enabled = false)"
+    )
     warnings.append(
         f"{flow.identity.name}: cluster {flow.source.alias} denies {right}, so mmtool does not mirror"
-        f" {'it' if len(hidden) == 1 else 'them'}; after the right is granted, mirroring starts by itself"
+        f" {'it' if len(hidden) == 1 else 'them'}; {helps}"
     )
 
 

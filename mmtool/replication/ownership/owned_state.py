@@ -60,7 +60,7 @@ class OwnedState:
     def way_on(self, place: Place, identity: FlowIdentity) -> str:
         """The remedy for a halted partition, as a phrase for the operator: its halt's own one, if there is one."""
         if place in self.later:
-            return "run the same command again when the source partition has a leader"
+            return "run the same command again when the source partition can be read"
         if cure := self.why(place).cure:
             return cure
         block = self.blocks.get(place)

@@ -132,8 +132,9 @@ def shrunk(batch: ReadyBatch, max_batch_bytes: int, *, dead_letters: bool) -> li
 
 
 _DAMAGED = (
-    f"{OTHER_LEADER}; if all replicas hold the same bytes, skip the batch with"
-    " `mmtool flow seek --csv FILE --execute` while `mmtool replicate` is stopped"
+    f"{OTHER_LEADER}; if every replica has the same bytes, skip the batch: stop `mmtool replicate`, run"
+    " `mmtool flow seek --csv offsets.csv --execute`, then start it again; offsets.csv is a file with the line"
+    " TOPIC,PARTITION,OFFSET, where OFFSET is the first offset after the batch (kafka-dump-log.sh shows it)"
 )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, with_remedy
 from mmtool.kafka.mm2.mirror_maker import syncs_place
+from mmtool.kafka.remedies import remedy_of_refusal
 from mmtool.kafka.state.own_records import MARK, own_batches
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
@@ -97,5 +98,7 @@ class SyncBook:
             NotAuthorisedError: the cluster denies it.
         """
         self._cluster.check_denied(code, f"WRITE on topic {self._topic}")
-        said = f"cluster {self._cluster.alias} refuses a write to topic {self._topic}: {name_of(code)}"
-        self.failure = "" if code == Code.NONE else said
+        alias, name = self._cluster.alias, name_of(code)
+        said = f"cluster {alias} refuses a write to topic {self._topic}: {name}"
+        remedy = remedy_of_refusal(name, alias, f"topic {self._topic}")
+        self.failure = "" if code == Code.NONE else f"{said}; {remedy}"

@@ -161,7 +161,7 @@ async def resume(
     if log_start > stored_end and not _is_whole(block, tail, unbooked):
         deleted = (
             f"target partition {about.target_topic}-{about.partition} deleted offsets {stored_end} to {log_start - 1}"
-            " before mmtool recorded them"
+            " before mmtool stored which source offsets they belong to"
         )
         cure = f"delete topic {about.target_topic} on {target.alias} and {BEGIN_AGAIN}"
         raise DivergedError(HaltReason(deleted, cure))
@@ -334,7 +334,8 @@ async def surviving(
 
 def _incomparable(about: MirroredPartition, why: HaltReason) -> HaltReason:
     cannot = f"the records that mmtool copied last from {about.upstream} cannot be compared with the source"
-    return HaltReason(f"{cannot}: {why.cause}", why.cure)
+    between = str(why)[len(why.cause) : len(why) - len(why.cure)]
+    return HaltReason(f"{cannot}: {why.cause}", why.cure, between)
 
 
 def _unreadable(error: Exception) -> HaltReason:
@@ -345,12 +346,18 @@ def _unreadable(error: Exception) -> HaltReason:
 
 
 def _difference(flow: str, block: Block, found: Comparison, alike: str | None) -> HaltReason:
-    about, difference = block.about, found.difference or alike
+    about, first = block.about, found.difference
+    why = "" if alike is None else f" ({alike})"
+    if first is not None:
+        why = (
+            f" (the {first.field} at source offset {first.upstream_offset} differs from that at target offset"
+            f" {first.downstream_offset})"
+        )
     these = f"{flow} --topic {about.source_topic}"
-    why = f" ({difference})" if difference else ""
+    equal = f"the first {found.compared} equal the source's" if found.compared else "none equals the source's"
     return HaltReason(
         f"diverged: of {counted(found.wanted, 'record')} that the target holds from"
-        f" source offset {block.tail.upstream_frontier} on, the first {found.compared} equal the source's{why}",
+        f" source offset {block.tail.upstream_frontier} on, {equal}{why}",
         f"stop `mmtool replicate`, compare with `mmtool verify {these}`, then run `mmtool flow rebuild {these}"
         " --execute`",
     )

@@ -67,8 +67,8 @@ def open_rounds(master: str, conf: Mapping[str, str]) -> Rounds:
     """
     if conf.get("spark.speculation", "false").lower() == "true":
         raise UsageError(
-            "mmtool.spark.conf.spark.speculation = true: a second attempt of a running task fences the first",
-            remedy="remove this key; Spark retries a failed task without it",
+            "mmtool.spark.conf.spark.speculation = true: two attempts of one task would stop each other",
+            remedy="remove this key: Spark retries failed tasks without speculation as well",
         )
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if master.startswith("sc://"):

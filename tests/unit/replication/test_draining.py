@@ -165,5 +165,6 @@ def test_an_owner_that_does_not_mirror_what_is_waited_for_is_told_of(owner, watc
     with pytest.raises(TimeoutError):
         watched(told)
     does = "the running `mmtool replicate` does not mirror orders"
-    sentence = f"east->west: {does}: check `topics` in its properties file\n"
+    keys = "`topics`, topics.exclude and refresh.topics.interval.seconds"
+    sentence = f"east->west: {does} yet: check {keys} in its properties file\n"
     assert capsys.readouterr().out == ("" if owner == "me" else sentence)

@@ -55,7 +55,7 @@ def test_it_was_refused_for_the_halt_and_the_remedy_is_the_halts(kind):
 def test_a_partition_whose_source_has_no_leader_is_moved_when_it_has_one():
     standing = halted("orders-0 has no leader")
     standing.later.add(PLACE)
-    assert refused(standing).remedy == "run the same command again when the source partition has a leader"
+    assert refused(standing).remedy == "run the same command again when the source partition can be read"
 
 
 def test_a_reason_reads_as_one_sentence_and_keeps_cause_and_cure():

@@ -55,7 +55,8 @@ def test_it_is_said_of_the_flow_and_not_of_each_partition():
     watch = ControlFollower(None, "pump-1", {})
     for place, position in (slowed(0, "east"), slowed(1, "east"), slowed(0, ""), slowed(0, "east")):
         watch._note(place, position)
-    assert watch.news == ["throttled by a quota of east"]
+    said = "throttled by a quota of east; raise the quota of mmtool's principal if the lag grows"
+    assert watch.news == [said]
     for place, position in (slowed(0, ""), slowed(1, "")):
         watch._note(place, position)
     assert watch.news[1:] == ["no longer throttled by a quota"]

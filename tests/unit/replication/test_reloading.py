@@ -125,7 +125,10 @@ def test_what_waits_for_the_next_start_is_named_once_and_without_its_value(scene
     for _ in range(2):
         scene.reload(f"{sasl}a.sasl.password = hush\nmmtool.shards = 5")
     security = "a->b: a.security.protocol changed: takes effect at the next start of replicate"
-    shards = "a->b: mmtool.shards cannot change after the flow's first start: its old value stays"
+    shards = (
+        "a->b: mmtool.shards cannot change after the flow's first start: the old value stays,"
+        " and nothing has to be done"
+    )
     assert scene.warned == [f"{scene.path}: {security}; {shards}"]
 
 

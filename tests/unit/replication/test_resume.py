@@ -213,7 +213,8 @@ def test_what_the_target_deleted_before_it_was_booked_halts_however_alike_what_i
     flow.target.trim(start)
     flow.take()
     assert flow.halted.startswith(
-        f"target partition source.orders-0 deleted offsets 0 to {start - 1} before mmtool recorded them"
+        f"target partition source.orders-0 deleted offsets 0 to {start - 1} before mmtool stored"
+        " which source offsets they belong to"
     )
 
 
@@ -504,7 +505,7 @@ def test_a_partition_whose_source_leader_stays_away_is_put_off_and_the_others_do
     assert [about.upstream for about in scene.standing.awaited] == [scene.block.about.upstream]
     assert (
         scene.standing.way_on(place, scene.flow.identity)
-        == "run the same command again when the source partition has a leader"
+        == "run the same command again when the source partition can be read"
     )
 
     flow.source.fetch = read

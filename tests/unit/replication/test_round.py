@@ -165,9 +165,8 @@ def test_a_word_that_the_target_does_not_take_is_said_once_and_ends_no_round(mon
     """What became of the control topic is for its pumps to see, and for who takes the flow again to say."""
     monkeypatch.setattr(round_module, "_AGAIN_SECONDS", 0.01)
     outcome, said = ran(Job(0.3), runs=[Deaf()], **how)
-    (word,) = how
     why = "topic mmtool-control.east.internal is missing on cluster west"
     assert (outcome, said) == (
         ["a row"],
-        [f"the workers cannot be sent the command {word}: {why}; mmtool keeps trying"],
+        [f"the workers cannot be sent the command to end their Spark job: {why}; mmtool keeps trying"],
     )

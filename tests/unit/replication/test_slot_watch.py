@@ -16,6 +16,8 @@ from mmtool.replication.spark.slots import SparkSlots
 _SHARDS = 4
 _FLOW = "a-b"
 
+_CHECK = " Check the executors of Spark at spark://h:1"
+
 
 class Spark:
     """A Spark with so many slots; ``tells_slots`` is false for Spark Connect."""
@@ -95,7 +97,7 @@ def test_a_lost_slot_ends_the_round_and_all_shards_are_packed_into_the_slots_tha
     assert (driver.slots.wanted, driver.slots.held, driver.slots.may_hang) == (2, 1, False)
     assert driver.begin() == 1
     assert driver.said == [
-        "Spark has 1 of 2 slots; all partitions share one task until it has more. Check Spark at spark://h:1"
+        "Spark has 1 of 2 slots; all partitions share one task until it has more." + _CHECK
     ]
 
 
@@ -127,7 +129,7 @@ def test_a_start_with_fewer_slots_than_asked_for_uses_those_that_are_there_and_s
     driver = Driver(Spark(1, asked=3))
     assert driver.begin() == 1
     assert driver.said == [
-        "Spark has 1 of 3 slots; all partitions share one task until it has more. Check Spark at spark://h:1"
+        "Spark has 1 of 3 slots; all partitions share one task until it has more." + _CHECK
     ]
     driver.spark.held = 3
     assert driver.passes(20)
@@ -160,7 +162,7 @@ def test_without_any_slot_nothing_is_packed_and_nothing_is_silent():
     assert not driver.passes(60)
     assert driver.run.slots.waiting == tuple(range(_SHARDS))
     assert driver.said == [
-        "Spark has 0 of 2 slots; nothing is copied until it has one. Check Spark at spark://h:1"
+        "Spark has 0 of 2 slots; nothing is copied until it has one. Check the executors of Spark at spark://h:1"
     ]
     driver.spark.held, driver.spark.waiting = 2, 0
     assert not driver.passes(60)
@@ -175,7 +177,7 @@ def test_a_spark_that_has_no_slot_at_the_start_is_said_and_every_shard_waits():
     assert not driver.slots.tell_none_yet([driver.run])
     assert driver.begin() == 2
     assert driver.said == [
-        "Spark has 0 of 2 slots; nothing is copied until it has one. Check Spark at spark://h:1",
+        "Spark has 0 of 2 slots; nothing is copied until it has one. Check the executors of Spark at spark://h:1",
         "Spark has 2 of 2 slots; partitions are spread over 2 tasks",
     ]
 
@@ -215,7 +217,7 @@ def test_over_spark_connect_a_task_that_is_silent_while_others_are_heard_has_no_
     assert driver.slots.may_hang
     assert driver.begin() == 1
     assert driver.said == [
-        "Spark has 1 of 2 slots; all partitions share one task until it has more. Check Spark at spark://h:1"
+        "Spark has 1 of 2 slots; all partitions share one task until it has more." + _CHECK
     ]
 
 

@@ -157,7 +157,7 @@ def test_a_principal_that_no_kafka_user_has_is_refused(principal):
 
 
 WEST = """\
-# for the cluster that the properties file calls west
+# for cluster west of the properties file; set strimzi.io/cluster to the name of its Kafka resource
 apiVersion: kafka.strimzi.io/v1beta2
 kind: KafkaUser
 metadata:
@@ -185,7 +185,7 @@ spec:
         # optional: why
 """
 EAST = """\
-# for the cluster that the properties file calls east
+# for cluster east of the properties file; set strimzi.io/cluster to the name of its Kafka resource
 apiVersion: kafka.strimzi.io/v1beta2
 kind: KafkaUser
 metadata:
