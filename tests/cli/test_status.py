@@ -208,7 +208,8 @@ def test_records_that_retention_is_about_to_delete_unmirrored_are_told_before_it
     scene.watch.keeps["orders"] = Retention(ms=3_600_000)
     waiting, at_end = rows()
     assert waiting["reason"].endswith(
-        " in 9 minutes, the source may delete records that are not mirrored yet (retention.ms)"
+        " in 9 minutes, the source may delete records that are not mirrored yet (retention.ms): raise retention.ms on the source"
+        " until the lag is 0"
     )
     assert "may delete" not in at_end["reason"]
 
@@ -222,7 +223,8 @@ def test_a_full_log_that_is_about_to_delete_what_is_not_mirrored_is_told_of(rows
     scene.watch.keeps["orders"] = Retention(bytes=1 << 30)
     waiting, _ = rows()
     assert waiting["reason"].endswith(
-        "in 33 minutes, the source may delete records that are not mirrored yet (retention.bytes)"
+        "in 33 minutes, the source may delete records that are not mirrored yet (retention.bytes): raise retention.bytes on the source"
+        " until the lag is 0"
     )
 
 

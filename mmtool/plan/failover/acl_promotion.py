@@ -24,6 +24,7 @@ from mmtool.plan.failover.acl_rules import (
     TRANSACTIONAL_ID,
     Binding,
     bindings_of,
+    or_show,
     rows_of,
 )
 from mmtool.plan.failover.guards import Guard
@@ -328,15 +329,8 @@ def _guards(acls: tuple[Binding, ...], target: AclFacts, cluster: str) -> Iterat
             f"{setting} {is_set}, and no ACL on {cluster} names {unruled}: a first ACL would lock out all other"
             " clients, consumers and mirrors included",
             f"create ACLs for the other clients of {unruled} on {cluster} first"
-            f"{'' if certain else _or_show(setting, cluster)}, or {_WITHOUT}",
+            f"{'' if certain else or_show(setting, cluster)}, or {_WITHOUT}",
         )
-
-
-def _or_show(setting: str, cluster: str) -> str:
-    return (
-        f", or, if {setting} is not set on {cluster}, grant DESCRIBE_CONFIGS on the cluster to mmtool's principal, so"
-        " that mmtool can see that"
-    )
 
 
 def _is_ruled(acl: Binding, there: Iterable[Binding]) -> bool:
@@ -353,7 +347,7 @@ def _open_to_all(granted: Collection[Binding], names: Names) -> Iterator[Guard]:
             "everybody_may_write",
             f"an ACL for {EVERYBODY} lets every principal write {few(topics)} on {names.source}, and is copied: every"
             f" principal may then write {few(topics)} on {names.target}",
-            "",
+            f"if that is not wanted, put the line `{EVERYBODY},` into the file of --principal-map",
         )
 
 

@@ -233,7 +233,7 @@ def _going_home(
 
 
 def _no_mirror(names: Names) -> str:
-    """Why a failback without topics of the flow has nothing to do in a step."""
+    """Why an operation without topics of the flow has nothing to do in a step."""
     return f"these groups read no topic that {names.flow} mirrors"
 
 
@@ -274,7 +274,7 @@ def _going_away(
     belong, are, them = ("belongs", "is", "it") if len(plans) == 1 else ("belong", "are", "them")
     committed = sum(verdict.commit is not None for plan in plans for verdict in plan.verdicts)
     moved = sorted({*topics_of(plans), *state})
-    topics, marked = few(moved) or "no topic", "it" if len(moved) == 1 else "them"
+    topics, marked = few(moved), "it" if len(moved) == 1 else "them"
     planned = mode is Mode.PLANNED
     return {
         StepName.CHECK: (
@@ -285,8 +285,14 @@ def _going_away(
         StepName.MARK: (
             f"mark {topics} as failed over: {names.flow} does not mirror {marked} until `mmtool failover failback` or"
             " `mmtool failover release`"
+            if moved
+            else f"mark no topic as failed over: {_no_mirror(names)}"
         ),
-        StepName.DRAIN: f"mirror until {names.target} holds every record of {topics} on {names.source}",
+        StepName.DRAIN: (
+            f"mirror until {names.target} holds every record of {topics} on {names.source}"
+            if moved
+            else f"mirror nothing: {_no_mirror(names)}"
+        ),
         StepName.TRANSLATE: (
             f"translate {counted(committed, 'committed offset')} of {names.source}"
             if planned

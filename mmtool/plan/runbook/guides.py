@@ -334,6 +334,13 @@ NOT_RELEASED = Guide(
 )
 """The texts of the step release_topics, for a failback that releases no topic."""
 
+NOTHING_TO_RELEASE = replace(
+    NOT_RELEASED,
+    done_when="No topic is released: the groups read no topic that the flow {there}->{here} mirrors.",
+    by_hand="Nothing to do.",
+)
+"""The texts of the step release_topics, for a failback of groups that read no mirrored topic."""
+
 _LATE = replace(
     GUIDES[StepName.REPORT],
     stop_when="A producer wrote on {here} after its log ends had stopped moving (exit code 7): stop that producer,"

@@ -211,8 +211,11 @@ def what_helps(
 def _helps_to_create(reason: str, partitions: int, exclude: str) -> str:
     code = reason.partition(":")[0]
     if code == "TOPIC_EXCEPTION":
-        doing = "give it another name" if "collide" in reason else "shorten its name"
-        return f"{doing} with mmtool.topic.rename.format, {exclude}"
+        kind = "other" if "collide" in reason else "shorter"
+        return (
+            f"{exclude.removeprefix('or ')}; only while the flow has mirrored no topic can mmtool.topic.rename.format give"
+            f" its topics {kind} names, from the next start of `mmtool replicate` on"
+        )
     if code == "INVALID_REPLICATION_FACTOR":
         return "set replication.factor to no more than the target has brokers"
     if code == "POLICY_VIOLATION":
@@ -295,8 +298,8 @@ def taken_names(
         alias: The target's alias.
     """
     return {
-        name: f"{name} would be called {remote} on {alias}, where {taken[remote]} mirrors another topic: add one of"
-        " the two topics to topics.exclude of its flow"
+        name: f"{name} would be called {remote} on {alias}, where {taken[remote]} mirrors another topic into {remote}:"
+        " add one of the two topics to topics.exclude of its flow"
         for name in names
         if (remote := remote_topic(name)) in taken
     }

@@ -149,7 +149,7 @@ def test_a_fence_says_whom_it_denies_what():
     assert plan(allow("User:alice"), allow("User:bob", "o", "PREFIXED")).sentence == (
         "deny User:alice, User:bob WRITE on orders"
     )
-    assert plan().sentence == "deny no principal: no ACL lets a principal other than mmtool's write orders"
+    assert plan().sentence == "deny no principal: by ACLs, only mmtool and super users may write orders"
     assert plan(topics=()).sentence == "deny no principal: there is no topic to fence"
     assert (
         fence_plan(replace(FACTS, bindings=UNKNOWN), "east").sentence == "deny the producers of orders WRITE"
