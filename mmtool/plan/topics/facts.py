@@ -213,8 +213,8 @@ def _helps_to_create(reason: str, partitions: int, exclude: str) -> str:
     if code == "TOPIC_EXCEPTION":
         kind = "other" if "collide" in reason else "shorter"
         return (
-            f"{exclude.removeprefix('or ')}; only while the flow has mirrored no topic can mmtool.topic.rename.format give"
-            f" its topics {kind} names, from the next start of `mmtool replicate` on"
+            f"{exclude.removeprefix('or ')}; mmtool.topic.rename.format can give topics {kind} names only in a flow that"
+            " has mirrored no topic yet, at the next start of `mmtool replicate`"
         )
     if code == "INVALID_REPLICATION_FACTOR":
         return "set replication.factor to no more than the target has brokers"
