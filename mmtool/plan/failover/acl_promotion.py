@@ -90,8 +90,9 @@ class Promotion:
                 f"create no ACL on {on}: every right to write {topics} that can be copied from {names.source} is"
                 f" already on {on}"
             )
-        verb = "withdraw from" if self.withdraws else "allow"
-        return f"on {on}, {verb} {few(self.granted_to)} {self._rights}"
+        if self.withdraws:
+            return f"on {on}, withdraw {self._rights} from {few(self.granted_to)}"
+        return f"on {on}, allow {few(self.granted_to)} {self._rights}"
 
     @property
     def granted_to(self) -> list[str]:

@@ -51,8 +51,8 @@ _MARKS = (
 )
 _UNMARKED = "mmtool removes the marks, and no offset has been written."
 _COPY_BY_HAND = (
-    "Copy the whole topics on {there} into files. Then produce the diverged records, in each partition those that step"
-    " find_diverged found,"
+    "Copy the whole topics on {there} into files. Of each partition, produce the diverged records (those between the"
+    " two offsets of step find_diverged)"
 )
 _WITH_A_PROGRAM = "Use a program: Kafka's console tools keep neither timestamps nor partitions."
 _PRINCIPAL = "(replace `User:THE-MIRROR` with the principal of `mmtool replicate` or MirrorMaker 2)"
@@ -114,7 +114,7 @@ GUIDES: dict[StepName, Guide] = {
         " records and later ones are left out of the diverged tail, as the rehearsal warns.",
         way_back=_NOTHING,
         by_hand="Compare the log ends of {topics} on {there} with the source offsets at which the mirror to {here}"
-        " stopped: the records between them are the diverged tail.",
+        " stopped (`{status} -o json` has them as upstream_position): the records between them are the diverged tail.",
     ),
     StepName.EXPORT: Guide(
         done_when="The file `mmtool-diverged-{operation}.jsonl` holds every diverged record. It is in the folder of"
@@ -216,7 +216,8 @@ GUIDES: dict[StepName, Guide] = {
     StepName.READ: Guide(
         done_when="The first records after each offset were read on {there}, as an application would read"
         " them.",
-        stop_when="Existing records cannot be read: check the log bounds and the ACLs on {there}.",
+        stop_when="Existing records cannot be read: check the log bounds and the ACLs on {there}, then"
+        " run the drill again.",
         way_back=_NOTHING,
         by_hand="Read the first records after each offset on {there}.",
     ),

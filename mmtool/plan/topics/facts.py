@@ -102,12 +102,12 @@ def source_deleted(name: str, missing: int) -> str:
         name: The topic's name.
         missing: The number of unmirrored offsets below the last seen end of the source.
     """
-    said = "; all its known records are on the target"
+    said = "; all its known records are on the target, and nothing has to be done"
     if missing:
-        said = f", with {counted(missing, 'offset')} or more that were not mirrored"
+        said = f", with {counted(missing, 'offset')} or more that were not mirrored and are lost"
     forget = f"stop `mmtool replicate` and run `mmtool flow forget --topic {name} --execute`"
     return (
-        f"source topic {name} was deleted{said}: when no group needs its offsets any more, {forget}, which removes it"
+        f"source topic {name} was deleted{said}; when no group needs its offsets any more, {forget}, which removes it"
         " from `mmtool status`"
     )
 
@@ -213,8 +213,8 @@ def _helps_to_create(reason: str, partitions: int, exclude: str) -> str:
     if code == "TOPIC_EXCEPTION":
         kind = "other" if "collide" in reason else "shorter"
         return (
-            f"{exclude.removeprefix('or ')}; mmtool.topic.rename.format can give topics {kind} names only in a flow that"
-            " has mirrored no topic yet, at the next start of `mmtool replicate`"
+            f"{exclude.removeprefix('or ')}; mmtool.topic.rename.format can give topics {kind} names only in a flow"
+            " that has mirrored no topic yet, at the next start of `mmtool replicate`"
         )
     if code == "INVALID_REPLICATION_FACTOR":
         return "set replication.factor to no more than the target has brokers"

@@ -458,7 +458,7 @@ def test_a_partition_whose_task_has_no_spark_slot_waits_and_says_so(state, age_m
         facts(position(state=state, age_ms=age_ms), blocks=[block()], ends=[25], slots=slots, shards=1)
     )
     assert (row.state, row.lag_records) == (State.WAITING, 15)
-    assert row.reason == "Spark has 1 of 2 slots; copied once Spark has a slot for this partition"
+    assert row.reason == "Spark has 1 of 2 slots; this partition is copied once Spark has a slot for it"
 
 
 @pytest.mark.parametrize("state", [State.HALTED, State.PAUSED, State.FAILED_OVER])
