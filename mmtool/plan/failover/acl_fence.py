@@ -260,8 +260,8 @@ def _warnings(facts: FenceFacts, writers: Iterable[tuple[str, str]], cluster: st
     if facts.super_users is UNKNOWN:
         yield Guard(
             "super_users_unknown",
-            f"{cluster} has super users and does not list them: the fence does not stop super users",
-            "let no producer connect as one of super.users",
+            f"{cluster} does not show mmtool its super users, and the fence does not stop them",
+            "let no producer connect as a super user (super.users)",
         )
 
 

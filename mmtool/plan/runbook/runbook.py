@@ -134,7 +134,9 @@ def _costs(runbook: Runbook) -> Iterator[str]:
     here, there = runbook.hands.here.alias, runbook.hands.there.alias
     if saved.plan.mode is Mode.EMERGENCY:
         costs = costs_of(saved.plan)
-        lost = "unknown" if costs.lost is UNKNOWN else f"at most {costs.lost:,}"
+        lost = (
+            "unknown" if costs.lost is UNKNOWN else f"at most {costs.lost:,} of those that {there} knows of"
+        )
         age = "unknown" if costs.oldest_seconds is UNKNOWN else f"{costs.oldest_seconds:.0f} s"
         yield f"- Records lost: {lost}"
         expected = "" if costs.expected is UNKNOWN else f"{costs.expected:,} expected, "
