@@ -444,7 +444,10 @@ def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tup
         return State.STARTING, f"{client_words(facts.holder)} is taking the flow over"
     if mine is None:
         return State.STARTING, "its worker has not reported yet"
-    return State.WAITING, f"no report from its worker since {moment(mine.observed_ms)}"
+    return (
+        State.WAITING,
+        f"no report from its worker since {moment(mine.observed_ms)}: see the log of replicate",
+    )
 
 
 def _gone(facts: FlowFacts, block: Block) -> str:

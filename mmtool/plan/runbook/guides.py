@@ -44,7 +44,10 @@ _SLOW = (
     "The step takes longer than you can wait: stop it with Ctrl-C (`--timeout` ends it with exit code 4). Or a"
     " partition is halted: `{status}` shows the reason; remove it. No offset has been written. Then run `{resume}`."
 )
-_RECORD = "{there} does not accept the record: `{resume}` writes it. Start no consumer before that."
+_RECORD = (
+    "{there} does not accept the record: apply the remedy of the message, then run `{resume}`, which writes it. Start"
+    " no consumer before that."
+)
 _MARKS = (
     "{there} does not accept the marks: mmtool removes those that it wrote, and no offset has been written. Apply the"
     " remedy of the message, then run `{resume}`."
@@ -208,7 +211,8 @@ GUIDES: dict[StepName, Guide] = {
     ),
     StepName.RELEASE: Guide(
         done_when="The flow {there}->{here} mirrors {topics} again: `{status}` no longer shows failed_over.",
-        stop_when="The marks cannot be removed: `{resume}` removes them. The groups are already on {there}.",
+        stop_when="The marks cannot be removed: apply the remedy of the message, then run `{resume}`, which removes"
+        " them. The groups are already on {there}.",
         way_back="`{pause}` stops the mirror and leaves the groups on {there}; `{rollback}` marks the topics as failed"
         " over again and restores the groups' previous offsets.",
         by_hand="Remove the DENY for the mirror's principal " + _PRINCIPAL + ", and start the mirror again.",
@@ -241,8 +245,7 @@ _OF_CHOICE: dict[tuple[Kind, StepName], Guide] = {
         done_when="The topic that `--diverged` names holds each diverged record once, on {there}.",
         stop_when="The topic does not accept a record. "
         + _UNMARKED
-        + " `{resume}` writes the rest, and no record"
-        " twice.",
+        + " Apply the remedy of the message, then run `{resume}`, which writes the rest, and no record twice.",
         way_back="Nothing is undone: the records stay in the topic.",
         by_hand=_COPY_BY_HAND + " into the topic that `--diverged` names. " + _WITH_A_PROGRAM,
     ),
