@@ -208,7 +208,8 @@ def test_records_that_retention_is_about_to_delete_unmirrored_are_told_before_it
     scene.watch.keeps["orders"] = Retention(ms=3_600_000)
     waiting, at_end = rows()
     assert waiting["reason"].endswith(
-        " in 9 minutes, the source may delete records that are not mirrored yet (retention.ms)"
+        " in 9 minutes, the source may delete records that are not mirrored yet (retention.ms): raise"
+        " retention.ms on the source until the lag is 0"
     )
     assert "may delete" not in at_end["reason"]
 
@@ -222,7 +223,8 @@ def test_a_full_log_that_is_about_to_delete_what_is_not_mirrored_is_told_of(rows
     scene.watch.keeps["orders"] = Retention(bytes=1 << 30)
     waiting, _ = rows()
     assert waiting["reason"].endswith(
-        "in 33 minutes, the source may delete records that are not mirrored yet (retention.bytes)"
+        "in 33 minutes, the source may delete records that are not mirrored yet (retention.bytes): raise"
+        " retention.bytes on the source until the lag is 0"
     )
 
 
@@ -271,15 +273,15 @@ def test_a_source_topic_that_was_deleted_with_records_unmirrored_is_halted_and_w
         None,
     )
     assert short["reason"] == (
-        "source topic orders was deleted, with 6 offsets or more that were not mirrored: when no group needs"
-        " its offsets any more, stop `mmtool replicate` and run `mmtool flow forget --topic orders --execute`,"
+        "source topic orders was deleted, with 6 offsets or more that were not mirrored and are lost; when no group"
+        " needs its offsets any more, stop `mmtool replicate` and run `mmtool flow forget --topic orders --execute`,"
         " which removes it from `mmtool status`"
     )
     assert (whole["state"], whole["lag_records"], whole["lag_seconds"]) == ("idle", 0, 0.0)
     assert whole["reason"] == (
-        "source topic orders was deleted; all its known records are on the target: when no group needs"
-        " its offsets any more, stop `mmtool replicate` and run `mmtool flow forget --topic orders --execute`, which"
-        " removes it from `mmtool status`"
+        "source topic orders was deleted; all its known records are on the target, and nothing has to be done;"
+        " when no group needs its offsets any more, stop `mmtool replicate` and run `mmtool flow forget --topic orders"
+        " --execute`, which removes it from `mmtool status`"
     )
 
 

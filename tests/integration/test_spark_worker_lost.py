@@ -104,7 +104,9 @@ def test_a_flow_starts_with_the_slots_that_are_there_and_is_spread_when_those_th
     with _stage(fleet, tmp_path, cluster, "few-slots", **asked) as stage:
         process = stage.start()
         process.wait_line(r"Spark has 0 of 2 slots; nothing is copied", _START_SECONDS)
-        waiting = {("waiting", "Spark has 0 of 2 slots; copied once Spark has a slot for this partition")}
+        waiting = {
+            ("waiting", "Spark has 0 of 2 slots; this partition is copied once Spark has a slot for it")
+        }
         wait_until(lambda: _states(mmtool, stage) == waiting, "waiting", 20)
         cluster.start_worker()
         stage.wait_until_every_partition_moves(_START_SECONDS)

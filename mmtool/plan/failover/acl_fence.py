@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.plan.failover.acl_rules import ANY_HOST, EVERYBODY, LITERAL, AclFacts, Binding
+from mmtool.plan.failover.acl_rules import ANY_HOST, EVERYBODY, LITERAL, AclFacts, Binding, or_show
 from mmtool.plan.failover.guards import Guard
 from mmtool.plan.words import few
 from mmtool.translation.known import UNKNOWN, Unknown
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
     from mmtool.translation.types import TopicPartition
 
-_INSTEAD = "stop the producers and use --fence watch, or let mmtool.hook.fence stop them and use --fence hook"
+_INSTEAD = (
+    "stop the producers and use --fence watch, or set mmtool.hook.fence to an executable that stops them and use"
+    " --fence hook"
+)
 _ELSE = f"or {_INSTEAD}"
 
 
@@ -129,7 +132,7 @@ class FencePlan:
         if not principals and self.guards:
             return f"deny the producers of {few(self.topics)} WRITE"
         if not principals:
-            return f"deny no principal: no ACL lets a principal other than mmtool's write {few(self.topics)}"
+            return f"deny no principal: by ACLs, only mmtool and super users may write {few(self.topics)}"
         return f"deny {few(principals)} WRITE on {few(sorted({deny.name for deny in self.denies}))}"
 
 
@@ -234,7 +237,8 @@ def _unruled(topics: list[str], cluster: str, *, certain: bool) -> Guard:
         "everybody_may_write",
         f"no ACL on {cluster} names {few(topics)}: {may}; a first ACL would lock out all other clients, consumers"
         " included",
-        f"create ACLs for the producers and consumers of {few(topics)}, {_ELSE}",
+        f"create ACLs for the producers and consumers of {few(topics)}"
+        f"{'' if certain else or_show(setting, cluster)}, {_ELSE}",
     )
 
 
@@ -249,15 +253,15 @@ def _warnings(facts: FenceFacts, writers: Iterable[tuple[str, str]], cluster: st
     if not facts.own_complete:
         yield Guard(
             "own_principal_unknown",
-            f"{cluster} derives mmtool's principal from its certificate, so mmtool does not know it: if the fence"
-            " denies mmtool WRITE, mmtool lifts the fence and stops",
+            f"{cluster} derives mmtool's principal from mmtool's certificate, so mmtool does not know it: nothing has"
+            " to be done now; if the fence denies mmtool itself WRITE, mmtool lifts the fence and stops",
             "",
         )
     if facts.super_users is UNKNOWN:
         yield Guard(
             "super_users_unknown",
-            f"{cluster} has super users and does not list them: the fence does not stop super users",
-            "let no producer connect as one of super.users",
+            f"{cluster} does not show mmtool its super users, and the fence does not stop them",
+            "let no producer connect as a super user (super.users)",
         )
 
 

@@ -24,6 +24,7 @@ from mmtool.plan.failover.acl_rules import (
     TRANSACTIONAL_ID,
     Binding,
     bindings_of,
+    or_show,
     rows_of,
 )
 from mmtool.plan.failover.guards import Guard
@@ -89,8 +90,9 @@ class Promotion:
                 f"create no ACL on {on}: every right to write {topics} that can be copied from {names.source} is"
                 f" already on {on}"
             )
-        verb = "withdraw from" if self.withdraws else "allow"
-        return f"on {on}, {verb} {few(self.granted_to)} {self._rights}"
+        if self.withdraws:
+            return f"on {on}, withdraw {self._rights} from {few(self.granted_to)}"
+        return f"on {on}, allow {few(self.granted_to)} {self._rights}"
 
     @property
     def granted_to(self) -> list[str]:
@@ -328,15 +330,8 @@ def _guards(acls: tuple[Binding, ...], target: AclFacts, cluster: str) -> Iterat
             f"{setting} {is_set}, and no ACL on {cluster} names {unruled}: a first ACL would lock out all other"
             " clients, consumers and mirrors included",
             f"create ACLs for the other clients of {unruled} on {cluster} first"
-            f"{'' if certain else _or_show(setting, cluster)}, or {_WITHOUT}",
+            f"{'' if certain else or_show(setting, cluster)}, or {_WITHOUT}",
         )
-
-
-def _or_show(setting: str, cluster: str) -> str:
-    return (
-        f", or, if {setting} is not set on {cluster}, grant DESCRIBE_CONFIGS on the cluster to mmtool's principal, so"
-        " that mmtool can see that"
-    )
 
 
 def _is_ruled(acl: Binding, there: Iterable[Binding]) -> bool:
@@ -353,7 +348,7 @@ def _open_to_all(granted: Collection[Binding], names: Names) -> Iterator[Guard]:
             "everybody_may_write",
             f"an ACL for {EVERYBODY} lets every principal write {few(topics)} on {names.source}, and is copied: every"
             f" principal may then write {few(topics)} on {names.target}",
-            "",
+            f"if that is not wanted, put the line `{EVERYBODY},` into the file of --principal-map",
         )
 
 

@@ -180,3 +180,11 @@ def bindings_of(rows: Iterable[Iterable[str]]) -> tuple[Binding, ...]:
         TypeError: The values are not those of rules.
     """
     return tuple(Binding(*row) for row in rows)
+
+
+def or_show(setting: str, cluster: str) -> str:
+    """The part of a remedy for a broker setting that mmtool may not read: let mmtool read it."""
+    return (
+        f", or, if {setting} is not set on {cluster}, grant DESCRIBE_CONFIGS on the cluster to mmtool's principal, so"
+        " that mmtool can see that"
+    )

@@ -55,10 +55,9 @@ def failing(row: Mapping[str, Any], limits: Limits) -> str:
 def shown_by(row: Mapping[str, Any], limits: Limits) -> str:
     """The options that show what made a drill miss its limits, as a remedy; arguments as for `missed`."""
     again, _ = _reread(row)
-    steps = (
-        f"`mmtool failover show {row['operation_id']} -c FILE --html PAGE.html` shows when each step ended"
-    )
-    rereads = "-o json lists the re-read records of each partition"
+    show = f"`mmtool failover show {row['operation_id']} -c FILE"
+    steps = f"{show} --html PAGE.html` shows when each step ended"
+    rereads = f"{show} -o json` lists the re-read records of each partition"
     return joined(
         steps if _exceeds(row["rto_seconds"], limits.rto_seconds) else "",
         rereads if _exceeds(again, limits.reread_records) else "",

@@ -288,7 +288,7 @@ def _read_again(costs: Costs, names: Names) -> str:
     most = f"at most {counted(costs.reread, 'record')}"
     if costs.expected is UNKNOWN:
         read = f"{most} {are(costs.reread)} read again"
-        again = f"{read}, which the groups committed on {names.source} after the checkpoints"
+        again = f"{read}, which the groups may have read on {names.source} after the checkpoints"
         return f"{again}; the expected number is unknown, because the commit rate of a group is unknown"
     if costs.expected == 0:
         return f"probably no record is read again, because no group was committing on {names.source} ({most})"

@@ -135,7 +135,10 @@ def _with_diverged(state: AppState, facts: HomeFacts, names: Names, standing: Co
         records = sum(tail.records for place, tail in facts.tails.items() if place.topic == topic.name)
         if topic.lost or not records or topic.name not in standing:
             return topic
-        never = f"{counted(records, 'record')} of it on {names.source} never reached {names.target}"
+        never = (
+            f"{counted(records, 'record')} of it on {names.source} never reached {names.target} and would mix with the"
+            f" state from {names.target}"
+        )
         return replace(topic, lost=StateLoss(never, remedy=""))
 
     return replace(state, topics=tuple(map(judged, state.topics)))

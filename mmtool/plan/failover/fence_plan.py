@@ -60,7 +60,17 @@ class Fence:
 
     def sentences(self, source: str, groups: str, flow: str) -> tuple[str, str, str]:
         """The sentences of the fence's three steps: raise it, wait for transactions, watch the ends."""
-        topics, seconds = few(self.topics) or "no topic", f"{self.watch_seconds:g} s"
+        if not self.topics:
+            nothing = f"{groups} no committed offset in a topic of {flow}"
+            raises = (
+                "run mmtool.hook.fence without topics" if self.kind is FenceKind.HOOK else "stop no producer"
+            )
+            return (
+                f"{raises}: {nothing}",
+                f"wait for no transaction: {nothing}",
+                f"watch no log end: {nothing}",
+            )
+        topics, seconds = few(self.topics), f"{self.watch_seconds:g} s"
         why = f"the topics of {flow} in which {groups} commits"
         raising = {
             FenceKind.ACL: f"on {source}, {self.rules.sentence} ({why})",

@@ -249,5 +249,6 @@ def told_by_target(known: TransactionsOnTarget, names: Names) -> str:
         )
     return (
         f"no complete transaction of {names.source} is in the mirrored records of {names.target}: a transaction's"
-        " marker would leave a gap in their source offsets, and there is none"
+        f" marker would leave a gap in their source offsets, and there is none; only {names.source} can show whether"
+        f" {names.target} has a part of one: {later}"
     )

@@ -69,7 +69,8 @@ def _on_the_way(names: Names, facts: HomeFacts, known: PartitionFacts, tail: Div
         yield Guard(
             "no_way_home",
             sentence,
-            f"add {known.target.topic} to {names.target}->{names.source}.topics, or {_INSTEAD}",
+            f"let topics and topics.exclude of {names.target}->{names.source} accept {known.target.topic}, or"
+            f" {_INSTEAD}",
         )
     elif not tail.is_final:
         sentence = (

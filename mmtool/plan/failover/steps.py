@@ -296,8 +296,8 @@ def _going_away(
         StepName.TRANSLATE: (
             f"translate {counted(committed, 'committed offset')} of {names.source}"
             if planned
-            else f"translate the last {counted(committed, 'offset')} of {names.source} that {names.target}"
-            " has checkpoints of"
+            else f"translate {counted(committed, 'offset')} of {names.source}, taken from the last checkpoints on"
+            f" {names.target}"
         ),
         StepName.VALIDATE: (
             f"check every offset against the logs of {names.target}, and that no client committed meanwhile"

@@ -244,9 +244,9 @@ def _repeat(whose: str, skipped: int, repeated: int, target: str) -> str:
 def _forget(whose: str, skipped: int, repeated: int, target: str) -> str:
     again = counted(repeated, "record")
     said = (
-        f"{whose} forgotten: the records on {target} stay; the next `mmtool replicate` mirrors again from"
-        f" mmtool.start on{f', {again} a second time' if repeated else ''}; until then no committed offset is"
-        " translated (reason never_ran)"
+        f"{whose} forgotten: the records on {target} stay; where the source still has the topic, the next `mmtool"
+        f" replicate` mirrors it again from mmtool.start on{f', {again} a second time' if repeated else ''}; until then"
+        " no committed offset of it is translated (reason never_ran)"
     )
     return f"{said}; {_at_most(skipped)} {are(skipped)} never mirrored" if skipped else said
 

@@ -163,4 +163,6 @@ class SlotsRecord(Document):
         """Why a shard is not copied now; empty where it has a slot."""
         if shard not in self.waiting:
             return ""
-        return f"{slots_sentence(self.held, self.wanted)}; copied once Spark has a slot for this partition"
+        return (
+            f"{slots_sentence(self.held, self.wanted)}; this partition is copied once Spark has a slot for it"
+        )

@@ -51,7 +51,10 @@ NOT_YET_NO_REFRESH = (
 NOBODY = "replicate is not running"
 NOT_YET_NOBODY = "not mirrored yet, and replicate is not running"
 BY_MIRROR_MAKER = "mirrored by MirrorMaker 2"
-NOT_BY_MIRROR_MAKER = "MirrorMaker 2 runs this flow, and has stored no source offset of this partition"
+NOT_BY_MIRROR_MAKER = (
+    "MirrorMaker 2 mirrors this flow, and has stored no source offset of this partition: it has copied no record of it,"
+    " or the first one less than a minute ago"
+)
 CONTROL_LOST = (
     "the flow's control topic on the target (mmtool-control.SOURCE.internal) was deleted or emptied: stop"
     " `mmtool replicate`, run `mmtool flow rebuild --execute`, and start `mmtool replicate` again"
@@ -441,7 +444,10 @@ def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tup
         return State.STARTING, f"{client_words(facts.holder)} is taking the flow over"
     if mine is None:
         return State.STARTING, "its worker has not reported yet"
-    return State.WAITING, f"no report from its worker since {moment(mine.observed_ms)}"
+    return (
+        State.WAITING,
+        f"no report from its worker since {moment(mine.observed_ms)}: see the log of replicate",
+    )
 
 
 def _gone(facts: FlowFacts, block: Block) -> str:

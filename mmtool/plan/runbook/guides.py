@@ -44,15 +44,18 @@ _SLOW = (
     "The step takes longer than you can wait: stop it with Ctrl-C (`--timeout` ends it with exit code 4). Or a"
     " partition is halted: `{status}` shows the reason; remove it. No offset has been written. Then run `{resume}`."
 )
-_RECORD = "{there} does not accept the record: `{resume}` writes it. Start no consumer before that."
+_RECORD = (
+    "{there} does not accept the record: apply the remedy of the message, then run `{resume}`, which writes it. Start"
+    " no consumer before that."
+)
 _MARKS = (
     "{there} does not accept the marks: mmtool removes those that it wrote, and no offset has been written. Apply the"
     " remedy of the message, then run `{resume}`."
 )
 _UNMARKED = "mmtool removes the marks, and no offset has been written."
 _COPY_BY_HAND = (
-    "Copy the whole topics on {there} into files. Then produce the diverged records, in each partition those that step"
-    " find_diverged found,"
+    "Copy the whole topics on {there} into files. Of each partition, produce the diverged records (those between the"
+    " two offsets of step find_diverged)"
 )
 _WITH_A_PROGRAM = "Use a program: Kafka's console tools keep neither timestamps nor partitions."
 _PRINCIPAL = "(replace `User:THE-MIRROR` with the principal of `mmtool replicate` or MirrorMaker 2)"
@@ -114,7 +117,7 @@ GUIDES: dict[StepName, Guide] = {
         " records and later ones are left out of the diverged tail, as the rehearsal warns.",
         way_back=_NOTHING,
         by_hand="Compare the log ends of {topics} on {there} with the source offsets at which the mirror to {here}"
-        " stopped: the records between them are the diverged tail.",
+        " stopped (`{status} -o json` has them as upstream_position): the records between them are the diverged tail.",
     ),
     StepName.EXPORT: Guide(
         done_when="The file `mmtool-diverged-{operation}.jsonl` holds every diverged record. It is in the folder of"
@@ -208,7 +211,8 @@ GUIDES: dict[StepName, Guide] = {
     ),
     StepName.RELEASE: Guide(
         done_when="The flow {there}->{here} mirrors {topics} again: `{status}` no longer shows failed_over.",
-        stop_when="The marks cannot be removed: `{resume}` removes them. The groups are already on {there}.",
+        stop_when="The marks cannot be removed: apply the remedy of the message, then run `{resume}`, which removes"
+        " them. The groups are already on {there}.",
         way_back="`{pause}` stops the mirror and leaves the groups on {there}; `{rollback}` marks the topics as failed"
         " over again and restores the groups' previous offsets.",
         by_hand="Remove the DENY for the mirror's principal " + _PRINCIPAL + ", and start the mirror again.",
@@ -216,7 +220,8 @@ GUIDES: dict[StepName, Guide] = {
     StepName.READ: Guide(
         done_when="The first records after each offset were read on {there}, as an application would read"
         " them.",
-        stop_when="Existing records cannot be read: check the log bounds and the ACLs on {there}.",
+        stop_when="Existing records cannot be read: check the log bounds and the ACLs on {there}, then"
+        " run the drill again.",
         way_back=_NOTHING,
         by_hand="Read the first records after each offset on {there}.",
     ),
@@ -240,8 +245,7 @@ _OF_CHOICE: dict[tuple[Kind, StepName], Guide] = {
         done_when="The topic that `--diverged` names holds each diverged record once, on {there}.",
         stop_when="The topic does not accept a record. "
         + _UNMARKED
-        + " `{resume}` writes the rest, and no record"
-        " twice.",
+        + " Apply the remedy of the message, then run `{resume}`, which writes the rest, and no record twice.",
         way_back="Nothing is undone: the records stay in the topic.",
         by_hand=_COPY_BY_HAND + " into the topic that `--diverged` names. " + _WITH_A_PROGRAM,
     ),
@@ -333,6 +337,13 @@ NOT_RELEASED = Guide(
     by_hand="Nothing to do: keep the mirror of {topics} from {there} to {here} stopped.",
 )
 """The texts of the step release_topics, for a failback that releases no topic."""
+
+NOTHING_TO_RELEASE = replace(
+    NOT_RELEASED,
+    done_when="No topic is released: the groups read no topic that the flow {there}->{here} mirrors.",
+    by_hand="Nothing to do.",
+)
+"""The texts of the step release_topics, for a failback of groups that read no mirrored topic."""
 
 _LATE = replace(
     GUIDES[StepName.REPORT],

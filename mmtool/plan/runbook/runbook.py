@@ -12,7 +12,7 @@ from mmtool.plan.failover.fence_plan import FenceKind
 from mmtool.plan.failover.steps import POINT_OF_NO_RETURN, Mode, StepName, topics_of
 from mmtool.plan.markdown import code, prose, row
 from mmtool.plan.runbook.by_hand import Hands, read_from
-from mmtool.plan.runbook.guides import NOT_RELEASED, guide_of
+from mmtool.plan.runbook.guides import NOT_RELEASED, NOTHING_TO_RELEASE, guide_of
 from mmtool.plan.words import few, joined, moment
 from mmtool.translation.answers import Bounded, Exact, Refused, Skipping
 from mmtool.translation.known import UNKNOWN
@@ -134,7 +134,9 @@ def _costs(runbook: Runbook) -> Iterator[str]:
     here, there = runbook.hands.here.alias, runbook.hands.there.alias
     if saved.plan.mode is Mode.EMERGENCY:
         costs = costs_of(saved.plan)
-        lost = "unknown" if costs.lost is UNKNOWN else f"at most {costs.lost:,}"
+        lost = (
+            "unknown" if costs.lost is UNKNOWN else f"at most {costs.lost:,} of those that {there} knows of"
+        )
         age = "unknown" if costs.oldest_seconds is UNKNOWN else f"{costs.oldest_seconds:.0f} s"
         yield f"- Records lost: {lost}"
         expected = "" if costs.expected is UNKNOWN else f"{costs.expected:,} expected, "
@@ -241,7 +243,7 @@ def _step(number: int, step: Step, runbook: Runbook) -> Iterator[str]:
     plan = runbook.saved.plan
     guide = guide_of(plan.mode, step.name, plan.diverged, plan.fence.kind)
     if step.name is StepName.RELEASE and not plan.released:
-        guide = NOT_RELEASED
+        guide = NOT_RELEASED if plan.held else NOTHING_TO_RELEASE
     names = _names(runbook, _topics(runbook, step.name))
     yield f"### {number}. {step.name}"
     yield ""
@@ -268,7 +270,7 @@ def _names(runbook: Runbook, topics: Sequence[str]) -> dict[str, str]:
         "here": runbook.hands.here.alias,
         "there": runbook.hands.there.alias,
         "groups": few([code(name) for name in runbook.saved.groups]) or "no group",
-        "topics": few([code(name) for name in topics]) or "no topic",
+        "topics": few([code(name) for name in topics]) or "the topics that the groups read (none)",
         "operation": runbook.operation,
         **{verb: runbook.on(verb) for verb in ("resume", "cancel", "rollback")},
         "show": runbook.command("failover", "show", runbook.operation),

@@ -103,7 +103,7 @@ def adjustment_sentences(adjustments: Iterable[ConfigAdjustment], source: str, t
         topics.setdefault(replace(one, topic=""), []).append(one.topic)
     return [
         Notice(
-            f"{named_topics(of, _TOPICS_NAMED)}: {_sentence(one, source, target)}",
+            f"{named_topics(of, _TOPICS_NAMED)}: {_sentence(one, source, target)}; mirroring continues",
             Event.CONFIG_VALUE_ADJUSTED,
             topics=of,
             key=one.name,

@@ -102,10 +102,10 @@ def source_deleted(name: str, missing: int) -> str:
         name: The topic's name.
         missing: The number of unmirrored offsets below the last seen end of the source.
     """
-    said = "; all its known records are on the target"
+    said = "; all its known records are on the target, and nothing has to be done"
     if missing:
-        said = f", with {counted(missing, 'offset')} or more that were not mirrored"
-    return f"source topic {name} was deleted{said}: {forget_deleted(name)}"
+        said = f", with {counted(missing, 'offset')} or more that were not mirrored and are lost"
+    return f"source topic {name} was deleted{said}; {forget_deleted(name)}"
 
 
 def forget_deleted(name: str) -> str:
@@ -212,8 +212,11 @@ def what_helps(
 def _helps_to_create(reason: str, partitions: int, exclude: str) -> str:
     code = reason.partition(":")[0]
     if code == "TOPIC_EXCEPTION":
-        doing = "give it another name" if "collide" in reason else "shorten its name"
-        return f"{doing} with mmtool.topic.rename.format, {exclude}"
+        kind = "other" if "collide" in reason else "shorter"
+        return (
+            f"{exclude.removeprefix('or ')}; mmtool.topic.rename.format can give topics {kind} names only in a flow"
+            " that has mirrored no topic yet, at the next start of `mmtool replicate`"
+        )
     if code == "INVALID_REPLICATION_FACTOR":
         return "set replication.factor to no more than the target has brokers"
     if code == "POLICY_VIOLATION":
@@ -296,8 +299,8 @@ def taken_names(
         alias: The target's alias.
     """
     return {
-        name: f"{name} would be called {remote} on {alias}, where {taken[remote]} mirrors another topic: add one of"
-        " the two topics to topics.exclude of its flow"
+        name: f"{name} would be called {remote} on {alias}, where {taken[remote]} mirrors another topic into {remote}:"
+        " add one of the two topics to topics.exclude of its flow"
         for name in names
         if (remote := remote_topic(name)) in taken
     }

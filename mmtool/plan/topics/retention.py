@@ -68,7 +68,10 @@ def passing(oldest_ms: int, now_ms: int, keeps: Retention, first_ms: int | None)
     due = deadline(oldest_ms, now_ms, keeps, first_ms)
     if due is None or now_ms - oldest_ms < due.span_ms / 2:
         return ""
-    return f"{due_words(due, now_ms)} the source may delete records that are not mirrored yet ({due.name})"
+    return (
+        f"{due_words(due, now_ms)} the source may delete records that are not mirrored yet ({due.name}): raise"
+        f" {due.name} on the source until the lag is 0"
+    )
 
 
 def due_words(due: Deadline, now_ms: int) -> str:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kit.fences import SUPER_USER, TOPICS, fence_facts, may
 from mmtool.plan.failover.acl_fence import CannotTell, FenceFacts, FencePlan, fence_plan, unfenced
 from mmtool.plan.failover.acl_rules import EVERYBODY, Binding
+from mmtool.plan.failover.fence_plan import Fence, FenceKind
 from mmtool.translation.known import UNKNOWN
 
 PRINCIPALS = ("User:mm", "User:alice", "User:bob", SUPER_USER, "User:nobody")
@@ -149,10 +150,18 @@ def test_a_fence_says_whom_it_denies_what():
     assert plan(allow("User:alice"), allow("User:bob", "o", "PREFIXED")).sentence == (
         "deny User:alice, User:bob WRITE on orders"
     )
-    assert plan().sentence == "deny no principal: no ACL lets a principal other than mmtool's write orders"
+    assert plan().sentence == "deny no principal: by ACLs, only mmtool and super users may write orders"
     assert plan(topics=()).sentence == "deny no principal: there is no topic to fence"
     assert (
         fence_plan(replace(FACTS, bindings=UNKNOWN), "east").sentence == "deny the producers of orders WRITE"
+    )
+
+
+@pytest.mark.parametrize("kind", [FenceKind.ACL, FenceKind.HOOK, FenceKind.WATCH])
+def test_the_steps_of_a_fence_without_topics_say_why_nothing_is_done(kind):
+    sentences = Fence(kind).sentences("east", "billing has", "east->west")
+    assert all(
+        said.endswith(": billing has no committed offset in a topic of east->west") for said in sentences
     )
 
 

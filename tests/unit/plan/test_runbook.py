@@ -170,7 +170,7 @@ def test_in_an_emergency_no_command_goes_to_the_source(scene):
 def test_what_an_emergency_costs_is_told_and_has_to_be_accepted(scene):
     scene.mirrored("orders", 0, [(0, 0, 10), (11, 10, 10)], 21, source_end=1_021)
     page = page_of(scene, Mode.EMERGENCY)
-    assert "- Records lost: at most 1,000\n" in page
+    assert "- Records lost: at most 1,000 of those that west knows of\n" in page
     assert "--unknown leave --accept-data-loss --execute -c 'my file.properties'\n" in page
 
 

@@ -241,10 +241,13 @@ def test_a_new_topic_with_fewer_replicas_than_are_to_be_in_sync_is_said_with_bot
 @pytest.mark.parametrize(
     ("reason", "helps"),
     [
-        ("TOPIC_EXCEPTION: Topic name is too long", "shorten its name with mmtool.topic.rename.format"),
+        (
+            "TOPIC_EXCEPTION: Topic name is too long",
+            "add orders to topics.exclude; mmtool.topic.rename.format can give topics shorter",
+        ),
         (
             "TOPIC_EXCEPTION: Topic 'a.orders' collides with existing topic: a_orders",
-            "give it another name with",
+            "add orders to topics.exclude; mmtool.topic.rename.format can give topics other names",
         ),
         ("INVALID_REPLICATION_FACTOR: 3 replicas, 1 broker", "set replication.factor to no more than"),
         ("TOPIC_AUTHORIZATION_FAILED: denied", "grant CREATE and ALTER on the topic to mmtool's principal"),
