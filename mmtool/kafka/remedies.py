@@ -37,11 +37,13 @@ _NAMES = {
         THROTTLING_QUOTA_EXCEEDED""",
     "check which brokers of {alias} are down or overloaded": """
         NETWORK_EXCEPTION REQUEST_TIMED_OUT""",
-    "check the host names in {alias}.bootstrap.servers, and the DNS server of this host": "_RESOLVE",
+    "check the host names in {alias}.bootstrap.servers and in the brokers' advertised.listeners, and the DNS server of"
+    " this host": "_RESOLVE",
     "check {alias}.security.protocol and {alias}.bootstrap.servers: the broker closed the connection; `mmtool doctor -c"
     " FILE` names the cause": CLOSED,
     "check {alias}.bootstrap.servers: its addresses now lead to another cluster": OTHER_CLUSTER,
-    "check user name and password of {alias}: sasl.jaas.config, or sasl.username and sasl.password": """
+    "check user name and password of {alias}: sasl.jaas.config, or sasl.username and sasl.password; for a login without"
+    " a password, `mmtool doctor -c FILE` names the cause": """
         SASL_AUTHENTICATION_FAILED""",
     "check user name, password and sasl.mechanism of {alias}: `mmtool doctor -c FILE` names the cause": """
         _AUTHENTICATION""",

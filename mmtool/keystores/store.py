@@ -111,8 +111,8 @@ def _content(store: StoreFile) -> tuple[bytes, Format]:
     try:
         if path.stat().st_size > _LARGEST_BYTES:
             raise StoreError(
-                f"{store.shown} has more than {_LARGEST_BYTES >> 20} MiB, so it is not a JKS, PKCS12 or PEM store; check"
-                " the path"
+                f"{store.shown} has more than {_LARGEST_BYTES >> 20} MiB, so it is not a JKS, PKCS12 or PEM store;"
+                " check the path"
             )
         content = path.read_bytes()
     except (OSError, ValueError) as error:

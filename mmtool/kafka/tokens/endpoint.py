@@ -173,7 +173,11 @@ class TokenEndpoint:
             [*(self._quoted(text) for text in said if isinstance(text, str) and text), f"HTTP {status}"]
         )
         if status in _RETRIED or not 400 <= status < 500:
-            return self._away(f"answers {reason}")
+            return self._away(
+                f"answers {reason}",
+                f"check that {self.login.endpoint_key} is the URL of the token endpoint; if it is, read the log of that"
+                " server",
+            )
         if status == 404:
             return self._away(f"answers {reason}", f"check the path of the URL in {self.login.endpoint_key}")
         return NotAuthorisedError(
