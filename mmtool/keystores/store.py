@@ -170,7 +170,8 @@ def _sentence(fault: Fault, store: StoreFile, store_format: Format) -> str:
         " store",
         Fault.DAMAGED: f"{name} is damaged or uses a cipher that Java does not have; "
         f"if `keytool -list -keystore {store.shown}` cannot read it either, create the store again",
-        Fault.ITERATIONS: f"{name} asks for {TOO_MANY}; write it again with keytool",
+        Fault.ITERATIONS: f"{name} asks for {TOO_MANY}; create it again from its certificates and keys, with"
+        " fewer iterations",
         Fault.NO_CERTIFICATE: f"{name} holds no certificate; {lists}; import {holds} into it",
         Fault.NO_KEY: f"{name} holds no private key; {lists}; import {holds} into it",
     }[fault]

@@ -73,7 +73,7 @@ class TokenEndpoint:
 
     def _trust_it(self, error: ssl.SSLCertVerificationError) -> str:
         if error.verify_code in _OTHER_HOST:
-            return f"use the host name of the certificate in {self.login.endpoint_key}"
+            return f"in {self.login.endpoint_key}, use a host name that the certificate has"
         if error.verify_code in _OUT_OF_DATE:
             return "have the certificate of the token endpoint renewed, and check the clock of this host"
         trusted = self.login.ca or self.cluster_ca
