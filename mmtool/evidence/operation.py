@@ -139,7 +139,7 @@ def _alike(entry: Entry) -> tuple[str, int]:
 def _began(told: Sequence[Entry]) -> tuple[str, str]:
     (entry,) = told
     event = "operation began" if entry.number == 1 else "operation resumed"
-    return event, f"mmtool {entry.body.get('version', 'of another version')}, pid {entry.body.get('pid')}"
+    return event, f"mmtool {entry.body.get('version', '(version not recorded)')}, pid {entry.body.get('pid')}"
 
 
 def _step(told: Sequence[Entry]) -> tuple[str, str]:
