@@ -53,8 +53,8 @@ _OVER = {
 
 
 def _remedy(path: Path, evidence: Evidence) -> str:
-    free = f"free space for {path}, then"
+    writable = f"check that {path} can be written and that its disk has free space, then"
     if evidence.kind is Kind.VERIFY:
-        return f"{free} run `mmtool verify` again"
+        return f"{writable} run `mmtool verify` again"
     found = next(fact.value for fact in evidence.summary if fact.key == "operation_id")
-    return f"{free} write the page again: mmtool failover show {found} --html {path}"
+    return f"{writable} write the page again: `mmtool failover show {found} -c FILE --html {path}`"

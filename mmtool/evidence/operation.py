@@ -139,7 +139,7 @@ def _alike(entry: Entry) -> tuple[str, int]:
 def _began(told: Sequence[Entry]) -> tuple[str, str]:
     (entry,) = told
     event = "operation began" if entry.number == 1 else "operation resumed"
-    return event, f"mmtool {entry.body.get('version', 'of another version')}, pid {entry.body.get('pid')}"
+    return event, f"mmtool {entry.body.get('version', '(version not recorded)')}, pid {entry.body.get('pid')}"
 
 
 def _step(told: Sequence[Entry]) -> tuple[str, str]:
@@ -149,7 +149,9 @@ def _step(told: Sequence[Entry]) -> tuple[str, str]:
 
 def _fence(told: Sequence[Entry]) -> tuple[str, str]:
     what = "fence against producers"
-    return f"{what} recorded, before it is set" if told[0].body["stands"] else f"{what} lifted", ""
+    return f"{what} recorded in the journal, before it is set" if told[0].body[
+        "stands"
+    ] else f"{what} lifted", ""
 
 
 def _acls(told: Sequence[Entry]) -> tuple[str, str]:
@@ -157,18 +159,27 @@ def _acls(told: Sequence[Entry]) -> tuple[str, str]:
     if not body["stands"]:
         return "change of producers' ACLs undone", ""
     done = "withdrawn" if body["withdraws"] else "created"
-    return f"{counted(len(body['acls']), 'ACL')} of producers recorded, before being {done}", ""
+    return (
+        f"{counted(len(body['acls']), 'ACL')} of producers recorded in the journal, before being {done}",
+        "",
+    )
 
 
 def _tail(told: Sequence[Entry]) -> tuple[str, str]:
     stands = told[0].body["stands"]
     if not stands:
         return "diverged records written", ""
-    return "diverged records (which never reached the target) recorded, before they are written", ""
+    return (
+        "diverged records (which never reached the target) recorded in the journal, before they are written",
+        "",
+    )
 
 
 def _intents(told: Sequence[Entry]) -> tuple[str, str]:
-    return f"new offsets of {counted(len(told), 'group')} recorded, before they are written", ""
+    return (
+        f"new offsets of {counted(len(told), 'group')} recorded in the journal, before they are written",
+        "",
+    )
 
 
 def _outcomes(told: Sequence[Entry]) -> tuple[str, str]:

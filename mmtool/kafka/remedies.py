@@ -37,11 +37,13 @@ _NAMES = {
         THROTTLING_QUOTA_EXCEEDED""",
     "check which brokers of {alias} are down or overloaded": """
         NETWORK_EXCEPTION REQUEST_TIMED_OUT""",
-    "check the host names in {alias}.bootstrap.servers, and the DNS server of this host": "_RESOLVE",
+    "check the host names in {alias}.bootstrap.servers and in the brokers' advertised.listeners, and the DNS server of"
+    " this host": "_RESOLVE",
     "check {alias}.security.protocol and {alias}.bootstrap.servers: the broker closed the connection; `mmtool doctor -c"
     " FILE` names the cause": CLOSED,
     "check {alias}.bootstrap.servers: its addresses now lead to another cluster": OTHER_CLUSTER,
-    "check user name and password of {alias}: sasl.jaas.config, or sasl.username and sasl.password": """
+    "check user name and password of {alias}: sasl.jaas.config, or sasl.username and sasl.password; for a login without"
+    " a password, `mmtool doctor -c FILE` names the cause": """
         SASL_AUTHENTICATION_FAILED""",
     "check user name, password and sasl.mechanism of {alias}: `mmtool doctor -c FILE` names the cause": """
         _AUTHENTICATION""",
@@ -62,7 +64,8 @@ _NAMES = {
         FENCED_INSTANCE_ID FENCED_MEMBER_EPOCH GROUP_SUBSCRIBED_TO_TOPIC ILLEGAL_GENERATION MEMBER_ID_REQUIRED
         NON_EMPTY_GROUP REBALANCE_IN_PROGRESS STALE_MEMBER_EPOCH UNKNOWN_MEMBER_ID UNRELEASED_INSTANCE_ID""",
     "raise group.max.size on the brokers of {alias}, or stop a member of the group": "GROUP_MAX_SIZE_REACHED",
-    "wait until the open transaction ends, at the latest after its producer's transaction.timeout.ms": """
+    "wait until the open transaction ends, at the latest after its producer's transaction.timeout.ms, then run the"
+    " same command again": """
         UNSTABLE_OFFSET_COMMIT""",
     "check that every partition has a leader on {alias}: without a leader, an earlier transaction of the same"
     " transactional id cannot end": """
@@ -81,7 +84,8 @@ _NAMES = {
     "raise segment.bytes of {topic} on {alias}": "RECORD_LIST_TOO_LARGE",
     "raise message.timestamp.before.max.ms or message.timestamp.after.max.ms of {topic} on {alias} (before Kafka 3.6"
     " message.timestamp.difference.max.ms, in 3.6 to 3.9 that one as well)": "INVALID_TIMESTAMP",
-    "if {topic} is compacted, it takes no record without a key: set its cleanup.policy=delete on {alias}": """
+    "if {topic} is compacted, it takes no record without a key: set its cleanup.policy=delete on {alias}; if it is not"
+    " compacted, read the logs of the brokers of {alias}, which have the cause": """
         INVALID_RECORD""",
     "raise the message format of {topic} on {alias} to 0.11 or later (message.format.version)": """
         UNSUPPORTED_FOR_MESSAGE_FORMAT""",

@@ -110,7 +110,10 @@ def _content(store: StoreFile) -> tuple[bytes, Format]:
     path = Path(store.location)
     try:
         if path.stat().st_size > _LARGEST_BYTES:
-            raise StoreError(f"{store.shown} is not a key store: it has more than {_LARGEST_BYTES >> 20} MiB")
+            raise StoreError(
+                f"{store.shown} has more than {_LARGEST_BYTES >> 20} MiB, so it is not a JKS, PKCS12 or PEM store;"
+                " check the path"
+            )
         content = path.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
@@ -163,10 +166,12 @@ def _sentence(fault: Fault, store: StoreFile, store_format: Format) -> str:
         Fault.PASSWORD: f"wrong password for {name}; correct {password}",
         Fault.NO_PASSWORD: f"{name} needs a password; set {password}",
         Fault.KEY_PASSWORD: f"wrong password for the private key in {name}; "
-        f"set {key_password} to the password of the key; remove it if the key has the same password as the store",
+        f"set {key_password} to the password of the key, or remove {key_password} if the key has the password of the"
+        " store",
         Fault.DAMAGED: f"{name} is damaged or uses a cipher that Java does not have; "
-        f"check it with `keytool -list -keystore {store.shown}`",
-        Fault.ITERATIONS: f"{name} asks for {TOO_MANY}; write it again with keytool",
+        f"if `keytool -list -keystore {store.shown}` cannot read it either, create the store again",
+        Fault.ITERATIONS: f"{name} asks for {TOO_MANY}; create it again from its certificates and keys, with"
+        " fewer iterations",
         Fault.NO_CERTIFICATE: f"{name} holds no certificate; {lists}; import {holds} into it",
         Fault.NO_KEY: f"{name} holds no private key; {lists}; import {holds} into it",
     }[fault]

@@ -49,7 +49,10 @@ class LeashedProcess:
         assert self._leash.stdout is not None
         line = self._leash.stdout.readline()
         if not line:
-            raise MmtoolError(f"{self.log.name}: the process did not start: {self.log_tail(3)}")
+            raise MmtoolError(
+                f"{self.log.name}: the process did not start: {self.log_tail(3)}",
+                remedy=f"the whole log: {self.log}",
+            )
         return int(line)
 
     @property

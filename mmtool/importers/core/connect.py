@@ -46,7 +46,9 @@ def connect_deployment(files: Sequence[tuple[str, object]]) -> Deployment:
     if not connectors:
         names = ", ".join(name for name, _ in files)
         raise UsageError(
-            f"{names}: no connector of MirrorMaker 2", remedy="name files with " + ", ".join(ConnectorKind)
+            f"{names}: no connector of MirrorMaker 2",
+            remedy=f"name the file of the {ConnectorKind.SOURCE}, and the files of the {ConnectorKind.CHECKPOINT} and"
+            f" {ConnectorKind.HEARTBEAT} if you have them",
         )
     return Deployment(tuple(connectors), notes=tuple(notes))
 

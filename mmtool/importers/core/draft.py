@@ -119,7 +119,7 @@ def _pairs(connectors: tuple[Connector, ...]) -> dict[Pair, _Connectors]:
             raise UsageError(
                 f"{first.origin} and {connector.origin} are both a {connector.kind} of {names}; a properties file has"
                 " one flow per pair of clusters",
-                remedy=f"put the topics of both into one {connector.kind}, or import one of them",
+                remedy=f"make one {connector.kind} of both, or import only one of them",
             )
     if not any(ConnectorKind.SOURCE in found for found in pairs.values()):
         raise UsageError(

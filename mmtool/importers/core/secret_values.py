@@ -118,14 +118,12 @@ class SecretPlacement:
             return self.mounts.placeholder(path, named[1] or "", named[2], named[3], _MOUNTED[provider])
         kind = _KAFKAS.get(provider)
         if kind is None:
-            message = f"the config provider {provider} is unknown to mmtool: write ${{env:NAME}} or ${{file:PATH:KEY}}"
+            do = "write ${env:NAME} or ${file:PATH:KEY} instead"
+            message = f"the config provider {provider} is unknown to mmtool: {do}"
             self.draft.note(NoteKind.ATTENTION, path, message)
             return found[0]
         if not rest.startswith(f"{self.mounts.root.rstrip('/')}/"):
-            what = "variable" if kind == "env" else "file"
-            message = (
-                f"the placeholder names a {what} of the Connect workers: provide {rest} to mmtool as well"
-            )
+            message = f"the placeholder names {_provided(kind, rest)} to mmtool as well"
             self.draft.note(NoteKind.SECRET, path, message)
         return str(Placeholder(kind, rest))
 
@@ -178,3 +176,13 @@ def providers_in(values: Iterable[str]) -> list[str]:
     """Kafka's own config providers that the placeholders in some values name, sorted."""
     found = {match[1] for value in values for match in _PLACEHOLDER.finditer(value)}
     return sorted(found & {"env", "file", "directory"})
+
+
+def _provided(kind: str, rest: str) -> str:
+    """What a placeholder reads on Connect's workers, and the beginning of the request to provide it."""
+    if kind == "env":
+        return f"a variable of the Connect workers: provide the environment variable {rest}"
+    path = rest.rpartition(":")[0] or rest
+    if kind == "file":
+        return f"a file of the Connect workers: provide {path}"
+    return f"a folder of the Connect workers: provide {path}"

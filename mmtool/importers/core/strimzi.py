@@ -82,7 +82,8 @@ def strimzi_deployment(name: str, documents: Iterable[object], mounts: Mounts) -
     if not connectors:
         raise UsageError(
             f"{name} has no {KIND} with a connector",
-            remedy=f"name a file with a resource of the kind {KIND} and apiVersion {_API}v1 or {_API}v1beta2",
+            remedy=f"name a file with a {KIND} of apiVersion {_API}v1 or {_API}v1beta2 that has a sourceConnector in"
+            " spec.mirrors",
         )
     return Deployment(tuple(connectors), tuple(workers), tuple(notes))
 

@@ -15,7 +15,7 @@ _REASONS = {
     "logging": "mmtool has its own logging: --log-format and -v",
     "metricsConfig": "mmtool has its own metrics: mmtool replicate --metrics-port PORT",
     "metrics": "mmtool has its own metrics: mmtool replicate --metrics-port PORT",
-    "tracing": "mmtool copies record batches unchanged, without Java's interceptors",
+    "tracing": "mmtool has no tracing: it does not run the interceptors of Java's clients",
     "rack": "for each source cluster, set ALIAS.consumer.client.rack to the rack in which mmtool runs",
     "externalConfiguration": "provide these secrets to mmtool as environment variables or files",
     **dict.fromkeys(("httpRetries", "httpRetryPauseMs"), _RETRIES),

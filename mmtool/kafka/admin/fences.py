@@ -174,8 +174,12 @@ class KafkaFences:
         places = [TopicPartition(name, p.partition) for name, of in found.items() for p in of.partitions]
         try:
             return self.writers(places)
-        except (NotAuthorisedError, RefusedError) as error:
+        except NotAuthorisedError as error:
             return CannotTell(error.message, error.remedy)
+        except (
+            RefusedError
+        ) as error:  # an upgrade is nothing for the day of a failover: the plan has its own remedy
+            return CannotTell(error.message)
 
     # --- changing -----------------------------------------------------------------------------------------
 
@@ -288,7 +292,7 @@ class KafkaFences:
         except UnsupportedByBrokerError as error:
             raise RefusedError(
                 f"brokers of {self.alias} cannot list producers (DescribeProducers needs Kafka 2.8 or later)",
-                remedy="stop the producers yourself, then run the command with --fence watch",
+                remedy=f"upgrade the brokers of {self.alias} to Kafka 2.8 or later",
             ) from error
         return found
 

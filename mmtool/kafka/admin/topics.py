@@ -197,7 +197,7 @@ class TopicAdmin:
                 )
             raise RefusedError(
                 f"cluster {alias} refuses to create {topic}: {reason}",
-                remedy=f"set {factor} to at most the number of brokers of {alias}"
+                remedy=f"set {factor} to at most the number of brokers of {alias}, or start the brokers that are down"
                 if cause == "INVALID_REPLICATION_FACTOR"
                 else remedy_of_refusal(cause, alias, f"topic {topic}"),
             )

@@ -28,6 +28,6 @@ def verify_crc(view: BatchView) -> None:
         raise CorruptBatchError(
             f"offsets {header.base_offset} to {header.last_offset}: the checksum of the batch is wrong",
             remedy=f"{OTHER_LEADER}; if every replica has the corrupt batch, skip these"
-            " offsets: stop `mmtool replicate`, then run `mmtool flow seek --csv offsets.csv --execute`; offsets.csv is"
-            f" a file with the line TOPIC,PARTITION,{header.last_offset + 1}",
+            " offsets: stop `mmtool replicate`, run `mmtool flow seek -c FILE --csv offsets.csv --execute`, then start"
+            f" it again; offsets.csv is a file with the line TOPIC,PARTITION,{header.last_offset + 1}",
         )

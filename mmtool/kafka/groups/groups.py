@@ -153,8 +153,8 @@ class KafkaGroups:
     def _unstable(self, group: str, place: str) -> UnstableOffsetError:
         return UnstableOffsetError(
             f"group {group} has an open transaction that commits its offset of {place} on {self._cluster.alias}",
-            remedy="wait until the producer of the transaction commits or aborts it; after the producer's"
-            " transaction.timeout.ms the broker aborts it",
+            remedy="wait until the producer commits or aborts that transaction (after the producer's"
+            " transaction.timeout.ms the broker aborts it), then run the same command again",
         )
 
     # --- standing -----------------------------------------------------------------------------------------

@@ -66,7 +66,9 @@ async def claim(cluster: WireCluster, transactional_id: str) -> Claim:
         return answer.error_code, Claim(answer.producer_id, answer.epoch)
 
     code, claimed = await retrying(
-        attempt, what=f"claim of transactional id {transactional_id} on {cluster.alias}", alias=cluster.alias
+        attempt,
+        what=f"taking the next epoch of transactional id {transactional_id} on {cluster.alias}",
+        alias=cluster.alias,
     )
     _check(cluster, code, transactional_id)
     return claimed  # type: ignore[no-any-return]
@@ -109,7 +111,7 @@ async def _open(
 
     code, results = await retrying(
         attempt,
-        what=f"fencing of transactional id {transactional_id} on {cluster.alias}",
+        what=f"shutting out older producers of transactional id {transactional_id} on {cluster.alias}",
         alias=cluster.alias,
     )
     _check(cluster, code, transactional_id)
@@ -144,7 +146,7 @@ async def _abort(cluster: WireCluster, transactional_id: str, claimed: Claim) ->
 
     code, _ = await retrying(
         attempt,
-        what=f"fencing of transactional id {transactional_id} on {cluster.alias}",
+        what=f"shutting out older producers of transactional id {transactional_id} on {cluster.alias}",
         alias=cluster.alias,
     )
     _check(cluster, code, transactional_id)
@@ -164,7 +166,7 @@ def _check(cluster: WireCluster, code: int, transactional_id: str) -> None:
     cluster.check_denied(code, f"WRITE on transactional id {transactional_id}")
     if code != Code.NONE:
         raise MmtoolError(
-            f"cluster {cluster.alias} refuses the claim of transactional id {transactional_id}: {name_of(code)}",
+            f"cluster {cluster.alias} refuses a request for transactional id {transactional_id}: {name_of(code)}",
             remedy=remedy_of_refusal(name_of(code), cluster.alias),
         )
 

@@ -75,8 +75,9 @@ def check_counts(alias: str, wanted: Iterable[CreateTopic], found: Mapping[str, 
                 f"topic {topic.name} on {alias} has {counted(count, 'partition')} instead of {topic.partitions}:"
                 " another program created the topic, or added partitions",
                 remedy="if the topic has no records, delete it: mmtool creates it again with the right number of"
-                " partitions; if it has records, deleting the topic loses them: `mmtool flow rebuild --execute` derives"
-                " offset runs and the control topic again, but not the journal of failovers",
+                " partitions; if it has records, deleting the topic loses them: `mmtool flow rebuild -c FILE -s SOURCE"
+                " -t TARGET --execute` derives the offset runs again, or the control topic without its failed-over"
+                " marks and pauses, but not both; the journal of failovers cannot be derived",
                 code="state_topic",
             )
 

@@ -73,7 +73,7 @@ class TokenEndpoint:
 
     def _trust_it(self, error: ssl.SSLCertVerificationError) -> str:
         if error.verify_code in _OTHER_HOST:
-            return f"use the host name of the certificate in {self.login.endpoint_key}"
+            return f"in {self.login.endpoint_key}, use a host name that the certificate has"
         if error.verify_code in _OUT_OF_DATE:
             return "have the certificate of the token endpoint renewed, and check the clock of this host"
         trusted = self.login.ca or self.cluster_ca
@@ -173,7 +173,11 @@ class TokenEndpoint:
             [*(self._quoted(text) for text in said if isinstance(text, str) and text), f"HTTP {status}"]
         )
         if status in _RETRIED or not 400 <= status < 500:
-            return self._away(f"answers {reason}")
+            return self._away(
+                f"answers {reason}",
+                f"check that {self.login.endpoint_key} is the URL of the token endpoint; if it is, read the log of that"
+                " server",
+            )
         if status == 404:
             return self._away(f"answers {reason}", f"check the path of the URL in {self.login.endpoint_key}")
         return NotAuthorisedError(

@@ -98,7 +98,10 @@ def signed_seconds(value: str) -> float:
         url = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).decode()
         return float(parse_qs(urlsplit(url).query)["X-Amz-Expires"][0])
     except (ValueError, KeyError, binascii.Error) as error:
-        raise UnreachableError("the AWS signer made a token without X-Amz-Expires") from error
+        raise UnreachableError(
+            "the AWS signer made a token without X-Amz-Expires",
+            remedy="install the newest release of the package aws-msk-iam-sasl-signer-python",
+        ) from error
 
 
 def _first_line(error: Exception) -> str:

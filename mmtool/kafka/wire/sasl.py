@@ -185,7 +185,7 @@ class Login:
             from aiokafka import errors
 
             raise errors.SaslAuthenticationFailed(
-                f"the broker's answer is no {self.mechanism} proof"
+                f"the broker did not prove that it knows the password ({self.mechanism})"
             ) from error
 
 

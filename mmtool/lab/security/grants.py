@@ -49,11 +49,13 @@ def grant(cluster: Cluster, user: str, rights: Iterable[NeededRight]) -> None:
     except TimeoutError as error:
         raise MmtoolError(
             f"cluster {cluster.name} did not grant rights to {principal(user)} within {_SECONDS:g} s",
+            remedy="run the same command again when this host has less to do",
             code="grants",
         ) from error
     except KafkaException as error:
         raise MmtoolError(
             f"cluster {cluster.name} did not grant rights to {principal(user)}: {error.args[0].str()}",
+            remedy=f"read the logs of the brokers in {cluster.directory}",
             code="grants",
         ) from error
 

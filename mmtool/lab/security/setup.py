@@ -234,5 +234,8 @@ class Security:
         lines = [
             f"# Kafka client properties of the user {user}, as kafka-topics.sh --command-config takes them."
         ]
-        lines += [f"# With Java: KAFKA_OPTS={option}" for option in self.jvm_options()]
+        lines += [
+            f"# Kafka's tools need this variable as well: KAFKA_OPTS={option}"
+            for option in self.jvm_options()
+        ]
         return "\n".join([*lines, *(f"{name}={value}" for name, value in properties.items()), ""])

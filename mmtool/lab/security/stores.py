@@ -101,7 +101,15 @@ def _keytool(*arguments: str) -> None:
             code="java",
         ) from error
     except subprocess.TimeoutExpired as error:
-        raise MmtoolError(f"keytool did not end within {_KEYTOOL_SECONDS:g} s", code="keytool") from error
+        raise MmtoolError(
+            f"keytool did not end within {_KEYTOOL_SECONDS:g} s",
+            remedy="run the same command again when this host has less to do",
+            code="keytool",
+        ) from error
     if ran.returncode != 0:
         lines = (ran.stdout + ran.stderr).strip().splitlines()
-        raise MmtoolError(f"keytool failed: {lines[0] if lines else ran.returncode}", code="keytool")
+        raise MmtoolError(
+            f"keytool failed: {lines[0] if lines else ran.returncode}",
+            remedy="set JAVA_HOME to another Java runtime, then run the same command again",
+            code="keytool",
+        )

@@ -84,7 +84,7 @@ def test_each_entry_of_the_journal_is_a_line_of_the_timeline_and_groups_are_coun
     events = [moment.event for moment in timeline(entries)]
     assert events[0] == "operation began"
     assert events[-1] == "operation ended"
-    assert "new offsets of 2 groups recorded, before they are written" in events
+    assert "new offsets of 2 groups recorded in the journal, before they are written" in events
     assert "2 offsets of 2 groups written" in events
     assert [moment.at_ms for moment in timeline(entries)] == sorted(
         moment.at_ms for moment in timeline(entries)
@@ -141,11 +141,11 @@ def test_a_fence_a_diverged_tail_and_a_resumption_are_told():
     ]
     assert [(moment.event, moment.detail, moment.state) for moment in timeline(entries)] == [
         ("operation began", "mmtool 0.1.0, pid 7", "running"),
-        ("fence against producers recorded, before it is set", "", "running"),
+        ("fence against producers recorded in the journal, before it is set", "", "running"),
         ("step drain: failed", "not within 8 s", "failed"),
         ("operation resumed", "mmtool 0.2.0, pid 8", "running"),
         (
-            "diverged records (which never reached the target) recorded, before they are written",
+            "diverged records (which never reached the target) recorded in the journal, before they are written",
             "",
             "running",
         ),

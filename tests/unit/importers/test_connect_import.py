@@ -205,7 +205,7 @@ def test_placeholders_stay_and_their_files_are_named(entries):
     assert found["east.sasl.jaas.config"] == login
     assert found["config.providers.file.class"].endswith("FileConfigProvider")
     assert list(notes(imported, "secret").values()) == [
-        "the placeholder names a file of the Connect workers: provide /opt/secrets.properties:pw to mmtool as well"
+        "the placeholder names a file of the Connect workers: provide /opt/secrets.properties to mmtool as well"
     ]
 
 
@@ -213,7 +213,7 @@ def test_a_placeholder_of_another_provider_stays_and_is_reported(entries):
     found, imported = entries(connector("Source") | {"source.cluster.ssl.key.password": "${vault:kv/mm2:pw}"})
     assert found["east.ssl.key.password"] == "${vault:kv/mm2:pw}"
     assert list(notes(imported, "attention").values())[-1] == (
-        "the config provider vault is unknown to mmtool: write ${env:NAME} or ${file:PATH:KEY}"
+        "the config provider vault is unknown to mmtool: write ${env:NAME} or ${file:PATH:KEY} instead"
     )
 
 
