@@ -177,7 +177,7 @@ def test_nothing_is_written_where_what_is_replaced_cannot_be_kept(move, scene, t
     (tmp_path / "state").write_text("no folder")
     ended = move()
     assert (ended.code, committed(scene)) == (2, {REMOTE[0]: Commit(4)})
-    assert "set XDG_STATE_HOME to a folder that can be written" in ended.stderr
+    assert "set XDG_STATE_HOME to a writable folder with free space" in ended.stderr
 
 
 def test_where_nothing_is_replaced_nothing_is_kept(move, scene):

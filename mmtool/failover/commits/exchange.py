@@ -104,7 +104,8 @@ def spark_offsets(plans: Collection[GroupPlan]) -> str:
     if not inside:
         raise RefusedError(
             f"{plan.group} has no committed offset in a topic of the flow",
-            remedy="name the flow that mirrors its topics: -s ALIAS -t ALIAS",
+            remedy="name the flow that mirrors its topics: -s ALIAS -t ALIAS; a group that has committed nothing has no"
+            " offsets to export",
             code=Reason.NO_COMMIT,
         )
     offsets = ((v.target, offset_of(v)) for v in inside if v.target is not None)

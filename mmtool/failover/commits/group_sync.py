@@ -45,8 +45,9 @@ _REMEDIES = {
     SyncState.BEHIND: "for a refused offset, run `mmtool translate-offsets -c FILE -s {source} -t {target} -g {group}`,"
     " which says what to do; for a request that failed, see the column REASON, remove the cause, and run the same"
     " command again",
-    SyncState.ACTIVE_ON_TARGET: "leave out groups that now belong to {target}, such as {group}, or stop their consumers"
-    " on {target}",
+    SyncState.ACTIVE_ON_TARGET: "for groups that are active_on_target, such as {group}, see the column REASON:"
+    " leave out a group that a failover has moved to {target}; otherwise stop, on {target}, the group's consumers or"
+    " the other client that commits for it",
     SyncState.UNKNOWN_GROUP: "name groups of {source} with -g: {source} has no group {group}",
 }
 """What to do about groups that are not completely synced, with the first one of each state."""
@@ -83,7 +84,7 @@ class SyncTurn:
         written = sum(row.written for row in self.rows)
         found = ", ".join([*said, f"{counted(written, 'offset')} written"])
         half, most = (human.duration(percentile(self.ages, share)) for share in (0.5, 0.99))
-        fresh = f"; freshness p50 {half}, p99 {most}" if self.ages else ""
+        fresh = f"; age of the replaced offsets p50 {half}, p99 {most}" if self.ages else ""
         return f"{self.flow.name}: {counted(len(self.rows), 'group')}; {found}{fresh}"
 
     @property

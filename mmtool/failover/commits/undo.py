@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 
-_NOT_SENT = Problem("not_sent", "not deleted, because other offsets of the group could not be restored")
+_NOT_SENT = Problem(
+    "not_sent", "the new offset was not deleted, because other offsets of the group could not be restored"
+)
 _WHY_NOT = {
     Reason.ACTIVE_ON_TARGET: "{group} has members on {where}: stop them, then run the same command again",
     Reason.WOULD_REWIND: "{group} has since committed other offsets on {where}, and keeps them; to go back in spite of"

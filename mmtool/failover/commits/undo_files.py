@@ -44,8 +44,8 @@ def keep(cluster: ClusterPort, plans: Iterable[GroupPlan]) -> Path | None:
             os.fsync(file.fileno())
     except OSError as error:
         raise UsageError(
-            f"previous offsets cannot be saved in {folder}: {error.strerror}; nothing was written",
-            remedy="set XDG_STATE_HOME to a folder that can be written",
+            f"previous offsets cannot be saved in {folder}: {error.strerror}; no offset was committed",
+            remedy="set XDG_STATE_HOME to a writable folder with free space",
         ) from error
     return path
 

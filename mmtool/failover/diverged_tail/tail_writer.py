@@ -216,9 +216,10 @@ class DivergedTailWriter:
     def _compare(self, begun: Begun) -> str:
         """How an operator completes a write whose progress is unknown."""
         where, topics = destination(self.flow, self.diverged)[0].alias, {place.topic for place in begun.ends}
+        noun, those = ("topic", "that topic") if len(topics) == 1 else ("topics", "these topics")
         return (
-            f"compare topic {few(sorted(topics), 3)} on {where} with a backup and with what"
-            f" {self.flow.clusters.source.alias} still has, and produce the records that the topic lacks"
+            f"compare {noun} {few(sorted(topics), 3)} on {where} with a backup and with what"
+            f" {self.flow.clusters.source.alias} still has, and produce the missing records into {those}"
         )
 
     def _left(self, tails: FoundTails) -> FoundTails:
@@ -283,7 +284,7 @@ class DivergedTailWriter:
         passed = f", and {self.flow.identity.name} skips them" if self._replays else ""
         again = "start the failback again" if self._replays else self._resume
         return PartlyAppliedError(
-            f"{error.message}; {count} of {records} are written{passed}",
+            f"{error.message}; {count} of {records} {are(count)} written{passed}",
             remedy=f"{then(error.remedy, again)}: written records are not written a second time",
             code=error.code,
         )

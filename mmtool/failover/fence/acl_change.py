@@ -54,7 +54,7 @@ class AclUse:
     remedies: Mapping[str, str] = field(default_factory=dict)
     again: str = (
         "try again with `mmtool failover cancel OPERATION_ID --execute`, or if offsets are already written, with"
-        " `mmtool failover rollback OPERATION_ID --execute`"
+        " `mmtool failover rollback OPERATION_ID --execute` (`mmtool failover list` shows the id)"
     )
 
 

@@ -185,8 +185,8 @@ def await_transactions(
                 f"{counted(len(still_open), 'transaction')} on {port.alias} did not end within {seconds:g} s:"
                 f" {few([_open(one) for one in still_open])}",
                 remedy="let the producers commit or abort, then run the same command again; if a producer is gone, wait"
-                " for its transaction.timeout.ms, or abort, the first with: kafka-transactions.sh --bootstrap-server"
-                f" {servers} abort {place} --start-offset {first.open_from}",
+                " for its transaction.timeout.ms, or abort its transaction, the first with: kafka-transactions.sh"
+                f" --bootstrap-server {servers} abort {place} --start-offset {first.open_from}",
                 code="open_transactions",
             )
         pause(_LOOK_SECONDS)
@@ -252,9 +252,9 @@ def _ends(cluster: ClusterPort, places: Collection[TopicPartition]) -> dict[Topi
     if gone:
         raise RefusedError(
             f"{few(gone)} no longer {'exists' if len(gone) == 1 else 'exist'} on {cluster.alias}: mmtool cannot check"
-            " that no producer writes to it",
-            remedy="the topic was deleted: leave out the groups that read it, or create it again and run the same"
-            " command again",
+            f" that no producer writes to {'it' if len(gone) == 1 else 'them'}",
+            remedy="the topic was deleted, or recreated with fewer partitions: leave out the groups that read it, or"
+            " create the missing partitions and run the same command again",
         )
     return {place: bounds.log_end for place, bounds in found.items()}
 

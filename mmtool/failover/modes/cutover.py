@@ -262,7 +262,10 @@ class Cutover:
             self.context.destination.groups.commits(names),
         )
         where = self.context.destination.alias
-        looked = (_met(plan, standing.get(plan.group, ABSENT), now[plan.group], where) for plan in self.plans)
+        name = self.context.attempt.operation_id
+        looked = (
+            _met(plan, standing.get(plan.group, ABSENT), now[plan.group], where, name) for plan in self.plans
+        )
         return {one.group: one for one in looked if one is not None}
 
     def read_back(self) -> None:
@@ -338,7 +341,7 @@ def ways_on(operation_id: str, *, cancel: bool = True) -> str:
 
 
 def _met(
-    plan: GroupPlan, there: GroupStanding, now: Mapping[TopicPartition, Commit], where: str
+    plan: GroupPlan, there: GroupStanding, now: Mapping[TopicPartition, Commit], where: str, name: str
 ) -> Written | None:
     """The result of a group that a resumed operation has written or must not write; None if it is still to write.
 
@@ -351,8 +354,8 @@ def _met(
     if any(now.get(place) not in (commit, before.get(place)) for place, commit in wanted.items()):
         why = (
             f"group {plan.group} has committed other offsets on {where} since the operation was interrupted: stop its"
-            " consumers, and reset it to the planned offsets with `kafka-consumer-groups --reset-offsets"
-            " --execute`"
+            f" consumers, and reset it to the planned offsets, which `mmtool failover show {name}` lists, with"
+            " `kafka-consumer-groups --reset-offsets --execute`"
         )
     elif there.kind:
         why = f"on {where}, group {plan.group} is {there.sentence}; delete this {there.kind} group"

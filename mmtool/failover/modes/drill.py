@@ -262,9 +262,9 @@ class _Steps:
                     f"the records of {target.place} on {names.target} from offset {target.offsets.start} differ from"
                     f" those of {source.place} on {names.source} from offset {source.offsets.start}",
                     remedy=f"another producer wrote into {target.place.topic} on {names.target}, or a topic was"
-                    " recreated: stop that producer and `mmtool replicate`, then run `mmtool flow rebuild"
+                    " recreated: stop that producer and `mmtool replicate`, run `mmtool flow rebuild"
                     f" -s {names.source} -t {names.target} --topic {source.place.topic} --execute`, which derives the"
-                    " offset runs again",
+                    " offset runs again, and start `mmtool replicate` again; then run the drill again",
                 )
             self.records_read += len(pairs)
 

@@ -133,7 +133,8 @@ def _without_checkpoint(alias: str) -> RefusedError:
     return RefusedError(
         f"no group matches: {alias} has no checkpoint of a selected group",
         remedy="check -g and --groups, and the keys groups and groups.exclude of the properties file; a group"
-        f" without a checkpoint on {alias} cannot move in an emergency",
+        f" without a checkpoint on {alias} cannot move in an emergency: its consumers start at its commit on"
+        f" {alias}, or without one at auto.offset.reset",
     )
 
 

@@ -121,7 +121,7 @@ def told(
     if ahead:
         yield (
             f"groups that lagged on {names.target} will read {counted(ahead, 'diverged record')} on {names.source}:"
-            f" records of {names.source} that never reached {names.target}"
+            f" records of {names.source} that never reached {names.target}; nothing has to be done for these groups"
         )
     for found in tails.partitions:
         if found.kind is TailKind.CUT:

@@ -52,7 +52,7 @@ class Release:
 
     @property
     def question(self) -> str:
-        return f"let {self.identity.name} mirror {few(self.topics) or 'no topic'} again"
+        return f"let {self.identity.name} mirror {few(self.topics)} again"
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from mmtool.plan.failover.emergency import costs_of
 from mmtool.plan.failover.steps import Mode, StepName, acl_step, topics_of
 from mmtool.plan.groups.undo import Undo
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
-from mmtool.plan.words import few, then
+from mmtool.plan.words import few, joined, then
 from mmtool.translation.known import or_none
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ _TAKEN_BACK = {OperationState.CANCELLED, OperationState.ROLLED_BACK}
 _AWAY = {Mode.PLANNED, Mode.EMERGENCY}
 _OVER = "it was already undone: nothing has to be done; to move its groups, start a new operation"
 _COMPLETES = "; `mmtool failover resume {0} --execute` completes it"
+_COPIES_LEFT = (
+    "`mmtool failover rollback {0} --execute` deletes copies of groups that this drill may have left"
+)
 _INSTEAD = {
     Event.RESUME: "nothing is left to do; `mmtool failover show {0}` lists the commands that can follow",
     Event.CANCEL: "it is past its point of no return: `mmtool failover rollback {0} --execute` restores the groups'"
@@ -71,10 +74,10 @@ def require(found: Recorded, event: Event) -> None:
     if found.may(event):
         return
     if event is Event.RESUME and found.mode is Mode.DRILL:
+        left = _COPIES_LEFT if found.may(Event.ROLL_BACK) else ""
         raise RefusedError(
             f"operation {found.operation_id} is a drill, and drills are not resumed",
-            remedy=f"run the drill again; `mmtool failover rollback {found.operation_id} --execute`"
-            " deletes what is left of it",
+            remedy=joined("run the drill again", left.format(found.operation_id)),
             code="wrong_state",
         )
     completes = _COMPLETES if event is Event.CANCEL and found.may(Event.RESUME) else ""

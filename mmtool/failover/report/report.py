@@ -528,7 +528,7 @@ def _renamed(ended: Ended) -> str:
         pairs = [(there, here) for here, there in pairs]
     beside = "and" if ended.rehearsal.plan.moves_producers else "instead of"
     changed = [f"{there} {beside} {here}" for here, there in pairs if here != there]
-    return f"; they subscribe to {', '.join(changed)}" if changed else ""
+    return f"; they must subscribe to {', '.join(changed)}" if changed else ""
 
 
 def _named_both_ways(plans: Collection[GroupPlan]) -> Iterable[tuple[str, str]]:

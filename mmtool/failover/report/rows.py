@@ -107,7 +107,8 @@ class ImportedRow(TypedDict):
         group: Its name.
         topic: Its name on the target.
         partition: Its number.
-        offset: The offset to commit; null where the commit is to be deleted, or is refused without one.
+        offset: The offset to commit; null where the commit is to be deleted, as the group
+            had none before.
         reason: Why the offset is refused; empty where it is not.
         offset_before: Committed before; null without a commit.
         written: Whether the offset is stored; null if that is unknown.

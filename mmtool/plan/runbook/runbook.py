@@ -349,4 +349,4 @@ def _renamed(runbook: Runbook) -> str:
     pairs = sorted({(here.topic, there.topic) for here, there in found if here and there})
     beside = "and" if runbook.saved.plan.moves_producers else "instead of"
     changed = [f"{code(there)} {beside} {code(here)}" for here, there in pairs if here != there]
-    return f"; they subscribe to {few(changed, _NAMED)}" if changed else ""
+    return f"; they must subscribe to {few(changed, _NAMED)}" if changed else ""

@@ -302,7 +302,7 @@ def test_a_signal_while_its_end_is_put_on_record_leaves_no_move_that_seems_to_be
 
 def test_the_next_steps_name_what_a_human_needs(ran):
     said = lines_of(next_steps(ran()))
-    assert "bootstrap.servers=west-1:9092; they subscribe to east.orders instead of orders" in said
+    assert "bootstrap.servers=west-1:9092; they must subscribe to east.orders instead of orders" in said
     assert "mmtool translate-offsets -s east -t west -g app --reverse" in said
 
 

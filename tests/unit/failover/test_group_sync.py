@@ -164,7 +164,7 @@ def test_freshness_is_the_age_that_positions_reached_before_they_were_renewed(tu
     for seconds in (0, 2, 2, 2, 8):
         turn = turns.after(seconds)
     assert turn.ages == {2.0: 6, 8.0: 2}
-    assert "freshness p50 2.0s, p99 8.0s" in turn.headline
+    assert "age of the replaced offsets p50 2.0s, p99 8.0s" in turn.headline
 
 
 def test_a_flow_that_mm2_runs_is_followed_by_what_mm2_has_told(turns):
