@@ -25,7 +25,7 @@ from mmtool.failover.report.seen import seen_of_target
 from mmtool.insight.applications import app_state_on_target
 from mmtool.insight.target_only import identity_on_target, look_at_target
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION
-from mmtool.plan.failover.emergency import Unknowns, costs_of, plan_emergency, told_before
+from mmtool.plan.failover.emergency import Unknowns, costs_of, may_lose, plan_emergency, told_before
 from mmtool.plan.failover.failover_plan import active_guards
 from mmtool.plan.failover.fence_plan import topics_to_fence
 from mmtool.plan.failover.half_transactions import told_by_target, transactions_on_target
@@ -35,7 +35,7 @@ from mmtool.plan.groups.applications import state_warnings
 from mmtool.plan.groups.commit_metadata import position_map_warnings
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.groups.units import dependencies
-from mmtool.translation.known import UNKNOWN, or_none
+from mmtool.translation.known import or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -70,8 +70,7 @@ class EmergencyRehearsal(SavableRehearsal):
     @property
     def at_risk(self) -> bool:
         """Whether records or state may be lost, so that the operator has to accept that."""
-        lost = costs_of(self.plan).lost
-        return self.moves and (lost is UNKNOWN or lost > 0 or any(lag.is_at_risk for lag in self.plan.lags))
+        return self.moves and may_lose(self.plan)
 
 
 def rehearse(

@@ -220,6 +220,12 @@ def records_lost(facts: EmergencyFacts) -> dict[TopicPartition, int]:
     return {place: number for place, number in lost.items() if number is not UNKNOWN}
 
 
+def may_lose(plan: FailoverPlan) -> bool:
+    """Whether the plan may lose records or state, so that the operator has to accept that."""
+    lost = costs_of(plan).lost
+    return lost is UNKNOWN or lost > 0 or any(lag.is_at_risk for lag in plan.lags)
+
+
 def costs_of(plan: FailoverPlan) -> Costs:
     """The costs of a plan over all groups that it moves."""
     lost: dict[TopicPartition, int | Unknown] = {}

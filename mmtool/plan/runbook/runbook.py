@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.plain_text import group_options, shell_line
-from mmtool.plan.failover.emergency import costs_of
+from mmtool.plan.failover.emergency import costs_of, may_lose
 from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
 from mmtool.plan.failover.fence_plan import FenceKind
 from mmtool.plan.failover.steps import POINT_OF_NO_RETURN, Mode, StepName, topics_of
@@ -204,7 +204,7 @@ def _answer(verdict: Verdict, mode: Mode) -> tuple[str, str]:
 
 def _execution(runbook: Runbook) -> Iterator[str]:
     plan = runbook.saved.plan
-    accept = ["--accept-data-loss"] if plan.mode is Mode.EMERGENCY and _at_risk(runbook) else []
+    accept = ["--accept-data-loss"] if plan.mode is Mode.EMERGENCY and may_lose(plan) else []
     yield "## Execute"
     yield ""
     if runbook.is_kept:
@@ -218,11 +218,6 @@ def _execution(runbook: Runbook) -> Iterator[str]:
             " rehearsal, rehearse with `--out FILE`, then execute with `--plan FILE`."
         )
     yield from _block([runbook.command("failover", plan.mode, *runbook.meant, *accept, "--execute")])
-
-
-def _at_risk(runbook: Runbook) -> bool:
-    lost = costs_of(runbook.saved.plan).lost
-    return lost is UNKNOWN or lost > 0
 
 
 def _steps(runbook: Runbook) -> Iterator[str]:

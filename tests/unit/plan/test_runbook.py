@@ -19,7 +19,9 @@ from mmtool.plain_text import group_options
 from mmtool.plan.failover.divergence import TO_FILE, Replay, ToTopic
 from mmtool.plan.failover.fence_plan import FenceKind
 from mmtool.plan.failover.guards import Guard
+from mmtool.plan.failover.state_lag import StateLag
 from mmtool.plan.failover.steps import ORDER, Mode, StepName, steps_of
+from mmtool.plan.groups.applications import StateTopic
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.groups.offsets import Direction, GroupPlan
 from mmtool.plan.groups.reset_csv import parse_reset_csv
@@ -172,6 +174,16 @@ def test_what_an_emergency_costs_is_told_and_has_to_be_accepted(scene):
     page = page_of(scene, Mode.EMERGENCY)
     assert "- Records lost: at most 1,000 of those that west knows of\n" in page
     assert "--unknown leave --accept-data-loss --execute -c 'my file.properties'\n" in page
+
+
+def test_state_that_may_be_lost_has_to_be_accepted_though_no_record_is(scene):
+    saved = saved_by(scene, Mode.EMERGENCY)
+    lag = StateLag(StateTopic("app", "app-counts-changelog", 1), 3, 0.0)
+    pages = [
+        render(runbook_of(one, scene.settings, "mm.properties", kept=None))
+        for one in (saved, replace(saved, plan=replace(saved.plan, lags=(lag,))))
+    ]
+    assert [("--accept-data-loss --execute" in page) for page in pages] == [False, True]
 
 
 def test_a_kept_plan_is_what_the_page_executes(scene, tmp_path):
