@@ -49,8 +49,8 @@ UnknownOption = Annotated[
     Unknown,
     typer.Option(
         "--unknown",
-        help="What to commit where a group's offset is unknown and the group has no commit on the target: leave"
-        " commits nothing (auto.offset.reset applies), earliest or latest commits that end of the log.",
+        help="What to commit where a group's offset is unknown and the group has no commit on the target."
+        " leave: nothing (auto.offset.reset applies); earliest, latest: that end of the log.",
     ),
 ]
 AcceptDataLoss = Annotated[

@@ -38,14 +38,17 @@ class Event(StrEnum):
         "`replicate` has stopped running a flow and released its ownership lease.",
     )
     OWNERSHIP_AWAITED = "ownership_awaited", "Another process owns the flow, and this one waits for it."
-    OWNERSHIP_ACQUIRED = "ownership_acquired", "This process owns the flow and has claimed its shards."
+    OWNERSHIP_ACQUIRED = (
+        "ownership_acquired",
+        "This process owns the flow, and no former owner can write any more.",
+    )
     OWNERSHIP_LOST = (
         "ownership_lost",
         "This process has lost its ownership lease or a claim of the flow, and reacquires it.",
     )
     OWNERSHIP_REACQUIRED = (
         "ownership_reacquired",
-        "This process owns the flow again and has claimed its shards again.",
+        "This process owns the flow again, and no other owner can write any more.",
     )
     TOKEN_REFRESH_FAILED = (
         "token_refresh_failed",

@@ -103,7 +103,8 @@ _SELECTION = (
         "topics.exclude",
         "list",
         r"mm2.*\.internal, .*\.replica, __.*",
-        "Topics that are not mirrored; wins over `topics`. `mmtool-*` and `*.mmtool-dlq` are never mirrored.",
+        "Topics that are not mirrored; wins over `topics`. `mmtool-*`"
+        " (except `mmtool-canary`) and `*.mmtool-dlq` are never mirrored.",
     ),
     Key(
         "groups",

@@ -46,7 +46,11 @@ class NameFilter:
 
     def accepts(self, name: str) -> bool:
         """Whether the filter includes a name of a topic, group or topic config, and does not exclude it."""
-        return _matches(self.include, name) and not _matches(self.exclude, name)
+        return _matches(self.include, name) and not self.excludes(name)
+
+    def excludes(self, name: str) -> bool:
+        """Whether the filter excludes a name, which its patterns may include."""
+        return _matches(self.exclude, name)
 
     def literals(self) -> tuple[str, ...] | None:
         """The names that the filter includes, where each is literal; None where one is a pattern."""
@@ -54,7 +58,7 @@ class NameFilter:
 
     def refusal(self, name: str) -> str:
         """The reason why a name is not accepted, with the pattern; empty where it is accepted."""
-        if _matches(self.exclude, name):
+        if self.excludes(name):
             return f"excluded by {self._pattern_of(name) or ', '.join(self.exclude)}"
         if _matches(self.include, name):
             return ""

@@ -297,6 +297,14 @@ def check_schema_registry(flow: ExaminedFlow) -> Iterator[Finding]:
         yield from judge_schemas(flow.settings)
 
 
+def _to_mirror(settings: FlowSettings, topic: str) -> str:
+    """How to mirror a topic that the flow's patterns leave out."""
+    key = f"{settings.name}.topics"
+    if settings.topics.excludes(topic):
+        return f"remove the pattern that matches {topic} from {key}.exclude"
+    return f"add {topic} to {key}"
+
+
 def judge_schemas(settings: FlowSettings) -> Iterator[Finding]:
     """The finding of a source's ``_schemas`` that is not mirrored, or not under the name that a registry reads."""
     source, target = settings.source.alias, settings.target.alias
@@ -307,7 +315,7 @@ def judge_schemas(settings: FlowSettings) -> Iterator[Finding]:
             SCHEMAS_TOPIC,
             f"{SCHEMAS_TOPIC} is not mirrored to {target} ({why}): consumers that use a registry on {target} cannot"
             " decode records with these schemas",
-            f"add {SCHEMAS_TOPIC} to {settings.name}.topics, or copy the schemas with their ids by the registry's own"
+            f"{_to_mirror(settings, SCHEMAS_TOPIC)}, or copy the schemas with their ids by the registry's own"
             f" tools; nothing to do if consumers on {target} use the registry of {source}",
         )
     elif (remote := settings.remote_topic(SCHEMAS_TOPIC)) != SCHEMAS_TOPIC:

@@ -213,13 +213,24 @@ class _Called:
             KeyboardInterrupt: Ctrl-C, or SIGTERM; the process was ended.
         """
         started: list[tuple[subprocess.Popen[bytes], threading.Thread]] = []
-        # started in another thread: an interrupt inside `Popen` would leave a process that nobody knows
+        gate, abandoned = threading.Lock(), threading.Event()
+
+        def start() -> None:
+            """In another thread: an interrupt inside `Popen` would leave a process that nobody knows."""
+            process, listener = self._start(environment, row)
+            with gate:
+                if not abandoned.is_set():
+                    started.append((process, listener))
+                    return
+            _end(process)
+
         with ThreadPoolExecutor(1) as pool:
             try:
-                pool.submit(lambda: started.append(self._start(environment, row))).result()
+                pool.submit(start).result()
                 return started[0][0].wait(seconds)
             except BaseException:
-                pool.shutdown()
+                with gate:
+                    abandoned.set()
                 for process, _ in started:
                     _end(process)
                 raise

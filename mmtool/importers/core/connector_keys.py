@@ -72,4 +72,4 @@ def why_no_flow_key(prefix: str, name: str, aliases: tuple[str, ...]) -> str:
         return ""
     if is_connect_key(name):
         return _NO_WORKERS
-    return _NO_EFFECT if name in CLIENT_KEYS else _UNKNOWN
+    return _NO_EFFECT if name in CLIENT_KEYS or is_security_key(name) else _UNKNOWN

@@ -147,6 +147,6 @@ def _wrapped(memory: memoryview, magic: int) -> Iterator[_Message]:
         if message.attributes & CODEC_BITS:
             raise ValueError("it is compressed twice")
         if count > MOST_RECORDS:
-            raise ValueError(f"more than {MOST_RECORDS} messages")
+            raise ValueError(f"it wraps more than {MOST_RECORDS} messages, the most that mmtool reads")
         yield message
         at += length

@@ -133,7 +133,8 @@ def read_columns(view: BatchView) -> RecordColumns:
 
 def _too_many(header: BatchHeader) -> BatchError:
     return BatchError(
-        f"the batch at offset {header.base_offset} has {header.record_count} records, more than {MOST_RECORDS}"
+        f"the batch at offset {header.base_offset} has {header.record_count} records, more than"
+        f" the {MOST_RECORDS} that mmtool reads"
     )
 
 
@@ -204,7 +205,7 @@ def read_unsigned(plain: bytes, at: int) -> tuple[int, int]:
     """Read a varint at an index: its bits before zigzag decoding, and the index after it.
 
     Raises:
-        BatchError: the varint has more than 64 bits.
+        ValueError: the varint has more than 64 bits.
         IndexError: the varint is cut off.
     """
     value = shift = 0
@@ -216,7 +217,7 @@ def read_unsigned(plain: bytes, at: int) -> tuple[int, int]:
             return value, at
         shift += 7
         if shift >= _LONGEST_VARINT:
-            raise BatchError("a record has a varint of more than 64 bits")
+            raise ValueError("a number in a record has more than 64 bits")
 
 
 def fields_of(body: bytes) -> tuple[bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]:
@@ -236,6 +237,8 @@ def fields_of(body: bytes) -> tuple[bytes | None, bytes | None, tuple[tuple[byte
             headers.append((name or b"", content))
     except IndexError as error:
         raise BatchError("a record ends in the middle of a field") from error
+    except ValueError as error:
+        raise BatchError(str(error)) from error
     if at != len(body) or count < 0:
         raise BatchError(f"a record's fields end at byte {at} of {len(body)}")
     return key, value, tuple(headers)

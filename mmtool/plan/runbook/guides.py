@@ -347,9 +347,9 @@ NOTHING_TO_RELEASE = replace(
 
 _LATE = replace(
     GUIDES[StepName.REPORT],
-    stop_when="A producer wrote on {here} after its log ends had stopped moving (exit code 7): stop that producer,"
-    " let `mmtool replicate` mirror its records, then run `{resume}`. The groups are already on {there}: start their"
-    " consumers.",
+    stop_when="A producer wrote on {here} after the log ends of {here} had stopped moving (exit code 7): stop that"
+    " producer, let `mmtool replicate` mirror its records, then run `{resume}`. The groups are already on {there}:"
+    " start their consumers.",
 )
 _ENDED = replace(
     GUIDES[StepName.DRAIN],

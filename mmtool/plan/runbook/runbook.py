@@ -195,9 +195,9 @@ def _answer(verdict: Verdict, mode: Mode) -> tuple[str, str]:
         case Exact(offset):
             return str(offset), "exact"
         case Bounded(offset, most):
-            return str(offset), f"bounded: reads at most {most:,} again"
+            return str(offset), f"bounded: reads at most {most:,} records again"
         case Skipping(offset, most):
-            return str(offset), f"skips at most {most:,}"
+            return str(offset), f"skips at most {most:,} records"
         case Refused() | None:
             return "", ""
 

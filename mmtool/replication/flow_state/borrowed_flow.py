@@ -32,7 +32,10 @@ def owned(flow: str, owner: object, more: str = "") -> OwnedElsewhereError:
 
 
 def _stop_first(message: str) -> OwnedElsewhereError:
-    remedy = "stop that replicate, run this command again, then start replicate again"
+    remedy = (
+        "stop the process that owns the flow (`mmtool status` names it), run this command again, then start"
+        " `mmtool replicate`"
+    )
     return OwnedElsewhereError(message, remedy=remedy)
 
 

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 _COMPARES_AT_ONCE = 8
 _OPEN_TRANSACTION_SECONDS = 120
 _NAMED = 10
-_IF_TOLERATED = "nothing has to be done if consumers on the target tolerate a record twice"
 
 
 @dataclass(slots=True)
@@ -243,12 +242,11 @@ class Mm2Takeover:
             bound = "records may" if most is UNKNOWN else f"up to {counted(most, 'record')} may"
             self.warnings.append(
                 f"{name}: {up}: {bound} be on the target twice, because the target's log does not show where"
-                f" MirrorMaker 2 stopped; {_IF_TOLERATED}"
+                f" MirrorMaker 2 stopped; {self._if_tolerated({up.topic})}"
             )
         if len(unsure) > _NAMED:
             self.warnings.append(
-                f"{name}: records of {counted(len(unsure) - _NAMED, 'more partition')} may be on the target twice;"
-                f" {_IF_TOLERATED}"
+                f"{name}: records of {counted(len(unsure) - _NAMED, 'more partition')} may be on the target twice"
             )
 
     async def _warn_of_repeats(self, written: Collection[TopicPartition]) -> None:
@@ -299,6 +297,14 @@ class Mm2Takeover:
         return (
             f"every record from {here.start_setting} on is mirrored again, and {here.target.alias} then holds these"
             " records twice"
+        )
+
+    def _if_tolerated(self, topics: Collection[str]) -> str:
+        alias = self.flow.settings.target.alias
+        return (
+            f"nothing has to be done if consumers on {alias} tolerate a record twice; to have each record once, stop"
+            f" `mmtool replicate`, delete the mirror on {alias}, run {self._forget(topics)}, and start it again without"
+            " --take-over"
         )
 
     def _forget(self, topics: Collection[str]) -> str:

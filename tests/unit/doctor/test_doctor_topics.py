@@ -138,3 +138,15 @@ def test_every_alias_by_which_a_flow_names_topics_is_known(file):
 )
 def test_schemas_are_mirrored_under_their_own_name_or_it_is_told(flow, lines, expected):
     assert severities(judge_schemas(flow(*lines))) == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "helps"),
+    [
+        (["topics = orders"], "add _schemas to "),
+        (["topics = .*", "topics.exclude = _.*"], "remove the pattern that matches _schemas from "),
+    ],
+)
+def test_what_helps_schemas_that_are_not_mirrored_fits_the_key_that_leaves_them_out(flow, lines, helps):
+    (found,) = judge_schemas(flow(*lines))
+    assert found.remedy.startswith(helps)

@@ -12,7 +12,10 @@ from mmtool.replication.flow_state.borrowed_flow import borrowed, joined
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 
 ANOTHER_REPLICA = "make another replica the leader of that partition, then run the same command again"
-STOP_FIRST = "stop that replicate, run this command again, then start replicate again"
+STOP_FIRST = (
+    "stop the process that owns the flow (`mmtool status` names it), run this command again, then start"
+    " `mmtool replicate`"
+)
 
 
 @pytest.fixture

@@ -58,7 +58,9 @@ def test_snappy_that_claims_four_gigabytes_is_refused_before_they_are_reserved()
 
 def test_a_batch_that_claims_two_billion_records_is_refused_at_once():
     (view,) = iter_batches(bomb("none", bytes(1000), count=(1 << 31) - 1))
-    with pytest.raises(BatchError, match=f"2147483647 records, more than {MOST_RECORDS}"):
+    with pytest.raises(
+        BatchError, match=f"2147483647 records, more than the {MOST_RECORDS} that mmtool reads"
+    ):
         raw_records(view)
 
 
