@@ -219,15 +219,14 @@ class FlowReader:
         if entry is None:
             return excludes
         present = f"{entry.key.removesuffix('blacklist')}exclude"
-        others = (
-            ""
+        merge = (
+            f"move them to {present}"
             if present in self.scopes.entries
-            else ", after the patterns in force now, which `mmtool config show` prints"
+            else f"set {present} to the patterns that `mmtool config show` prints for it, followed by these"
         )
         self.report.warn(
             entry,
-            f"Kafka has ignored this key since 4.0; mmtool adds its patterns to {present}: move them to that key"
-            f"{others}",
+            f"Kafka has ignored this key since 4.0; mmtool adds its patterns to {present}: {merge}",
         )
         old = self._checked(parse_list(entry.value), entry)
         return self._checked(tuple(dict.fromkeys((*excludes, *old))), entry)

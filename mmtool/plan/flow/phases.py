@@ -85,7 +85,9 @@ _CLAIMED_WITHOUT = (
 )
 _LEASE_BACK = "the ownership lease is held again; workers that still run continue"
 _LOST = "lost ownership; reacquiring"
-_SOURCE_BACK = "source partition is back; restarting recovery"
+_SOURCE_BACK = (
+    "a source partition that was missing is back; checking its last batches before mirroring restarts"
+)
 
 TABLE: dict[tuple[FlowPhase, FlowEvent], FlowTransition] = {
     (FlowPhase.DEFERRED, FlowEvent.JOIN): FlowTransition(

@@ -29,8 +29,8 @@ def test_a_blacklist_is_added_to_the_excludes_with_a_warning(scope, load):
     keys = [said.partition(f": {scope}")[2] for said in settings.warnings]
     assert keys == [
         f"{name}.blacklist: Kafka has ignored this key since 4.0; mmtool adds its patterns to"
-        f" {scope}{name}.exclude: move them to that key, after the patterns in force now, which `mmtool config show`"
-        " prints"
+        f" {scope}{name}.exclude: set {scope}{name}.exclude to the patterns that `mmtool config show` prints for it,"
+        " followed by these"
         for name in ("topics", "groups", "config.properties")
     ]
 
