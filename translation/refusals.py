@@ -76,15 +76,16 @@ _SENTENCES = {
     " mirrored: let the group read past them on {read}, or, if mmtool runs the flow, skip them with `mmtool"
     " translate-offsets -g GROUP --allow-skip --execute`",
     Reason.ACTIVE_ON_TARGET: "consumers of this group run on {written}: stop them; or a share or Streams group has its"
-    " name on {written}: give that one another name",
+    " name on {written}: delete that one, or give the consumer group another name",
     Reason.WOULD_REWIND: "the commit on {written} is ahead of the one translated from {read}: `mmtool"
     " translate-offsets -g GROUP --allow-rewind --execute` moves it back",
     Reason.SOURCE_UNREACHABLE: "{read} does not answer, and {written} has no checkpoint of this partition: nothing is"
     " committed on {written} unless you add `--unknown earliest` or `--unknown latest` to `mmtool failover emergency`",
     Reason.UNREADABLE_STATE: "the stored state is damaged, or a newer mmtool wrote it: upgrade mmtool if a newer one"
     " did; for damaged offset runs, stop `mmtool replicate` and run `mmtool flow rebuild --execute`",
-    Reason.AMBIGUOUS: "no offset on {written} is proven for the commit on {read}: try `mmtool translate-offsets"
-    " --refine`; if the answer stays ambiguous, set an offset with `mmtool groups import --execute`",
+    Reason.AMBIGUOUS: "no offset on {written} is proven for the commit on {read}: if MirrorMaker 2 runs the flow,"
+    " try `mmtool translate-offsets --refine`; otherwise, or if the answer stays ambiguous, set an offset with"
+    " `mmtool groups import --execute`",
     Reason.STATE_NOT_MIRRORED: "{written} does not have all records of this Kafka Streams application's state topic"
     " under its own name: mirror it with IdentityReplicationPolicy; or `--without-state` moves the application with"
     " empty state",

@@ -70,7 +70,7 @@ class StateTopicRow(TypedDict):
     Attributes:
         topic: Its name on the source.
         records_behind: Records that the source was seen to hold and the target lacks, at most; null where not measured.
-        seconds_ahead: How many seconds later its end was read than the committed offsets; negative where earlier;
+        seconds_ahead: How many seconds newer its known end is than the group's known offsets; negative if it is older;
             null where not measured.
     """
 
@@ -118,7 +118,7 @@ class OperationRow(TypedDict):
         changed_at: When its journal was last written; in `failover list` and `show`.
         group_names: The names of its groups, also before any is planned; in `failover list` and `show`.
         problem: The error with which it ended; empty without one; in `failover list` and `show`.
-        records_read: First records after the new offsets that are identical on both clusters; of a drill.
+        records_read: How many records, read from the new offsets on, are identical on both clusters; of a drill.
         lag_records_before: The mirror's lag before a drill; null if unknown.
         emergency_rpo_records: Records that an emergency failover would have lost when the drill began; null if unknown.
         emergency_knowledge_age_seconds: The age of the oldest checkpoint when the drill began; null if unknown.
