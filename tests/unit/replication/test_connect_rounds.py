@@ -5,7 +5,6 @@ from importlib.util import find_spec
 import pytest
 
 from mmtool.errors import UsageError
-from mmtool.extras import install_extra
 from mmtool.replication.pump.report import ReportRow
 from mmtool.replication.spark import connect_rounds
 from mmtool.replication.spark.rounds import open_rounds
@@ -20,7 +19,10 @@ def test_spark_connect_without_its_packages_says_what_to_install(monkeypatch):
     assert str(caught.value) == (
         "mmtool.spark.master = sc://127.0.0.1:15002: Spark Connect needs grpc, pandas, which this host lacks"
     )
-    assert caught.value.remedy == install_extra("connect")
+    assert caught.value.remedy == (
+        "install mmtool with its extra `connect`: `pipx install --force '.[connect]'` in the clone, or"
+        " `pip install 'mmtool[connect]'` in the environment that has mmtool"
+    )
 
 
 def test_a_report_crosses_spark_connect_as_it_is():
