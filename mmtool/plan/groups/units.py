@@ -50,13 +50,15 @@ def dependencies(
             left = sorted(other for other, topics in staying.items() if set(topics) & set(outside))
             read, stay = ("reads", "stays") if len(left) == 1 else ("read", "stay")
             it = "it" if len(left) == 1 else "them"
-            shared = left and (
+            shared = (
                 f"; {few(left)} {read} these topics too and {stay} on {names.source}: to move {it} as well, add"
                 f" {it} to {key}"
+                if left
+                else ""
             )
             yield (
                 f"group {group} of unit {unit.name} also reads topics outside the unit ({few(outside)}): its offsets in"
-                f" these topics move with it{shared or ''}"
+                f" these topics move with it{shared}"
             )
     for group in sorted(staying):
         inside = sorted(filter(unit.topics, staying[group]))
