@@ -24,6 +24,7 @@ from mmtool.translation.known import UNKNOWN
 from mmtool.translation.mm2_records import Checkpoint
 from mmtool.translation.types import ClusterId, DownstreamOffset, TopicPartition, UpstreamOffset
 
+GRANT = "grant mmtool's principal the missing right: `mmtool doctor -c FILE` prints the kafka-acls.sh command"
 REMOTE = [TopicPartition("a.orders", n) for n in range(2)]
 
 
@@ -86,8 +87,9 @@ def test_a_group_that_is_further_on_the_target_is_not_moved_back(target):
 
 def test_one_partition_that_is_denied_is_named_and_everything_else_is_committed(target):
     target.groups.denied.add(REMOTE[1])
-    with pytest.raises(MmtoolError, match=r"group app: a\.orders-1"):
+    with pytest.raises(MmtoolError, match=r"group app: a\.orders-1") as refused:
         turn(duty_for(target, ("app", 0, 5), ("app", 1, 6), ("other", 0, 7)))
+    assert refused.value.remedy == GRANT
     assert {group: list(at) for group, at in target.groups.committed.items()} == {
         "app": [REMOTE[0]],
         "other": [REMOTE[0]],
@@ -103,8 +105,9 @@ def shows_nothing_of(target, *denied):
 def test_a_group_that_the_target_does_not_show_to_us_is_named_and_all_others_are_followed(target):
     shows_nothing_of(target, "secret")
     duty = duty_for(target, *((f"app-{n}", 0, n) for n in range(5)), ("secret", 0, 5))
-    with pytest.raises(MmtoolError, match="denies DESCRIBE on group secret"):
+    with pytest.raises(MmtoolError, match="denies DESCRIBE on group secret") as refused:
         turn(duty)
+    assert refused.value.remedy == GRANT
     assert target.groups.committed == {f"app-{n}": {REMOTE[0]: Commit(n, "m")} for n in range(5)}
 
 
