@@ -28,7 +28,7 @@ BACK = Sides("the target", "the source", is_reverse=True)
 
 
 class Reason(StrEnum):
-    """Why there is no answer. The value is what users and scripts see; ``sentence`` is for people."""
+    """Why an offset is refused. The value is the word in ``reason``; ``sentence`` is the cause and the remedy."""
 
     NEVER_RAN = "never_ran"
     UNKNOWN_GROUP = "unknown_group"
