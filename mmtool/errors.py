@@ -49,6 +49,10 @@ class MmtoolError(Exception):
             self.code = code
 
 
+REPORT = "run the same command with --debug, and send the traceback to the maintainers of mmtool"
+"""The remedy for a defect."""
+
+
 def with_remedy(error: Exception) -> str:
     """An error as one sentence for a notice: its message, and its remedy if it has one."""
     said = str(error) or type(error).__name__

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError
 
-from mmtool.errors import ConfigError, MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.errors import REPORT, ConfigError, MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.patience import RetriableError
 from mmtool.kafka.ports import Problem
 from mmtool.kafka.remedies import AWAY, REMEDIES, remedy_of
@@ -130,7 +130,7 @@ _OURS: dict[Kind, tuple[type[MmtoolError], str]] = {
         "upgrade the brokers of {alias}: mmtool needs Kafka 2.1 or later on the source, 2.5 or later on the target",
     ),
     Kind.SETTINGS: (ConfigError, "check the keys {alias}.* of the properties file"),
-    Kind.BROKEN: (MmtoolError, "run the same command with --debug, and report the traceback"),
+    Kind.BROKEN: (MmtoolError, REPORT),
 }
 """mmtool's error of each kind, and the remedy for a cause that has none of its own in `REMEDIES`."""
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NoReturn
 
-from mmtool.errors import MmtoolError, StdoutError, StoppedError
+from mmtool.errors import REPORT, MmtoolError, StdoutError, StoppedError
 from mmtool.events import Event, Notice
 from mmtool.output import console
 from mmtool.output.formats import LogFormat, OutputFormat
@@ -82,7 +82,7 @@ def _unexpected(error: Exception) -> MmtoolError:
     said = str(error).strip().splitlines()
     what = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
     message = f"unexpected {what} ({_place(error)})"
-    return MmtoolError(message, remedy="run again with --debug for the traceback, and report it")
+    return MmtoolError(message, remedy=REPORT)
 
 
 def _place(error: Exception) -> str:

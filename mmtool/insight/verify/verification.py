@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.errors import REPORT, MmtoolError, UnreachableError
 from mmtool.insight.verify.findings import Findings
 from mmtool.insight.verify.job import jobs_of, run_job
 from mmtool.insight.verify.points import passed
@@ -295,7 +295,7 @@ def _run(rounds: Rounds, jobs: Sequence[Job]) -> list[Compared]:
     except Exception as error:
         raise MmtoolError(
             f"Spark failed: {reason_of(error)}",
-            remedy="run the same command again; if Spark fails again, add --debug for the traceback, and report it",
+            remedy=f"run the same command again; if Spark fails again, {REPORT}",
         ) from error
 
 
