@@ -17,19 +17,19 @@ from mmtool.errors import (
     RefusedError,
     StoppedError,
 )
-from mmtool.events import Event, Notice
+from mmtool.events import FLOW_ARROW, Event, Notice
 from mmtool.java import java_binary
 from mmtool.output.console import leave_terminal
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.marks import FAILED_OVER_REMEDY
-from mmtool.plan.words import are
+from mmtool.plan.words import are, flow_options
 from mmtool.replication.driver.engine import Engine
 from mmtool.replication.driver.progress import FlowsShown, row_of_flow, rows_of_run
 from mmtool.replication.driver.reload import Reloader
 from mmtool.runtime.threads import run_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mmtool.config.live import LiveFile
     from mmtool.output.progress import ProgressSnapshot
@@ -39,7 +39,11 @@ Observe = Callable[[Engine], AbstractContextManager[None]]
 
 _SHOW_SECONDS = 0.5
 _POLL_SECONDS = 0.5
-_REMAINING = (State.HALTED, State.FAILED_OVER)
+_REMAINING = {
+    State.HALTED: ("is halted", "are halted"),
+    State.FAILED_OVER: ("has failed over", "have failed over"),
+}
+"""The states that keep a run from being complete, as verbs of one partition and of several."""
 
 
 @dataclass(slots=True)
@@ -66,13 +70,8 @@ class Outcome:
         count = sum(map(len, rest.values()))
         if not count:
             return None
-        of = f"of {len(self.rows)} partitions or topics"
-        said = [
-            f"{len(rows)} {of} {are(len(rows))} {state}: {rows[0]['reason']}"
-            for state, rows in rest.items()
-            if rows
-        ]
-        remedy, code = "the reason in each row says what helps", None
+        said = [self._sentence(rows, _REMAINING[state]) for state, rows in rest.items() if rows]
+        remedy, code = "do what the reason of each row says, then run the same command again", None
         if not rest[State.HALTED]:
             remedy, code = FAILED_OVER_REMEDY, str(State.FAILED_OVER)
         if count == len(self.rows):
@@ -80,6 +79,25 @@ class Outcome:
         return PartlyAppliedError(
             "; ".join(said), remedy=f"{remedy}; the other partitions are mirrored", code=code
         )
+
+    def _sentence(self, rows: list[dict[str, object]], verbs: tuple[str, str]) -> str:
+        """What became of some of the rows: the only one, or their number with an example."""
+        one, several = verbs
+        first = min(rows, key=lambda row: row["topic"] is None)
+        if first["topic"] is None:
+            return str(first["reason"])  # of a flow, and names it
+        place, reason = _place(first), first["reason"]
+        if len(rows) == 1:
+            return f"{place} {one}: {reason}"
+        is_whole = all(row["partition"] is not None for row in self.rows)
+        things = "partitions" if is_whole else "partitions or topics"
+        return f"{len(rows)} of {len(self.rows)} {things} {several}, for example {place}: {reason}"
+
+
+def _place(row: Mapping[str, object]) -> str:
+    """The name of a row's partition, or of its topic if that is not mirrored at all."""
+    number = "" if row["partition"] is None else f"-{row['partition']}"
+    return f"{row['topic']}{number} of {row['source']}{FLOW_ARROW}{row['target']}"
 
 
 def _unobserved(_: Engine) -> AbstractContextManager[None]:
@@ -151,10 +169,18 @@ async def _run(engine: Engine, reloader: Reloader) -> Outcome:
         row for run in engine.runs for row in rows_of_run(run, now_ms, engine.goals.get(run.name, {}))
     ]
     outcome.rows += [row_of_flow(flow, why) for flow, why in engine.late.failed_over.values()]
-    paused = sum(row["state"] == State.PAUSED for row in outcome.rows)
-    if paused and engine.options.until_caught_up and outcome.stopped_by is None:
-        engine.say(
-            f"{paused} of {len(outcome.rows)} partitions {are(paused)} paused, and replicate did not wait for"
-            f" {'it' if paused == 1 else 'them'}: `mmtool flow resume` ends the pause"
-        )
+    if engine.options.until_caught_up and outcome.stopped_by is None:
+        _tell_paused(engine, outcome.rows)
     return outcome
+
+
+def _tell_paused(engine: Engine, rows: Sequence[Mapping[str, object]]) -> None:
+    paused = [row for row in rows if row["state"] == State.PAUSED]
+    if not paused:
+        return
+    flows = sorted({(str(row["source"]), str(row["target"])) for row in paused})
+    resume = " and ".join(f"`mmtool flow resume {flow_options(*flow)}`" for flow in flows)
+    engine.say(
+        f"{len(paused)} of {len(rows)} partitions {are(len(paused))} paused, and replicate did not wait for"
+        f" {'it' if len(paused) == 1 else 'them'}; to end the pause, run {resume}"
+    )

@@ -8,7 +8,6 @@ from mmtool.errors import RefusedError
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.records.documents import PauseRecord, State
 from mmtool.plan.records.marks import FailedOverRecord
-from mmtool.plan.words import are
 from mmtool.replication.driver.drain import _refuse_held
 from mmtool.replication.driver.service import Outcome
 from mmtool.replication.ownership.checks import all_failed_over
@@ -45,7 +44,17 @@ def test_a_flow_with_a_topic_that_has_not_failed_over_is_mirrored_and_one_withou
 
 
 def rows(*states):
-    return [{"state": state, "reason": f"why {state}"} for state in states]
+    return [
+        {
+            "source": "east",
+            "target": "west",
+            "topic": "orders",
+            "partition": number,
+            "state": state,
+            "reason": f"why {state}",
+        }
+        for number, state in enumerate(states)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -62,11 +71,38 @@ def test_some_of_a_flow_failed_over_ends_with_what_remains_and_all_of_it_is_a_re
     error = Outcome(rows(*states)).error
     assert (error.exit_code, error.code) == (code, word)
     remaining = set(states) - {State.CAUGHT_UP}
-    assert all(
-        f"{states.count(state)} of {len(states)} partitions or topics {are(states.count(state))} {state}"
-        in error.message
-        for state in remaining
-    )
+    assert all(f"orders-{states.index(state)} of east->west" in error.message for state in remaining)
+
+
+@pytest.mark.parametrize(
+    ("states", "changes", "message"),
+    [
+        ([State.HALTED], {}, "orders-0 of east->west is halted: why halted"),
+        ([State.HALTED], {"partition": None}, "orders of east->west is halted: why halted"),
+        (
+            [State.FAILED_OVER],
+            {"partition": None, "topic": None},
+            "why failed_over",
+        ),
+        (
+            [State.HALTED, State.HALTED, State.FAILED_OVER],
+            {},
+            (
+                "2 of 3 partitions are halted, for example orders-0 of east->west: why halted;"
+                " orders-2 of east->west has failed over: why failed_over"
+            ),
+        ),
+        (
+            [State.HALTED, State.HALTED],
+            {"partition": None},
+            "2 of 2 partitions or topics are halted, for example orders of east->west: why halted",
+        ),
+    ],
+)
+def test_the_message_names_the_only_partition_or_an_example(states, changes, message):
+    found = rows(*states)
+    found[0].update(changes)
+    assert Outcome(found).error.message == message
 
 
 @pytest.mark.parametrize("states", [[], [State.CAUGHT_UP, State.PAUSED]])
