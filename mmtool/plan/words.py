@@ -56,14 +56,23 @@ _AGAIN = "run the same command again"
 
 
 def first_part(remedy: str) -> str:
-    """A remedy without the request to run the same command again that it may end with."""
-    return remedy.removesuffix(f", then {_AGAIN}").removesuffix(f"; then {_AGAIN}")
+    """A remedy without the request to run the same command again that it may end with; empty for that request alone."""
+    return (
+        "" if remedy == _AGAIN else remedy.removesuffix(f", then {_AGAIN}").removesuffix(f"; then {_AGAIN}")
+    )
 
 
 def then(remedy: str, again: str = _AGAIN) -> str:
     """A remedy and the command to run after it, in place of the one that the remedy may end with."""
     first = first_part(remedy)
-    return f"{first}; then {again}" if first else f"fix that, then {again}"
+    if first:
+        return f"{first}; then {again}"
+    return again if remedy else f"fix that, then {again}"
+
+
+def flow_options(source: str, target: str) -> str:
+    """The options that select a flow in a command of a remedy; FILE is the operator's properties file."""
+    return f"-c FILE -s {source} -t {target}"
 
 
 def file_part(name: str) -> str:

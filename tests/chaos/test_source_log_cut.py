@@ -57,14 +57,14 @@ def test_records_that_a_source_lost_are_not_taken_for_those_that_were_written_af
                 process.wait_line("caught_up", PATIENCE_SECONDS)
                 go_on()
                 began = time.monotonic()
-                process.wait_line(f"was cut at {KEPT}", PATIENCE_SECONDS)
+                process.wait_line(f"was cut at offset {KEPT}", PATIENCE_SECONDS)
                 measured(f"told {time.monotonic() - began:.1f} s after both brokers were there again")
         else:
             go_on()
     stopped = bench.catch_up(properties, "-o", "json")
     state, reason = reason_of(stopped, cut.topic)
     assert (stopped.code, state) == (6, "halted"), stopped.stderr
-    assert reason.startswith(f"the source's log was cut at {KEPT}"), reason
+    assert reason.startswith(f"the source's log was cut at offset {KEPT}"), reason
     assert f"offsets {KEPT} to {KEPT + LOST - 1} were mirrored and are gone" in reason
     assert values(target, f"source.{other}").total() == 10
     assert values(target, remote).total() == KEPT + LOST

@@ -59,7 +59,7 @@ def test_records_that_a_target_lost_are_told_and_come_again_once(threes, tmp_pat
                 began = time.monotonic()
                 if when == "while records come":
                     write(topic, MORE, KEPT + LOST)
-                process.wait_line(f"was cut at {KEPT}", PATIENCE_SECONDS)
+                process.wait_line(f"was cut at offset {KEPT}", PATIENCE_SECONDS)
                 measured(f"{when}: told {time.monotonic() - began:.1f} s after another broker led")
                 write(other, MORE, 0)
                 wait_until(

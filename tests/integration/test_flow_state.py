@@ -291,7 +291,8 @@ def test_runs_that_are_lost_or_damaged_are_derived_from_both_logs(made, fleet, s
 
     refusal = lost_runs(made)
     assert (
-        f"the offset runs of 1 partition are lost, for example of {holed}-0, mirrored up to offset" in refusal
+        f"(the map of source offsets to target offsets) of 1 partition are lost, for example of {holed}-0, mirrored up"
+        " to offset" in refusal
     )
     made.run("seek", "--topic", plain, "--to", "5", code=3)
     rows = {row["topic"]: row for row in made.run("rebuild").rows}
@@ -328,7 +329,7 @@ def test_lost_runs_of_what_the_file_does_not_match_any_more_are_derived_as_well_
     file = tmp_path / f"{FROM}-{TO}.properties"
     narrowed = Flow(narrow, file, made.up, made.down, mmtool)
 
-    assert f"the offset runs of 1 partition are lost, for example of {left}-0" in lost_runs(narrowed)
+    assert f"offsets) of 1 partition are lost, for example of {left}-0" in lost_runs(narrowed)
     (row,) = narrowed.run("rebuild", "--execute", "--yes").rows
     assert (row["topic"], row["action"], row["records_mapped"]) == (left, "rebuild", RECORDS)
     assert lost_runs(narrowed) is None

@@ -21,9 +21,17 @@ class BatchError(MmtoolError):
 
 
 class CorruptBatchError(BatchError):
-    """The checksum of a batch does not fit its bytes (Kafka's CORRUPT_MESSAGE)."""
+    """The checksum of a batch does not fit its bytes (Kafka's CORRUPT_MESSAGE).
+
+    Attributes:
+        next_offset: The first offset after the batch.
+    """
 
     code = "corrupt_batch"
+
+    def __init__(self, message: str, next_offset: int) -> None:
+        super().__init__(message)
+        self.next_offset = next_offset
 
 
 class OversizeRecordError(BatchError):

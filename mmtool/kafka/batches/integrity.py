@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches.checksum import crc32c
-from mmtool.kafka.batches.errors import OTHER_LEADER, CorruptBatchError
+from mmtool.kafka.batches.errors import CorruptBatchError
 from mmtool.kafka.batches.header import CHECKED_FROM, MAGIC
 from mmtool.kafka.batches.legacy import legacy_crc_fits
 
@@ -27,7 +27,5 @@ def verify_crc(view: BatchView) -> None:
     if not (header.crc == crc32c(bytes(view.memory[CHECKED_FROM:])) if current else legacy_crc_fits(view)):
         raise CorruptBatchError(
             f"offsets {header.base_offset} to {header.last_offset}: the checksum of the batch is wrong",
-            remedy=f"{OTHER_LEADER}; if every replica has the corrupt batch, skip these"
-            " offsets: stop `mmtool replicate`, run `mmtool flow seek -c FILE --csv offsets.csv --execute`, then start"
-            f" it again; offsets.csv is a file with the line TOPIC,PARTITION,{header.last_offset + 1}",
+            header.next_offset,
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from mmtool.plan.words import flow_options
 from mmtool.translation.names import topic_part
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ class FlowIdentity:
     def name(self) -> str:
         """The flow as an operator writes it: ``west->east``."""
         return f"{self.source_alias}->{self.target_alias}"
+
+    @property
+    def options(self) -> str:
+        """The options that select the flow in a command of a remedy; FILE is the operator's properties file."""
+        return flow_options(self.source_alias, self.target_alias)
 
     @property
     def way_back(self) -> FlowIdentity:

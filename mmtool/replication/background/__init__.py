@@ -11,8 +11,10 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
-from mmtool.errors import MmtoolError, PartlyAppliedError, with_remedy
+from mmtool.errors import MmtoolError, PartlyAppliedError
 from mmtool.events import Event, flow_notice
+from mmtool.plan.words import then
+from mmtool.replication.driver.notices import retried
 from mmtool.runtime.timeouts import came_within
 
 if TYPE_CHECKING:
@@ -107,7 +109,7 @@ class Scheduler:
                     raise PartlyAppliedError(
                         f"{self._flow}: all records are mirrored, but the last update of {duty.name} failed:"
                         f" {error.message}",
-                        remedy=error.remedy or "run the same command again",
+                        remedy=then(error.remedy or "run the same command again"),
                     ) from error
 
     async def _repeat(self, duty: Duty, before: set[asyncio.Task[None]]) -> None:
@@ -126,7 +128,7 @@ class Scheduler:
         except Exception as error:  # noqa: BLE001  whatever it is, the mirror goes on
             why = str(error) or type(error).__name__
             if why != failure:
-                said = f"{duty.name}: {with_remedy(error)}; retrying every {duty.seconds:g} s"
+                said = f"{duty.name}: {retried(error)}; retrying every {duty.seconds:g} s"
                 self._say(flow_notice(self._flow, said, Event.DUTY_FAILED, duty=duty.name))
             return why
         if failure:

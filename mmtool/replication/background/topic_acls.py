@@ -49,7 +49,8 @@ class TopicAcls:
         if there is UNKNOWN:
             raise MmtoolError(
                 f"cluster {self.flow.target.alias} has no authorizer, so topic ACLs are not copied",
-                remedy="configure one, or set sync.topic.acls.enabled = false",
+                remedy=f"configure an authorizer on the brokers of {self.flow.target.alias}, or set"
+                f" {self.flow.name}.sync.topic.acls.enabled = false",
             )
         missing = plan_acls(
             here, set(there), mirrors=self.flow.mirrors_topic, remote_topic=self.flow.remote_topic

@@ -8,7 +8,6 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.errors import with_remedy
 from mmtool.events import Event, Notice
 from mmtool.plan.flow.latency import Latency
 from mmtool.plan.flow.partition_rows import STILL
@@ -16,6 +15,7 @@ from mmtool.plan.records.documents import PauseRecord, PositionRecord, State, Us
 from mmtool.plan.records.holds import Holds, news
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord, note_move
 from mmtool.replication.control.feed import ControlFeed
+from mmtool.replication.driver.notices import retried
 from mmtool.replication.spark.assignment import Tally
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicId
@@ -136,7 +136,7 @@ class ControlFollower:
             documents, trouble = await feed.next(), ""
         except Exception as error:  # noqa: BLE001  who stops following hears of no pause and no mark any more
             documents = []
-            trouble = f"topic {feed.topic} {_NO_CONTROL}: {with_remedy(error)}; mmtool retries"
+            trouble = f"topic {feed.topic} of the target {_NO_CONTROL}: {retried(error)}; mmtool keeps trying"
             await asyncio.sleep(_AGAIN_SECONDS)
         if trouble and trouble != self._trouble:
             self.news.append(Notice(trouble, Event.CLUSTER_AWAY))

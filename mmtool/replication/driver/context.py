@@ -88,5 +88,6 @@ def _check_distinct(source: WireCluster, target: WireCluster) -> None:
     if source.cluster_id == target.cluster_id:
         raise ConfigError(
             f"{source.alias} and {target.alias} are the same cluster, {source.cluster_id}",
-            remedy="give each alias the bootstrap servers of its own cluster",
+            remedy=f"check {source.alias}.bootstrap.servers and {target.alias}.bootstrap.servers: each must name the"
+            " brokers of its own cluster",
         )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError, with_remedy
+from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.events import Event, Notice, flow_fields, flow_notice
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.records.documents import State
-from mmtool.replication.driver.notices import NoticeDeduplicator
+from mmtool.replication.driver.notices import NoticeDeduplicator, retried
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
@@ -72,7 +72,9 @@ class DeferredFlows:
             elif not (some_run and is_away(failure) and not has_goal):
                 raise failure
             else:
-                said = f"{failure.message}; {flow.name} starts when the cluster answers; starting the other flows"
+                said = (
+                    f"{retried(failure)}; this flow starts when the cluster answers; starting the other flows"
+                )
                 self._say(flow_notice(flow.name, said, Event.FLOW_DEFERRED, code=failure.code))
             if not has_goal:
                 self.expect(flow)
@@ -98,7 +100,7 @@ class DeferredFlows:
                 if not (isinstance(error, ConnectionLostError) or is_away(error) or is_known):
                     said = flow_notice(
                         name,
-                        f"cannot start yet: {with_remedy(error)}; mmtool retries every {_AGAIN_SECONDS:g} s",
+                        f"cannot start yet: {retried(error)}; mmtool retries every {_AGAIN_SECONDS:g} s",
                         Event.FLOW_DEFERRED,
                     )
                     self._sayings.once(name, said)

@@ -112,7 +112,8 @@ async def _await(
         raise GateError(
             f"MirrorMaker 2 did not copy all records of flow {flow.name} within {timeout_seconds:g} s:"
             f" up to {counted(left, 'record')} {are(left)} missing",
-            remedy="no offset was written; check MirrorMaker 2's connectors, then run again with a longer --timeout",
+            remedy="no offset was written; check MirrorMaker 2's connectors, then run the same command again with a"
+            " longer --timeout",
         ) from None
     finally:
         await context.close()
@@ -143,7 +144,8 @@ class _Drain:
             if not await _reached(self.flow, identity, goal):
                 raise MmtoolError(
                     f"flow {self.flow.name} stopped before it had mirrored the remaining records",
-                    remedy="no offset was written; run the same command again",
+                    remedy="no offset was written; run the same command again; if this comes again, `mmtool status -c"
+                    " FILE` shows which partitions are not mirrored, and why",
                 )
 
     async def _watch(self, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> None:
@@ -166,8 +168,9 @@ class _Drain:
         if late:
             topics = ", ".join(sorted(self.names[topic_id] for topic_id in late))
             said = (
-                f"the running `mmtool replicate` does not mirror {topics} yet: check `topics`, topics.exclude and"
-                " refresh.topics.interval.seconds in its properties file"
+                f"the running `mmtool replicate` does not mirror {topics} yet: `mmtool status -c FILE` shows whether"
+                " its Spark lacks slots; if not, check `topics`, topics.exclude and refresh.topics.* in the properties"
+                " file of that `mmtool replicate`"
             )
             self.sayings.once("unspoken", flow_notice(self.flow.name, said))
 
@@ -192,7 +195,8 @@ async def _drain(
     except TimeoutError:
         raise GateError(
             f"flow {drain.flow.name} did not mirror the remaining records within {timeout_seconds:g} s",
-            remedy="no offset was written; `mmtool status` shows the lag; run again with a longer --timeout",
+            remedy="no offset was written; `mmtool status -c FILE` shows the lag and partitions that are not mirrored;"
+            " run the same command again with a longer --timeout",
         ) from None
 
 

@@ -22,7 +22,7 @@ from mmtool.replication.driver.context import connect
 from mmtool.replication.driver.deferred_flows import DeferredFlows, has_gone_away, joined
 from mmtool.replication.driver.flow_run import FlowRun
 from mmtool.replication.driver.halt_retry import HaltRetry
-from mmtool.replication.driver.notices import NoticeDeduplicator
+from mmtool.replication.driver.notices import NoticeDeduplicator, retried
 from mmtool.replication.driver.reacquisition import Reacquirer, take_first
 from mmtool.replication.driver.round import Round, plan_round
 from mmtool.replication.driver.round_events import round_ended, round_started
@@ -284,7 +284,8 @@ class Engine:
         try:
             await run.adopt(changes.settings)
         except (MmtoolError, ConnectionLostError) as error:
-            self.say(flow_notice(run.name, str(error)))
+            said = f"the changed properties file was applied in part: {retried(error)}; then restart `mmtool replicate`"
+            self.say(flow_notice(run.name, said))
         self._drop_goals(run)
         if beats_else or changes.fields - OF_WORKERS - OF_THE_DRIVER:
             self._rotas[run.name].adopt(self._duties(run))

@@ -179,7 +179,7 @@ class FlowRun:
             kept = control.failed_over
             for topic in await forget_deleted(self.flow, self.standing, self.shard_count, kept):
                 start = self.flow.settings.start_setting
-                said = f"target topic {topic} was deleted or recreated: mirroring restarts from {start}"
+                said = f"target topic {topic} was deleted or recreated: mmtool mirrors it again from {start}"
                 self.warnings.append(flow_notice(self.name, said, Event.TOPIC_DELETED, topic=topic))
         self.halted.clear()
         self.halted.update(self.standing.halted)
@@ -325,6 +325,7 @@ class FlowRun:
             halted=self.halted.get(place, ""),
             for_good=place in self.standing.halted,
             at_end_ms=position.at_end_ms if position is not None else 0,
+            flow_options=self.flow.identity.options,
             **rest,  # type: ignore[arg-type]  # block, next_sequence and stored, by both callers
         )
 

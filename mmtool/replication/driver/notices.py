@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mmtool.plan.words import first_part, joined
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+def retried(error: Exception) -> str:
+    """An error that mmtool retries by itself, as one sentence: its remedy asks for no command to be run again."""
+    return joined(str(error) or type(error).__name__, first_part(getattr(error, "remedy", "")))
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import ends_now
 from mmtool.plan.flow.phases import FlowEvent
-from mmtool.replication.driver.notices import NoticeDeduplicator
+from mmtool.replication.driver.notices import NoticeDeduplicator, retried
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.recovery.state_loss import check_led
 
@@ -202,7 +202,7 @@ class Reacquirer:
         self._say(flow_notice(run.name, run.life.happen(event).sentence, Event.OWNERSHIP_LOST))
 
     def _tell_away(self, run: FlowRun, away: Exception) -> None:
-        said = f"waiting for the clusters: {away}"
+        said = f"waiting for the clusters: {retried(away)}; mmtool keeps trying"
         self._sayings.once(run.name, flow_notice(run.name, said, Event.CLUSTER_AWAY))
 
     async def _take_again(self, run: FlowRun) -> FlowTransition:

@@ -70,7 +70,9 @@ class Reloader:
             await self.engine.adopt(changes, self._beating(chosen))
         except Exception as error:  # noqa: BLE001  who ends here hears of no later change and of no SIGHUP
             name = type(error).__name__
-            said = f"{self.file.path} was applied in part ({name}): restart replicate to apply the rest"
+            said = (
+                f"{self.file.path} was applied in part ({name}): restart `mmtool replicate` to apply the rest"
+            )
             self.warn(Notice(said, Event.CONFIG_REFUSED))
             return
         applied = [f"{flow}: {', '.join(c.applied)}" for flow, c in changes.items() if c.applied]
@@ -120,12 +122,12 @@ class Reloader:
         for flow, c in changes.items():
             if c.waiting:
                 sentences.append(
-                    f"{flow}: {', '.join(c.waiting)} changed: takes effect at the next start of replicate"
+                    f"{flow}: a change of {', '.join(c.waiting)} takes effect at the next start of `mmtool replicate`"
                 )
             if c.fixed:
                 sentences.append(
-                    f"{flow}: {', '.join(c.fixed)} cannot change after the flow's first start: the old value stays, and"
-                    " nothing has to be done"
+                    f"{flow}: {', '.join(c.fixed)} cannot change after the flow's first start: the old value stays in"
+                    " force; nothing has to be done"
                 )
         waits = "; ".join(sentences)
         if waits and waits != self._waits:
@@ -143,4 +145,4 @@ def _of_flows(running: Iterable[FlowSettings], chosen: Chosen) -> Iterator[str]:
     before, now = ({flow.name for flow in flows} for flows in (running, chosen.flows))
     for names, what in ((now - before, "is new: starts"), (before - now, "is no longer enabled: stops")):
         for name in sorted(names):
-            yield f"flow {name} {what} at the next start of replicate"
+            yield f"flow {name} {what} at the next start of `mmtool replicate`"

@@ -8,14 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError, with_remedy
+from mmtool.errors import MmtoolError
 from mmtool.events import Event, Notice
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.flow.rounds import pack
 from mmtool.plan.flow.throttle import first_shares
 from mmtool.plan.records.documents import Command
 from mmtool.replication.driver.background_job import BackgroundJob
-from mmtool.replication.driver.notices import NoticeDeduplicator
+from mmtool.replication.driver.notices import NoticeDeduplicator, retried
 from mmtool.replication.driver.throttle import Throttling
 from mmtool.replication.spark.assignment import TaskAssignment
 from mmtool.replication.spark.errors import GivenUpError, HungError
@@ -224,7 +224,7 @@ class Round:
         except MmtoolError as error:
             self._sayings.once(
                 "word",
-                f"the workers cannot be sent the command to end their Spark job: {with_remedy(error)};"
+                f"the workers cannot be sent the command to end their Spark job: {retried(error)};"
                 " mmtool keeps trying",
             )
             await asyncio.sleep(_AGAIN_SECONDS)

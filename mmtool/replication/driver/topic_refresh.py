@@ -7,10 +7,10 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.errors import UsageError, with_remedy
+from mmtool.errors import UsageError
 from mmtool.events import Event, Notice, flow_fields, flow_notice
 from mmtool.plan.words import few
-from mmtool.replication.driver.notices import NoticeDeduplicator
+from mmtool.replication.driver.notices import NoticeDeduplicator, retried
 from mmtool.translation.names import RenamePolicy
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class TopicRefresher:
         try:
             changed = await run.refresh()
         except Exception as error:  # noqa: BLE001  a cluster that is away for a moment ends no round
-            said = f"the topic list could not be refreshed: {with_remedy(error)}; trying again"
+            said = f"the topic list could not be refreshed: {retried(error)}; mmtool keeps trying"
             self._sayings.once(run.name, flow_notice(run.name, said, Event.TOPICS_UNREADABLE))
             self._at = min(self._at, time.monotonic() + _AGAIN_SECONDS)
             return False
@@ -92,12 +92,13 @@ class TopicRefresher:
             if run.view.matched == 0 and run.life.is_claimed:
                 source = run.flow.identity.source_alias
                 starts = (
-                    "mirroring starts when one does"
+                    "mirroring starts when a topic does"
                     if run.flow.settings.refresh_topics
-                    else "stop and start `mmtool replicate` when one does (refresh.topics.enabled = false)"
+                    else "stop and start `mmtool replicate` when a topic does (refresh.topics.enabled = false)"
                 )
                 said = (
-                    f"no topic of {source} matches `topics` yet, among those that mmtool may read; {starts}"
+                    f"no topic of {source} matches `topics` yet (without topics.exclude, and without topics that mmtool"
+                    f" may not read); {starts}"
                 )
                 self.say(flow_notice(run.name, said, Event.NO_TOPIC))
             if run.view.left_out:
@@ -117,7 +118,10 @@ def _left_out(run: FlowRun) -> str:
     target = run.flow.settings.target.alias
     remedy = f"set {run.flow.settings.alias_keys.target} to another alias"
     if isinstance(run.flow.settings.policy, RenamePolicy):
-        remedy = "put ${source} into mmtool.topic.rename.format"
+        remedy = (
+            "let these producers write to other topics, or, if the flow has mirrored no topic yet, put ${source} into"
+            " mmtool.topic.rename.format"
+        )
     said = (
         f"not mirrored to {target}: {few(run.view.left_out)}; the replication policy reads these names as mirrors of"
         f" topics of {target}; nothing has to be done, unless producers write to these topics on"

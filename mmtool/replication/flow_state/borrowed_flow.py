@@ -33,7 +33,7 @@ def owned(flow: str, owner: object, more: str = "") -> OwnedElsewhereError:
 
 def _stop_first(message: str) -> OwnedElsewhereError:
     remedy = (
-        "stop the process that owns the flow (`mmtool status` names it), run this command again, then start"
+        "stop the process that owns the flow (`mmtool status -c FILE` names it), run this command again, then start"
         " `mmtool replicate`"
     )
     return OwnedElsewhereError(message, remedy=remedy)

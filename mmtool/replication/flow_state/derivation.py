@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.replication.driver.context import FlowContext
     from mmtool.replication.topics.origins import Origins
     from mmtool.translation.blocks import MirroredPartition
@@ -104,7 +105,7 @@ async def derive_partition(
         )
     there = await _read(flow.target, down, about.target_topic_id, target_bounds, ours=ours)
     if not there.offsets:
-        return Derived(about, before, kept=_nothing_there(about, before))
+        return Derived(about, before, kept=_nothing_there(flow.identity, about, before))
     here = await _read(flow.source, up, about.topic_id, bounds, origins=origins, read_committed=committed)
     timed = there.keeps_time  # a topic with LogAppendTime has other times than its source
     source, target = here.logged(timed=timed), there.logged(timed=timed)
@@ -123,13 +124,15 @@ async def derive_partition(
     return Derived(about, before, recorder, mapped=runs.records)
 
 
-def _nothing_there(about: MirroredPartition, before: int | None) -> str:
+def _nothing_there(flow: FlowIdentity, about: MirroredPartition, before: int | None) -> str:
     """The reason for keeping the stored state where the target partition has no record of the flow.
 
     No runs can be derived then, and none are needed: where a whole log was truncated, everything is mirrored again.
     """
-    way_on = f"; to mirror the topic again: `mmtool flow seek --topic {about.source_topic} --to earliest --execute`"
-    return f"the target partition has no record of this flow{way_on if before else ': there is nothing to rebuild'}"
+    if not before:
+        return "the target partition has no record of this flow: there is nothing to rebuild"
+    again = f"`mmtool flow seek {flow.options} --topic {about.source_topic} --to earliest --execute`"
+    return f"the target partition has no record of this flow; to mirror topic {about.source_topic} again: {again}"
 
 
 async def _read(

@@ -26,6 +26,7 @@ from mmtool.kafka.state.state_log import read_blocks, read_control
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.flow.moves import Action, Move, changes, plan_forget, plan_seek, refused, sentences
+from mmtool.plan.flow.remedies import MISSING, forget_missing
 from mmtool.plan.groups.offsets import Direction, PartitionFacts
 from mmtool.plan.records.documents import position_key
 from mmtool.plan.records.identity import shard_of
@@ -103,37 +104,43 @@ class Rehearsal:
     @property
     def refusal(self) -> MmtoolError | None:
         """The error that prevents executing the moves now; None if nothing does."""
-        if no := refusal_of(self.moves.values()):
+        if no := refusal_of(self.moves.values(), self.flow.identity.options):
             return no
         if self.owner is not None and self.is_needed:
             return owned(self.flow.identity.name, self.owner)
         return None
 
 
-_WAYS_ON = {
-    Reason.BEYOND_SOURCE_END: "name an offset up to the end of the source's log, which kafka-get-offsets.sh shows",
-    Reason.PARTITION_MISSING: "move the other partitions with --topic or --csv; `mmtool flow forget --topic T"
-    " --execute` deletes the stored state of a topic T that a cluster no longer has; if the source has it, the next"
-    " replicate mirrors it from `mmtool.start`",
+_MEANING = {
+    Reason.BEYOND_SOURCE_END: "the offset is after the end of the source's log",
+    Reason.PARTITION_MISSING: MISSING,
 }
-"""The remedy for each reason why a partition cannot be moved."""
+"""Why a partition cannot be moved, by the reason; there are no others."""
 
 
-def refusal_of(moves: Collection[Move]) -> RefusedError | None:
-    """One error for all partitions that cannot be moved; None if each can."""
+def refusal_of(moves: Collection[Move], flow: str) -> RefusedError | None:
+    """One error for all partitions that cannot be moved; None if each can.
+
+    Args:
+        moves: The moves.
+        flow: The options that select the flow in a command.
+    """
     found = refused(moves)
     if not found:
         return None
-    said = ", ".join(
-        f"{reason} for {counted(len(of), 'partition')} (for example {of[0].facts.source})"
+    said = "; ".join(
+        f"{counted(len(of), 'partition')} cannot be moved, for example {of[0].facts.source}: {reason}"
+        f" ({_MEANING[reason]})"
         for reason, of in sorted(found.items())
     )
     code = next(iter(found)) if len(found) == 1 else "refused"
-    return RefusedError(
-        f"refused: {said}",
-        remedy="; ".join(_WAYS_ON[reason] for reason in sorted(found)),
-        code=code,
-    )
+    return RefusedError(said, remedy="; ".join(_way_on(reason, flow) for reason in sorted(found)), code=code)
+
+
+def _way_on(reason: Reason, flow: str) -> str:
+    if reason is Reason.BEYOND_SOURCE_END:
+        return "name an offset up to the end of the source's log, which kafka-get-offsets.sh shows"
+    return f"move the other partitions with --topic or --csv; {forget_missing(flow)}"
 
 
 def _rows(flow: FlowNow, moves: Moves) -> list[FlowRow]:
@@ -233,8 +240,8 @@ def _positions(
         missing = sorted(to.keys() - set(places))
         if missing:
             raise UsageError(
-                f"flow {flow.identity.name} has no partition {few(missing)}",
-                remedy="name only partitions that exist on the source and that the flow mirrors",
+                f"flow {flow.identity.name} does not mirror {few(missing)}",
+                remedy=f"name only partitions that {flow.identity.source_alias} has and that the flow mirrors",
             )
         return dict(to)
     found = run_loop(ask_starts(flow, places, to))

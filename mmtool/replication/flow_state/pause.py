@@ -77,8 +77,8 @@ def resume(flow: FlowNow) -> PausedTopics:
     except ValueError as error:
         raise RefusedError(
             str(error),
-            remedy="run `mmtool flow resume` without --topic, then `mmtool flow pause --topic T` for each topic T"
-            " that must stay paused",
+            remedy=f"run `mmtool flow resume {flow.identity.options}`, then `mmtool flow pause {flow.identity.options}"
+            " --topic TOPIC` for each topic that must stay paused",
             code="paused",
         ) from error
     return _say(flow, control, words, Action.RESUME)

@@ -18,6 +18,7 @@ from mmtool.kafka.state.own_log import append_records
 from mmtool.kafka.state.runs_log import read_runs_log
 from mmtool.kafka.state.state_log import read_control, read_control_of_run, read_producers
 from mmtool.kafka.wire.cluster import ConnectionLostError, remedy_after
+from mmtool.plan.flow.remedies import MISSING, forget_missing
 from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord
 from mmtool.plan.records.identity import runs_partition_of, shard_of
 from mmtool.plan.words import counted
@@ -131,27 +132,29 @@ class Rebuilt:
             return RefusedError(
                 f"{counted(len(refused), 'partition')} cannot be rebuilt, for example"
                 f" {about.source_topic}-{about.partition}: {refused[0].refusal} ({_MEANING[refused[0].refusal]})",
-                remedy=f"rebuild the other topics with --topic; {_WAYS_ON.get(refused[0].refusal, _FROM_THE_START)}",
+                remedy=f"rebuild the other topics with --topic; {self._way_on(refused[0].refusal)}",
                 code=refused[0].refusal,
             )
         if self.owner is not None and self.is_needed:
             return owned(self.flow.identity.name, self.owner)
         return None
 
+    def _way_on(self, reason: str) -> str:
+        """The remedy for topics with a partition that cannot be rebuilt."""
+        flow = self.flow.identity.options
+        if reason == Reason.PARTITION_MISSING:
+            return forget_missing(flow)
+        return (
+            f"`mmtool flow forget {flow} --topic TOPIC --execute` lets the next start of `mmtool replicate` mirror a"
+            " topic again from `mmtool.start`"
+        )
+
 
 _MEANING: dict[str, str] = {
     Reason.AMBIGUOUS: "the records do not show which offsets of the two logs belong together",
-    Reason.PARTITION_MISSING: "a cluster no longer has the partition",
+    Reason.PARTITION_MISSING: MISSING,
 }
 """Why a partition cannot be rebuilt, by the reason; there are no others."""
-_FROM_THE_START = (
-    "`mmtool flow forget --topic T --execute` makes the next replicate mirror T again from `mmtool.start`"
-)
-_WAYS_ON: dict[str, str] = {
-    Reason.PARTITION_MISSING: "`mmtool flow forget --topic T --execute` deletes the stored state of a topic T that a"
-    " cluster no longer has; if the source has it, the next replicate mirrors it from `mmtool.start`",
-}
-"""The remedy for a reason why a partition cannot be rebuilt, other than to mirror it again."""
 
 
 def rehearse_rebuild(flow: FlowNow, topics: Collection[str]) -> Rebuilt:
@@ -307,8 +310,8 @@ def _shards(flow: FlowNow) -> int:
 
 def _pause() -> PauseRecord:
     reason = (
-        "the flow's control topic was lost: add topics that have failed over (`mmtool failover list`) to"
-        " topics.exclude, then run `mmtool flow resume`"
+        "the flow's control topic was lost: add topics that have failed over (`mmtool failover list -c FILE`) to"
+        " topics.exclude before the pause ends"
     )
     at_ms = int(time.time() * 1000)
     return PauseRecord(WHOLE_FLOW, "", paused=True, by=operator(), since_ms=at_ms, reason=reason)

@@ -48,9 +48,9 @@ class FlowPassing:
                 raise RefusedError(
                     f"{move.facts.source}: the replayed records cannot be skipped: the log on"
                     f" {flow.identity.target_alias} does not match the stored state",
-                    remedy=f"run `mmtool flow rebuild -s {flow.identity.source_alias} -t {flow.identity.target_alias}"
-                    f" --topic {move.facts.source.topic} --execute`, then `mmtool failover resume"
-                    " OPERATION_ID --execute` (`mmtool failover list` shows the id)",
+                    remedy=f"run `mmtool flow rebuild {flow.identity.options} --topic {move.facts.source.topic}"
+                    " --execute`, then `mmtool failover resume OPERATION_ID -c FILE --execute` (`mmtool failover list"
+                    " -c FILE` shows the id)",
                     code="ambiguous",
                 )
         execute(found, self._say, is_held=True)

@@ -22,7 +22,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.replication.driver.context import connect
-from mmtool.replication.driver.notices import NoticeDeduplicator
+from mmtool.replication.driver.notices import NoticeDeduplicator, retried
 from mmtool.runtime.threads import run_loop
 from mmtool.translation.mm2_records import (
     Heartbeat,
@@ -104,9 +104,9 @@ class MirrorMakerGuard:
             return
         raise OwnedElsewhereError(
             f"MirrorMaker 2 runs flow {name}: {sign.sentence}",
-            remedy="stop MirrorMaker 2's connectors, then run `mmtool replicate --take-over`, which continues where"
-            f" they stopped; if it only sends heartbeats, set {name}.emit.heartbeats.enabled = false in"
-            " MirrorMaker 2's file",
+            remedy="stop MirrorMaker 2's connectors, then run `mmtool replicate -c FILE --take-over`, which continues"
+            " where the connectors stopped; if MirrorMaker 2 only sends heartbeats, set"
+            f" {name}.emit.heartbeats.enabled = false in MirrorMaker 2's file",
             code=BY_MIRROR_MAKER,
         )
 
@@ -146,7 +146,8 @@ class MirrorMakerGuard:
             try:
                 sign = await self.look()
             except (UnreachableError, ConnectionLostError) as away:
-                sayings.once("clusters", f"waiting for the clusters: {away}")
+                said = f"waiting for the clusters: {retried(away)}; mmtool keeps trying"
+                sayings.once("clusters", flow_notice(self.flow.settings.name, said, Event.CLUSTER_AWAY))
                 await asyncio.sleep(_LOOK_SECONDS)
             else:
                 sayings.is_well("clusters")
@@ -269,7 +270,7 @@ async def _sign(flow: FlowSettings, seconds: float) -> str:
     except TimeoutError:
         raise UnreachableError(
             f"it is unknown whether MirrorMaker 2 runs {flow.name}: a cluster did not answer within {seconds:g} s",
-            remedy="check that both clusters answer",
+            remedy=f"check that {flow.source.alias} and {flow.target.alias} answer, then run the same command again",
         ) from None
     return "" if sign is None else sign.sentence
 

@@ -42,9 +42,9 @@ async def check_identity(flow: FlowContext, warnings: list[str]) -> None:
     if origins.is_blind:
         warnings.append(
             f"{flow.identity.name}: cluster {flow.source.alias} does not let mmtool read {PRODUCERS_TOPIC}: records"
-            f" that other flows mirrored to {flow.source.alias} are mirrored to {flow.target.alias} as well; grant"
-            f" DESCRIBE and READ on topic {PRODUCERS_TOPIC} if other flows write to {flow.source.alias}, else"
-            " nothing has to be done"
+            f" that other flows mirrored to {flow.source.alias} are mirrored to {flow.target.alias} as well; if other"
+            f" flows write to {flow.source.alias}, grant mmtool's principal DESCRIBE and READ on topic"
+            f" {PRODUCERS_TOPIC} of {flow.source.alias}; otherwise nothing has to be done"
         )
 
 

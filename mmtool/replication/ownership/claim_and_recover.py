@@ -139,7 +139,7 @@ async def _cut(flow: FlowContext, closed: Mapping[Place, Block]) -> dict[Place, 
         for (place, block), tp in zip(led.items(), tps, strict=True)
     }
     return {
-        place: target_cut(led[place].about, end, led[place].tail.target_verified_end)
+        place: target_cut(led[place].about, end, led[place].tail.target_verified_end, flow.identity.options)
         for place, end in found.items()
         if end < led[place].tail.target_verified_end
     }

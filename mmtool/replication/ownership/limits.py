@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _WAYS_AROUND = 4
 _PAIR = 2
 _LONGEST_CYCLE = 8
+_NAMES_KEPT = "a flow that has mirrored topics refuses other names"
 _MOST_CYCLES = 500
 """At most so many cycles are checked, so that large files start at once; only unlike policies or aliases need it."""
 
@@ -147,9 +148,9 @@ def _refuse_split_alias(flow: FlowSettings, back: FlowSettings) -> None:
     }
     lines = " and ".join(f"{key} = {name}" for key, name in renamed.items())
     aliases = (
-        f"set {lines} (topic names get these aliases)"
+        f"set {lines} (topic names get these aliases; {_NAMES_KEPT})"
         if separator
-        else "set another replication.policy.separator"
+        else f"set another replication.policy.separator ({_NAMES_KEPT})"
     )
     grown = separator.join(
         (back.topic_aliases.source, flow.topic_aliases.source, back.topic_aliases.source, "")
@@ -188,6 +189,7 @@ def _one_name_each(way: tuple[FlowSettings, ...]) -> str:
         return (
             f"give each cluster the same name in both flows: set {last.name}.target.cluster.alias ="
             f" {first.topic_aliases.source}, and use the same separator and policy in both; or disable one of the two"
+            " flows"
         )
     names = ", ".join(f"{flow.source.alias}.alias = {flow.source.alias}" for flow in way)
     keys = [f"{flow.name}.{side}.cluster.alias" for flow in way for side in ("source", "target")]
@@ -236,7 +238,8 @@ def refuse_meeting(flows: Iterable[FlowSettings]) -> None:
         if one.target.alias == other.target.alias and (name := _common_name(one, other)):
             raise UsageError(
                 f"mmtool.topic.rename.format: {one.name} and {other.name} would both write to topic {name}",
-                remedy="put ${source} into mmtool.topic.rename.format",
+                remedy=f"put ${{source}} into {other.name}.mmtool.topic.rename.format; a flow that has mirrored topics"
+                f" keeps its format: if that is {other.name}, change {one.name}.mmtool.topic.rename.format instead",
                 code="names_meet",
             )
 
@@ -262,8 +265,8 @@ async def refuse_met_topics(runs: Sequence[FlowRun]) -> None:
                 raise UsageError(
                     f"topic {by_remote[remote]} of {one.flow.source.alias} and topic {topic} of"
                     f" {other.flow.source.alias} would both be {remote} on {one.flow.target.alias}",
-                    remedy=f"set {other.flow.settings.alias_keys.source} to another alias (topic names get it), or add"
-                    " one of the two topics to topics.exclude",
+                    remedy=f"add {topic} to {other.name}.topics.exclude; or, if {other.name} has mirrored no topic yet,"
+                    f" set {other.flow.settings.alias_keys.source} to another alias (topic names get it)",
                     code="names_meet",
                 )
 
@@ -299,6 +302,7 @@ def _repeats(first: tuple[str, ...], second: tuple[str, ...]) -> UsageError:
     ways = "->".join(second) if len(first) == 1 else f"{'->'.join(first)} and {'->'.join(second)}"
     return UsageError(
         f"identical topic names: a record of {second[0]} would reach {where} a second time through {ways}",
-        remedy="set mmtool.origins = local for a full mesh, disable a flow, or use DefaultReplicationPolicy",
+        remedy="set mmtool.origins = local for a full mesh, or disable a flow, or use DefaultReplicationPolicy"
+        f" ({_NAMES_KEPT})",
         code="loop",
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
-from mmtool.plan.words import few
+from mmtool.plan.words import few, flow_options
 from mmtool.translation.names import topic_part
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
     from mmtool.plan.records.documents import PositionRecord
@@ -32,11 +32,7 @@ def refuse_changed_names(
     """
     changed = {topic: name for topic, name in changed_names(flow, positions).items() if topic not in spared}
     if changed:
-        forget = (
-            f"mmtool flow forget -s {flow.source.alias} -t {flow.target.alias} --topic {next(iter(changed))}"
-            " --execute"
-        )
-        raise names_refusal(flow, changed, f"; or mirror a topic again under its new name: {forget}")
+        raise names_refusal(flow, changed, f"; or, {under_new_names(flow, list(changed))}")
 
 
 def changed_names(flow: FlowSettings, positions: Iterable[PositionRecord]) -> dict[str, str]:
@@ -73,6 +69,21 @@ def names_refusal(flow: FlowSettings, changed: Mapping[str, str], otherwise: str
 def renamed_to(flow: FlowSettings, topic: str, remote: str) -> str:
     """A phrase that names a source topic, its recorded target name and its new one."""
     return f"{topic} is mirrored to {remote} and would now be called {flow.remote_topic(topic)}"
+
+
+def under_new_names(flow: FlowSettings, topics: Sequence[str]) -> str:
+    """How topics are mirrored again under their new names, as part of a remedy.
+
+    `flow forget` is refused as well while a recorded name differs.
+    """
+    one = len(topics) == 1
+    which, each = (topics[0], "") if one else ("TOPIC", " for each topic")
+    return (
+        f"to mirror {topics[0] if one else 'the topics'} again under {'its new name' if one else 'their new names'}:"
+        f" restore the former {'name' if one else 'names'}, stop `mmtool replicate`, run `mmtool flow forget"
+        f" {flow_options(flow.source.alias, flow.target.alias)} --topic {which} --execute`{each}, then set the new"
+        f" {'name' if one else 'names'} and start `mmtool replicate`"
+    )
 
 
 def _how_to_keep(flow: FlowSettings, changed: Mapping[str, str]) -> str:

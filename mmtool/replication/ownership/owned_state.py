@@ -64,11 +64,11 @@ class OwnedState:
         if cure := self.why(place).cure:
             return cure
         block = self.blocks.get(place)
-        topic = block.about.source_topic if block is not None else "T"
-        of = f"-c FILE -s {identity.source_alias} -t {identity.target_alias} --topic {topic} --execute"
+        topic = block.about.source_topic if block is not None else "TOPIC"
+        of = f"{identity.options} --topic {topic} --execute"
         return (
             f"run `mmtool flow rebuild {of}`, then the same command again; if the rebuild is refused, `mmtool flow"
-            f" forget {of}` lets the next replicate mirror the topic again from `mmtool.start`"
+            f" forget {of}` lets the next start of `mmtool replicate` mirror topic {topic} again from `mmtool.start`"
         )
 
     def why(self, place: Place) -> HaltReason:

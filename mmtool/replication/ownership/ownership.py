@@ -93,7 +93,8 @@ class Ownership:
             return not_let_in(self._target.alias, self._identity.ownership_group)
         return OwnedElsewhereError(
             f"flow {self._identity.name} is run by {owner}",
-            remedy="stop that process; `mmtool replicate` can also wait with --standby, and takes over when it ends",
+            remedy="stop that process; or start `mmtool replicate -c FILE --standby`, which takes over when that"
+            " process ends",
         )
 
     async def again(self) -> None:

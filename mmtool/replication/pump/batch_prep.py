@@ -15,13 +15,15 @@ from mmtool.kafka.batches import (
     rebuild,
     split,
 )
-from mmtool.kafka.batches.errors import OTHER_LEADER
+from mmtool.kafka.batches.errors import OTHER_LEADER, CorruptBatchError
+from mmtool.plan.flow.remedies import seek_to
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from mmtool.kafka.batches import BatchView
+    from mmtool.replication.spark.assignment import PartitionAssignment
 
 _COALESCED_BYTES = 64 << 10
 _FEW_RECORDS = 16
@@ -131,18 +133,22 @@ def shrunk(batch: ReadyBatch, max_batch_bytes: int, *, dead_letters: bool) -> li
     return split(batch, max_batch_bytes=max_batch_bytes)
 
 
-_DAMAGED = (
-    f"{OTHER_LEADER}; if every replica has the same bytes, skip the batch: stop `mmtool replicate`, run"
-    " `mmtool flow seek --csv offsets.csv --execute`, then start it again; offsets.csv is a file with the line"
-    " TOPIC,PARTITION,OFFSET, where OFFSET is the first offset after the batch (kafka-dump-log.sh shows it)"
-)
-
-
-def why(error: BatchError) -> str:
-    """The reason why a batch cannot be mirrored, and the remedy, in one sentence for the operator."""
+def why(error: BatchError, partition: PartitionAssignment) -> str:
+    """The reason why a batch of a partition cannot be mirrored, and the remedy, in one sentence for the operator."""
     if isinstance(error, OversizeRecordError):
         return f"{error.message}: {error.remedy}, or set mmtool.on.oversize = dead-letter"
-    return f"{error.message}: {error.remedy or _DAMAGED}"
+    return f"{error.message}: {damaged(partition, error)}"
+
+
+def damaged(partition: PartitionAssignment, error: BatchError | None = None) -> str:
+    """The remedy for a batch of the source that cannot be read; ``error`` may know where the batch ends."""
+    behind, where = "OFFSET", "; OFFSET is the first offset after the batch, which kafka-dump-log.sh shows"
+    if isinstance(error, CorruptBatchError):
+        behind, where = str(error.next_offset), ""
+    return (
+        f"{OTHER_LEADER}; if every replica has the same bytes, skip the batch:"
+        f" {seek_to(partition.place, behind, partition.flow_options)}{where}"
+    )
 
 
 def _joined(views: Sequence[BatchView], position: UpstreamOffset, limit: int, goal: int) -> list[ReadyBatch]:

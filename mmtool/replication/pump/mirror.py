@@ -6,9 +6,9 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import BatchError, ReadyBatch
-from mmtool.kafka.batches.errors import OTHER_LEADER
 from mmtool.kafka.wire.codes import FENCED, RETRIABLE, Code, name_of
 from mmtool.plan.flow.latency import Latency, LatencyCounter
+from mmtool.plan.flow.remedies import rebuild
 from mmtool.plan.records.documents import State
 from mmtool.replication.pump.batch_prep import DeadLetter, Unsent, judge, prepared, shrunk, why
 from mmtool.replication.pump.errors import FencedError, InDoubtError
@@ -110,8 +110,10 @@ class PartitionMirror:
             return 0
         before = self.held_bytes
         if fetched.diverging is not None:
-            cut = source_cut(fetched.diverging, self.frontier, self.fetch_position, self.assignment.place)
-            self.halt(cut)
+            a = self.assignment
+            self.halt(
+                source_cut(fetched.diverging, self.frontier, self.fetch_position, a.place, a.flow_options)
+            )
             return self.held_bytes - before
         self._heard = True
         self.log_start = fetched.log_start_offset
@@ -126,7 +128,7 @@ class PartitionMirror:
         try:
             self._take(fetched)
         except BatchError as error:
-            self.halt_behind(why(error))
+            self.halt_behind(why(error, self.assignment))
         self.note_lag(now_ms)
         return self.held_bytes - before
 
@@ -140,10 +142,7 @@ class PartitionMirror:
         if new:
             self._pass_over(UpstreamOffset(new[-1][0].header.next_offset))
         if unreadable is not None:
-            raise BatchError(
-                f"at source offset {self.fetch_position}: {unreadable.message}",
-                remedy=OTHER_LEADER,
-            )
+            raise BatchError(f"at source offset {self.fetch_position}: {unreadable.message}")
 
     def _wants(self, header: BatchHeader) -> bool:
         """Whether a batch has records, and an origin that this flow mirrors."""
@@ -267,9 +266,8 @@ class PartitionMirror:
         if mark is None or mark != self.mark or self.state == State.HALTED:
             return
         if log_end < self._recorder.target_verified_end:
-            self.halt(
-                target_cut(self.open_block.about, log_end, self._recorder.target_verified_end), for_good=True
-            )
+            verified, flow = self._recorder.target_verified_end, self.assignment.flow_options
+            self.halt(target_cut(self.open_block.about, log_end, verified, flow), for_good=True)
         elif self.foreign is None:
             self._recorder.checked(log_end)
         elif self.foreign.reached(log_end):
@@ -355,7 +353,7 @@ class PartitionMirror:
         try:
             pieces = shrunk(sent.batch, self.assignment.max_batch_bytes, dead_letters=self._with_letters)
         except BatchError as error:
-            self.halt(why(error))
+            self.halt(why(error, self.assignment))
             return
         # nothing behind a refused batch was appended, so the pieces and all behind them are numbered anew
         while (last := self._in_flight.pop()) is not sent:
@@ -392,10 +390,9 @@ class PartitionMirror:
                 downstream = DownstreamOffset(downstream + segment.count)
         except InvariantError as broken:
             got = f"new records got offset {sent.base_offset} on the target"
-            rebuild = f"`mmtool flow rebuild --topic {self.assignment.topic} --execute`"
             why_not = (
-                f"diverged: {got}, which contradicts the stored offset runs ({broken.sentence}):"
-                f" stop `mmtool replicate`, run {rebuild}, then start it again"
+                f"diverged: {got}, which contradicts the stored map of source offsets to target offsets"
+                f" ({broken.sentence}): {rebuild(self.assignment.topic, self.assignment.flow_options)}"
             )
             self.halt(why_not, for_good=True)  # nothing behind it is booked: the frontier stays before it
             return

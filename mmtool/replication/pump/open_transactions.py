@@ -102,8 +102,8 @@ def _sentence(place: TopicPartition, at: int, holder: ProducerState | None) -> s
     )
     return (
         f"held at offset {at}: {who} has an open transaction on the source; later records follow when the"
-        " transaction ends; to abort it: `kafka-transactions.sh --bootstrap-server HOST:PORT abort"
-        f" --topic {place.topic} --partition {place.partition} --start-offset {at}`"
+        " transaction ends; if the producer no longer runs, abort the transaction: `kafka-transactions.sh"
+        f" --bootstrap-server HOST:PORT abort --topic {place.topic} --partition {place.partition} --start-offset {at}`"
     )
 
 

@@ -7,9 +7,8 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError, with_remedy
+from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.batches import producer_ids
-from mmtool.kafka.batches.errors import OTHER_LEADER
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_SAME_LEADER, Code, name_of
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
@@ -17,6 +16,8 @@ from mmtool.plan.records.documents import State
 from mmtool.plan.records.identity import PRODUCERS_TOPIC
 from mmtool.plan.topics.retention import deleted_unmirrored
 from mmtool.replication.driver.halt_retry import GRANT_IT
+from mmtool.replication.driver.notices import retried
+from mmtool.replication.pump.batch_prep import damaged
 from mmtool.replication.pump.fetch_set import FETCH_BYTES, LEAST_FETCH, FetchSet
 from mmtool.replication.pump.open_transactions import OpenTransactionWatch
 from mmtool.replication.pump.pending_replies import PendingReplies
@@ -253,7 +254,7 @@ class SourceReader:
             alias = self._cluster.alias
             why = (
                 f"topic {PRODUCERS_TOPIC} of {alias} cannot be read, so mmtool cannot recognise records that other"
-                f" flows mirrored to {alias}: {with_remedy(error)}"
+                f" flows mirrored to {alias}: {retried(error)}"
             )
             if isinstance(error, NotAuthorisedError):
                 why = f"READ on topic {PRODUCERS_TOPIC} of {alias} {GRANT_IT}"
@@ -295,7 +296,7 @@ class SourceReader:
             self._halt_behind(mirror, f"READ on source topic {mirror.assignment.topic} {GRANT_IT}")
         elif code == Code.CORRUPT_MESSAGE:
             corrupt = f"the source's log is corrupt at offset {mirror.fetch_position}"
-            self._halt_behind(mirror, f"{corrupt}: {OTHER_LEADER}")
+            self._halt_behind(mirror, f"{corrupt}: {damaged(mirror.assignment)}")
         elif code not in RETRY_SAME_LEADER:
             self._stale = True  # leadership, deletion or recreation: metadata tells which
 
@@ -314,7 +315,8 @@ class SourceReader:
         if start <= position <= end:
             return False
         if position > end:
-            self._halt(mirror, log_ended(mirror.assignment.place, mirror.frontier, position, end))
+            a = mirror.assignment
+            self._halt(mirror, log_ended(a.place, mirror.frontier, position, end, a.flow_options))
         elif mirror.untouched:
             mirror.skip_to(UpstreamOffset(start))
         elif self._continue_on_loss:
@@ -326,7 +328,7 @@ class SourceReader:
             mirror.skip_to(UpstreamOffset(start))
         else:
             deleted = deleted_unmirrored(position, start)
-            way_on = "set mmtool.on.data.loss = continue to mirror the records after them"
+            way_on = "set mmtool.on.data.loss = continue to mirror the records after these offsets"
             self._halt_behind(mirror, f"{deleted}: {way_on}")
         return True
 

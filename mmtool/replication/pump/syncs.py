@@ -6,12 +6,13 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError, with_remedy
+from mmtool.errors import MmtoolError
 from mmtool.kafka.mm2.mirror_maker import syncs_place
 from mmtool.kafka.remedies import remedy_of_refusal
 from mmtool.kafka.state.own_records import MARK, own_batches
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
+from mmtool.replication.driver.notices import retried
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -89,7 +90,7 @@ class SyncBook:
                 if code in RETRY_AFTER_METADATA:
                     await self._cluster.refresh([self._topic])
         except MmtoolError as error:
-            self.failure = with_remedy(error)
+            self.failure = retried(error)
 
     def _note(self, code: int) -> None:
         """Note the broker's answer to a write.

@@ -12,7 +12,7 @@ from mmtool.errors import RefusedError
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import State
 from mmtool.plan.words import counted
-from mmtool.replication.recovery.state_loss import rebuild_lost_runs
+from mmtool.replication.recovery.state_loss import OFFSET_RUNS, rebuild_lost_runs
 from mmtool.replication.topics.presence import gone_for_good
 from mmtool.translation.types import TopicId
 
@@ -36,7 +36,7 @@ async def refuse_lost_runs(
     if lost := await lost_runs(flow, positions, blocks):
         first = min(lost.values(), key=lambda position: (position.topic, position.partition))
         raise RefusedError(
-            f"{flow.identity.name}: the offset runs of {counted(len(lost), 'partition')} are lost, for example of"
+            f"{flow.identity.name}: the {OFFSET_RUNS} of {counted(len(lost), 'partition')} are lost, for example of"
             f" {first.topic}-{first.partition}, mirrored up to offset {first.upstream_position}:"
             f" topic {flow.identity.runs_topic} on {flow.target.alias} was deleted or emptied",
             remedy=rebuild_lost_runs(flow.identity),

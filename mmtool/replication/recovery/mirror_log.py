@@ -54,6 +54,7 @@ class MirrorLog:
     Attributes:
         bounds: The log's offsets after fencing.
         ours: Every producer id that the partition was ever mirrored under.
+        flow_options: The options that select the flow in a command, for remedies.
     """
 
     target: WireCluster
@@ -61,6 +62,7 @@ class MirrorLog:
     topic_id: TopicId
     bounds: TargetLog
     ours: Container[int]
+    flow_options: str
 
     def _read(self, start: int, stop: int) -> AsyncIterator[BatchView]:
         """All batches from ``start`` to ``stop``, markers and foreign records included."""
@@ -93,7 +95,7 @@ class MirrorLog:
                     behind.ours.append(view)
             elif header.base_offset <= last < min(target_verified_end, header.next_offset):
                 at = await self.cut_at(DownstreamOffset(header.next_offset))
-                raise DivergedError(target_cut(self.about, at, target_verified_end))
+                raise DivergedError(target_cut(self.about, at, target_verified_end, self.flow_options))
         return behind
 
     async def cut_at(self, end: DownstreamOffset) -> DownstreamOffset:

@@ -26,8 +26,9 @@ from mmtool.kafka.wire.cluster import (
 )
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
+from mmtool.plan.flow.remedies import rebuild
 from mmtool.plan.topics.facts import BEGIN_AGAIN, HaltReason
-from mmtool.plan.words import counted
+from mmtool.plan.words import counted, flow_options
 from mmtool.replication.pump.truncation import target_cut
 from mmtool.replication.recovery.compaction import SourceRemains, match_compacted
 from mmtool.replication.recovery.mirror_log import DivergedError, MirrorLog
@@ -154,9 +155,10 @@ async def resume(
     recorder = MapRecorder.resume(block)
     about, stored_end = block.about, block.tail.target_verified_end
     log_start, log_end = bounds.log_start, bounds.log_end
-    mirror = MirrorLog(target, about, target_topic_id, bounds, ours)
+    flow = flow_options(source.cluster.alias, target.alias)
+    mirror = MirrorLog(target, about, target_topic_id, bounds, ours, flow)
     if log_end < stored_end:
-        raise DivergedError(target_cut(about, await mirror.cut_at(log_end), stored_end))
+        raise DivergedError(target_cut(about, await mirror.cut_at(log_end), stored_end, flow))
     tail, others = await mirror.behind(block.tail)
     if log_start > stored_end and not _is_whole(block, tail, unbooked):
         deleted = (
@@ -230,11 +232,11 @@ async def _walk(
         raise SourceAwayError(str(error), error.cause) from error
     if len({one.frontier for one in found}) != 1:
         alike = (
-            f"equal after the records that the source deleted below offset {begin}"
+            f"at more than one place, because the source deleted its records below offset {begin}"
             if compared[0].is_complete
             else None
         )
-        flow = f"-s {source.cluster.alias} -t {target.alias}"
+        flow = flow_options(source.cluster.alias, target.alias)
         raise DivergedError(_difference(flow, block, compared[0], alike))
     return found[0]
 
@@ -356,8 +358,7 @@ def _difference(flow: str, block: Block, found: Comparison, alike: str | None) -
     these = f"{flow} --topic {about.source_topic}"
     equal = f"the first {found.compared} equal the source's" if found.compared else "none equals the source's"
     return HaltReason(
-        f"diverged: of {counted(found.wanted, 'record')} that the target holds from"
-        f" source offset {block.tail.upstream_frontier} on, {equal}{why}",
-        f"stop `mmtool replicate`, compare with `mmtool verify {these}`, then run `mmtool flow rebuild {these}"
-        " --execute`",
+        f"diverged: of {counted(found.wanted, 'record')} that mmtool copied from source offset"
+        f" {block.tail.upstream_frontier} on, {equal}{why}",
+        f"find the differences with `mmtool verify {these}`; then {rebuild(about.source_topic, flow)}",
     )

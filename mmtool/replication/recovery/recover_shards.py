@@ -44,8 +44,8 @@ _LEADER_SECONDS = 60.0
 _SOURCE_SECONDS = 15.0
 """The total wait for source partitions without a leader, so that the other partitions continue."""
 COMPARED_LATER = (
-    "when the source partition can be read again, mmtool compares what the previous `mmtool replicate` copied last with"
-    " it, and continues the partition by itself"
+    "mmtool continues the partition by itself when the source partition can be read again; it then first compares the"
+    " records that the previous `mmtool replicate` copied last"
 )
 
 

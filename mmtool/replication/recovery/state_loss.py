@@ -16,6 +16,7 @@ from mmtool.kafka.remedies import NO_LEADER
 from mmtool.kafka.state.state_log import read_blocks
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import without_leader
+from mmtool.plan.flow.remedies import START_AGAIN
 from mmtool.replication.pump.errors import FencedError
 from mmtool.replication.topics.presence import gone_for_good
 from mmtool.runtime.threads import in_thread
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicId
 
 _LOOK_SECONDS = 5.0
+OFFSET_RUNS = "offset runs (the map of source offsets to target offsets)"
 
 
 class OwnTopics:
@@ -96,16 +98,19 @@ def own_topic_id(flow: FlowContext, topic: str) -> TopicId:
     """
     found = flow.target.topic_id(topic)
     if found is None:
-        raise UnreachableError(f"topic {topic} is missing on cluster {flow.target.alias}")
+        raise UnreachableError(
+            f"topic {topic} is missing on cluster {flow.target.alias}", remedy="run the same command again"
+        )
     return found
 
 
 def rebuild_lost_runs(identity: FlowIdentity) -> str:
     """The remedy for lost offset runs, as a phrase for the operator."""
-    flow = f"-c FILE -s {identity.source_alias} -t {identity.target_alias}"
+    flow = identity.options
     return (
-        f"run `mmtool flow rebuild {flow} --execute`: it derives the offset runs from both logs; for a topic TOPIC that"
-        f" it refuses, `mmtool flow forget {flow} --topic TOPIC --execute` lets the next replicate mirror it again"
+        f"run `mmtool flow rebuild {flow} --execute`, which derives the offset runs from both logs, {START_AGAIN}; if"
+        f" the rebuild refuses a topic, `mmtool flow forget {flow} --topic TOPIC --execute` lets the next start mirror"
+        " this topic again from `mmtool.start`"
     )
 
 
@@ -116,8 +121,7 @@ def resume_after_loss(identity: FlowIdentity) -> str:
     """
     return (
         "find the topics that have failed over (`mmtool failover list -c FILE`, then `mmtool failover show ID -c FILE`)"
-        " and add them to topics.exclude, then run `mmtool flow resume -c FILE"
-        f" -s {identity.source_alias} -t {identity.target_alias}`"
+        f" and add them to topics.exclude, then run `mmtool flow resume {identity.options}`"
     )
 
 
@@ -135,13 +139,13 @@ def _refusal(identity: FlowIdentity, topic: str, alias: str) -> RefusedError:
     where = f"{identity.name}: topic {topic} on {alias} was deleted or emptied: "
     if topic == identity.runs_topic:
         return RefusedError(
-            where + "the flow's offset runs are lost", remedy=rebuild_lost_runs(identity), code="runs_lost"
+            where + f"the flow's {OFFSET_RUNS} are lost", remedy=rebuild_lost_runs(identity), code="runs_lost"
         )
     return RefusedError(
         where
         + "mmtool no longer knows which topics have failed over, which are paused, and which records the"
         " previous replicate wrote last; nothing is mirrored",
-        remedy=f"run `mmtool flow rebuild -c FILE -s {identity.source_alias} -t {identity.target_alias} --execute`,"
-        f" which recreates the topic and pauses the flow; {resume_after_loss(identity)}",
+        remedy=f"run `mmtool flow rebuild {identity.options} --execute`, which recreates the topic and pauses the flow;"
+        f" {resume_after_loss(identity)}; {START_AGAIN}",
         code="control_lost",
     )

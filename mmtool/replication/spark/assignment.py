@@ -53,6 +53,7 @@ class PartitionAssignment:
         halted: Why this partition is halted; empty when it is not.
         for_good: This owner does not try it again: the target does not hold what the offset runs say.
         at_end_ms: When it last had reached the source's end; 0 when it never had.
+        flow_options: The options that select the flow in a command, for remedies.
     """
 
     topic: str
@@ -69,6 +70,7 @@ class PartitionAssignment:
     halted: str = ""
     for_good: bool = False
     at_end_ms: int = 0
+    flow_options: str = "-c FILE"
 
     @property
     def place(self) -> TopicPartition:

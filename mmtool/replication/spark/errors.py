@@ -44,7 +44,7 @@ def ended_by(error: Exception, *, stopped: bool, log: Path) -> MmtoolError:
             f"stopped, but not cleanly: {error}",
             remedy="no record is lost or repeated: the next start recovers the batches in flight",
         )
-    again = f"run the same command again: it recovers by itself; Spark's log is {log}"
+    again = f"run the same command again: it recovers the batches in flight; if it fails again, read Spark's log {log}"
     return MmtoolError(f"Spark job failed: {reason_of(error)}", remedy=f"{_what_first(error)}{again}")
 
 

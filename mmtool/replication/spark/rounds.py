@@ -220,7 +220,8 @@ async def spark_up(starting: asyncio.Future[Rounds], stop: asyncio.Event) -> Non
     except Exception as error:
         raise MmtoolError(
             f"Spark did not start: {reason_of(error)}",
-            remedy=f"read Spark's log {spark_log()}, then run the same command again",
+            remedy=f"read Spark's log {spark_log()}, and check mmtool.spark.* in the properties file; then run the same"
+            " command again",
         ) from error
 
 

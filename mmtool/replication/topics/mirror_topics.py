@@ -33,6 +33,7 @@ from mmtool.plan.topics.facts import (
 )
 from mmtool.plan.words import counted
 from mmtool.replication.driver.config_notices import ConfigNotices
+from mmtool.replication.ownership.name_changes import renamed_to, under_new_names
 from mmtool.replication.topics.absence import AbsenceCheck
 from mmtool.replication.topics.mirror import MirroredTopic
 from mmtool.replication.topics.presence import presence_of
@@ -251,15 +252,13 @@ class MirrorTopics:
         remote = flow.remote_topic(about.source_topic)
         if remote != about.target_topic:
             return (
-                f"topic {about.source_topic} is mirrored to {about.target_topic} and would now be called {remote}:"
-                " restore its former name in the configuration, or mirror it again from `mmtool.start` under the new"
-                f" name with `mmtool flow forget -s {flow.source.alias} -t {flow.target.alias} --topic"
-                f" {about.source_topic} --execute`"
+                f"topic {renamed_to(flow, about.source_topic, about.target_topic)}: restore the former name in the"
+                f" configuration; or, {under_new_names(flow, [about.source_topic])}"
             )
         presence = presence_of(about.target_topic_id, target.get(remote))
         if not presence.is_gone:
             return ""
-        return f"target topic {remote} {presence.value}, and its records with it: {BEGIN_AGAIN}"
+        return f"target topic {remote} {presence.value}, so the mirrored records are gone: {BEGIN_AGAIN}"
 
     def _wanted(self, found: Mapping[str, TopicMetadata]) -> dict[str, TopicMetadata]:
         return {

@@ -217,7 +217,7 @@ def test_what_came_home_between_two_kills_is_written_whole_and_once(scene, ran, 
 
 
 def test_a_record_that_cannot_be_replayed_leaves_nothing_half_way(scene, ran):
-    scene.writers["replay"].lives, scene.writers["replay"].dies = [1], CorruptBatchError("a bad batch")
+    scene.writers["replay"].lives, scene.writers["replay"].dies = [1], CorruptBatchError("a bad batch", 12)
     ended = ran("replay")
     assert (ended.operation.error.exit_code, scene.frontier) == (6, 12)
     assert "2 of 5 diverged records are written" in ended.operation.error.message
@@ -248,7 +248,7 @@ def test_where_nobody_may_write_nothing_is_on_record_as_begun(scene, ran):
 
 
 def test_where_the_first_record_cannot_be_replayed_nothing_has_happened(scene, ran):
-    scene.writers["replay"].lives, scene.writers["replay"].dies = [0], CorruptBatchError("a bad batch")
+    scene.writers["replay"].lives, scene.writers["replay"].dies = [0], CorruptBatchError("a bad batch", 12)
     error = ran("replay").operation.error
     assert (error.message, scene.frontier, found(scene).tail) == ("a bad batch", 10, None)
 

@@ -13,7 +13,7 @@ from mmtool.replication.pump.errors import FencedError, InDoubtError
 
 ANOTHER_REPLICA = "make another replica the leader of that partition, then run the same command again"
 STOP_FIRST = (
-    "stop the process that owns the flow (`mmtool status` names it), run this command again, then start"
+    "stop the process that owns the flow (`mmtool status -c FILE` names it), run this command again, then start"
     " `mmtool replicate`"
 )
 

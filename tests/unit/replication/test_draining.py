@@ -164,7 +164,9 @@ def test_an_owner_that_does_not_mirror_what_is_waited_for_is_told_of(owner, watc
     told = replace(position_of(TopicPartition("orders", 0), "new-id", 4, 4, State.CAUGHT_UP), owner=owner)
     with pytest.raises(TimeoutError):
         watched(told)
-    does = "the running `mmtool replicate` does not mirror orders"
-    keys = "`topics`, topics.exclude and refresh.topics.interval.seconds"
-    sentence = f"east->west: {does} yet: check {keys} in its properties file\n"
+    sentence = (
+        "east->west: the running `mmtool replicate` does not mirror orders yet: `mmtool status -c FILE` shows whether"
+        " its Spark lacks slots; if not, check `topics`, topics.exclude and refresh.topics.* in the properties file"
+        " of that `mmtool replicate`\n"
+    )
     assert capsys.readouterr().out == ("" if owner == "me" else sentence)

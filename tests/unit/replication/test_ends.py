@@ -71,7 +71,7 @@ def looks(cluster, mirror, times=1):
 def test_a_log_that_ends_before_what_is_booked_was_cut():
     mirror = at_rest()
     looks(Leaders(end=1), mirror)
-    assert (mirror.state, mirror.reason[:33]) == (State.HALTED, "the target's log was cut at 1, as")
+    assert (mirror.state, mirror.reason[:40]) == (State.HALTED, "the target's log was cut at offset 1, as")
 
 
 def test_what_is_held_of_such_a_log_while_nobody_leads_it_makes_room_for_others():

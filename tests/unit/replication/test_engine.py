@@ -331,7 +331,7 @@ def test_a_cluster_that_goes_away_before_its_flow_is_taken_stops_no_other_and_is
     others, took, closed, rotas, said = played(play)
     assert (others, took, closed, rotas) == (1, ["take"] * tries, True, 2)
     assert said[0] == "a->b: owner of the flow; 0 partitions to mirror"
-    assert said[1] == f"c->b: waiting for the clusters: {failures[0]}"
+    assert said[1] == f"c->b: waiting for the clusters: {failures[0]}; mmtool keeps trying"
     assert said[-1] == "c->b: owner of the flow; 0 partitions to mirror"
 
 

@@ -35,7 +35,10 @@ def halted(reason):
 
 REASONS = {
     "its own cure": (HaltReason("target topic west.orders was deleted", BEGIN_AGAIN), BEGIN_AGAIN),
-    "target cut": (target_cut(ORDERS, DownstreamOffset(3), DownstreamOffset(9)), "flow rebuild"),
+    "target cut": (
+        target_cut(ORDERS, DownstreamOffset(3), DownstreamOffset(9), IDENTITY.options),
+        "flow rebuild",
+    ),
     "source recreated": (source_made_again("orders"), "mmtool.on.topic.recreated = restart"),
     "no cure": (PLAIN, "mmtool flow rebuild -c FILE -s east -t west --topic orders.payments --execute"),
 }

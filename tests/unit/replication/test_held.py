@@ -58,8 +58,9 @@ def test_an_old_transaction_is_named_with_its_producer_and_when_it_wrote_last():
     assert first == ""
     assert then == (
         "held at offset 4: producer 77, which wrote last at 2026-09-21T11:13:20Z, has an open transaction on the"
-        " source; later records follow when the transaction ends; to abort it:"
-        " `kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic orders --partition 0 --start-offset 4`"
+        " source; later records follow when the transaction ends; if the producer no longer runs, abort the"
+        " transaction: `kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic orders --partition 0"
+        " --start-offset 4`"
     )
 
 

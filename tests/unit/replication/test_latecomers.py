@@ -48,7 +48,7 @@ def played(outcomes):
 def test_it_begins_once_its_clusters_answer():
     said, tried, left = played([AWAY, ConnectionLostError("gone again"), None])
     assert said == [
-        "a->b: cluster east does not answer; a->b starts when the cluster answers; starting the other flows"
+        "a->b: cluster east does not answer; this flow starts when the cluster answers; starting the other flows"
     ]
     assert (len(tried), left) == (3, set())
 

@@ -106,7 +106,10 @@ dc-us->dc-eu.enabled = true
         (
             "replication.policy.separator = -\n",
             "alias dc-us contains the separator '-'",
-            "set dc-us.alias = dc_us and dc-eu.alias = dc_eu (topic names get these aliases)",
+            (
+                "set dc-us.alias = dc_us and dc-eu.alias = dc_eu (topic names get these aliases; a flow that has"
+                " mirrored topics refuses other names)"
+            ),
         ),
         ("dc-us.alias = us.west\n", "alias us.west contains the separator '.'", "dc-us.alias = us_west"),
         (

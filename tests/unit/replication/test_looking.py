@@ -74,7 +74,7 @@ def late(run, monkeypatch):
     monkeypatch.setattr(start_offsets, "list_offsets", listed)
     run._led = start_offsets.LeaderCheck(run.watch.news, settle_seconds=0)
     run.flow.settings.start = "latest"
-    run.flow.identity = SimpleNamespace(source_id="source", target_id="target")
+    run.flow.identity = SimpleNamespace(source_id="source", target_id="target", options="-c FILE")
     run.flow.source = Cluster({TopicPartition(TOPIC.name, p): 7 for p in range(2)})
     run.flow.target = Cluster({TopicPartition(TOPIC.target_name, p): 0 for p in range(2)})
     return run
@@ -180,7 +180,7 @@ def test_a_look_that_failed_is_made_again_soon_and_what_it_may_have_found_is_pla
     assert asyncio.run(scene()) == (
         [False, False, True, False],
         3,
-        ["a->b: the topic list could not be refreshed: a does not answer; trying again"],
+        ["a->b: the topic list could not be refreshed: a does not answer; mmtool keeps trying"],
     )
 
 

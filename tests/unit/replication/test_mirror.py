@@ -103,7 +103,7 @@ def test_a_target_log_that_ends_before_what_is_booked_is_a_halt_and_says_what_is
     mirror, _ = seasoned()
     mirror.looked(mirror.mark, DownstreamOffset(0))
     assert mirror.state == State.HALTED
-    assert mirror.reason.startswith("the target's log was cut at 0, as by an unclean leader election")
+    assert mirror.reason.startswith("the target's log was cut at offset 0, as by an unclean leader election")
     assert "offsets 0 to 0 of source.orders-0 are gone" in mirror.reason
 
 

@@ -34,7 +34,10 @@ def test_the_message_has_both_names_and_the_line_that_keeps_the_old_ones(flow):
         refuse_changed_names(blank, on_record(orders="Aorders"), ())
     assert "orders is mirrored to Aorders and would now be called orders" in str(caught.value)
     assert "A->B.source.cluster.alias = A" in caught.value.remedy
-    assert "mmtool flow forget -s A -t B --topic orders" in caught.value.remedy
+    assert caught.value.remedy.endswith(
+        "; or, to mirror orders again under its new name: restore the former name, stop `mmtool replicate`, run `mmtool"
+        " flow forget -c FILE -s A -t B --topic orders --execute`, then set the new name and start `mmtool replicate`"
+    )
     kept = flow("replication.policy.separator =\nsource.cluster.alias =\nA->B.source.cluster.alias = A\n")
     refuse_changed_names(kept, on_record(orders="Aorders"), ())
 

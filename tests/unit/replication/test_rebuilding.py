@@ -61,10 +61,14 @@ def test_where_the_target_lost_all_of_the_mirror_its_way_on_is_no_rebuild_and_is
         source=LogOnWire(flow.source, "source", SOURCE_ID),
         target=LogOnWire(flow.target, "target", TARGET_ID),
         settings=SimpleNamespace(reads_committed=True),
+        identity=FlowIdentity(SOURCE_ID, TARGET_ID, "east", "west"),
     )
     about = flow.newest.about
     found = asyncio.run(derive_partition(context, about, before, {flow.producer_id}, None, NOTHING_TOLD))
-    way_on = "; to mirror the topic again: `mmtool flow seek --topic orders --to earliest --execute`"
+    way_on = (
+        "; to mirror topic orders again: `mmtool flow seek -c FILE -s east -t west --topic orders --to earliest"
+        " --execute`"
+    )
     assert (
         found.kept
         == f"the target partition has no record of this flow{way_on if says else ': there is nothing to rebuild'}"

@@ -91,7 +91,7 @@ def test_a_flow_is_away_until_it_is_taken_and_its_clusters_are_named_once():
     ]
     assert list(filter(is_for_people, said)) == [
         "a->b: the last batches may be incomplete; checking them before mirroring restarts",
-        "a->b: waiting for the clusters: cluster east does not answer",
+        "a->b: waiting for the clusters: cluster east does not answer; mmtool keeps trying",
     ]
 
 

@@ -115,7 +115,7 @@ def test_a_file_without_the_flow_leaves_it_as_it_is(scene):
     scene.path.write_text(BASE.replace("a->b", "b->c"))
     asyncio.run(scene.reloader._reload(asked=False))
     new, gone = "flow b->c is new: starts", "flow a->b is no longer enabled: stops"
-    then = "at the next start of replicate"
+    then = "at the next start of `mmtool replicate`"
     assert scene.warned == [f"{scene.path}: {new} {then}; {gone} {then}"]
     assert scene.flow.name == "a->b"
 
@@ -124,10 +124,10 @@ def test_what_waits_for_the_next_start_is_named_once_and_without_its_value(scene
     sasl = "a.security.protocol = SASL_SSL\na.sasl.mechanism = PLAIN\na.sasl.username = u\n"
     for _ in range(2):
         scene.reload(f"{sasl}a.sasl.password = hush\nmmtool.shards = 5")
-    security = "a->b: a.security.protocol changed: takes effect at the next start of replicate"
+    security = "a->b: a change of a.security.protocol takes effect at the next start of `mmtool replicate`"
     shards = (
-        "a->b: mmtool.shards cannot change after the flow's first start: the old value stays,"
-        " and nothing has to be done"
+        "a->b: mmtool.shards cannot change after the flow's first start: the old value stays in"
+        " force; nothing has to be done"
     )
     assert scene.warned == [f"{scene.path}: {security}; {shards}"]
 
@@ -199,7 +199,7 @@ def test_whatever_happens_while_settings_are_taken_over_later_ones_are_heard_of(
     with monkeypatch.context() as patched:
         patched.setattr(scene.engine, "adopt", fails)
         scene.reload("topics = orders")
-    said = "was applied in part (TimeoutError): restart replicate to apply the rest"
+    said = "was applied in part (TimeoutError): restart `mmtool replicate` to apply the rest"
     assert scene.warned == [f"{scene.path} {said}"]
     scene.reload("topics = orders", asked=True)
     assert scene.flow.topics.include == ("orders",)

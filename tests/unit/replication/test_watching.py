@@ -54,8 +54,8 @@ def test_a_pause_is_heard_after_a_question_that_was_refused(monkeypatch, trouble
 
     hold, news = asyncio.run(scene())
     assert hold is not None
-    unread = "topic control cannot be read, so new pauses and failovers have no effect yet"
-    assert news[0] == f"{unread}: {trouble}; mmtool retries"
+    unread = "topic control of the target cannot be read, so new pauses and failovers have no effect yet"
+    assert news[0] == f"{unread}: {trouble}; mmtool keeps trying"
     assert len(news) == 2
 
 
