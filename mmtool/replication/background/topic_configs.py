@@ -70,7 +70,7 @@ class TopicConfigs:
                 continue
             for step in plan_topic_configs(here[topic], there[remote], config_rules(self.flow)):
                 if isinstance(step, KeptConfig):
-                    kept = f"{remote}: {step.name} is not copied from the source: {step.reason}"
+                    kept = f"topic {remote}: {step.name} is not copied from the source: {step.reason}"
                     self._say_once(f"{kept}; nothing has to be done")
                 else:
                     steps.setdefault(remote, []).append(step)

@@ -105,7 +105,11 @@ class TopicRefresher:
                 self._sayings.once(f"{run.name} left out", _left_out(run))
             for topic, reason in run.view.refused.items():
                 halted = flow_notice(
-                    run.name, f"halted: {reason}", Event.TOPIC_HALTED, topic=topic, reason=reason
+                    run.name,
+                    f"topic {topic} is not mirrored: {reason}",
+                    Event.TOPIC_HALTED,
+                    topic=topic,
+                    reason=reason,
                 )
                 self._sayings.once(f"{run.name} {topic}", halted)
             for topic in run.view.topics:

@@ -222,4 +222,4 @@ def test_a_topic_that_is_refused_later_is_told_once_although_nothing_is_planned_
             await topics.look()
         return said
 
-    assert asyncio.run(scene()) == ["a->b: halted: its name is taken"]
+    assert asyncio.run(scene()) == ["a->b: topic late is not mirrored: its name is taken"]

@@ -69,7 +69,7 @@ def test_a_topic_that_was_deleted_short_of_its_end_is_halted_in_the_end_and_said
     rows = rows_of_run(run, 0, {PLACE: 21})
     why = source_deleted("orders", 6)
     assert [(row["topic"], row["state"], row["reason"]) for row in rows] == [("orders", State.HALTED, why)]
-    assert [line for line in run.said if "orders" in line] == [f"a->b: halted: {why}"]
+    assert [line for line in run.said if "orders" in line] == [f"a->b: topic orders is not mirrored: {why}"]
     healthy = {"state": State.CAUGHT_UP, "reason": ""}
     assert Outcome([*rows, healthy]).error.exit_code == 6
 
