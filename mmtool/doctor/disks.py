@@ -106,7 +106,7 @@ def judge_copy(facts: CopyFacts, flow: str) -> Iterator[Finding]:
     if not told:
         message = (
             f"space for the copy was not checked: {facts.target_alias} does not report free space; Kafka 3.3 and later"
-            " report it to a principal with DESCRIBE on the cluster"
+            f" report it to a principal with DESCRIBE on cluster {facts.target_alias}"
         )
         yield ok(Check.DISK, "", message, flow)
         return

@@ -28,7 +28,7 @@ _BY_CERTIFICATE = {Stage.TLS, Stage.CLIENT_CERTIFICATE}
 _RENEW_THEIRS = (
     "renew the certificate in the broker's ssl.keystore.location, and reload it or restart the broker"
 )
-_READ_AGAIN = "a running `mmtool replicate` reads it again by itself"
+_READ_AGAIN = "a running `mmtool replicate` reads the new certificate by itself"
 
 
 # --- listeners --------------------------------------------------------------------------------------------

@@ -151,7 +151,8 @@ class Examination:
         first = ": " if len(found) == 1 else ", the first: "
         return GateError(
             f"{counted(len(found), 'problem')}{first}{found[0].message}",
-            remedy=found[0].remedy or "do what the remedy of each row says, then run mmtool doctor again",
+            remedy=found[0].remedy
+            or "do what the remedy of each row says, then run `mmtool doctor -c FILE` again",
             code="problems_found",
         )
 

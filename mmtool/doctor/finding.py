@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from mmtool.plan.words import few
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -85,9 +87,11 @@ def warning(check: Check, cluster: str, subject: str, message: str, remedy: str)
 def unasked(check: Check, cluster: str, failed: Mapping[TopicPartition, MmtoolError]) -> Iterator[Finding]:
     """A warning for each topic with partitions that could not be read, since no other row covers them."""
     for topic in sorted({place.topic for place in failed}):
-        place = min(place for place in failed if place.topic == topic)
-        error = failed[place]
-        yield warning(check, cluster, topic, f"{place} could not be checked: {error.message}", error.remedy)
+        places = sorted(place for place in failed if place.topic == topic)
+        error = failed[places[0]]
+        yield warning(
+            check, cluster, topic, f"{few(places)} could not be checked: {error.message}", error.remedy
+        )
 
 
 def problem(check: Check, cluster: str, subject: str, message: str, remedy: str) -> Finding:

@@ -45,7 +45,7 @@ def check_assign_group(flow: ExaminedFlow) -> Iterator[Finding]:
     moving = _moving(view, [g for g in idle if not last or at_ms - last.get(g, 0) < _RECENT_MS])
     for group in idle:
         yield from judge_assign(
-            view.settings.source.alias,
+            view.settings,
             group,
             moving=group in moving,
             simple=group in simple,
@@ -94,12 +94,12 @@ def _offsets(commits: Commits) -> dict[object, int]:
 
 
 def judge_assign(
-    alias: str, group: str, *, moving: bool, simple: bool, silent_ms: int | None
+    settings: FlowSettings, group: str, *, moving: bool, simple: bool, silent_ms: int | None
 ) -> Iterator[Finding]:
     """The finding of a group whose commits change, or that committed within the hour and never had a member.
 
     Args:
-        alias: The source's alias.
+        settings: The flow's settings.
         group: A group without members.
         moving: Whether its commits changed between two reads.
         simple: Whether it never had a member, on either cluster.
@@ -108,14 +108,16 @@ def judge_assign(
     recent = simple and silent_ms is not None and silent_ms < _SIMPLE_RECENT_MS
     if not moving and not recent:
         return
+    source, target = settings.source.alias, settings.target.alias
     commits = "commits offsets" if moving else f"committed {counted((silent_ms or 0) // 1000, 'second')} ago"
     yield warning(
         Check.ASSIGN_GROUP,
-        alias,
+        source,
         group,
-        f"group {group} {commits} on {alias} and has no members: its clients use assign(), and a failover cannot see"
+        f"group {group} {commits} on {source} and has no members: its clients use assign(), and a failover cannot see"
         " whether they have stopped",
-        f"stop the clients of {group} before you fail it over, and start them on the other cluster afterwards",
+        f"stop the clients of {group} on {source} before you fail the group over, and start them on {target}"
+        " afterwards; nothing to do if only a tool committed these offsets",
     )
 
 
@@ -162,8 +164,8 @@ def judge_streams_protocol(settings: FlowSettings, group: str) -> Finding:
         group,
         f"{group} is a streams group (group.protocol = streams, KIP-1071): mmtool does not translate its offsets, and a"
         f" failover does not move it to {settings.target.alias}",
-        "run the application with group.protocol = classic, and mmtool moves it; otherwise set its offsets on"
-        f" {settings.target.alias} with kafka-streams-groups.sh --reset-offsets --execute",
+        "run the application with group.protocol = classic, and mmtool moves its group; otherwise set the group's"
+        f" offsets on {settings.target.alias} with kafka-streams-groups.sh --reset-offsets --execute",
     )
 
 
@@ -216,7 +218,7 @@ def judge_connect(settings: FlowSettings, workers: Iterable[str], sinks: Iterabl
             group,
             f"{group} is the group of Kafka Connect workers and has no offsets to move; mmtool does not translate the"
             " offsets of source connectors, which Connect keeps in its own topic",
-            f"add {group} to {settings.name}.groups.exclude; before a source connector starts on {target}, set its"
+            f"add {group} to groups.exclude of {settings.name}; before a source connector starts on {target}, set its"
             " offsets with Connect's REST API (PATCH /connectors/NAME/offsets)",
         )
     for group in sorted(sinks):
@@ -227,7 +229,7 @@ def judge_connect(settings: FlowSettings, workers: Iterable[str], sinks: Iterabl
             f"{group} is the group of a sink connector: on {target} only a sink connector of the same name uses its"
             " offsets",
             f"to move it, create connector {group.removeprefix(_SINKS)} on {target} and keep it stopped until the"
-            f" failover; otherwise add {group} to {settings.name}.groups.exclude",
+            f" failover; otherwise add {group} to groups.exclude of {settings.name}",
         )
 
 

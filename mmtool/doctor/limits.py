@@ -98,21 +98,23 @@ def judge_hidden(check: Check, hidden: Mapping[str, Sequence[str]]) -> Iterator[
 
 
 def _letters(facts: SizeFacts) -> Iterator[Finding]:
-    resets = {one.target_topic: one.topic for one in facts.narrower if one.is_made and one.is_reset}
+    resets = {one.target_topic: one for one in facts.narrower if one.is_made and one.is_reset}
     for topic, number in sorted(facts.letters.items()):
         mirror = topic.removesuffix(DEAD_LETTER_SUFFIX)
+        reset = resets.get(mirror)
         limit = (
-            f"set max.message.bytes on source topic {resets[mirror]} itself, which the config sync copies,"
-            if mirror in resets
-            else f"raise max.message.bytes of {mirror} on {facts.alias},"
+            f"set max.message.bytes = {reset.source_limit} on source topic {reset.topic} itself (the config sync copies"
+            f" it to {mirror}),"
+            if reset is not None
+            else f"raise max.message.bytes of {mirror} on {facts.alias}, if it is still too low,"
         )
         message = (
             f"{counted(number, 'record')} {are(number)} in the dead-letter topic {topic} on {facts.alias} instead"
             f" of {mirror}, because of max.message.bytes of {mirror}"
         )
         remedy = (
-            f"{limit} so that later records fit; let applications that need the records in {topic} read them from it,"
-            f" then delete {topic} on {facts.alias}"
+            f"{limit} so that later records fit; let the applications that need these records read {topic}, then delete"
+            f" {topic} on {facts.alias}"
         )
         yield problem(Check.MESSAGE_SIZE, facts.alias, topic, message, remedy)
 
@@ -252,22 +254,21 @@ def judge_times(facts: TimeFacts) -> Iterator[Finding]:
 
 def _of_times(facts: TimeFacts, one: RefusedTimes) -> Finding:
     (place, offset), *others = one.places.items()
-    more = counted(len(others), "more partition")
-    holders = f"{place} and {more} hold" if others else f"{place} holds"
+    first = f"{place} (from offset {offset} on)"
+    holders = f"{first} and {counted(len(others), 'more partition')} hold" if others else f"{first} holds"
     bound = duration(one.bound_ms / 1000)
     what = f"more than {bound} ahead of now" if one.is_ahead else f"older than {bound}"
-    then = (
-        "`mmtool replicate` raises the limit" if facts.is_raised else "the partition halts at the first one"
+    halts = (
+        "each partition halts at its first such record" if others else "the partition halts at the first one"
     )
+    then = "`mmtool replicate` raises the limit" if facts.is_raised else halts
     doubt = (
         ""
         if one.is_certain
         else "; MirrorMaker 2 may have copied these records before they exceeded the limit"
     )
-    message = (
-        f"{holders} records {what}, from offset {offset} on, and {one.target_topic} on {facts.alias} refuses them"
-        f" ({one.key}): {then}{doubt}"
-    )
+    refuses = f"{one.target_topic} on {facts.alias} refuses them ({one.key})"
+    message = f"{holders} records {what}, and {refuses}: {then}{doubt}"
     say = problem if one.is_certain and not facts.is_raised else warning
     remedy = (
         "nothing to do"

@@ -84,8 +84,8 @@ def judge_identity(
             settings.name,
             f"MirrorMaker 2 runs {settings.name} and {back.name} with identical names: each record of"
             f" {few(both, _NAMED)} is copied back and forth without end",
-            f"set {back.name}.enabled = false; or stop MirrorMaker 2 and run both flows with `mmtool replicate`, which"
-            " does not mirror a record back to the cluster where it was produced",
+            f"set {back.name}.enabled = false and restart MirrorMaker 2; or stop MirrorMaker 2 and run both flows with"
+            " `mmtool replicate`, which does not mirror a record back to the cluster where it was produced",
         )
 
 
@@ -119,9 +119,9 @@ def judge_topics(
             Check.LOOP,
             cluster,
             found[0],
-            f"{few(found, _NAMED)} on {cluster} {_are(found)} of {cluster}'s own topics by name ({way}): the flows"
-            " mirror in a loop",
-            "use the same alias of each cluster and one replication.policy.separator in all flows, or add"
+            f"by the names, {few(found, _NAMED)} on {cluster} {_are(found)} of topics that come from {cluster} itself"
+            f" ({way}): the flows mirror in a loop",
+            "give each cluster the same alias in all flows, and all flows one replication.policy.separator; or add"
             f" {few(found, _NAMED)} to topics.exclude; then delete {few(found, _NAMED)} on {cluster}",
         )
 

@@ -215,8 +215,8 @@ def judge_translated_topics(
             f"MirrorMaker 2 writes checkpoints of {few(sorted(translated[topic]), _NAMED)} on {topic}, which"
             f" {settings.name} does not mirror ({settings.unmirrored(topic)}): MirrorCheckpointConnector has another"
             f" topics filter than this file; mmtool neither mirrors {topic} nor translates offsets on it",
-            "give MirrorSourceConnector and MirrorCheckpointConnector the same topics filter, and set"
-            f" {settings.name}.topics to it",
+            "give MirrorSourceConnector, MirrorCheckpointConnector and this file the same `topics` and `topics.exclude`"
+            f" for {settings.name}",
         )
 
 
@@ -245,7 +245,7 @@ def judge_excluded_groups(
             left[0] if len(left) == 1 else "",
             f"groups and groups.exclude leave out groups that read mirrored topics ({few(left, _NAMED)}): MirrorMaker 2"
             " does not translate their offsets",
-            f"let {settings.name}.groups match {few(left, _NAMED)}, and {settings.name}.groups.exclude not; nothing to"
+            f"change groups and groups.exclude of {settings.name} so that they accept {few(left, _NAMED)}; nothing to"
             f" do for groups that stay on {settings.source.alias}",
         )
 
@@ -407,10 +407,10 @@ def judge_stale(
         if one.silent_ms is not None and one.silent_ms <= patience_ms:
             continue
         told = (
-            f"has no checkpoint on {one.place}"
+            "has no checkpoint of this partition"
             if one.told is None
-            else f"has a checkpoint of offset {one.told.pair.upstream:,} on {one.place}, written"
-            f" {span_words(at_ms - one.told.pair.timestamp_ms)} ago,"
+            else f"has its last checkpoint at offset {one.told.pair.upstream:,}, written"
+            f" {span_words(at_ms - one.told.pair.timestamp_ms)} ago"
         )
         then = "finds no offset" if one.told is None else "reads records again"
         severity = Severity.WARNING if one.silent_ms is None else Severity.PROBLEM
@@ -419,12 +419,12 @@ def judge_stale(
             settings.target.alias,
             one.group,
             severity,
-            f"group {one.group} {told} and has committed {one.commit:,}: MirrorMaker 2 does not keep up{stopped}; after"
-            f" a failover the group {then} on {settings.target.alias}",
+            f"group {one.group} has committed offset {one.commit:,} of {one.place} and {told}: MirrorMaker 2 does not"
+            f" keep up{stopped}; after a failover the group {then} on {settings.target.alias}",
             "start MirrorMaker 2"
             if stopped
-            else "see the log of MirrorCheckpointConnector and restart it; it needs READ and WRITE on the checkpoints"
-            " topic and DESCRIBE on the group",
+            else "see the log of MirrorCheckpointConnector, and restart the connector; MirrorMaker 2 needs READ and"
+            f" WRITE on {settings.checkpoints_topic} and DESCRIBE on the group",
         )
 
 

@@ -113,11 +113,12 @@ def _too_few(side: ReplicaFacts) -> Iterator[Finding]:
         )
         in_sync = f"{counted(have, 'replica')} in sync of {made}"
         message = f"{name} on {side.alias} has {in_sync}, below min.insync.replicas = {wanted}: {fails}"
-        add, start = (
-            "add replicas with kafka-reassign-partitions.sh",
-            f"start the missing brokers of {side.alias}",
+        remedy = (
+            f"add replicas with kafka-reassign-partitions.sh, or lower min.insync.replicas of {name}"
+            if made < wanted
+            else f"start the brokers of {side.alias} that are down; if none is, the brokers' logs say why replicas of"
+            f" {name} are out of sync"
         )
-        remedy = f"{add}, or lower min.insync.replicas of {name}" if made < wanted else start
         yield problem(Check.REPLICATION_FACTOR, side.alias, name, message, remedy)
 
 

@@ -18,6 +18,7 @@ from mmtool.translation.known import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from mmtool.config import FlowSettings
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.flow_view import FlowView
     from mmtool.doctor.mirror_lag import PartitionLag
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 HOUR_MS = 3_600_000
 _NEAR = 0.1
 _HALF = 0.5
+_LIMITS = "retention.ms (and retention.bytes, if it is set)"
 _UNITS = (("day", 86_400_000), ("hour", HOUR_MS), ("minute", 60_000), ("second", 1000))
 
 
@@ -56,7 +58,7 @@ def check_retention(flow: ExaminedFlow) -> Iterator[Finding]:
     keeps = source_retention(view)
     at_ms = now_ms()
     for topic, lags in by_topic(partition_lags(view, keeps)).items():
-        finding = judge_lag(view.settings.source.alias, topic, lags, keeps.get(topic, Retention()), at_ms)
+        finding = judge_lag(view.settings, topic, lags, keeps.get(topic, Retention()), at_ms)
         if finding is not None:
             yield finding
     for pair in topic_pairs(view):
@@ -76,20 +78,21 @@ def by_topic(lags: Iterable[PartitionLag]) -> dict[str, list[PartitionLag]]:
 
 
 def judge_lag(
-    alias: str, topic: str, lags: Iterable[PartitionLag], keeps: Retention, at_ms: int
+    settings: FlowSettings, topic: str, lags: Iterable[PartitionLag], keeps: Retention, at_ms: int
 ) -> Finding | None:
     """The worst finding of a topic about unmirrored records that are deleted or about to be; None without a risk.
 
     Args:
-        alias: The source's alias.
+        settings: The flow's settings.
         topic: The source topic.
         lags: The lags of its partitions.
         keeps: Its retention on the source.
         at_ms: The time.
     """
+    alias = settings.source.alias
     lost = [(lag, why) for lag in lags if (why := _deleted(lag))]
     if lost:
-        return _is_lost(alias, topic, lost)
+        return _is_lost(settings, topic, lost)
     due = [(found, lag) for lag in lags if (found := _deadline(lag, keeps, at_ms)) is not None]
     if due:
         first, lag = min(due, key=lambda one: one[0].at_ms)
@@ -106,8 +109,8 @@ def judge_lag(
         topic,
         f"{alias} deleted {counted(gaps, 'offset')} of {topic} unmirrored: the mirror lacks {them}, and mirroring"
         " continued after the gap",
-        f"nothing brings these offsets into the mirror; to prevent another gap, raise retention.ms of {topic} on"
-        f" {alias} above the longest outage that you plan for",
+        f"nothing brings these offsets into the mirror; to prevent another gap, raise {_LIMITS} of {topic} on {alias}"
+        " above the longest outage that you plan for",
     )
 
 
@@ -137,21 +140,30 @@ def _deleted(lag: PartitionLag) -> str:
     return deleted_unmirrored(lag.position, lag.log_start)
 
 
-def _is_lost(alias: str, topic: str, lost: list[tuple[PartitionLag, str]]) -> Finding:
+def _is_lost(settings: FlowSettings, topic: str, lost: list[tuple[PartitionLag, str]]) -> Finding:
     (lag, why), more = lost[0], len(lost) - 1
-    others = f", and offsets of {counted(more, 'more partition')}" if more else ""
-    goes_on = (
-        ""
-        if lag.by_mm2
-        else "; to mirror the records after them, set mmtool.on.data.loss = continue: with halt, the default, the"
-        " partition stays halted"
+    alias, others = (
+        settings.source.alias,
+        f", and offsets of {counted(more, 'more partition')}" if more else "",
     )
     remedy = (
-        f"the deleted records cannot be mirrored{goes_on}; to prevent another gap, raise retention.ms of {topic} on"
-        f" {alias}"
+        f"the deleted records cannot be mirrored{_after_loss(settings, lag)}; to prevent another gap, raise"
+        f" {_LIMITS} of {topic} on {alias}"
     )
     return problem(
         Check.RETENTION, alias, topic, f"{lag.place}: {why}{others}; the mirror lacks them", remedy
+    )
+
+
+def _after_loss(settings: FlowSettings, lag: PartitionLag) -> str:
+    """The clause that says how the records after the deleted ones are mirrored; MM2 goes on by itself."""
+    if lag.by_mm2:
+        return ""
+    if settings.on_data_loss == "continue":
+        return "; `mmtool replicate` mirrors the records after them"
+    return (
+        f"; to mirror the records after them, set {settings.name}.mmtool.on.data.loss = continue: with halt, the"
+        " default, the partition stays halted"
     )
 
 

@@ -118,7 +118,7 @@ def _rest(asker: Asker, lacks: list[Lack]) -> Finding:
         asker.alias,
         "",
         message,
-        f"{_grant(asker, first)}; repeat the command for each {first.kind}",
+        f"{_grant(asker, first)}; then the same command for each other {first.kind}",
     )
 
 
@@ -133,4 +133,4 @@ def _grant(asker: Asker, lack: Lack) -> str:
     pattern = "literal" if name == lack.name else "prefixed"
     resource = resource_option(_TYPES[lack.kind], name, pattern)
     command = grant_command(asker.bootstrap, asker.principal, [lack.operation], resource)
-    return f"{command}; an existing DENY rule overrides it"
+    return f"{command}; if a DENY rule exists, remove it: it overrides this grant"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.doctor.finding import Check, Finding, problem, warning
 from mmtool.errors import NotAuthorisedError, RefusedError, UsageError
-from mmtool.plan.topics.facts import meeting, name_problem, taken_names
+from mmtool.plan.topics.facts import check_filters_and_rights, meeting, name_problem, taken_names
 from mmtool.plan.words import counted, few
 from mmtool.replication.ownership.limits import refuse_meeting
 from mmtool.replication.ownership.name_changes import refuse_changed_names
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SCHEMAS_TOPIC = "_schemas"
 """The topic where Confluent's schema registry, and compatible ones, keep their schemas by default."""
+_NAMES_STAY = "the mirrors of a flow that has run keep their names"
 
 
 # --- partitions -------------------------------------------------------------------------------------------
@@ -29,12 +30,17 @@ SCHEMAS_TOPIC = "_schemas"
 def check_partitions(flow: ExaminedFlow) -> Iterator[Finding]:
     """Find mirrors whose number of partitions differs from their topic's."""
     view = flow.view
-    ran = view.control().flow is not None or view.mm2_runs()
+    ran = _has_run(view)
     there = view.target_topics()
     for name, topic in sorted(view.mirrored().items()):
         mirror = there.get(view.settings.remote_topic(name))
         if mirror is not None or ran:
             yield from judge_partitions(view.settings, topic, mirror)
+
+
+def _has_run(view: FlowView) -> bool:
+    """Whether mmtool or MirrorMaker 2 has run the flow: `mmtool replicate` then refuses other names of its mirrors."""
+    return view.control().flow is not None or view.mm2_runs()
 
 
 def judge_partitions(
@@ -59,8 +65,8 @@ def judge_partitions(
             Check.PARTITIONS,
             alias,
             name,
-            f"{name} on {alias} {has}, {topic.name} on {settings.source.alias} has {needed}, and {key} = false: {left}"
-            " is not mirrored",
+            f"{name} on {alias} {has}, and {topic.name} on {settings.source.alias} has {needed}; with {key} = false,"
+            f" {left} is not mirrored",
             f"set {settings.name}.{key} = true; or stop and start `mmtool replicate`, which {starts} when it starts",
         )
     if have > topic.partitions:
@@ -68,10 +74,10 @@ def judge_partitions(
             Check.PARTITIONS,
             alias,
             name,
-            f"{name} on {alias} has {counted(have, 'partition')}, {topic.name} on {settings.source.alias} has"
+            f"{name} on {alias} has {counted(have, 'partition')}, and {topic.name} on {settings.source.alias} has"
             f" {topic.partitions}: after a failover producers put keys into other partitions than before",
-            f"to make them equal: kafka-topics.sh --bootstrap-server {settings.source.bootstrap_servers} --alter"
-            f" --topic {topic.name} --partitions {have}",
+            f"to move the keys now and not in a failover: kafka-topics.sh --bootstrap-server"
+            f" {settings.source.bootstrap_servers} --alter --topic {topic.name} --partitions {have}",
         )
 
 
@@ -88,17 +94,16 @@ def check_names(flow: ExaminedFlow) -> Iterator[Finding]:
             settings.source.alias,
             settings.name,
             f"{settings.name} matches no topic of {settings.source.alias}: nothing is mirrored",
-            f"check topics and topics.exclude of {settings.name}, and that mmtool has DESCRIBE on its topics:"
-            f" brokers of {settings.source.alias} list no others",
+            check_filters_and_rights(settings.name, settings.source.alias),
         )
-    yield from judge_names(settings, mirrored, view.target_topics())
+    yield from judge_names(settings, mirrored, view.target_topics(), has_run=_has_run(view))
     yield from _taken(view)
     yield from _refused(flow)
     yield from _unknown_mirrors(view)
 
 
 def judge_names(
-    settings: FlowSettings, mirrored: Collection[str], on_target: Collection[str]
+    settings: FlowSettings, mirrored: Collection[str], on_target: Collection[str], *, has_run: bool = False
 ) -> Iterator[Finding]:
     """Findings about names that Kafka's rules forbid (class ``Topic``), and topics that would share a mirror.
 
@@ -106,16 +111,17 @@ def judge_names(
         settings: The flow's settings.
         mirrored: The source topics that are mirrored.
         on_target: The target's topics.
+        has_run: Whether the flow has run: `mmtool replicate` then refuses other names.
     """
     alias = settings.target.alias
     shared = meeting(mirrored, settings.remote_topic, alias)
-    for topic, why in sorted(shared.items()):
+    for topic, shares in sorted(shared.items()):
         yield problem(
             Check.NAMES,
             alias,
             topic,
-            why,
-            f"add {topic} or the other topic to {settings.name}.topics.exclude",
+            shares.cause,
+            f"add {topic} or the other topic to topics.exclude of {settings.name}",
         )
     missing = {
         settings.remote_topic(name): name
@@ -126,7 +132,7 @@ def judge_names(
     for remote, name in missing.items():
         if why := name_problem(remote):
             message = f"{remote} cannot be created on {alias}: {why}"
-            yield problem(Check.NAMES, alias, name, message, _another_name(settings, name))
+            yield problem(Check.NAMES, alias, name, message, _another_name(settings, name, has_run=has_run))
         elif others := sorted(alike[metric_name(remote)] - {remote}):
             yield problem(
                 Check.NAMES,
@@ -134,15 +140,15 @@ def judge_names(
                 name,
                 f"{remote} cannot be created on {alias}: it collides with {others[0]}, because Kafka's metric names do"
                 " not distinguish '.' and '_'",
-                _another_name(settings, name),
+                _another_name(settings, name, has_run=has_run),
             )
 
 
-def _another_name(settings: FlowSettings, topic: str) -> str:
-    return (
-        f"add {topic} to {settings.name}.topics.exclude; or, before the flow's first start, set"
-        " mmtool.topic.rename.format so that mirrors get other names"
-    )
+def _another_name(settings: FlowSettings, topic: str, *, has_run: bool) -> str:
+    exclude = f"add {topic} to topics.exclude of {settings.name}"
+    if has_run:
+        return f"{exclude}: {_NAMES_STAY}"
+    return f"{exclude}, or set {settings.name}.mmtool.topic.rename.format so that mirrors get other names"
 
 
 def metric_name(topic: str) -> str:
@@ -168,16 +174,15 @@ def _taken(view: FlowView) -> Iterator[Finding]:
     }
     found = taken_names(view.mirrored(), view.settings.remote_topic, taken, view.settings.target.alias)
     for topic, why in sorted(found.items()):
-        yield problem(
-            Check.NAMES, view.settings.target.alias, topic, why, _another_alias(view.settings, topic)
-        )
+        remedy = _another_alias(view.settings, topic, has_run=_has_run(view))
+        yield problem(Check.NAMES, view.settings.target.alias, topic, why.cause, remedy)
 
 
-def _another_alias(settings: FlowSettings, topic: str) -> str:
-    return (
-        f"add {topic} to {settings.name}.topics.exclude; or, before the flow's first start, set"
-        f" {settings.alias_keys.source} to another alias"
-    )
+def _another_alias(settings: FlowSettings, topic: str, *, has_run: bool) -> str:
+    exclude = f"add {topic} to topics.exclude of {settings.name}"
+    if has_run:
+        return f"{exclude}: {_NAMES_STAY}"
+    return f"{exclude}, or set {settings.alias_keys.source} to another alias, which mirrors then get in their names"
 
 
 def _refused(flow: ExaminedFlow) -> Iterator[Finding]:
@@ -212,7 +217,9 @@ def _unknown_mirrors(view: FlowView) -> Iterator[Finding]:
         yield _undecided(view.settings.target.alias, doubted, error)
         return
     for remote in sorted(doubted.keys() - known):
-        yield judge_unknown_mirror(view.settings, names[remote], remote, doubted[remote])
+        yield judge_unknown_mirror(
+            view.settings, names[remote], remote, doubted[remote], has_run=view.control().flow is not None
+        )
 
 
 def _with_records(view: FlowView, topics: Collection[str]) -> dict[str, int]:
@@ -235,25 +242,34 @@ def _undecided(alias: str, topics: Collection[str], error: NotAuthorisedError) -
     )
 
 
-def judge_unknown_mirror(settings: FlowSettings, topic: str, remote: str, records: int) -> Finding:
-    """The finding of a target topic that has a mirror's name and was not written by a flow.
+def judge_unknown_mirror(
+    settings: FlowSettings, topic: str, remote: str, records: int, *, has_run: bool
+) -> Finding:
+    """The finding of a target topic that has a mirror's name, where stored state names no flow that wrote to it.
+
+    A topic that the flow has mirrored is found here after `mmtool flow forget`: `flow rebuild` reads only records that
+    the flow itself wrote.
 
     Args:
         settings: The flow's settings.
         topic: The source topic.
         remote: The target topic.
         records: Offsets that it holds.
+        has_run: Whether mmtool has run the flow; `flow rebuild` is refused before.
     """
     alias = settings.target.alias
+    rebuild = (
+        f"; if `mmtool flow forget` removed the state of {topic}: stop `mmtool replicate`, run `mmtool flow rebuild -c"
+        f" FILE -s {settings.source.alias} -t {alias} --topic {topic} --execute`, and start `mmtool replicate`"
+    )
     return problem(
         Check.NAMES,
         alias,
         remote,
-        f"{remote} on {alias} holds {counted(records, 'offset')} and no flow has written to it: {settings.name} would"
-        f" append the records of {topic} to it",
-        f"if {remote} holds copies of the records of {topic}: mmtool flow rebuild -c FILE -s {settings.source.alias} -t"
-        f" {alias} --topic {topic} --execute; if not, delete {remote} on {alias}, or keep it and add {topic} to"
-        f" {settings.name}.topics.exclude",
+        f"{remote} on {alias} holds {counted(records, 'offset')}, and no flow is known to have written to it:"
+        f" {settings.name} appends the records of {topic} after them",
+        f"delete {remote} on {alias}, or keep it and add {topic} to topics.exclude of"
+        f" {settings.name}{rebuild if has_run else ''}",
     )
 
 
@@ -299,10 +315,9 @@ def check_schema_registry(flow: ExaminedFlow) -> Iterator[Finding]:
 
 def _to_mirror(settings: FlowSettings, topic: str) -> str:
     """How to mirror a topic that the flow's patterns leave out."""
-    key = f"{settings.name}.topics"
     if settings.topics.excludes(topic):
-        return f"remove the pattern that matches {topic} from {key}.exclude"
-    return f"add {topic} to {key}"
+        return f"remove the pattern that matches {topic} from topics.exclude of {settings.name}"
+    return f"add {topic} to topics of {settings.name}"
 
 
 def judge_schemas(settings: FlowSettings) -> Iterator[Finding]:
@@ -325,6 +340,6 @@ def judge_schemas(settings: FlowSettings) -> Iterator[Finding]:
             remote,
             f"{SCHEMAS_TOPIC} is mirrored as {remote}: a registry on {target} reads {SCHEMAS_TOPIC} by default, and"
             " does not find its schemas",
-            f"set kafkastore.topic = {remote} of the registry on {target}, or mirror {SCHEMAS_TOPIC} in a flow with"
+            f"set kafkastore.topic = {remote} in the registry on {target}, or mirror {SCHEMAS_TOPIC} in a flow with"
             f" identical names; nothing to do if consumers on {target} use the registry of {source}",
         )

@@ -38,6 +38,7 @@ from mmtool.plan.groups.offsets import (
     unknown_group,
 )
 from mmtool.plan.records.identity import CANARY_TOPIC, FlowIdentity, is_runs_topic
+from mmtool.plan.topics.facts import check_filters_and_rights
 from mmtool.plan.words import named_topics
 from mmtool.runtime.threads import Unawaited
 from mmtool.translation.lockstep import NO_PROOF
@@ -85,9 +86,9 @@ class Translation:
         )
         return RefusedError(
             f"flow {settings.name}{enabled} never ran: it has mirrored no topic from {here} to {there}",
-            remedy=f"{enable}start it: mmtool replicate -c FILE -s {here} -t {there}; or, if {there}->{here} has run,"
-            f" translate commits on {read} to offsets of {written} by that flow: mmtool translate-offsets -c FILE"
-            f" -s {there} -t {here}{option}",
+            remedy=f"{enable}start it: mmtool replicate -c FILE -s {here} -t {there}; if it runs, `mmtool status -c"
+            f" FILE` shows why nothing is mirrored; if {there}->{here} has run, that flow translates commits on {read}"
+            f" to offsets of {written}: mmtool translate-offsets -c FILE -s {there} -t {here}{option}",
             code=Reason.NEVER_RAN,
         )
 
@@ -184,14 +185,16 @@ def _mirrored(
     absent = lacking(unseen) if unseen else ()
     if hidden := [name for name in unseen if name not in absent]:
         raise NotAuthorisedError(
-            f"cluster {flow.source.alias} denies READ on {named_topics(hidden)}, and so does not list"
+            f"cluster {flow.source.alias} denies DESCRIBE on {named_topics(hidden)}, and so does not list"
             f" {'it' if len(hidden) == 1 else 'them'}",
-            remedy="grant mmtool's principal the right: `mmtool acls -c FILE --for read` lists all that it needs",
+            remedy="grant mmtool's principal READ, which includes DESCRIBE: `mmtool acls -c FILE --for read` lists"
+            " every right that it needs",
         )
     if missing:
         raise UsageError(
             f"{flow.name} does not mirror {', '.join(missing)}",
-            remedy=f"name topics that exist on {flow.source.alias} and that `topics` and `topics.exclude` allow",
+            remedy=f"name topics that exist on {flow.source.alias} and that `topics` and `topics.exclude` of"
+            f" {flow.name} allow",
         )
     if nothing:
         raise _nothing_matches(flow, topics)
@@ -205,9 +208,11 @@ def _nothing_matches(flow: FlowSettings, topics: Collection[str]) -> UsageError:
             f"{flow.name} matches no topic of {here}: mirrors of topics of {there} are not mirrored back",
             remedy=f"select the flow that mirrors topics of {there}: -s {there} -t {here} (with `mmtool"
             f" translate-offsets`, add --reverse to translate commits on {here}); or check `topics` and"
-            " `topics.exclude`",
+            f" `topics.exclude` of {flow.name}",
         )
-    return UsageError(f"{flow.name} matches no topic of {here}", remedy="check `topics` and `topics.exclude`")
+    return UsageError(
+        f"{flow.name} matches no topic of {here}", remedy=check_filters_and_rights(flow.name, here)
+    )
 
 
 def translate_groups(
@@ -317,7 +322,10 @@ def selection_warnings(selected: SelectedGroups) -> tuple[str, ...]:
     if selected.excluded:
         found.append(left_out(selected.excluded))
     if not selected.known and not selected.unknown:
-        found.append("no consumer group matches the options, `groups` and `groups.exclude`")
+        found.append(
+            "no consumer group matches the options, `groups` and `groups.exclude`; brokers list only groups on which"
+            " mmtool's principal has DESCRIBE"
+        )
     return tuple(found)
 
 

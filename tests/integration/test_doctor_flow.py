@@ -202,11 +202,15 @@ PLANTED = {
     ("partitions", "source.ill-more"): (
         "target",
         "warning",
-        "on target has 2 partitions, ill-more on source has 1",
+        "on target has 2 partitions, and ill-more on source has 1",
     ),
     ("names", LONG): ("target", "problem", "longer than Kafka's limit of 249"),
     ("names", "ill-alike"): ("target", "problem", "it collides with source_ill-alike"),
-    ("names", "source.ill-taken"): ("target", "problem", "holds 40 offsets and no flow has written to it"),
+    ("names", "source.ill-taken"): (
+        "target",
+        "problem",
+        "holds 40 offsets, and no flow is known to have written",
+    ),
     ("loop", "target.source.ill-again"): ("source", "problem", "source->target->source"),
     ("assign_group", "ill-assigned"): ("source", "warning", "on source and has no members"),
     ("streams_group", "ill-app-classic"): ("source", "problem", "mirrored as source.ill-app-classic-counts"),

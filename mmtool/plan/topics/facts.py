@@ -273,14 +273,29 @@ class GrowTopic:
 TopicStep = CreateTopic | GrowTopic
 
 
-def meeting(names: Iterable[str], remote_topic: Callable[[str], str], alias: str) -> dict[str, str]:
+def check_filters_and_rights(flow: str, source: str) -> str:
+    """The remedy for a flow that matches no topic.
+
+    Args:
+        flow: ``A->B``.
+        source: The source's alias.
+    """
+    return (
+        f"check `topics` and `topics.exclude` of {flow}, and that mmtool's principal has DESCRIBE on the topics:"
+        f" brokers of {source} list no others"
+    )
+
+
+def meeting(names: Iterable[str], remote_topic: Callable[[str], str], alias: str) -> dict[str, HaltReason]:
     """Topics of one flow that would share a name on the target, each with the reason why it is not mirrored."""
     by_remote: dict[str, list[str]] = {}
     for name in names:
         by_remote.setdefault(remote_topic(name), []).append(name)
     return {
-        name: f"{' and '.join(sorted(together))} would both be called {remote} on {alias}: add one of them to"
-        " topics.exclude"
+        name: HaltReason(
+            f"{' and '.join(sorted(together))} would both be called {remote} on {alias}",
+            "add one of them to topics.exclude",
+        )
         for remote, together in by_remote.items()
         if len(together) > 1
         for name in together
@@ -289,7 +304,7 @@ def meeting(names: Iterable[str], remote_topic: Callable[[str], str], alias: str
 
 def taken_names(
     names: Iterable[str], remote_topic: Callable[[str], str], taken: Mapping[str, str], alias: str
-) -> dict[str, str]:
+) -> dict[str, HaltReason]:
     """Topics whose name on the target another flow uses, each with the reason why it is not mirrored.
 
     Args:
@@ -299,8 +314,10 @@ def taken_names(
         alias: The target's alias.
     """
     return {
-        name: f"{name} would be called {remote} on {alias}, where {taken[remote]} mirrors another topic into {remote}:"
-        " add one of the two topics to topics.exclude of its flow"
+        name: HaltReason(
+            f"{name} would be called {remote} on {alias}, where {taken[remote]} mirrors another topic into {remote}",
+            "add one of the two topics to topics.exclude of its flow",
+        )
         for name in names
         if (remote := remote_topic(name)) in taken
     }

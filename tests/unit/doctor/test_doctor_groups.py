@@ -26,9 +26,16 @@ PLACE = TopicPartition("orders", 3)
         (False, False, 5 * MINUTE_MS, False),  # an ordinary group that was stopped
     ],
 )
-def test_a_group_assigns_where_it_commits_without_a_member(moving, simple, silent_ms, expected):
-    found = list(judge_assign("A", "app", moving=moving, simple=simple, silent_ms=silent_ms))
+def test_a_group_assigns_where_it_commits_without_a_member(flow, moving, simple, silent_ms, expected):
+    found = list(judge_assign(flow(), "app", moving=moving, simple=simple, silent_ms=silent_ms))
     assert [one.severity for one in found] == ([Severity.WARNING] if expected else [])
+
+
+def test_the_clients_of_a_group_that_assigns_start_on_the_target(flow):
+    (found,) = judge_assign(flow(), "app", moving=True, simple=False, silent_ms=None)
+    assert found.remedy.startswith(
+        "stop the clients of app on A before you fail the group over, and start them on B afterwards"
+    )
 
 
 def test_an_application_without_its_state_is_a_problem_and_one_with_it_is_none(flow):

@@ -44,7 +44,7 @@ def test_a_limit_that_the_config_sync_would_remove_is_to_be_set_on_the_source_to
     facts = replace(facts, narrower=[facts.narrower[0]._replace(is_reset=True)])
     letter, limit = judge_sizes(facts)
     assert letter.remedy.startswith(
-        "set max.message.bytes on source topic orders itself, which the config sync"
+        "set max.message.bytes = 2000 on source topic orders itself (the config sync copies it to A.orders), so that"
     )
     assert limit.remedy.startswith(
         "set max.message.bytes = 2000 on source topic orders itself: the config sync then"
@@ -121,6 +121,16 @@ def times(*, is_ahead=False, is_certain=True, is_raised=False, stamped=()):
 def test_refused_records_are_a_problem_and_overwritten_times_a_warning(facts, severity, said):
     (finding,) = judge_times(facts)
     assert (finding.severity, said in finding.message) == (severity, True), finding.message
+
+
+def test_the_first_offset_is_said_of_the_partition_that_has_it():
+    one = times().refused[0]
+    several = one._replace(places={TopicPartition("orders", 0): 12, TopicPartition("orders", 1): 7})
+    (finding,) = judge_times(TimeFacts("A->B", "B", [], [several], is_raised=False))
+    assert finding.message.startswith(
+        "orders-0 (from offset 12 on) and 1 more partition hold records older than"
+    )
+    assert "each partition halts at its first such record" in finding.message
 
 
 def test_the_command_for_times_names_the_mirror_or_the_brokers_of_one_that_is_not_there_yet():

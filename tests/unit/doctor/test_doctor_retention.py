@@ -52,39 +52,56 @@ def test_time_left_is_a_problem_within_an_hour_or_a_tenth(left_hours, span_hours
     assert severity_of(due, NOW_MS) is expected
 
 
-def test_deleted_records_are_a_problem_whatever_is_kept():
-    found = judge_lag("A", "orders", [lag(position=10, start=15)], Retention(), NOW_MS)
+def test_deleted_records_are_a_problem_whatever_is_kept(flow):
+    found = judge_lag(flow(), "orders", [lag(position=10, start=15)], Retention(), NOW_MS)
     assert severity(found) is Severity.PROBLEM
     assert "orders-3: the source deleted offsets 10 to 14 before they were mirrored" in found.message
 
 
-def test_a_marker_behind_the_last_record_is_not_lost_when_mirror_maker_2_copies():
-    assert judge_lag("A", "orders", [lag(10, 11, 11, by_mm2=True)], Retention(), NOW_MS) is None
-    assert severity(judge_lag("A", "orders", [lag(10, 12, 12, by_mm2=True)], Retention(), NOW_MS))
+@pytest.mark.parametrize(
+    ("lines", "by_mm2", "said"),
+    [
+        ([], False, "set A->B.mmtool.on.data.loss = continue: with halt, the default"),
+        (
+            ["mmtool.on.data.loss = continue"],
+            False,
+            "cannot be mirrored; `mmtool replicate` mirrors the records after",
+        ),
+        ([], True, "the deleted records cannot be mirrored; to prevent another gap"),
+    ],
+)
+def test_what_is_to_be_done_for_the_records_after_deleted_ones(flow, lines, by_mm2, said):
+    found = judge_lag(flow(*lines), "orders", [lag(10, 15, by_mm2=by_mm2)], Retention(), NOW_MS)
+    assert said in found.remedy
 
 
-def test_a_gap_that_was_passed_over_is_a_warning():
-    found = judge_lag("A", "orders", [lag(100, gaps=7)], Retention(), NOW_MS)
+def test_a_marker_behind_the_last_record_is_not_lost_when_mirror_maker_2_copies(flow):
+    assert judge_lag(flow(), "orders", [lag(10, 11, 11, by_mm2=True)], Retention(), NOW_MS) is None
+    assert severity(judge_lag(flow(), "orders", [lag(10, 12, 12, by_mm2=True)], Retention(), NOW_MS))
+
+
+def test_a_gap_that_was_passed_over_is_a_warning(flow):
+    found = judge_lag(flow(), "orders", [lag(100, gaps=7)], Retention(), NOW_MS)
     assert severity(found) is Severity.WARNING
     assert "deleted 7 offsets" in found.message
 
 
-def test_a_mirror_that_lags_within_half_of_the_retention_is_well():
+def test_a_mirror_that_lags_within_half_of_the_retention_is_well(flow):
     young = lag(oldest_ms=NOW_MS - 3 * DAY_MS)
-    assert judge_lag("A", "orders", [young], Retention(ms=7 * DAY_MS), NOW_MS) is None
+    assert judge_lag(flow(), "orders", [young], Retention(ms=7 * DAY_MS), NOW_MS) is None
 
 
-def test_the_partition_that_is_due_first_is_told_of():
+def test_the_partition_that_is_due_first_is_told_of(flow):
     old = lag(oldest_ms=NOW_MS - 6 * DAY_MS - 23 * HOUR_MS)
-    found = judge_lag("A", "orders", [lag(oldest_ms=NOW_MS), old], Retention(ms=7 * DAY_MS), NOW_MS)
+    found = judge_lag(flow(), "orders", [lag(oldest_ms=NOW_MS), old], Retention(ms=7 * DAY_MS), NOW_MS)
     assert severity(found) is Severity.PROBLEM
     assert "in 60 minutes" in found.message
     assert "retention.ms keeps them for 7 days; 90 offsets to mirror" in found.message
 
 
-def test_a_log_at_its_size_keeps_a_record_as_long_as_it_kept_the_first_one():
+def test_a_log_at_its_size_keeps_a_record_as_long_as_it_kept_the_first_one(flow):
     full = lag(start=5, oldest_ms=NOW_MS - 9 * HOUR_MS, first_ms=NOW_MS - 10 * HOUR_MS)
-    found = judge_lag("A", "orders", [full], Retention(bytes=1_000), NOW_MS)
+    found = judge_lag(flow(), "orders", [full], Retention(bytes=1_000), NOW_MS)
     assert severity(found) is Severity.PROBLEM
     assert "retention.bytes keeps them for 10 hours" in found.message
 

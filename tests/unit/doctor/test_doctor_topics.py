@@ -49,17 +49,34 @@ def test_names_that_are_one_in_metrics_are_a_problem_only_before_the_mirror_is_t
     assert list(judge_names(flow(), ["a.b"], ["A_a_b", "A.a.b"])) == []
 
 
+@pytest.mark.parametrize(
+    ("has_run", "remedy"),
+    [
+        (
+            False,
+            "add a.b to topics.exclude of A->B, or set A->B.mmtool.topic.rename.format so that mirrors get other names",
+        ),
+        (True, "add a.b to topics.exclude of A->B: the mirrors of a flow that has run keep their names"),
+    ],
+)
+def test_other_names_are_no_remedy_once_the_flow_has_run(flow, has_run, remedy):
+    (found,) = judge_names(flow(), ["a.b"], ["A_a_b"], has_run=has_run)
+    assert found.remedy == remedy
+
+
 def test_two_topics_with_one_mirror_are_a_problem_each(flow):
     naming = flow("mmtool.topic.rename.format = ${topic}.heartbeats")
     found = list(judge_names(naming, ["A", "heartbeats", "orders"], []))
     assert [one.subject for one in found] == ["A", "heartbeats"]
-    assert "A and heartbeats would both be called A.heartbeats" in found[0].message
+    assert found[0].message == "A and heartbeats would both be called A.heartbeats on B"
 
 
 def test_a_topic_that_stands_in_a_mirrors_place_is_a_problem(flow):
-    found = judge_unknown_mirror(flow(), "orders", "A.orders", 1)
-    assert found.severity is Severity.PROBLEM
-    assert "A.orders on B holds 1 offset and no flow has written to it" in found.message
+    never, ran = (judge_unknown_mirror(flow(), "orders", "A.orders", 1, has_run=ran) for ran in (False, True))
+    assert ran.severity is Severity.PROBLEM
+    assert "A.orders on B holds 1 offset, and no flow is known to have written to it" in ran.message
+    assert "mmtool flow rebuild -c FILE -s A -t B --topic orders --execute" in ran.remedy
+    assert never.remedy == "delete A.orders on B, or keep it and add orders to topics.exclude of A->B"
 
 
 # --- loops ------------------------------------------------------------------------------------------------
