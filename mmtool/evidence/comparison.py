@@ -23,7 +23,7 @@ _SUMS = (
     ("reordered", "reordered: in another order than on the source"),
     ("mutated", "mutated: with another key, value, header or timestamp"),
     ("foreign", "foreign: on the target and not on the source"),
-    ("mapping", "mapping: the stored offset mapping leads to another record"),
+    ("mapping", "mapping: mmtool's stored offset map leads to another record"),
     ("lag_records", "lag: source offsets after the compared range"),
 )
 

@@ -211,18 +211,27 @@ def mirror_again(known: PartitionFacts, flow: FlowSettings) -> str:
     the reverse flow mirrors the topic as well, the copy may hold records that only the target has, and that are not
     mirrored again: then the application must never have run there.
     """
+    again = f"mirror {known.source.topic} again: {steps_to_mirror_again(known, flow)}"
+    if flow.keeps_names and flow.way_back is not None:
+        return f"if the application has never run on {flow.target.alias}, {again}"
+    return again
+
+
+def steps_to_mirror_again(known: PartitionFacts, flow: FlowSettings, *, deletes: bool = True) -> str:
+    """The steps that mirror a topic from its first record again.
+
+    Args:
+        known: A partition of the topic.
+        flow: The flow that mirrors it.
+        deletes: The mirror is deleted first: else the flow appends to it.
+    """
     topic, cluster = known.source.topic, flow.target.alias
-    delete = f"delete {known.target.topic} on {cluster} if it exists"
+    delete = f"delete {known.target.topic} on {cluster} if it exists, " if deletes else ""
     starts = "" if flow.start == "earliest" else f"set {flow.name}.mmtool.start = earliest, "
     forget = f"run `mmtool flow forget -c FILE -s {flow.source.alias} -t {cluster} --topic {topic} --execute`"
-    steps = (
-        f"stop MirrorMaker 2, {delete}, delete MirrorMaker 2's stored offsets of {topic}, and start MirrorMaker 2"
-        if known.map is None
-        else f"stop `mmtool replicate`, {delete}, {starts}{forget}, and start `mmtool replicate`"
-    )
-    if flow.keeps_names and flow.way_back is not None:
-        return f"if the application has never run on {cluster}, mirror {topic} again: {steps}"
-    return f"mirror {topic} again: {steps}"
+    if known.map is None:
+        return f"stop MirrorMaker 2, {delete}delete MirrorMaker 2's stored offsets of {topic}, and start MirrorMaker 2"
+    return f"stop `mmtool replicate`, {delete}{starts}{forget}, and start `mmtool replicate`"
 
 
 def _copied_to(known: PartitionFacts) -> int | None:

@@ -92,7 +92,7 @@ def _integers(name: str, column: Any) -> Offsets:
     values = column.fillna(0).to_numpy()
     numbers: Offsets = values.astype(np.int64)
     if (numbers != values).any():
-        raise ValueError(f"translate_offsets: {name} must be integers, and are {values.dtype}")
+        raise ValueError(f"translate_offsets: column {name} must hold integers, and holds {values.dtype}")
     return numbers
 
 

@@ -94,7 +94,7 @@ class Canary:
     def _not_listed(self) -> GateError:
         alias = self.flow.clusters.source.alias
         return GateError(
-            f"{alias} does not list topic {CANARY_TOPIC} within {self.flow.deadline.seconds:g} s",
+            f"{alias} did not list topic {CANARY_TOPIC} within {self.flow.deadline.seconds:g} s",
             remedy=f"grant mmtool's principal DESCRIBE on topic {CANARY_TOPIC} of {alias}; if it has this right, raise"
             " --timeout",
         )

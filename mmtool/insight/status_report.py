@@ -159,9 +159,9 @@ def gate(rows: Iterable[PartitionRow], max_lag_seconds: float | None) -> GateErr
         return None
     named = ", ".join(f"{name_of(row)} {_why(row)}" for row in failing[:_NAMED])
     more = f", and {len(failing) - _NAMED} more" if len(failing) > _NAMED else ""
+    of = f" by {len(failing)} of {counted(len(found), 'partition')}" if len(found) > 1 else ""
     return GateError(
-        f"--max-lag-seconds {max_lag_seconds:g} is not met by {len(failing)} of {counted(len(found), 'partition')}:"
-        f" {named}{more}",
+        f"--max-lag-seconds {max_lag_seconds:g} is not met{of}: {named}{more}",
         remedy="mmtool status -c FILE shows the state and the reason of each partition",
     )
 

@@ -45,14 +45,15 @@ RECORDS = Family(
     "mmtool_records_total",
     Kind.COUNTER,
     _PLACE,
-    "Records mirrored by the flow's current owner, or by its last one; each owner starts at 0.",
+    "Records mirrored by the `mmtool replicate` that runs the flow, or that ran it last; each process starts at 0.",
     "sum",
 )
 BYTES = Family(
     "mmtool_bytes_total",
     Kind.COUNTER,
     _PLACE,
-    "Bytes of record batches mirrored by the flow's current owner, or by its last one; each owner starts at 0.",
+    "Bytes of record batches mirrored by the `mmtool replicate` that runs the flow, or that ran it last; each process"
+    " starts at 0.",
     "sum",
 )
 LAG_RECORDS = Family(
@@ -100,13 +101,13 @@ OWNER_INFO = Family(
     "mmtool_owner_info",
     Kind.GAUGE,
     (*_FLOW, "owner"),
-    "1 for the process that owns the flow now, as HOST/PID; no series without an owner.",
+    "1 for the `mmtool replicate` that runs the flow now, as HOST/PID; no series while none runs it.",
 )
 SPARK_SLOTS = Family(
     "mmtool_spark_slots",
     Kind.GAUGE,
     (*_FLOW, "kind"),
-    "Spark slots of the owner's running Spark job, by kind: `wanted` and `held`.",
+    "Spark slots of the flow's Spark job, by kind: `wanted`, one for each task, and `held`.",
 )
 CLUSTER_UP = Family(
     "mmtool_cluster_up", Kind.GAUGE, ("cluster",), "1 while the cluster answers, 0 while it does not."

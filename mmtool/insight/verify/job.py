@@ -149,4 +149,8 @@ def _remedy(error: Exception) -> str:
         return error.remedy
     if isinstance(error.__cause__, BatchError):
         return error.__cause__.remedy or "make another replica the leader of that partition"
-    return "" if isinstance(error, OutOfRangeError) else "check that every partition has a leader"
+    return (
+        ""
+        if isinstance(error, OutOfRangeError)
+        else "check that every partition has a leader on both clusters"
+    )

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mmtool.errors import MmtoolError, with_remedy
+from mmtool.insight.applications import steps_to_mirror_again
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import look
 from mmtool.insight.verify.job import ComparedFlow
@@ -151,7 +152,8 @@ def _problem(facts: PartitionFacts, flow: FlowSettings) -> Uncompared | None:
         remedy = (
             f"remove this cause (`mmtool status -c FILE --topic {topic}` shows the topic's state)"
             if facts.map is None and facts.synced is None
-            else "check that every partition has a leader, and mmtool's rights"
+            else f"check that every partition of {topic} has a leader on {here}, and its mirror on {there}; check"
+            " mmtool's rights on both topics"
         )
         return Uncompared(facts.problem, remedy)
     if facts.map is None and facts.synced is None:
@@ -160,18 +162,14 @@ def _problem(facts: PartitionFacts, flow: FlowSettings) -> Uncompared | None:
     if facts.source_log is UNKNOWN:
         missing = f"partition_missing: {here} has no {facts.source}"
         return Uncompared(
-            missing, f"nothing to do if {topic} was deleted on purpose; otherwise create it on {here} again"
+            missing, f"check whether {topic} was deleted on {here}: nothing is left to compare then"
         )
     if facts.target_log is UNKNOWN:
-        forget = f"`mmtool flow forget -c FILE -s {here} -t {there} --topic {topic} --execute`"
-        anew = (
-            f"stop MirrorMaker 2, delete its connector's stored offsets of {topic}, and start it: it creates the topic"
-            " and copies all records again"
-            if facts.map is None
-            else f"stop `mmtool replicate`, run {forget}, and start `mmtool replicate`"
-        )
+        is_shared = flow.keeps_names and flow.way_back is not None  # it holds records of the target itself
+        steps = steps_to_mirror_again(facts, flow, deletes=not is_shared)
         gone = "does not exist" if facts.map is None else "was deleted, or its topic was recreated"
-        return Uncompared(f"partition_missing: {facts.target} on {there} {gone}", anew)
+        missing = f"partition_missing: {facts.target} on {there} {gone}"
+        return Uncompared(missing, f"mirror {topic} again: {steps}")
     return None
 
 

@@ -131,7 +131,8 @@ class ComparedRow:
         """What to do about the first difference, or about what kept the partition from being compared."""
         first, flow = self.findings.first, self._flow
         if self.problem or first is None:
-            return then(self.cure, f"run `mmtool verify {flow}` again")
+            again = f"run `mmtool verify {flow}` again"
+            return then(self.cure, again) if self.cure else again
         incomplete = self.verdict is Verdict.INCOMPLETE
         again = _SHARED if self.is_shared else _AGAIN
         template = _INCOMPLETE if incomplete else _REMEDIES.get(first.kind, again)
@@ -191,7 +192,7 @@ _SENTENCES = {
     Kind.VALUE: "a record has another value ({here}, {there})",
     Kind.HEADERS: "a record has other headers ({here}, {there})",
     Kind.TIMESTAMP: "a record has another timestamp ({here}, {there})",
-    Kind.MAPPING: "the stored offset runs lead from {here} to {there}, but the copy is at another offset",
+    Kind.MAPPING: "mmtool's stored offset map leads from {here} to {there}, but the copy is at another offset",
     Kind.FOREIGN: "{target} has a record that {source} does not have ({there}, before the copy of {here})",
 }
 
@@ -202,8 +203,8 @@ _INCOMPLETE = (
 _AGAIN = "replace the mirror: {steps}"
 _SHARED = (
     "do not delete {mirror} on {target}: it also holds records that were produced on {target}; stop `mmtool replicate`,"
-    " run `mmtool flow forget {flow} --execute`, and start `mmtool replicate`: it appends the records that were"
-    " produced on {source} to {mirror} again, after the earlier copies"
+    " run `mmtool flow forget {flow} --execute`, and start `mmtool replicate` with mmtool.start = earliest: it appends"
+    " the records that were produced on {source} to {mirror} again, after the earlier copies"
 )
 _SHARED_DUPLICATED = (
     "nothing to do if the consumers on {target} accept a record twice; otherwise let them skip the second one: do not"
@@ -219,11 +220,11 @@ _REMEDIES = {
 """By the kind of the first difference; any other kind: `_AGAIN`."""
 _BY_MMTOOL = (
     "stop `mmtool replicate` and the consumers of {mirror} on {target}, delete {mirror} on {target}, run `mmtool flow"
-    " forget {flow} --execute`, and start `mmtool replicate`"
+    " forget {flow} --execute`, and start `mmtool replicate` with mmtool.start = earliest"
 )
 _BY_MM2 = (
     "stop MirrorMaker 2 and the consumers of {mirror} on {target}, delete {mirror} on {target} and MirrorMaker 2's"
-    " offsets of {topic}, and start MirrorMaker 2"
+    " stored offsets of {topic}, and start MirrorMaker 2"
 )
 """How a topic is mirrored again from the source."""
 
@@ -242,8 +243,7 @@ def gate(rows: Sequence[ComparedRow]) -> DifferencesError | None:
     if not wrong:
         return None
     worst = min(wrong, key=lambda row: row.verdict is not Verdict.DIFFERENT)
-    said = f"{worst.place}: {worst.reason or worst.verdict}"
+    of = f"{len(wrong)} of {counted(len(rows), 'partition')} {are(len(wrong))} not identical; "
     return DifferencesError(
-        f"{len(wrong)} of {counted(len(rows), 'partition')} {are(len(wrong))} not identical; {said}",
-        remedy=worst.remedy,
+        f"{of if len(rows) > 1 else ''}{worst.place}: {worst.reason or worst.verdict}", remedy=worst.remedy
     )

@@ -225,7 +225,7 @@ def _refuse_unread(results: Sequence[Compared]) -> None:
     if results and all(result.problem for result in results):
         raise UnreachableError(
             f"no log could be read: {results[0].problem}",
-            remedy=then(results[0].remedy),
+            remedy=then(results[0].remedy) if results[0].remedy else "run the same command again",
         )
 
 

@@ -65,16 +65,20 @@ def test_the_error_names_a_different_partition_before_one_that_is_only_incomplet
     )
 
 
+def test_one_partition_is_not_counted():
+    assert gate([DENIED]).message == "orders-3: READ on topic orders is denied"
+
+
 FLOW = "-c FILE -s east -t west --topic orders"
 REPLACE = (
     "replace the mirror: stop `mmtool replicate` and the consumers of east.orders on west, delete east.orders on west,"
-    f" run `mmtool flow forget {FLOW} --execute`, and start `mmtool replicate`"
+    f" run `mmtool flow forget {FLOW} --execute`, and start `mmtool replicate` with mmtool.start = earliest"
 )
 MOVED = (
     "nothing to do if the producers of orders have moved to west; otherwise stop the producer that writes to"
     f" east.orders on west, and {REPLACE}"
 )
-LEADS = "the stored offset runs lead from offset 12 on east to offset 15 on west, but the copy is at another offset"
+LEADS = "mmtool's stored offset map leads from offset 12 on east to offset 15 on west, but the copy is at another offset"
 
 
 @pytest.mark.parametrize(
@@ -115,11 +119,11 @@ def test_what_is_not_different_is_mirrored_further_or_compared_again():
     )
     known = replace(DENIED, cure="grant READ, then run the same command again")
     assert gate([known]).remedy == f"grant READ; then run `mmtool verify {FLOW}` again"
-    assert gate([DENIED]).remedy == f"fix that, then run `mmtool verify {FLOW}` again"
+    assert gate([DENIED]).remedy == f"run `mmtool verify {FLOW}` again"
 
 
 def test_a_mirror_that_mirror_maker_made_is_replaced_by_mirror_maker():
     assert gate([replace(DIFFERENT, is_by_mm2=True)]).remedy == (
         "replace the mirror: stop MirrorMaker 2 and the consumers of east.orders on west, delete east.orders on west"
-        " and MirrorMaker 2's offsets of orders, and start MirrorMaker 2"
+        " and MirrorMaker 2's stored offsets of orders, and start MirrorMaker 2"
     )
