@@ -119,15 +119,15 @@ def judge_topics(
             Check.LOOP,
             cluster,
             found[0],
-            f"by the names, {few(found, _NAMED)} on {cluster} {_are(found)} of topics that come from {cluster} itself"
-            f" ({way}): the flows mirror in a loop",
+            f"by name, {few(found, _NAMED)} on {cluster} {_are(found)} from {cluster} itself ({way}): the flows mirror"
+            " in a loop",
             "give each cluster the same alias in all flows, and all flows one replication.policy.separator; or add"
             f" {few(found, _NAMED)} to topics.exclude; then delete {few(found, _NAMED)} on {cluster}",
         )
 
 
 def _are(topics: Collection[str]) -> str:
-    return "is a mirror" if len(topics) == 1 else "are mirrors"
+    return "is a copy of a topic" if len(topics) == 1 else "are copies of topics"
 
 
 def _hops(policy: ReplicationPolicy, name: str, aliases: Collection[str]) -> list[str]:

@@ -141,13 +141,13 @@ def judge_offset_lag(
     tails = [one for one in known if _is_left(one, at_ms)]
     if tails:
         worst = max(tails, key=lambda one: one.pending)
+        total = f"; {len(tails)} such partitions" if len(tails) > 1 else ""
         yield problem(
             Check.MM2_OFFSET_LAG,
             settings.source.alias,
             worst.place.topic,
             f"{worst.place} has {counted(worst.pending, 'record')} without an offset sync"
-            f" (offset.lag.max = {lag_max:,}; {counted(len(tails), 'partition')} in total): groups read"
-            " these records again after a failover",
+            f" (offset.lag.max = {lag_max:,}{total}): groups read these records again after a failover",
             "check that MirrorMaker 2 runs; before Kafka 3.7 it writes no sync for a partition's last records, if these"
             f" are fewer than offset.lag.max: upgrade MirrorMaker 2, or set {key} = 0",
         )
@@ -412,7 +412,7 @@ def judge_stale(
             else f"has its last checkpoint at offset {one.told.pair.upstream:,}, written"
             f" {span_words(at_ms - one.told.pair.timestamp_ms)} ago"
         )
-        then = "finds no offset" if one.told is None else "reads records again"
+        then = "finds no offset of this partition" if one.told is None else "reads records again"
         severity = Severity.WARNING if one.silent_ms is None else Severity.PROBLEM
         yield Finding(
             Check.MM2_CHECKPOINTS,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _ROWS = 20
 """The most rows for one operation on one kind of resource; the others are counted in one row."""
+_DENY = "if a DENY rule exists, remove it: it overrides this grant"
 CLUSTER = "the cluster"
 _KINDS = {
     ResourceType.TOPIC: "topic",
@@ -104,7 +105,7 @@ def judge_rights(asker: Asker, lacks: Iterable[Lack]) -> Iterator[Finding]:
 def _finding(asker: Asker, lack: Lack) -> Finding:
     say = warning if lack.is_optional else problem
     message = f"{asker.principal} lacks {lack.operation} on {_named(asker, lack)}: {lack.why}"
-    return say(Check.RIGHT, asker.alias, lack.name, message, _grant(asker, lack))
+    return say(Check.RIGHT, asker.alias, lack.name, message, f"{_command(asker, lack)}; {_DENY}")
 
 
 def _rest(asker: Asker, lacks: list[Lack]) -> Finding:
@@ -118,7 +119,7 @@ def _rest(asker: Asker, lacks: list[Lack]) -> Finding:
         asker.alias,
         "",
         message,
-        f"{_grant(asker, first)}; then the same command for each other {first.kind}",
+        f"{_command(asker, first)}, and the same command for each other {first.kind}; {_DENY}",
     )
 
 
@@ -128,9 +129,8 @@ def _named(asker: Asker, lack: Lack) -> str:
     return f"{lack.kind} {lack.name} of {asker.alias}"
 
 
-def _grant(asker: Asker, lack: Lack) -> str:
+def _command(asker: Asker, lack: Lack) -> str:
     name = lack.name.removesuffix("*") or lack.name
     pattern = "literal" if name == lack.name else "prefixed"
     resource = resource_option(_TYPES[lack.kind], name, pattern)
-    command = grant_command(asker.bootstrap, asker.principal, [lack.operation], resource)
-    return f"{command}; if a DENY rule exists, remove it: it overrides this grant"
+    return grant_command(asker.bootstrap, asker.principal, [lack.operation], resource)

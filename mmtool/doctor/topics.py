@@ -259,17 +259,18 @@ def judge_unknown_mirror(
     """
     alias = settings.target.alias
     rebuild = (
-        f"; if `mmtool flow forget` removed the state of {topic}: stop `mmtool replicate`, run `mmtool flow rebuild -c"
-        f" FILE -s {settings.source.alias} -t {alias} --topic {topic} --execute`, and start `mmtool replicate`"
+        f"if `mmtool flow forget` removed the state of {topic}: stop `mmtool replicate`, run `mmtool flow rebuild -c"
+        f" FILE -s {settings.source.alias} -t {alias} --topic {topic} --execute`, and start `mmtool replicate`;"
+        " otherwise "
     )
     return problem(
         Check.NAMES,
         alias,
         remote,
         f"{remote} on {alias} holds {counted(records, 'offset')}, and no flow is known to have written to it:"
-        f" {settings.name} appends the records of {topic} after them",
-        f"delete {remote} on {alias}, or keep it and add {topic} to topics.exclude of"
-        f" {settings.name}{rebuild if has_run else ''}",
+        f" {settings.name} appends the records of {topic} to it",
+        f"{rebuild if has_run else ''}delete {remote} on {alias}, or keep it and add {topic} to topics.exclude of"
+        f" {settings.name}",
     )
 
 

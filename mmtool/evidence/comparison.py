@@ -75,17 +75,21 @@ def _verdict(rows: Sequence[Mapping[str, Any]], options: Options) -> Verdict:
     part = "" if options.is_whole else " in the part that was compared"
     if verdicts["different"]:
         wrong = verdicts["different"] + verdicts["incomplete"]
-        return Verdict(
-            "different", Tone.BAD, f"{wrong} of {counted(len(rows), 'partition')} {are(wrong)} not identical"
-        )
+        return Verdict("different", Tone.BAD, f"{_of_all(wrong, rows)} not identical")
     if unfinished := verdicts["incomplete"]:
         return Verdict(
             "incomplete",
             Tone.OPEN,
-            f"{unfinished} of {counted(len(rows), 'partition')} {are(unfinished)} not completely"
-            " compared, or not completely on the target yet",
+            f"{_of_all(unfinished, rows)} not completely compared, or not completely on the target yet",
         )
     return Verdict("identical", Tone.GOOD, f"no difference in {counted(len(rows), 'partition')}{part}")
+
+
+def _of_all(number: int, rows: Sequence[object]) -> str:
+    """The subject and verb of a sentence about a number of the compared partitions."""
+    if len(rows) == 1:
+        return "the partition is"
+    return f"{number} of {counted(len(rows), 'partition')} {are(number)}"
 
 
 def _summary(found: Verification, options: Options, run: Run, flows: Sequence[str]) -> Iterator[Fact]:

@@ -78,7 +78,10 @@ MOVED = (
     "nothing to do if the producers of orders have moved to west; otherwise stop the producer that writes to"
     f" east.orders on west, and {REPLACE}"
 )
-LEADS = "mmtool's stored offset map leads from offset 12 on east to offset 15 on west, but the copy is at another offset"
+LEADS = (
+    "mmtool's stored offset map leads from offset 12 on east to offset 15 on west,"
+    " but the copy is at another offset"
+)
 
 
 @pytest.mark.parametrize(
