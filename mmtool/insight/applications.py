@@ -201,7 +201,10 @@ def _how_to_read(known: PartitionFacts) -> str:
     topic = known.source.topic
     if known.map is None and known.synced is None:
         return f"remove this cause (`mmtool status -c FILE --topic {topic}` shows the topic's state)"
-    return f"check that every partition of {topic} has a leader, and mmtool's rights on it; then {AGAIN}"
+    return (
+        f"check that every partition of {topic} has a leader on both clusters, and mmtool's rights on the topic; then"
+        f" {AGAIN}"
+    )
 
 
 def mirror_again(known: PartitionFacts, flow: FlowSettings) -> str:

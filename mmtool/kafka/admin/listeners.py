@@ -59,11 +59,13 @@ class _FailedError(Exception):
 def entrances(settings: ClusterSettings) -> list[Entrance]:
     """The distinct pairs of bootstrap servers and security settings that mmtool's roles use on a cluster."""
     found: list[Entrance] = []
+    common = settings.bootstrap_servers, settings.security
     for role in _ROLES:
         servers = tuple(server.strip() for server in settings.bootstrap_servers_for(role).split(","))
         security = settings.security_for(role)
         if not any((one.servers, one.security) == (servers, security) for one in found):
-            name = f"{settings.alias}.{role}" if found else settings.alias
+            of_role = settings.bootstrap_servers_for(role), security
+            name = settings.alias if of_role == common else f"{settings.alias}.{role}"
             found.append(Entrance(name, servers, security))
     return found
 

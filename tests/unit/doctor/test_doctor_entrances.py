@@ -18,6 +18,7 @@ from mmtool.doctor.entrances import (
 )
 from mmtool.doctor.releases import release_of
 from mmtool.kafka.admin.details import Entrance, ListenerAnswer, Stage
+from mmtool.kafka.admin.listeners import entrances
 from mmtool.kafka.wire.api_versions import SpokenApis
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -46,6 +47,18 @@ def rows(findings):
 
 
 # --- listeners --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lines", "names"),
+    [
+        ([], ["A"]),
+        (["A.admin.bootstrap.servers = localhost:9"], ["A.admin", "A"]),
+        (["A.producer.bootstrap.servers = localhost:9"], ["A", "A.producer"]),
+    ],
+)
+def test_an_entrance_has_the_prefix_of_the_keys_that_decide_it(file, lines, names):
+    assert [one.name for one in entrances(file(*lines).one("A", "B").source)] == names
 
 
 def test_one_dead_bootstrap_server_of_two_is_a_warning_and_the_last_one_a_problem():

@@ -273,8 +273,8 @@ def test_state_whose_copy_cannot_be_asked_is_refused_with_the_reason(copied):
     assert error.code == "state_not_mirrored"
     assert f"{CHANGELOG} (the partition has no leader)" in error.message
     assert error.remedy.startswith(
-        f"check that every partition of {CHANGELOG} has a leader, and mmtool's rights on it; then run the same command"
-        " again; or, to move the application without its state"
+        f"check that every partition of {CHANGELOG} has a leader on both clusters, and mmtool's rights on the topic;"
+        " then run the same command again; or, to move the application without its state"
     )
 
 
