@@ -10,6 +10,13 @@ from mmtool.importers.core.connector import SOURCE_ALIAS, TARGET_ALIAS, Connecto
 IDENTITY = frozenset({"name", "connector.class", SOURCE_ALIAS, TARGET_ALIAS})
 """Keys that say which connector it is; the properties file has `clusters` and the flow's prefix instead."""
 
+SWITCHES = {
+    ConnectorKind.SOURCE: "enabled",
+    ConnectorKind.CHECKPOINT: "emit.checkpoints.enabled",
+    ConnectorKind.HEARTBEAT: "emit.heartbeats.enabled",
+}
+"""The key of a flow that turns off what a connector does."""
+
 COMPARED = (
     "replication.policy.class",
     "replication.policy.separator",

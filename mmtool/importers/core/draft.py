@@ -22,6 +22,7 @@ from mmtool.importers.core.connector import (
 from mmtool.importers.core.connector_keys import (
     COMPARED,
     IDENTITY,
+    SWITCHES,
     reader_of,
     why_no_cluster_key,
     why_no_flow_key,
@@ -99,7 +100,7 @@ def draft_of(deployment: Deployment) -> ImportDraft:
     aliases = tuple(dict.fromkeys(alias for pair in pairs for alias in pair))
     draft = ImportDraft(aliases, notes=dict.fromkeys(deployment.notes))
     draft.replace(ALL, "clusters", Setting(", ".join(draft.aliases), "clusters"))
-    draft.replace(ALL, "emit.heartbeats.enabled", Setting("false", "heartbeats"))
+    draft.replace(ALL, SWITCHES[ConnectorKind.HEARTBEAT], Setting("false", "heartbeats"))
     for pair, connectors in pairs.items():
         _put_clusters(draft, pair, connectors)
     for worker in deployment.workers:
@@ -207,7 +208,7 @@ def _put_one(draft: ImportDraft, flow: str, name: str, found: Mapping[ConnectorK
 def _put_switches(draft: ImportDraft, flow: str, connectors: _Connectors) -> None:
     """Turn on what has a connector, and turn the rest off: MirrorMaker 2's own process has all three."""
     source = connectors.get(ConnectorKind.SOURCE)
-    draft.replace(flow, "enabled", Setting("false" if source is None else "true", flow))
+    draft.replace(flow, SWITCHES[ConnectorKind.SOURCE], Setting("false" if source is None else "true", flow))
     if source is None:
         one = next(iter(connectors.values()))
         message = (
@@ -216,14 +217,15 @@ def _put_switches(draft: ImportDraft, flow: str, connectors: _Connectors) -> Non
         )
         draft.note(NoteKind.ATTENTION, one.origin, message)
     elif ConnectorKind.CHECKPOINT not in connectors:
-        draft.replace(flow, "emit.checkpoints.enabled", Setting("false", flow))
+        switch = SWITCHES[ConnectorKind.CHECKPOINT]
+        draft.replace(flow, switch, Setting("false", flow))
         message = (
             f"{flow} has no MirrorCheckpointConnector in the input: checkpoints are turned off; to write them, set"
-            f" {flow}.emit.checkpoints.enabled = true"
+            f" {flow}.{switch} = true"
         )
         draft.note(NoteKind.ATTENTION, source.origin, message)
     if ConnectorKind.HEARTBEAT in connectors:
-        draft.replace(flow, "emit.heartbeats.enabled", Setting("true", flow))
+        draft.replace(flow, SWITCHES[ConnectorKind.HEARTBEAT], Setting("true", flow))
 
 
 def _put_blank_aliases(draft: ImportDraft, flow: str, connectors: _Connectors) -> None:

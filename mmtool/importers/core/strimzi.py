@@ -21,6 +21,7 @@ from mmtool.importers.core.connector import (
     WorkerName,
     overlaid,
 )
+from mmtool.importers.core.connector_keys import SWITCHES
 from mmtool.importers.core.fields import Fields
 from mmtool.importers.core.strimzi_cluster import ClusterReader
 from mmtool.importers.core.strimzi_reasons import reason_of
@@ -37,12 +38,6 @@ _CONNECTORS = {
     "checkpointConnector": ConnectorKind.CHECKPOINT,
     "heartbeatConnector": ConnectorKind.HEARTBEAT,
 }
-_SWITCHES = {
-    ConnectorKind.SOURCE: "enabled",
-    ConnectorKind.CHECKPOINT: "emit.checkpoints.enabled",
-    ConnectorKind.HEARTBEAT: "emit.heartbeats.enabled",
-}
-"""The key of a flow that turns off what a connector does."""
 _PATTERNS = {
     "topics": ("topicsPattern",),
     "topics.exclude": ("topicsExcludePattern", "topicsBlacklistPattern"),
@@ -230,6 +225,6 @@ class _Resource:
             if state is not None and state != running:
                 said = (
                     f"is {state}, but `mmtool replicate` does the work of this connector; to prevent it, set"
-                    f" {flow}.{_SWITCHES[kind]} = false"
+                    f" {flow}.{SWITCHES[kind]} = false"
                 )
                 self._found.append(Note(NoteKind.ATTENTION, connector.at(name), said))
