@@ -83,7 +83,9 @@ def _expanded(file: str, name: str, item: dict[str, object]) -> Iterator[tuple[s
 
 
 def _unknown(file: str) -> UsageError:
-    return UsageError(f"{file}: unknown form", remedy=f"expected {_FORMS}")
+    return UsageError(
+        f"{file} is not the JSON of Kafka Connect connectors", remedy=f"name a file that has {_FORMS}"
+    )
 
 
 def _read(

@@ -154,7 +154,9 @@ class SecretPlacement:
 
     def _hidden(self, key: str, value: str, path: str) -> str:
         if self.keep:
-            self.draft.note(NoteKind.ATTENTION, path, "the secret is copied in clear text: protect this file")
+            self.draft.note(
+                NoteKind.ATTENTION, path, "the secret is copied in clear text: protect the properties file"
+            )
             return value
         name = self._variable(key)
         self.draft.note(

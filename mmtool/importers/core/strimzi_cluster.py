@@ -182,7 +182,7 @@ class ClusterReader:
                 NoteKind.ATTENTION,
                 one.at("pattern"),
                 f"mmtool reads only {_USUAL_CA} for {pattern}: if the secret has more certificates, add a"
-                " placeholder for each to the properties file",
+                f" placeholder for each in the properties file, beside that of {_USUAL_CA}",
             )
         )
         return _USUAL_CA

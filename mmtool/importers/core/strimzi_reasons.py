@@ -16,7 +16,7 @@ _REASONS = {
     "metricsConfig": "mmtool has its own metrics: mmtool replicate --metrics-port PORT",
     "metrics": "mmtool has its own metrics: mmtool replicate --metrics-port PORT",
     "tracing": "mmtool has no tracing: it does not run the interceptors of Java's clients",
-    "rack": "for each source cluster, set ALIAS.consumer.client.rack to the rack in which mmtool runs",
+    "rack": "mmtool has no such setting: it reads each partition from its leader, in whatever rack that is",
     "externalConfiguration": "provide these secrets to mmtool as environment variables or files",
     **dict.fromkeys(("httpRetries", "httpRetryPauseMs"), _RETRIES),
     "enableMetrics": "configures metrics of Strimzi's Java login handler, which mmtool does not use",

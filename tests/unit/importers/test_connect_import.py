@@ -184,7 +184,7 @@ def test_secrets_are_copied_when_asked_for_and_each_is_reported(entries):
     assert found["east.sasl.jaas.config"] == LOGIN
     assert found["east.ssl.keystore.key"] == SECURED["source.cluster.ssl.keystore.key"]
     assert set(notes(imported, "attention").values()) >= {
-        "the secret is copied in clear text: protect this file"
+        "the secret is copied in clear text: protect the properties file"
     }
     assert "hush" not in repr(imported) + str(imported.notes)
 
@@ -256,9 +256,9 @@ def test_a_heartbeat_connector_of_the_other_direction_enables_heartbeats_alone(e
     [
         (b"{", "mm2.json:1: not valid JSON"),
         (b"\xff", "mm2.json: not valid JSON"),
-        (b"7", "mm2.json: unknown form"),
-        (b"{}", "mm2.json: unknown form"),
-        (b'{"a": {"b": 1}}', "mm2.json: unknown form"),
+        (b"7", "mm2.json is not the JSON of Kafka Connect connectors"),
+        (b"{}", "mm2.json is not the JSON of Kafka Connect connectors"),
+        (b'{"a": {"b": 1}}', "mm2.json is not the JSON of Kafka Connect connectors"),
         (b"[]", "mm2.json: no connector of MirrorMaker 2"),
         (json.dumps(connector("Heartbeat")).encode(),
          "there is no MirrorSourceConnector, so there is no flow to import"),
