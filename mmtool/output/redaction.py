@@ -19,7 +19,8 @@ HIDDEN = "[hidden]"
 
 _ASSIGNMENT = re.compile(
     rf"""(?ix)
-    ( (?<! [\w.\-] ) (?= [\w.\-]*? (?: {MARKING_WORDS} ) ) [\w.\-]++  # each word once: a name may have 32,767 letters
+    ( (?<! [\w.\-] ) (?: (?<! / ) | (?= [\w.\-]++ \s* = ) )  # a path or URL may end in such a word, before a colon
+      (?= [\w.\-]*? (?: {MARKING_WORDS} ) ) [\w.\-]++  # each word once: a name may have 32,767 letters
       ["']? (?<! \.properties ) \s* [=:] \s* )  # a file may be called after a secret; what follows is a line number
     (?! \[hidden\] )
     ( "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' | [^\s,;}})\]]+ )

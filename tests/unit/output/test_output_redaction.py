@@ -17,6 +17,9 @@ TOLD = [
     ("the password is wrong", "the password is wrong"),
     ("in-password.properties:12 A.topics: wrong", "in-password.properties:12 A.topics: wrong"),
     ("in-password.properties: no flow is enabled", "in-password.properties: no flow is enabled"),
+    ("/run/secrets/token: no such file", "/run/secrets/token: no such file"),
+    ("https://idp/token: 401 Unauthorized", "https://idp/token: 401 Unauthorized"),
+    ("POST /login/token=abc123", "POST /login/token=[hidden]"),
     ("topic orders partition 3", "topic orders partition 3"),
 ]
 
