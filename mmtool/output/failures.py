@@ -47,7 +47,7 @@ def handle_failures(
         console.lose_stdout()
         raise SystemExit(0) from None
     except Exception as error:  # noqa: BLE001 - the last handler of the process
-        _end(command, output, _unexpected(error), trace=debug)
+        _end(command, output, _unexpected(command, error), trace=debug)
 
 
 def _end(command: str, output: OutputFormat, error: MmtoolError, *, trace: bool) -> NoReturn:
@@ -78,11 +78,16 @@ def _write_document(result: Result) -> None:
         console.fail(unwritten)
 
 
-def _unexpected(error: Exception) -> MmtoolError:
+_LOOK_FIRST = f"first see with `mmtool failover list -c FILE` whether an operation is open; if none is, {REPORT}"
+_READING = ("failover list", "failover show")
+
+
+def _unexpected(command: str, error: Exception) -> MmtoolError:
     said = str(error).strip().splitlines()
     what = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
     message = f"unexpected {what} ({_place(error)})"
-    return MmtoolError(message, remedy=REPORT)
+    may_have_moved = command.startswith("failover") and command not in _READING
+    return MmtoolError(message, remedy=_LOOK_FIRST if may_have_moved else REPORT)
 
 
 def _place(error: Exception) -> str:

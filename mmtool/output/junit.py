@@ -103,5 +103,5 @@ def write_report(path: Path, document: bytes) -> None:
     Raises:
         CheckFailedError: The file can no longer be written; the smoke test itself has ended.
     """
-    remedy = f"make {path} writable again, for example by freeing space, and run `mmtool smoke` again"
+    remedy = f"make {path} writable again, for example by freeing space, and run the same command again"
     write_claimed(path, document, "the JUnit report", over="the smoke test itself", remedy=remedy)

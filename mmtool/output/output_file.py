@@ -24,7 +24,7 @@ def claim(path: Path, option: str) -> None:
         path.write_bytes(b"")
     except OSError as error:
         raise UsageError(
-            f"{option} {path}: {error.strerror or error}",
+            f"{option} {path} cannot be written: {error.strerror or error}",
             remedy="name a file in a folder that exists and can be written",
         ) from error
 

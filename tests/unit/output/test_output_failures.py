@@ -92,6 +92,18 @@ def test_the_unexpected_is_one_line_with_a_way_on(ended):
     assert "--debug" in err.splitlines()[1]
 
 
+@pytest.mark.parametrize(
+    ("command", "looks_first"),
+    [("status", False), ("failover list", False), ("failover planned", True), ("failover resume", True)],
+)
+def test_after_an_unexpected_error_a_failover_is_looked_at_before_it_is_run_again(
+    capsys, command, looks_first
+):
+    with pytest.raises(SystemExit), handle_failures(command, OutputFormat.TABLE):
+        raise KeyError("x")
+    assert ("remedy: first see with `mmtool failover list -c FILE`" in capsys.readouterr().err) == looks_first
+
+
 def test_only_debug_shows_a_traceback(ended):
     shown = [("Traceback" in ended(KeyError("x"), debug=debug)[2]) for debug in (False, True)]
     assert shown == [False, True]
