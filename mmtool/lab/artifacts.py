@@ -37,7 +37,8 @@ _VERSION = (
 )
 _NETWORK = (
     "check the network (behind a proxy: JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=... -Dhttps.proxyPort=...; "
-    "with a Maven repository of your own: MMTOOL_IVY_SETTINGS=ivysettings.xml), then run the command again"
+    "with a Maven repository of your own: MMTOOL_IVY_SETTINGS=ivysettings.xml) and the free space in the cache folder, "
+    "then run the command again"
 )
 
 

@@ -18,6 +18,7 @@ from mmtool.lab.artifacts import KAFKA_VERSION, broker_classpath
 from mmtool.lab.class_archive import ClassArchive
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.process import LeashedProcess, java_command
+from mmtool.lab.remedies import down_command
 from mmtool.lab.security.stores import write_private
 from mmtool.lab.server_properties import Node, properties_text, server_properties
 from mmtool.plan.words import counted
@@ -216,10 +217,12 @@ class Cluster:
         process = self._processes[i]
         if process.alive and time.monotonic() < deadline:
             return
-        what = "was not ready in time" if process.alive else "ended at start"
+        what, more = "ended at start", ""
+        if process.alive:
+            what, more = "was not ready in time", "; if this host is busy, run the same command again later"
         raise MmtoolError(
-            f"broker {i} of cluster {self.name} {what}:\n{process.log_tail()}",
-            remedy=f"the whole log: {process.log}",
+            process.with_log(f"broker {i} of cluster {self.name} {what}"),
+            remedy=f"read the whole log: {process.log}{more}",
             code="broker",
         )
 
@@ -247,11 +250,10 @@ class Cluster:
             self._refuse(f"with --secure {kind}, not {self._kind}", f"--secure {kind}")
 
     def _refuse(self, held: str, option: str) -> NoReturn:
-        folder = self.directory.parent
         raise UsageError(
             f"{self.directory} holds the data of a cluster {held}",
             remedy=f"to keep its data, use {option} or another --state-dir; to start with empty clusters, first run"
-            f" mmtool lab down --state-dir {folder}",
+            f" {down_command(self.directory.parent)}",
         )
 
     @property
@@ -300,8 +302,8 @@ class Cluster:
             users.unlink()
         if code != 0:
             raise MmtoolError(
-                f"formatting broker {node.node_id} of cluster {self.name} failed:\n{process.log_tail()}",
-                remedy=f"the whole log: {log}",
+                process.with_log(f"formatting broker {node.node_id} of cluster {self.name} failed"),
+                remedy=f"read the whole log: {log}",
                 code="broker",
             )
 

@@ -20,6 +20,7 @@ _HANDFUL = 500
 _POLL_SECONDS = 0.1
 _COMMIT_SECONDS = 0.5
 _END_SECONDS = 45.0
+TRY_LATER = "if this host is busy, run the demo again when it has less to do"
 
 Reading = dict[str, dict[int, History]]
 """The records that were read, by the source's topic name and partition."""
@@ -91,7 +92,8 @@ class Application:
             self._take(consumer, _HANDFUL)
             if time.monotonic() > deadline:
                 raise GateError(
-                    f"group {self.habit.group} did not read its topics to the end in {_END_SECONDS:.0f} s"
+                    f"group {self.habit.group} did not read its topics to the end in {_END_SECONDS:.0f} s",
+                    remedy=TRY_LATER,
                 )
 
     def _keep(self, message: Message) -> None:

@@ -17,6 +17,7 @@ from mmtool.errors import MmtoolError, RefusedError, StoppedError
 from mmtool.lab import session
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.process import LeashedProcess
+from mmtool.lab.remedies import down_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +75,7 @@ def kept(directory: StateDirectory) -> Iterator[Stage]:
     if directory.is_running():
         raise RefusedError(
             f"a demo or lab runs in {directory.path}",
-            remedy=f"stop it and delete its data: mmtool lab down --state-dir {directory.path}",
+            remedy=f"stop it and delete its data: {down_command(directory.path)}",
             code="lab_running",
         )
     session.down(directory)  # what a lab that was killed has left

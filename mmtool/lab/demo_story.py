@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Protocol, TypedDict
 from mmtool.errors import CheckFailedError, GateError, MmtoolError, StoppedError
 from mmtool.lab.artifacts import KAFKA_VERSION, is_cached
 from mmtool.lab.checker import histories
-from mmtool.lab.demo_consumers import Application, Habit, Reading, count
+from mmtool.lab.demo_consumers import TRY_LATER, Application, Habit, Reading, count
 from mmtool.lab.demo_data import ORDERS, PARTITIONS, PAYMENTS, TOPICS, Volume, Writer
 from mmtool.lab.demo_proof import GroupProof, differences, numbers, prove
 from mmtool.lab.demo_stage import EAST, WEST, Replicating, Stage, ask
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.wait import patience
 from mmtool.lab.worker import end_together
+from mmtool.plain_text import Lines
+from mmtool.plan.words import joined
 from mmtool.runtime.signals import ended_by_signals
 
 if TYPE_CHECKING:
@@ -109,7 +111,7 @@ class Tour:
         return CheckFailedError(
             f"group {first.group} did not read every record exactly once: {first.verdict}"
             + (f" ({len(wrong)} groups in total)" if len(wrong) > 1 else ""),
-            remedy=f"logs: {self.logs}",
+            remedy=_in_logs(self.logs),
             code="not_exact",
         )
 
@@ -160,11 +162,18 @@ def tour(stage: AbstractContextManager[Stage], logs: Path, tell: Teller) -> Tour
     return story.tour
 
 
+def _in_logs(logs: Path) -> str:
+    return f"read the logs in {logs}"
+
+
 def _placed(error: Exception, tell: Teller, logs: Path) -> MmtoolError:
     """The error with its step and the folder of logs added; its exit code stays."""
     known = error if isinstance(error, MmtoolError) else MmtoolError(f"{type(error).__name__}: {error}")
-    remedy = "; ".join(filter(None, (known.remedy, f"logs: {logs}")))
-    told = MmtoolError(f"step {tell.number} ({tell.title}): {known.message}", remedy=remedy, code=known.code)
+    remedy = joined(known.remedy, _in_logs(logs))
+    message = f"step {tell.number} ({tell.title}): {known.message}"
+    if isinstance(known.message, Lines):
+        message = Lines(message)
+    told = MmtoolError(message, remedy=remedy, code=known.code)
     told.exit_code = known.exit_code
     return told
 
@@ -371,7 +380,7 @@ class _Story:
             for look in self.watched:
                 look()
             if time.monotonic() > deadline:
-                raise GateError(f"waited {limit:.0f} s for {what}", code="timeout")
+                raise GateError(f"waited {limit:.0f} s for {what}", remedy=TRY_LATER, code="timeout")
             time.sleep(_POLL_SECONDS)
 
     def _relay(self) -> None:

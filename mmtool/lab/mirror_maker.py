@@ -84,7 +84,8 @@ class MirrorMaker:
 
         def done_or_ended() -> bool:
             if not self._running().alive:
-                raise MmtoolError(f"MirrorMaker 2 ended; waited for {what}:\n{self._tail()}", code="mirror")
+                said = self._running().with_log(f"MirrorMaker 2 ended; waited for {what}")
+                raise MmtoolError(said, code="mirror")
             return done()
 
         return wait_until(done_or_ended, f"{what} (MirrorMaker 2's log: {self.log})", timeout, poll=0.1)
@@ -101,6 +102,3 @@ class MirrorMaker:
         if self._process is None:
             raise MmtoolError("MirrorMaker 2 was not started", code="mirror")
         return self._process
-
-    def _tail(self) -> str:
-        return self._running().log_tail()

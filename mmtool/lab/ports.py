@@ -38,7 +38,7 @@ class PortReservation:
                 return port
         raise MmtoolError(
             f"no free port from {_RANGE.start} to {_RANGE.stop - 1}",
-            remedy="stop other labs: mmtool lab down, with the --state-dir of each",
+            remedy="stop other labs: `mmtool lab down --keep-data --state-dir DIR` stops one and keeps its data",
         )
 
     def keep(self, port: int) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.java import java_binary
+from mmtool.plain_text import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,8 +51,8 @@ class LeashedProcess:
         line = self._leash.stdout.readline()
         if not line:
             raise MmtoolError(
-                f"{self.log.name}: the process did not start: {self.log_tail(3)}",
-                remedy=f"the whole log: {self.log}",
+                self.with_log("a process of the lab did not start", lines=3),
+                remedy=f"read the whole log: {self.log}",
             )
         return int(line)
 
@@ -91,6 +92,11 @@ class LeashedProcess:
             subprocess.TimeoutExpired: The process still runs after ``timeout`` seconds.
         """
         return self._leash.wait(timeout)
+
+    def with_log(self, said: str, lines: int = 20) -> Lines:
+        """A sentence, and below it the last lines of the log."""
+        tail = self.log_tail(lines).splitlines()
+        return Lines.of([f"{said}; {self.log.name} {'ends with:' if tail else 'is empty'}", *tail])
 
     def log_tail(self, lines: int = 20) -> str:
         text = self.log.read_text(errors="replace") if self.log.exists() else ""

@@ -17,8 +17,10 @@ from mmtool.java import java_binary
 from mmtool.lab import probe
 from mmtool.lab.artifacts import KAFKA_VERSION, broker_classpath
 from mmtool.lab.cluster import READY_SECONDS
+from mmtool.lab.remedies import down_command
 from mmtool.lab.state import ALREADY_RUNNING, SECURITY_FOLDER
 from mmtool.lab.wait import wait_until
+from mmtool.plain_text import Lines
 from mmtool.plan.words import counted
 
 if TYPE_CHECKING:
@@ -162,8 +164,8 @@ def _the_running_one(directory: StateDirectory, request: LabRequest) -> LabState
     raise RefusedError(
         f"another lab runs in {directory.path}: clusters {','.join(state.names)}, "
         f"{counted(state.brokers_per_cluster, 'broker')} each, Kafka {state.kafka_version}{secured}",
-        remedy=f"stop that lab and delete its data: mmtool lab down --state-dir {directory.path}; or start yours in"
-        " another directory: mmtool lab up --state-dir DIR",
+        remedy=f"stop that lab and delete its data: {down_command(directory.path)}; or start yours in another"
+        " directory: `mmtool lab up --state-dir DIR`",
         code="lab_running",
     )
 
@@ -228,10 +230,10 @@ def _wait_for_start(directory: StateDirectory, supervisor: subprocess.Popen[byte
     if state is None:
         raise MmtoolError(
             f"the lab's supervisor process ended with exit code {supervisor.poll()}",
-            remedy=f"the log of the supervisor shows the cause: {directory.log}",
+            remedy=f"the log of this process shows the cause: {directory.log}",
         )
     if state.error:
         usage = supervisor.wait(STOP_SECONDS) == UsageError.exit_code
         kind = UsageError if usage else MmtoolError
-        raise kind(state.error, remedy=state.remedy, code="broker")
+        raise kind(Lines.of(state.error.split("\n")), remedy=state.remedy, code="broker")
     return state

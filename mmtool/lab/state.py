@@ -113,8 +113,8 @@ class StateDirectory:
             raise self._unusable("read", error) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(
-                f"{self.path}/lab.json cannot be read: {error}",
-                remedy="remove that file, or choose another directory with --state-dir",
+                f"{self.path}/lab.json does not describe a lab, or one of another version of mmtool: {error}",
+                remedy="choose another directory with --state-dir, or remove that file if no lab runs in this one",
             ) from error
 
     def write(self, state: LabState) -> None:
@@ -141,7 +141,7 @@ class StateDirectory:
     def _unusable(self, how: str, error: OSError) -> UsageError:
         return UsageError(
             f"{self.path} cannot be {how}: {error.strerror}",
-            remedy="name a directory that can be written: --state-dir DIR",
+            remedy="name a directory that can be read and written: --state-dir DIR",
         )
 
     def lock(self) -> IO[bytes] | None:

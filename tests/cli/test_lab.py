@@ -54,7 +54,7 @@ def test_a_directory_that_cannot_be_made_is_a_usage_error(mmtool, tmp_path):
         2,
         [
             f"error: {path} cannot be written: Not a directory",
-            "remedy: name a directory that can be written: --state-dir DIR",
+            "remedy: name a directory that can be read and written: --state-dir DIR",
         ],
     )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 from mmtool.errors import UsageError
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.probe import TlsFiles
+from mmtool.lab.remedies import down_command
 from mmtool.lab.security.certificates import Authority
 from mmtool.lab.security.clients import Login, client_properties, without_secrets
 from mmtool.lab.security.kinds import BROKER, USERS, SecurityKind, client_file
@@ -179,8 +180,8 @@ class Security:
     def _unusable(self, why: str) -> UsageError:
         return UsageError(
             f"the certificates and users in {self.folder} {why}",
-            remedy="delete them together with the clusters: mmtool lab down --state-dir"
-            f" {self.folder.parent}; or name another directory: --state-dir DIR",
+            remedy=f"delete them together with the clusters: {down_command(self.folder.parent)}; or name another"
+            " directory: --state-dir DIR",
         )
 
     def _create(self) -> Credentials:

@@ -14,6 +14,7 @@ import pytest
 
 from mmtool.errors import MmtoolError
 from mmtool.lab.process import LeashedProcess
+from mmtool.output.redaction import shown
 
 # Starts a process from a thread that ends at once, tells its pid, and waits.
 _PARENT = """
@@ -124,6 +125,14 @@ def test_the_exit_code_of_a_signal_is_told_as_shells_do(sleeper):
 def test_output_and_errors_go_to_the_log(tmp_path):
     process = LeashedProcess(["sh", "-c", "echo out; echo err >&2; exit 7"], tmp_path / "log")
     assert (process.wait(5), process.log_tail()) == (7, "out\nerr")
+
+
+def test_the_end_of_a_log_stands_below_a_sentence_line_by_line(tmp_path):
+    process = LeashedProcess(["sh", "-c", "echo one; echo two; echo three"], tmp_path / "broker.log")
+    process.wait(5)
+    assert shown(process.with_log("broker 0 ended", lines=2)) == (
+        "broker 0 ended; broker.log ends with:\ntwo\nthree"
+    )
 
 
 def test_a_command_that_does_not_exist_is_an_error_at_once(tmp_path):
