@@ -22,7 +22,8 @@ _WRONG_HOME = (
     f"set JAVA_HOME to the folder of a JDK or JRE, or unset it if java is on PATH; {_INSTALL}if there is none"
 )
 _DOES_NOT_RUN = (
-    f"check JAVA_TOOL_OPTIONS and free memory; if this Java is damaged, {_INSTALL}and let JAVA_HOME name it"
+    "check JAVA_TOOL_OPTIONS and free memory; "
+    f"if this is no working Java, {_INSTALL}and let JAVA_HOME name the folder of the new one"
 )
 """What to do about each reason why there is no usable Java."""
 
@@ -63,8 +64,20 @@ def _version_text(binary: Path) -> str:
     try:
         answer = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        raise UsageError(f"`{binary} -version` failed: {error}", remedy=_DOES_NOT_RUN, code="java") from error
+        raise UsageError(
+            f"`{binary} -version` failed: {_reason(error)}", remedy=_DOES_NOT_RUN, code="java"
+        ) from error
     return answer.stderr + answer.stdout
+
+
+def _reason(error: OSError | subprocess.SubprocessError) -> str:
+    """Why a command failed: what it printed first, where it printed something."""
+    if isinstance(error, subprocess.CalledProcessError):
+        said: list[str] = f"{error.stderr}{error.stdout}".strip().splitlines()
+        return said[0] if said else f"exit code {error.returncode}"
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"no answer within {error.timeout:g} s"
+    return getattr(error, "strerror", None) or str(error)
 
 
 def major_version(text: str) -> int:

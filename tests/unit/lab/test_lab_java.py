@@ -48,6 +48,14 @@ def test_a_java_that_is_too_old_is_named_with_its_version(java_home):
     assert "install Java 17" in failure.value.remedy
 
 
+def test_a_java_that_does_not_run_is_told_of_in_its_own_words(java_home):
+    binary = java_home("21.0.2")
+    binary.write_text("#!/bin/sh\necho 'Unable to locate a Java Runtime.' >&2\nexit 1\n")
+    with pytest.raises(UsageError) as failure:
+        java_binary()
+    assert failure.value.message == f"`{binary} -version` failed: Unable to locate a Java Runtime."
+
+
 def test_no_java_at_all_is_a_usage_error_in_one_line(tmp_path, monkeypatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
