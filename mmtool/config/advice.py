@@ -211,7 +211,9 @@ class _Adviser:
             if scope == "alias" and (name in FLOW_KEYS or name in BLACKLISTS or name == "enabled"):
                 right = BLACKLISTS.get(name, name)
                 flow = self._flow_name(prefix.removesuffix("."))
-                for_all = "" if right in FLOW_KEYS and FLOW_KEYS[right].flow_only else f", or {right}"
+                for_all = (
+                    "" if right in FLOW_KEYS and FLOW_KEYS[right].flow_only else f", or {right} for all flows"
+                )
                 return f"has no effect under an alias, as in MM2: write {flow}.{right}{for_all}"
             if scope == "global" and name in FLOW_KEYS:
                 return (

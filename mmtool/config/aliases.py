@@ -116,7 +116,8 @@ def _check_clusters(clusters: Entry, used: Collection[str], report: Report) -> N
     for alias in parse_list(clusters.value):
         say = report.refused if alias in used else report.warn
         if why := why_illegal(alias):
-            say(clusters, f"alias {alias!r}: {why}")
+            commas = "; separate aliases by commas" if " " in alias else ""
+            say(clusters, f"alias {alias!r}: {why}{commas}")
         elif (first := written.setdefault(topic_part(alias), alias)) != alias:
             say(
                 clusters,
@@ -136,8 +137,9 @@ def warn_of_meeting(enabled: Sequence[FlowSettings], report: Report) -> None:
         if one.target.alias == other.target.alias and (example := _meeting_names(one, other)):
             report.note(
                 f"{one.name} and {other.name}: topic {example[0]} of {one.source.alias} and topic {example[1]} of"
-                f" {other.source.alias} would both be {example[2]} on {one.target.alias}, and `mmtool replicate` does"
-                f" not start both flows while both topics exist: set {other.alias_keys.source} to another alias"
+                f" {other.source.alias} would both be {example[2]} on {one.target.alias}. `mmtool replicate` does not"
+                f" start both flows while such topics exist: set {other.alias_keys.source} to another alias, or add one"
+                " topic of each such pair to topics.exclude"
             )
 
 
@@ -150,8 +152,8 @@ def warn_of_shared_syncs(enabled: Sequence[FlowSettings], report: Report) -> Non
         if places[0].alias == places[1].alias and one.offset_syncs_topic == other.offset_syncs_topic:
             report.note(
                 f"{one.name} and {other.name} write their offset syncs to one topic, {one.offset_syncs_topic} on"
-                f" {places[0].alias}, where no reader can distinguish them: set {_syncs_key(other)} to another alias,"
-                f" or {other.name}.emit.offset-syncs.enabled = false"
+                f" {places[0].alias}. No reader can distinguish the two flows in it: set {_syncs_key(other)} to another"
+                f" alias, or {other.name}.emit.offset-syncs.enabled = false"
             )
 
 

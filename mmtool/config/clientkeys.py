@@ -49,7 +49,7 @@ _TABLE = """
     group.remote.assignor                     c    text
     heartbeat.interval.ms                     c    int
     interceptor.classes                       cp   text
-    isolation.level                           c    word read_uncommitted read_committed
+    isolation.level                           c    word read_committed read_uncommitted
     key.deserializer                          c    text
     key.serializer                            p    text
     linger.ms                                 p    long 0

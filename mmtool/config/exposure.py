@@ -41,10 +41,17 @@ def exposed_files(path: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
     """
     found = {one: _readers(one) for one in _files_with_secrets(path, environ)}
     return tuple(
-        f"{one} holds a secret, and {who} may read it: chmod 600 {shell_word(str(one))}"
-        for one, who in found.items()
-        if who
+        f"{one} holds a secret, and {who} may read it: {_mend(one)}" for one, who in found.items() if who
     )
+
+
+def _mend(path: Path) -> str:
+    """How to let only mmtool read a file: another user's file would be closed to mmtool, too, by its mode alone."""
+    command = f"chmod 600 {shell_word(str(path))}"
+    with suppress(OSError):
+        if os.getuid() not in {0, path.stat().st_uid}:
+            return f"as root, make the user of mmtool the owner of the file, then {command}"
+    return command
 
 
 def _files_with_secrets(path: Path, environ: Mapping[str, str]) -> Iterator[Path]:

@@ -27,6 +27,7 @@ from mmtool.config.values import (
     parse_start,
     split_list,
 )
+from mmtool.plain_text import shell_word
 from mmtool.plan.failover.steps import HOOKABLE
 
 if TYPE_CHECKING:
@@ -144,10 +145,10 @@ class FlowReader:
     def _bounded(self, key: Key, entry: Entry, value: Any) -> Any:
         """The value within mmtool's bounds, with a warning where it is changed; a negative interval stays."""
         if key.kind == "integer" and value < key.minimum:
-            self.report.adjusted(entry, f"is too small for mmtool: {key.minimum} is used")
+            self.report.adjusted(entry, f"is too small; mmtool uses {key.minimum}")
             return key.minimum
         if key.kind in {"integer", "interval"} and value > key.maximum:
-            self.report.adjusted(entry, f"is too large for mmtool: {key.maximum} is used")
+            self.report.adjusted(entry, f"is too large; mmtool uses {key.maximum}")
             return key.maximum
         return value
 
@@ -178,7 +179,7 @@ class FlowReader:
             NameFilter(patterns)
         except PatternRefusedError as error:
             if entry is not None:
-                reason = "" if entry.has_placeholder else f": {error}"
+                reason = "" if entry.has_placeholder else f"; in `{error.pattern}`, {error.reason}"
                 self.report.expected(entry, f"Java regular expressions{reason}")
             return ()
         if entry is not None:
@@ -193,19 +194,19 @@ class FlowReader:
             if not pattern.isprintable():
                 self.report.warn(
                     entry,
-                    f"{pattern} contains a character that no name has; \\ starts an escape in a properties file: "
-                    "write \\\\ for a backslash",
+                    f"`{pattern}` contains a character that no topic or group name has: remove it. In a properties "
+                    "file, \\ starts an escape: write \\\\ for a backslash",
                 )
             elif _COMMENT.search(pattern):
                 self.report.warn(
                     entry,
-                    f"{pattern} contains ` #`, which no name contains: a comment starts only at the start of a line; "
+                    f"`{pattern}` contains ` #`, and so matches no name: a comment starts only at the start of a line; "
                     "move the comment to its own line",
                 )
             elif _VARIABLE.search(_LITERAL.sub("_", pattern)):
                 self.report.warn(
                     entry,
-                    f"{pattern} contains a variable that was not substituted, which no name contains; "
+                    f"`{pattern}` contains a variable that was not substituted, and so matches no name; "
                     "`${env:NAME}` reads the environment",
                 )
 
@@ -222,11 +223,12 @@ class FlowReader:
         merge = (
             f"move them to {present}"
             if present in self.scopes.entries
-            else f"set {present} to the patterns that `mmtool config show` prints for it, followed by these"
+            else f"set {present} to the patterns that `mmtool config show -c {shell_word(str(self.report.path))}`"
+            " prints for it, followed by these"
         )
         self.report.warn(
             entry,
-            f"Kafka has ignored this key since 4.0; mmtool adds its patterns to {present}: {merge}",
+            f"Kafka has ignored this key since 4.0. mmtool adds the patterns of this key to {present}: {merge}",
         )
         old = self._checked(parse_list(entry.value), entry)
         return self._checked(tuple(dict.fromkeys((*excludes, *old))), entry)
@@ -309,11 +311,7 @@ class FlowReader:
         for name, entry in found.items():
             if name not in HOOKABLE:
                 close = get_close_matches(name, HOOKABLE, n=1, cutoff=0.5)
-                meant = (
-                    f"did you mean {close[0]}?"
-                    if close
-                    else f"the steps with hooks are {', '.join(HOOKABLE)}"
-                )
+                meant = f"did you mean {close[0]}?" if close else f"a hook can follow {', '.join(HOOKABLE)}"
                 self.report.refused(entry, f"no hook runs after a step {name}: {meant}")
         return found
 

@@ -49,11 +49,12 @@ def parse_jaas(text: str) -> Login:
     """Read the login module of a ``sasl.jaas.config``.
 
     Raises:
-        ValueError: The text is none; the message never quotes it, since it holds the password.
+        ValueError: The text is none; the message says what is expected, and never quotes the text, since it holds the
+            password.
     """
     match = _MODULE.fullmatch(text)
     if match is None:
-        raise ValueError('one login module, as: MODULE required username="..." password="...";')
+        raise ValueError("one login module")
     return Login(match.group(1), _options(match.group(3)))
 
 
@@ -73,7 +74,7 @@ def _options(text: str) -> dict[str, str]:
     while not _REST.fullmatch(text, position):
         match = _OPTION.match(text, position)
         if match is None:
-            raise ValueError('options after the login module, as: username="..." password="...";')
+            raise ValueError("only options after the login module")
         options[match.group(1)] = _unquoted(match.group(2))
         position = match.end()
     return options

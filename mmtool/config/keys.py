@@ -178,7 +178,7 @@ _OFFSETS = (
     _switch(
         "sync.group.offsets.enabled",
         "false",
-        "Commit translated offsets for idle groups on the target (KIP-545).",
+        "Commit the translated offsets of groups that have no members on the target (KIP-545).",
     ),
     _seconds(
         "sync.group.offsets.interval.seconds", "5", "Time between two commits of translated offsets.", "60"
@@ -258,7 +258,8 @@ _OWN = (
         "integer",
         None,
         "Seconds after a move of a group during which a planned or emergency failover of it in the opposite direction"
-        " is refused; a failback never is. Not set: nothing is refused, and mmtool warns for 5 minutes.",
+        " is refused; a failback never is. Not set: nothing is refused, and mmtool only warns, for 5 minutes after the"
+        " move.",
         minimum=1,
     ),
     Key(

@@ -95,5 +95,4 @@ class FileWatch:
 def first_problem(error: MmtoolError) -> str:
     """The first problem of a file that cannot be used, with the number of the others."""
     first, *more = error.message.splitlines() or [""]
-    others = f"; the file has {counted(len(more), 'more error')}, see `mmtool config check`" if more else ""
-    return first + others
+    return f"{first}; the file has {counted(len(more), 'more error')}: {error.remedy}" if more else first

@@ -23,6 +23,7 @@ from mmtool.config.templates import holds_comment, holds_pem, unsubstituted, var
 from mmtool.config.values import java_parse_boolean, parse_list
 from mmtool.errors import ConfigError
 from mmtool.keystores import one_jvm
+from mmtool.plain_text import shell_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from mmtool.config.settings import Security
 
 _LATE_COMMENT = (
-    "contains ` #`: a comment starts only at the start of a line, so this text is part of the secret; move the comment "
-    "to its own line"
+    "contains ` #`: a comment starts only at the start of a line, so this text is part of the value; if it is a "
+    "comment, move it to its own line"
 )
 
 
@@ -94,10 +95,10 @@ def read_file(path: Path, environ: Mapping[str, str], files: ReadFiles | None = 
 def _warn_of_silent(settings: Settings, report: Report) -> None:
     for pair in settings.all_flows:
         if pair.name in settings.without_heartbeats:
-            options = f"-c {report.path} -s {pair.source.alias} -t {pair.target.alias}"
+            command = ("-c", str(report.path), "-s", pair.source.alias, "-t", pair.target.alias)
             report.note(
                 f"{pair.name}: no heartbeats are written for this pair, because its settings have errors; "
-                f"`mmtool config check {options}` lists them"
+                f"`mmtool config check {shell_line(command)}` lists them"
             )
 
 
@@ -128,7 +129,7 @@ def config_path(path: Path | None, environ: Mapping[str, str]) -> Path:
 def _resolved(file: PropertiesFile, environ: Mapping[str, str], report: Report) -> dict[str, Entry]:
     """The entries with their placeholders replaced; unsubstituted text is reported before anything else of a key."""
     raw = {key: entry.raw for key, entry in file.entries.items()}
-    resolver = Resolver.declared_in(raw, environ, report.files)
+    resolver = _resolver(file.path, raw, environ, report.files)
     aliases = _named_aliases(file, resolver)
     entries = {}
     for key, entry in file.entries.items():
@@ -136,6 +137,13 @@ def _resolved(file: PropertiesFile, environ: Mapping[str, str], report: Report) 
         there = report if part is None else report.of(part)
         entries[key] = _resolved_entry(entry, resolver, there, needed=has_meaning(key, aliases))
     return entries
+
+
+def _resolver(path: Path, raw: Mapping[str, str], environ: Mapping[str, str], files: ReadFiles) -> Resolver:
+    try:
+        return Resolver.declared_in(raw, environ, files)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.message}") from None
 
 
 def _resolved_entry(entry: Entry, resolver: Resolver, report: Report, *, needed: bool) -> Entry:

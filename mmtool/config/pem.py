@@ -26,7 +26,7 @@ def pem_document(text: str) -> str:
     """
     blocks = [_block(match.group(1), match.group(2)) for match in _BLOCK.finditer(_spaced(text))]
     if not blocks:
-        raise ValueError("PEM: a text with -----BEGIN ...----- and -----END ...-----")
+        raise ValueError("PEM text, which begins with -----BEGIN ...-----")
     return "".join(blocks)
 
 

@@ -138,7 +138,7 @@ class Resolver:
         provider = self.providers.get(name)
         if provider is None:
             known = ", ".join(self.providers)
-            raise UnresolvedError(f"{shown}: there is no config provider {name!r}: known are {known}")
+            raise UnresolvedError(f"{shown}: there is no config provider {name!r}; use one of: {known}")
         if provider.kind == "env":
             return self._variable(provider, path, key, shown)
         if provider.kind == "file":
@@ -252,7 +252,7 @@ def _compiled(prefix: str, pattern: str) -> re.Pattern[str]:
         return re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         raise ConfigError(
-            f"{prefix}param.allowlist.pattern = {pattern}: expected a regular expression: {error}"
+            f"{prefix}param.allowlist.pattern = {pattern}: expected a regular expression ({error})"
         ) from None
 
 

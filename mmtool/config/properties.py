@@ -65,13 +65,7 @@ def read_properties(path: Path) -> PropertiesFile:
             key.
     """
     text = _decode(_read_bytes(path))
-    try:
-        parsed = [_entry(path, number, line) for number, line in _logical_lines(text) if line]
-    except javaproperties.InvalidUEscapeError as error:
-        raise ConfigError(
-            f"{path}: {error.escape!r} is no character: a \\u escape needs four hexadecimal digits",
-            remedy="write a backslash as \\\\",
-        ) from None
+    parsed = [_entry(path, number, line) for number, line in _logical_lines(text) if line]
     entries: dict[str, Entry] = {}
     duplicates = []
     for entry in parsed:
@@ -132,9 +126,14 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 def _entry(path: Path, number: int, line: str) -> Entry:
     found = _KEY.match(line)
     assert found is not None  # it matches an empty text as well
-    key, value = (javaproperties.unescape(part) for part in (found[1], line[found.end() :]))
     try:
+        key, value = (javaproperties.unescape(part) for part in (found[1], line[found.end() :]))
         (key + value).encode()
+    except javaproperties.InvalidUEscapeError as error:
+        raise ConfigError(
+            f"{path}:{number}: `{error.escape}` is no character: a \\u escape needs four hexadecimal digits",
+            remedy="complete the escape, or write \\\\ for a backslash",
+        ) from None
     except UnicodeEncodeError as error:
         half = f"\\u{ord(error.object[error.start]):04x}"
         raise ConfigError(

@@ -13,6 +13,7 @@ from mmtool.config.jaas import (
     OAUTH_MODULE,
     PLAIN_MODULE,
     SCRAM_MODULE,
+    jaas_text,
     parse_jaas,
 )
 from mmtool.config.scopes import filled, sibling
@@ -160,17 +161,25 @@ class SaslReader:
         try:
             login = parse_jaas(entry.value)
         except ValueError as error:
-            self.report.refused(entry, f"expected {error} or {way_out}")
+            self.report.refused(entry, f"expected {error}, as `{_example(mechanism)}`; or {way_out}")
             return None
         if login.module == KERBEROS_MODULE:
             self.report.refused(entry, _KERBEROS)
         elif login.module != _MODULE_OF[mechanism]:
             self.report.refused(
-                entry, f"expected {_MODULE_OF[mechanism]} for {mechanism}, not {login.module}; or {way_out}"
+                entry,
+                f"expected {_MODULE_OF[mechanism]} for {mechanism}, not {login.module}: correct the module or"
+                f" {sibling(entry, 'sasl.mechanism')}; or {way_out}",
             )
         else:
             return login
         return None
+
+
+def _example(mechanism: str) -> str:
+    """A login of the mechanism, as ``sasl.jaas.config`` has it."""
+    names = {MSK: (), OAUTH: ("clientId", "clientSecret")}.get(mechanism, ("username", "password"))
+    return jaas_text(_MODULE_OF[mechanism], dict.fromkeys(names, "..."))
 
 
 def _way_out(entry: Entry, mechanism: str) -> str:

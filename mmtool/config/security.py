@@ -74,7 +74,7 @@ class _Reader:
         entry = self.properties.get("security.protocol")
         word = entry.value.strip().upper() if entry else "PLAINTEXT"
         if entry is not None and word not in PROTOCOLS:
-            self.report.expected(entry, ", ".join(PROTOCOLS))
+            self.report.expected(entry, f"{', '.join(PROTOCOLS[:-1])} or {PROTOCOLS[-1]}")
             return "PLAINTEXT"
         return cast("Protocol", word)
 
@@ -149,7 +149,7 @@ class _Reader:
         say = self.report.alarm if len(late) == len(certificates) else self.report.warn
         for why, one in late[:_NAMED_AT_MOST]:
             remedy = "import the CA's current certificate" if has_expired(one) else renewal(one)
-            say(entry, f"{pem.origin}: {why}; OpenSSL does not trust it, Java may: {remedy}")
+            say(entry, f"in {pem.origin}, {why}; OpenSSL, unlike Java, does not trust it: {remedy}")
         if certificates and not any(map(is_self_issued, certificates)):
             self.report.warn(
                 entry,
@@ -169,7 +169,7 @@ class _Reader:
         if not has_key(key_text):
             self.report.refused(
                 entry,
-                f"{key.origin} holds no private key; add it, or set {sibling(entry, 'ssl.key.location')}",
+                f"{key.origin} holds no private key; {_key_place(entry, key)}",
             )
         elif asks_too_much(key_text):
             self.report.refused(
@@ -185,7 +185,7 @@ class _Reader:
                 continue
             # no error: an emergency failover needs no connection to a source that is lost
             say, refuse = (self.report.warn, "may refuse") if place else (self.report.alarm, "refuse")
-            say(entry, f"{certificate.origin}: {why}; brokers {refuse} the connection: {renewal(one)}")
+            say(entry, f"in {certificate.origin}, {why}; brokers {refuse} the connection: {renewal(one)}")
 
     def _identity_store(self, location: Entry, key_password: SecretStr | None) -> _Identity:
         """The client's chain and key from a key store; a PEM store, as in Kafka, holds both in one file."""
@@ -229,7 +229,7 @@ class _Reader:
         try:
             return Pem(origin=entry.raw.strip(), text=SecretStr(pem_document(text)))
         except ValueError as error:
-            self.report.expected(entry, f"a file in {error}")
+            self.report.expected(entry, f"a file with {error}")
             return None
 
     def _pem_text(self, entry: Entry) -> Pem | None:
@@ -253,6 +253,13 @@ class _Reader:
 
     def _filled(self, name: str) -> Entry | None:
         return filled(self.properties, name)
+
+
+def _key_place(entry: Entry, key: Pem) -> str:
+    """What to do about a missing private key; a key store and ``ssl.keystore.key`` win over ``ssl.key.location``."""
+    if entry.key.endswith("ssl.keystore.location") or key.origin.endswith("ssl.keystore.key"):
+        return "add it"
+    return f"add it, or name its file in {sibling(entry, 'ssl.key.location')}"
 
 
 def _lines(text: str) -> SecretStr:

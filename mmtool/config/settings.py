@@ -559,10 +559,11 @@ class Settings(_Frozen):
             if alias is not None and alias not in self.clusters:
                 known = ", ".join(self.clusters)
                 raise UsageError(
-                    f"{option} {alias}: {self.path} has no such cluster", remedy=f"clusters are: {known}"
+                    f"{option} {alias}: {self.path} has no such cluster",
+                    remedy=f"name one of the clusters: {known}",
                 )
         if source is not None and source == target:
-            raise UsageError(f"--source and --target are both {source}", remedy="name two clusters")
+            raise UsageError(f"--source and --target are both {source}", remedy="name two different clusters")
         flows = self.all_flows if source is not None and target is not None else self.flows
         chosen = tuple(
             flow
@@ -588,4 +589,7 @@ class Settings(_Frozen):
         first, second = [*self.clusters, "A", "B"][:2]
         example_source = source or (first if first != target else second)
         example_target = target or (second if example_source != second else first)
-        return f"set {example_source}->{example_target}.enabled = true"
+        return (
+            f"set {example_source}->{example_target}.enabled = true; or name a flow that MirrorMaker 2 runs, as"
+            f" -s {example_source} -t {example_target}"
+        )

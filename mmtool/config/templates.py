@@ -82,9 +82,10 @@ def unsubstituted(key: str, raw: str, *, is_read: bool = True) -> str:
     if not found:
         return ""
     texts = ", ".join(f"`{text}`" for text in found)
+    value = "" if may_hold_secret(key) else "write the value itself, or a placeholder: "
     return (
-        f"contains text that was not substituted: {texts}; `${{env:{_variable(next(iter(found.values())))}}}` reads the"
-        " environment"
+        f"contains text that was not substituted: {texts}; {value}`${{env:{_variable(next(iter(found.values())))}}}`"
+        " reads the environment"
     )
 
 
@@ -99,7 +100,7 @@ def variable_in_secret(key: str, raw: str) -> str:
         return ""
     value = raw.strip()
     if _WHOLE_VARIABLE.fullmatch(value):
-        state = "begins with $" if value[0] == "$" else "may be a variable that was not substituted"
+        state = "begins with $" if value[0] == "$" else "may be a variable that was not substituted,"
         return f"{state} and is used unchanged; `${{env:NAME}}` reads the environment"
     names = dict.fromkeys(match[1] for match in _VARIABLE_OPTION.finditer(raw) if "jaas" in key)
     if not names:

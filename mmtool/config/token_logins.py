@@ -59,11 +59,11 @@ _STRIMZI_REFUSED = {
     "oauth.client.assertion": "signed assertions are not supported: use a client id and its secret",
     "oauth.client.assertion.location": "signed assertions are not supported: use a client id and its secret",
 }
-_MSK_REFUSED = {
-    "awsRoleAccessKeyId": "write the access key to an AWS profile or the environment",
-    "awsRoleSecretAccessKey": "write the access key to an AWS profile or the environment",
-    "awsRoleSessionToken": "write the access key to an AWS profile or the environment",
-}
+_MSK_REFUSED = dict.fromkeys(
+    ("awsRoleAccessKeyId", "awsRoleSecretAccessKey", "awsRoleSessionToken"),
+    "mmtool does not read access keys from here: remove the option, and put the keys into an AWS profile or the "
+    "environment",
+)
 _SIGNER = "aws_msk_iam_sasl_signer"
 _REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com", re.IGNORECASE)
 _EXTENSION_NAME, _EXTENSION_VALUE = re.compile(r"[A-Za-z]+"), re.compile(r"[\x21-\x7e \t\r\n]+")
@@ -165,7 +165,8 @@ class TokenLoginReader:
                 retriever,
                 _assertion(retriever)
                 if named
-                else f"names a Java class, which mmtool does not run: remove the key and use {ENDPOINT}",
+                else "names a Java class, which mmtool does not run: remove the key and use "
+                f"{sibling(retriever, ENDPOINT)}",
             )
             return True
         for name in _ASSERTIONS:

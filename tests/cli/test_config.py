@@ -129,7 +129,7 @@ def test_a_missing_file_ends_with_2(verb, mmtool, tmp_path):
 def test_an_unknown_alias_ends_with_2_and_lists_the_known_ones(mmtool, written):
     ended = mmtool("config", "show", "-c", written(GOOD), "-s", "X")
     assert ended.code == 2
-    assert "clusters are: A, B" in ended.stderr
+    assert "name one of the clusters: A, B" in ended.stderr
 
 
 def test_show_names_the_deciding_key_or_the_default(mmtool, written):

@@ -34,6 +34,17 @@ def test_a_properties_file_with_a_password_that_everybody_may_read_is_named_with
     )
 
 
+def test_a_file_of_another_user_is_first_given_to_mmtools_which_could_not_read_it_else(file, monkeypatch):
+    path = file("mm2.properties", LOGIN)
+    monkeypatch.setattr(os, "getuid", lambda: path.stat().st_uid + 1)
+    assert exposed_files(path, {}) == (
+        (
+            f"{path} holds a secret, and every user of this host may read it: as root, make the user of mmtool the"
+            f" owner of the file, then chmod 600 {path}"
+        ),
+    )
+
+
 @pytest.mark.parametrize("mode", [0o600, 0o400, 0o700])
 def test_a_file_that_only_its_owner_may_read_is_not_named(file, mode):
     assert named(file("mm2.properties", LOGIN, mode)) == []

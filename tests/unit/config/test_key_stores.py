@@ -179,7 +179,7 @@ def test_a_pem_store_without_the_needed_entry_is_said(load, tmp_path):
     key, certificate = issue("client")
     path = tmp_path / "store.pem"
     path.write_text(pem_of(certificate))
-    assert f"{path} holds no private key; add it, or set A.ssl.key.location" in refusal(load, owning(path))
+    assert f"{path} holds no private key; add it" in refusal(load, owning(path))
     path.write_text(pem_of(key))
     assert f"{path} holds no certificate; " in refusal(load, trusting(path))
 
@@ -248,13 +248,13 @@ def test_a_certificate_out_of_its_time_is_a_warning_with_file_subject_and_date(
     }
     said = f"certificate CN=late {problem.format(**dates)}"
     (line,) = load(owning(own)).warnings
-    assert f"A.ssl.keystore.location: {own}: {said}" in line
+    assert f"A.ssl.keystore.location: in {own}, {said}" in line
     remedy = "renew the certificate" if "expired" in problem else CHECK_CLOCKS
     assert line.endswith(f"; brokers refuse the connection: {remedy}")
     (line,) = load(trusting(trust)).warnings
-    assert f"A.ssl.truststore.location: {trust}: {said}" in line
+    assert f"A.ssl.truststore.location: in {trust}, {said}" in line
     remedy = "import the CA's current certificate" if "expired" in problem else CHECK_CLOCKS
-    assert line.endswith(f"; OpenSSL does not trust it, Java may: {remedy}")
+    assert line.endswith(f"; OpenSSL, unlike Java, does not trust it: {remedy}")
 
 
 def test_an_expired_certificate_among_good_ones_is_a_warning(store, load):

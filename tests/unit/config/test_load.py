@@ -161,9 +161,9 @@ def test_flows_are_selected_by_alias_and_a_named_pair_need_not_be_enabled(source
 @pytest.mark.parametrize(
     ("source", "target", "message", "remedy"),
     [
-        ("X", None, "--source X: ", "clusters are: A, B"),
-        (None, "X", "--target X: ", "clusters are: A, B"),
-        ("A", "A", "--source and --target are both A", "name two clusters"),
+        ("X", None, "--source X: ", "name one of the clusters: A, B"),
+        (None, "X", "--target X: ", "name one of the clusters: A, B"),
+        ("A", "A", "--source and --target are both A", "name two different clusters"),
         ("B", None, "no flow from B is enabled", "name an enabled flow with -s and -t: A->B"),
     ],
 )
@@ -179,7 +179,9 @@ def test_a_file_that_enables_nothing_says_how(load):
     settings = load("A->B.enabled = false\n")
     with pytest.raises(UsageError) as caught:
         settings.select(None, None)
-    assert caught.value.remedy == "set A->B.enabled = true"
+    assert (
+        caught.value.remedy == "set A->B.enabled = true; or name a flow that MirrorMaker 2 runs, as -s A -t B"
+    )
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ REFUSED = {
     ),
     "keys of AWS in JAAS": (
         f'sasl.mechanism = AWS_MSK_IAM\n{IAM} awsRoleSecretAccessKey="{CANARY}";\n',
-        "option awsRoleSecretAccessKey: write the access key to an AWS profile",
+        "option awsRoleSecretAccessKey: mmtool does not read access keys from here: remove the option",
     ),
 }
 

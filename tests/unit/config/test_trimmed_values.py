@@ -70,7 +70,7 @@ def test_a_number_that_mirror_maker_takes_loads_with_a_warning(load, key, value,
     settings = load(f"A->B.{key} = {value}\n")
     assert getattr(settings.flows[0], field) == used
     (warning,) = settings.warnings
-    assert warning.endswith(f"A->B.{key}: is {said} for mmtool: {used} is used")
+    assert warning.endswith(f"A->B.{key}: is {said}; mmtool uses {used}")
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,14 @@ import pytest
 
 from mmtool.errors import ConfigError
 
-SAID = "contains a variable that was not substituted, which no name contains; `${env:NAME}` reads the environment"
+SAID = "contains a variable that was not substituted, and so matches no name; `${env:NAME}` reads the environment"
 
 
 @pytest.mark.parametrize("key", ["topics", "topics.exclude", "groups", "groups.exclude"])
 @pytest.mark.parametrize("pattern", ["prod-$ENV-.*", "prod-<env>-.*", "foo-%ENV%-x", "(a|b$ENV)"])
 def test_a_pattern_whose_variable_was_not_substituted_is_told_of(load, key, pattern):
     (warning,) = load(f"A->B.{key} = orders, {pattern}\n").warnings
-    assert warning.endswith(f"A->B.{key}: {pattern} {SAID}")
+    assert warning.endswith(f"A->B.{key}: `{pattern}` {SAID}")
 
 
 @pytest.mark.parametrize(

@@ -293,7 +293,7 @@ def test_a_crash_between_a_hook_and_its_record_runs_it_again(hook, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("handover", "did you mean hand_over?"), ("xyz", "the steps with hooks are ")]
+    ("name", "meant"), [("handover", "did you mean hand_over?"), ("xyz", "a hook can follow ")]
 )
 def test_a_step_that_does_not_exist_is_a_problem_of_the_file(tmp_path, name, meant):
     with pytest.raises(UsageError, match=f"no hook runs after a step {name}") as refused:

@@ -90,7 +90,8 @@ def test_a_file_that_cannot_be_used_is_said_once_in_one_line_and_nothing_changes
     (warned,) = scene.warned
     assert warned.startswith(f"{scene.path}:7: topics = (: expected")
     assert warned.endswith(
-        "; the file has 1 more error, see `mmtool config check`; the old configuration stays in force"
+        f"; the file has 1 more error: `mmtool config check -c {scene.path}` lists all errors and warnings; the old"
+        " configuration stays in force"
     )
     assert scene.flow.topics.include == (".*",)
 
