@@ -27,7 +27,7 @@ class Event(StrEnum):
     # --- a flow and its owner ---
     FLOW_STARTED = (
         "flow_started",
-        "`replicate` has connected to both clusters of a flow, and joins its ownership group.",
+        "`replicate` has connected to both clusters of a flow, and joins the flow's ownership group.",
     )
     FLOW_DEFERRED = (
         "flow_deferred",
@@ -44,7 +44,7 @@ class Event(StrEnum):
     )
     OWNERSHIP_LOST = (
         "ownership_lost",
-        "This process has lost its ownership lease or a claim of the flow, and reacquires it.",
+        "This process has lost the ownership lease or a producer epoch of the flow, and reacquires the flow.",
     )
     OWNERSHIP_REACQUIRED = (
         "ownership_reacquired",
@@ -115,7 +115,7 @@ class Event(StrEnum):
     CONFIG_REFUSED = "config_refused", "`replicate` does not use a changed properties file, or a part of it."
     CONFIG_VALUE_ADJUSTED = (
         "config_value_adjusted",
-        "A configured value was not used; the line names the one that mmtool uses.",
+        "A configured value is not used; `message` names the value that mmtool uses instead.",
     )
 
     # --- operations ---
