@@ -73,8 +73,11 @@ def _version_text(binary: Path) -> str:
 def _reason(error: OSError | subprocess.SubprocessError) -> str:
     """Why a command failed: what it printed first, where it printed something."""
     if isinstance(error, subprocess.CalledProcessError):
-        said: list[str] = f"{error.stderr}{error.stdout}".strip().splitlines()
-        return said[0] if said else f"exit code {error.returncode}"
+        lines: list[str] = f"{error.stderr}{error.stdout}".strip().splitlines()
+        said = [
+            line for line in lines if not line.startswith("Picked up ")
+        ]  # the options of JAVA_TOOL_OPTIONS
+        return " ".join(said[:2]) or f"exit code {error.returncode}"
     if isinstance(error, subprocess.TimeoutExpired):
         return f"no answer within {error.timeout:g} s"
     return getattr(error, "strerror", None) or str(error)

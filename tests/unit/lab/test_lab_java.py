@@ -50,7 +50,8 @@ def test_a_java_that_is_too_old_is_named_with_its_version(java_home):
 
 def test_a_java_that_does_not_run_is_told_of_in_its_own_words(java_home):
     binary = java_home("21.0.2")
-    binary.write_text("#!/bin/sh\necho 'Unable to locate a Java Runtime.' >&2\nexit 1\n")
+    echoed = "echo 'Picked up JAVA_TOOL_OPTIONS: -Dx=1' >&2"
+    binary.write_text(f"#!/bin/sh\n{echoed}\necho 'Unable to locate a Java Runtime.' >&2\nexit 1\n")
     with pytest.raises(UsageError) as failure:
         java_binary()
     assert failure.value.message == f"`{binary} -version` failed: Unable to locate a Java Runtime."
