@@ -78,7 +78,9 @@ def _write_document(result: Result) -> None:
         console.fail(unwritten)
 
 
-_LOOK_FIRST = f"first see with `mmtool failover list -c FILE` whether an operation is open; if none is, {REPORT}"
+_LOOK_FIRST = (
+    f"first see with `mmtool failover list -c FILE` whether an operation is open; if none is, {REPORT}"
+)
 _READING = ("failover list", "failover show")
 
 
