@@ -9,6 +9,7 @@ from mmtool.config.settings import MskLogin, OAuthLogin, PasswordLogin
 from mmtool.doctor.finding import Check, ok, problem, warning
 from mmtool.doctor.releases import OLDEST, release_of
 from mmtool.kafka.admin.details import Stage
+from mmtool.kafka.remedies import UNPROVEN, remedy_of
 from mmtool.keystores.certificates import CHECK_CLOCKS
 from mmtool.plan.words import counted, few
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 SOON = timedelta(days=30)
 """Certificates that expire within this time are reported."""
-LOGIN_STAGES = {Stage.MECHANISM, Stage.LOGIN, Stage.CLIENT_CERTIFICATE}
-"""A listener that fails at one of these is there, and refuses the login."""
+LOGIN_STAGES = {Stage.MECHANISM, Stage.LOGIN, Stage.PROOF, Stage.CLIENT_CERTIFICATE}
+"""A listener that fails at one of these is there, and the login fails."""
 _BY_CERTIFICATE = {Stage.TLS, Stage.CLIENT_CERTIFICATE}
 _RENEW_THEIRS = (
     "renew the certificate in the broker's ssl.keystore.location, and reload it or restart the broker"
@@ -202,6 +203,7 @@ def _login_remedy(name: str, stage: Stage, login: Sasl | None) -> str:
     return {
         Stage.MECHANISM: f"set {name}.sasl.mechanism to a mechanism that the listener enables, or add the"
         " mechanism that mmtool uses to the brokers' sasl.enabled.mechanisms",
+        Stage.PROOF: remedy_of(UNPROVEN, name),
         Stage.CLIENT_CERTIFICATE: f"set {name}.ssl.keystore.location to a key store whose certificate the brokers'"
         " trust store accepts",
     }.get(stage, otherwise)

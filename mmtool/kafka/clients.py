@@ -198,8 +198,9 @@ def tls_context(security: Security, alias: str) -> ssl.SSLContext:
         reason = getattr(error, "reason", None) or "not valid PEM"
         raise ConfigError(
             f"cluster {alias}: OpenSSL refuses {_origins(security)}: {reason}",
-            remedy="check the certificates with `openssl x509 -in FILE`, the key with `openssl pkey -in FILE`, and the"
-            " password of the key in ssl.key.password",
+            remedy=f"check that the key belongs to the certificate, and that {alias}.ssl.key.password is the key's"
+            " password; `openssl x509 -in FILE` and `openssl pkey -in FILE` read PEM files, `keytool -list -keystore"
+            " FILE` reads key stores",
         ) from None
     return context
 

@@ -99,7 +99,8 @@ def _private_folder() -> Path:
         if _is_private(folder) and os.access(folder, os.W_OK):
             return folder
     raise UsageError(
-        f"none of the folders {', '.join(map(str, _folders()))} can be used; OpenSSL needs the private key in a file",
+        "OpenSSL needs the private key in a file that only this user can read, and none of these folders can hold it:"
+        f" {', '.join(map(str, _folders()))}",
         remedy=_OTHER_FOLDER,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-AWAY = "check {alias}.bootstrap.servers and the cluster's health"
+AWAY = "check {alias}.bootstrap.servers, and that the brokers of {alias} run"
 """Where no broker answered."""
 BOTH_AWAY = "check the brokers of both clusters, then run the same command again"
 """Where a broker of either cluster did not answer."""
@@ -15,6 +15,7 @@ THROTTLED = "THROTTLING_QUOTA_EXCEEDED"
 OTHER_CLUSTER = "OTHER_CLUSTER"
 CLOSED = "CLOSED"
 OAUTH_REFUSED = "OAUTH_REFUSED"
+UNPROVEN = "UNPROVEN"
 """Causes without an error code of a broker; the first two as a broker would name them."""
 
 _NAMES = {
@@ -22,14 +23,17 @@ _NAMES = {
         ELIGIBLE_LEADERS_NOT_AVAILABLE FENCED_LEADER_EPOCH LEADER_NOT_AVAILABLE NOT_LEADER_FOR_PARTITION
         NOT_LEADER_OR_FOLLOWER OFFSET_NOT_AVAILABLE PREFERRED_LEADER_NOT_AVAILABLE REPLICA_NOT_AVAILABLE
         UNKNOWN_LEADER_EPOCH""",
-    "start the brokers of {alias} that are down; if none is, {topic} has fewer replicas than min.insync.replicas: add"
-    " replicas with kafka-reassign-partitions.sh": """
+    "start the brokers of {alias} that are down; if none is down, compare min.insync.replicas of {topic} with the"
+    " replicas in sync that kafka-topics.sh --describe lists": """
         NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND _ISR_INSUFF""",
     "a broker of {alias} lost a disk: replace the disk that the broker's log names, and restart the broker": """
         KAFKA_STORAGE_ERROR LOG_DIR_NOT_FOUND""",
-    "check that every partition of __consumer_offsets and __transaction_state has a leader on {alias}": """
+    "check that __consumer_offsets and __transaction_state exist on {alias} and every partition of them has a leader;"
+    " brokers create them once as many run as offsets.topic.replication.factor and"
+    " transaction.state.log.replication.factor say": """
         COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR _WAIT_COORD""",
-    "wait some minutes: a broker of {alias} is still loading groups and transactional ids": """
+    "wait some minutes, then run the same command again: a broker of {alias} is still loading groups and transactional"
+    " ids": """
         COORDINATOR_LOAD_IN_PROGRESS""",
     "check that the controllers of {alias} run and have elected an active one": """
         NOT_CONTROLLER STALE_BROKER_EPOCH STALE_CTRL_EPOCH UNKNOWN_CONTROLLER_ID""",
@@ -41,7 +45,8 @@ _NAMES = {
     " this host": "_RESOLVE",
     "check {alias}.security.protocol and {alias}.bootstrap.servers: the broker closed the connection; `mmtool doctor -c"
     " FILE` names the cause": CLOSED,
-    "check {alias}.bootstrap.servers: its addresses now lead to another cluster": OTHER_CLUSTER,
+    "correct {alias}.bootstrap.servers, or the DNS entries of these addresses: they now lead to another cluster, or to"
+    " brokers that were set up anew": OTHER_CLUSTER,
     "check user name and password of {alias}: sasl.jaas.config, or sasl.username and sasl.password; for a login without"
     " a password, `mmtool doctor -c FILE` names the cause": """
         SASL_AUTHENTICATION_FAILED""",
@@ -49,9 +54,12 @@ _NAMES = {
         _AUTHENTICATION""",
     "compare audience, issuer and scope of the token with what the brokers of {alias} expect: the log of the"
     " brokers says what they refuse": OAUTH_REFUSED,
+    "check which brokers {alias}.bootstrap.servers leads to: another cluster may answer, or a proxy or an attacker"
+    " between mmtool and the brokers": UNPROVEN,
     "set {alias}.sasl.mechanism to a mechanism of the listener: `mmtool doctor -c FILE` lists them": """
         UNSUPPORTED_SASL_MECHANISM""",
-    "set {alias}.security.protocol to PLAINTEXT or SSL, or use a listener that takes a login": "ILLEGAL_SASL_STATE",
+    "set {alias}.security.protocol to PLAINTEXT or SSL, or {alias}.bootstrap.servers to a listener that takes a"
+    " login": "ILLEGAL_SASL_STATE",
     "check {alias}.security.protocol and {alias}.ssl.*: `mmtool doctor -c FILE` names the cause": "_SSL",
     GRANT: """
         CLUSTER_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED TOPIC_AUTHORIZATION_FAILED
@@ -77,7 +85,8 @@ _NAMES = {
         _UNKNOWN_PARTITION _UNKNOWN_TOPIC""",
     "check the name of the group: {alias} has no such group; its offsets may have expired": """
         GROUP_ID_NOT_FOUND _UNKNOWN_GROUP""",
-    "run the same command again: records of {topic} were deleted on {alias} in the meantime": """
+    "run the same command again: records of {topic} were deleted on {alias} in the meantime; if the command fails"
+    " again, {topic} lost its newest records in an unclean leader election": """
         OFFSET_OUT_OF_RANGE _AUTO_OFFSET_RESET _LOG_TRUNCATION _NO_OFFSET""",
     OTHER_LEADER_AND_AGAIN: "CORRUPT_MESSAGE INVALID_MSG _BAD_MSG",
     "raise max.message.bytes of {topic} on {alias}": "MESSAGE_TOO_LARGE MSG_SIZE_TOO_LARGE",

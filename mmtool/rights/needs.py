@@ -149,7 +149,7 @@ _CHECKPOINTS = "checkpoints cannot be written"
 _NO_BEATS = "heartbeats are not written"
 _LETTERS = "dead letters cannot be written"
 _STORE = "mmtool cannot store the flow's state or offsets in the topic"
-_COORDINATORS = "while a broker of the source starts, mmtool may take groups of the source for deleted"
+_COORDINATORS = "while a broker of the source starts, mmtool may treat groups of the source as deleted"
 _ORIGINS = "records that other flows mirrored to the source cannot be recognised"
 
 _SOURCE = (

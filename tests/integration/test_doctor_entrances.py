@@ -150,7 +150,7 @@ def test_a_mechanism_that_the_listener_does_not_enable_is_told_with_those_that_i
     ((severity, _, message, _),) = rows(answer, "authentication")
     assert (answer.code, severity) == (4, "problem")
     assert "SCRAM-SHA-512 as user mm" in message
-    assert "mechanisms are PLAIN" in message
+    assert "the listener enables only PLAIN" in message
 
 
 def test_a_client_without_a_login_at_a_listener_that_asks_for_one_is_told_so(doctor, mmtool):

@@ -100,7 +100,7 @@ def test_refused_credentials_name_their_key(pair, endpoint, ask, command):
     assert answer.code == 9, answer.stderr
     assert "refuses client mmtool: invalid_client: HTTP 401" in answer.stderr
     assert re.search(
-        r"remedy: check the login's client id, secret and scope; \S*sasl.jaas.config holds the secret",
+        r"remedy: check client id, secret, scope and audience of the login; \S*sasl.jaas.config holds the secret",
         answer.stderr,
     )
 
@@ -122,7 +122,7 @@ def test_a_flow_goes_on_while_the_endpoint_is_away_at_a_refresh(pair, path, endp
         running.wait_line(r"2 caught_up")
         endpoint.failure = Failure(HTTPStatus.SERVICE_UNAVAILABLE)
         running.wait_line(
-            r"warning: cluster target: the token endpoint .* HTTP 503; the last token is used until"
+            r"warning: cluster target: the token endpoint .* HTTP 503; the last token is valid until"
         )
         running.wait_line(r"warning: cluster source: the token endpoint ")
         produce(bootstrap, Load(TOPIC, 100, 2, 100))

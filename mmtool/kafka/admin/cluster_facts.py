@@ -202,7 +202,7 @@ def check_cluster_id(settings: ClusterSettings, answered: str) -> None:
     expected = settings.expected_cluster_id
     if expected is not None and expected != answered:
         raise RefusedError(
-            f"the brokers of {settings.alias} report cluster id {answered}, and the properties file names {expected}",
+            f"the brokers of {settings.alias} report cluster id {answered}, but the properties file expects {expected}",
             remedy=f"check {settings.alias}.bootstrap.servers and {settings.alias}.mmtool.cluster.id",
             code="wrong_cluster",
         )

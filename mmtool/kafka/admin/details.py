@@ -30,6 +30,7 @@ class Stage(StrEnum):
     PROTOCOL = "protocol"
     MECHANISM = "mechanism"
     LOGIN = "login"
+    PROOF = "proof"
 
 
 class Entrance(NamedTuple):

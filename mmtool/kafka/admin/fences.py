@@ -243,6 +243,7 @@ class KafkaFences:
                 break
             await asyncio.sleep(_LOOK_SECONDS)
         stands = "does not apply the new ACLs yet" if there else "still applies the removed ACLs"
+        stands = f"{stands}, or does not answer"
         return {
             binding: Problem(NOT_ON_EVERY_BROKER, f"broker {node} {stands}")
             for node, of in late.items()

@@ -20,7 +20,12 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.connection import open_connection
 from mmtool.kafka.wire.metadata import MetadataRequest
 from mmtool.kafka.wire.request import Prepared
-from mmtool.kafka.wire.sasl import SaslHandshakeRequest
+from mmtool.kafka.wire.sasl import (
+    TAKES_NO_LOGIN,
+    SaslHandshakeRequest,
+    UnprovenBrokerError,
+    enabled_mechanisms,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -141,19 +146,21 @@ class ListenerTrial:
                     connection.close()
         except errors.SaslAuthenticationFailed as error:
             raise _FailedError(Stage.LOGIN, readable_refusal(_said(error))) from error
+        except UnprovenBrokerError as error:
+            raise _FailedError(Stage.PROOF, str(error)) from error
         except UnreachableError as error:  # there is no token
             raise _FailedError(Stage.LOGIN, error.message) from error
-        except (
-            errors.KafkaError,
-            ValueError,
-        ) as error:  # the latter of a broker that does not prove who it is
+        except (errors.KafkaError, ValueError) as error:
             raise _FailedError(Stage.LOGIN, f"the login failed: {_said(error)}") from error
         except TimeoutError as error:
-            raise _FailedError(Stage.LOGIN, _silence("the second request")) from error
+            raise _FailedError(Stage.LOGIN, _silence(self._last_request())) from error
         except OSError as error:
-            why = "the broker closes the connection at the second request"
+            why = f"the broker closes the connection at {self._last_request()}"
             hint = "" if self.entrance.security.sasl else "; the listener may require a SASL login"
             raise _FailedError(Stage.LOGIN, why + hint) from error
+
+    def _last_request(self) -> str:
+        return "the login, or the request after it" if self.entrance.security.sasl else "the second request"
 
     def _options(self) -> dict[str, Any]:
         security = self.entrance.security
@@ -181,7 +188,7 @@ async def _open(
             _, plain = await asyncio.open_connection(host, port)
         plain.close()
     except TimeoutError as error:
-        raise _FailedError(Stage.CONNECT, _silence("the connection")) from error
+        raise _FailedError(Stage.CONNECT, _silence("the attempt to connect")) from error
     except OSError as error:
         raise _FailedError(Stage.CONNECT, _os_reason(error)) from error
     try:
@@ -213,9 +220,9 @@ async def _check_mechanism(
     with _in_protocol():
         error_code, enabled = request.read(memoryview(answer))
     if error_code == Code.ILLEGAL_SASL_STATE:
-        raise _FailedError(Stage.LOGIN, "the listener takes no login: its protocol is PLAINTEXT or SSL")
+        raise _FailedError(Stage.LOGIN, TAKES_NO_LOGIN)
     if mechanism not in enabled:
-        raise _FailedError(Stage.MECHANISM, f"the listener's mechanisms are {', '.join(sorted(enabled))}")
+        raise _FailedError(Stage.MECHANISM, enabled_mechanisms(enabled))
 
 
 @contextmanager
@@ -266,7 +273,7 @@ def _said(error: Exception) -> str:
 
 
 def _silence(what: str) -> str:
-    return f"{what} had no answer in {LISTENER_SECONDS:g} s"
+    return f"no answer within {LISTENER_SECONDS:g} s to {what}"
 
 
 def addresses(entrance: Entrance, advertised: dict[int, str]) -> Sequence[tuple[str, int | None]]:

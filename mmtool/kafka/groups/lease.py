@@ -149,7 +149,9 @@ class GroupLease:
         from confluent_kafka import KafkaError
 
         if error.code() in {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED}:
-            self.failure = failure_of(self._cluster, error, f"READ on group {self._group}")
+            of_topic = error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+            denied = f"topic {self._topic}" if of_topic else f"group {self._group}"
+            self.failure = failure_of(self._cluster, error, f"READ on {denied}")
 
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
         if partitions:
@@ -189,7 +191,7 @@ async def described(cluster: WireCluster, group: str) -> DescribedGroup:
         return answer.error_code, answer
 
     code, found = await retrying(
-        attempt, what=f"group {group} on cluster {cluster.alias}", alias=cluster.alias
+        attempt, what=f"describing group {group} on {cluster.alias}", alias=cluster.alias
     )
     cluster.check_denied(code, f"DESCRIBE on group {group}")
     return found  # type: ignore[no-any-return]
@@ -220,7 +222,8 @@ def not_let_in(alias: str, group: str) -> UnreachableError:
     """The error for a process that got no lease in time although no other process has it."""
     waited = f"within {NOBODY_WAITS_SECONDS:g} s"
     return UnreachableError(
-        f"cluster {alias} did not make mmtool the holder of consumer group {group} {waited}; no other process holds it",
+        f"cluster {alias} assigned mmtool no partition of consumer group {group} {waited}, though no other member has"
+        " one",
         remedy="run the same command again; if it fails again, read the log of the broker that coordinates the group",
     )
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.errors import UnreachableError
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.remedies import remedy_of
+from mmtool.kafka.errors import unreachable
 from mmtool.kafka.state.append_count import count_unbooked
 from mmtool.kafka.state.state_log import read_producers
 from mmtool.kafka.wire.blocking_client import BlockingWireClient
@@ -80,10 +79,7 @@ class KafkaBatches:
         try:
             return self._wire.ask(read, f"reading {place}")
         except ConnectionLostError as lost:
-            raise UnreachableError(
-                f"{place} on cluster {self._settings.alias} could not be read: {lost}",
-                remedy=remedy_of(lost.cause, self._settings.alias),
-            ) from lost
+            raise unreachable(self._settings.alias, f"reading {place}", lost) from lost
 
     def producers(self) -> dict[int, ProducerRecord]:
         return read_producers(self._settings)

@@ -86,7 +86,8 @@ def impossible(alias: str, problem: str) -> RefusedError:
     """The refusal for a topic name that no cluster accepts, with the reason that `name_problem` gives."""
     return RefusedError(
         f"cluster {alias} cannot have this topic: {problem}",
-        remedy="give the topic another name with mmtool.topic.rename.format, or exclude the topic with topics.exclude",
+        remedy="exclude the topic with topics.exclude; mmtool.topic.rename.format can give mirrors other names only in"
+        " a flow that has mirrored no topic yet",
         code="partition_missing",
     )
 

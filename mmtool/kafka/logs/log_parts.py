@@ -67,8 +67,9 @@ def read_parts(
 
 def _unread(alias: str, lost: ConnectionLostError | TimeoutError, late: str = "") -> UnreachableError:
     cause = lost.cause if isinstance(lost, ConnectionLostError) else "REQUEST_TIMED_OUT"
+    remedy = getattr(lost, "remedy", "") or remedy_of(cause, alias)
     return UnreachableError(
-        f"records of cluster {alias} could not be read: {str(lost) or late}", remedy=remedy_of(cause, alias)
+        f"records of cluster {alias} could not be read: {str(lost) or late}", remedy=remedy
     )
 
 

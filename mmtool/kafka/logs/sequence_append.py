@@ -140,7 +140,7 @@ class KafkaAppender:
     def _claim(self) -> Claim:
         if self._claimed is None:
             self._claimed = self._asked(
-                self._wire, lambda cluster: claim(cluster, self._id), f"claiming {self._id}"
+                self._wire, lambda cluster: claim(cluster, self._id), f"claiming transactional id {self._id}"
             )
         return self._claimed
 
@@ -154,7 +154,9 @@ class KafkaAppender:
             return
         self.begin_again()
         self._claimed = self._asked(
-            self._wire, lambda cluster: fence(cluster, self._id, claimed, {place}), f"fencing {place}"
+            self._wire,
+            lambda cluster: fence(cluster, self._id, claimed, {place}),
+            f"shutting out older producers of {place}",
         )
         self._fenced.add(place)
 

@@ -6,14 +6,15 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError, RefusedError, UnreachableError
+from mmtool.errors import MmtoolError, RefusedError
 from mmtool.kafka.admin.topics import TopicAdmin
-from mmtool.kafka.remedies import remedy_of, remedy_of_refusal
+from mmtool.kafka.errors import unreachable
+from mmtool.kafka.remedies import remedy_of_refusal
 from mmtool.kafka.state.own_records import own_batches
 from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
-from mmtool.plan.records.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, RUNS_PARTITIONS
+from mmtool.plan.records.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, RUNS_PARTITIONS, is_runs_topic
 from mmtool.plan.topics.facts import CreateTopic
 from mmtool.plan.words import counted
 from mmtool.runtime.threads import in_thread
@@ -74,12 +75,22 @@ def check_counts(alias: str, wanted: Iterable[CreateTopic], found: Mapping[str, 
             raise RefusedError(
                 f"topic {topic.name} on {alias} has {counted(count, 'partition')} instead of {topic.partitions}:"
                 " another program created the topic, or added partitions",
-                remedy="if the topic has no records, delete it: mmtool creates it again with the right number of"
-                " partitions; if it has records, deleting the topic loses them: `mmtool flow rebuild -c FILE -s SOURCE"
-                " -t TARGET --execute` derives the offset runs again, or the control topic without its failed-over"
-                " marks and pauses, but not both; the journal of failovers cannot be derived",
+                remedy=f"delete the topic if it has no records: mmtool creates it again; {_recreated(topic.name)}",
                 code="state_topic",
             )
+
+
+def _recreated(topic: str) -> str:
+    """What to do about an internal topic that has records and must be created again."""
+    if topic in {PRODUCERS_TOPIC, JOURNAL_TOPIC}:
+        return "if it has records, they are lost with the topic, and no command can restore them"
+    other, lost = (
+        ("control", "") if is_runs_topic(topic) else ("offset-runs", " except failed-over marks and pauses")
+    )
+    return (
+        f"if it has records, delete it as well, keep the {other} topic of the flow, and run `mmtool flow rebuild -c"
+        f" FILE -s SOURCE -t TARGET --execute`, which restores the records{lost}"
+    )
 
 
 def check_kept(alias: str, found: Mapping[str, Mapping[str, ConfigEntry]]) -> None:
@@ -156,8 +167,8 @@ def refused(cluster: WireCluster, topic: str, code: int) -> MmtoolError:
     if code != Code.INVALID_TIMESTAMP:
         return MmtoolError(said, remedy=remedy_of_refusal(name_of(code), cluster.alias, f"topic {topic}"))
     return MmtoolError(
-        f"{said}: this host's clock is too far from the broker's",
-        remedy="correct this host's clock, then run the same command again",
+        f"{said} (the clocks of this host and of the broker differ too much)",
+        remedy="correct the clock that is wrong, then run the same command again",
     )
 
 
@@ -175,9 +186,7 @@ async def _topic_id(cluster: WireCluster, topic: str) -> TopicId:
             away = error
         await asyncio.sleep(_LOOK_SECONDS)
     if away:
-        raise UnreachableError(
-            f"topic {topic} on cluster {cluster.alias}: {away}", remedy=remedy_of(away.cause, cluster.alias)
-        )
+        raise unreachable(cluster.alias, f"looking up topic {topic}", away)
     raise MmtoolError(
         f"topic {topic} is missing on cluster {cluster.alias}",
         remedy="run the same command again: the command creates the topic, or says what was lost with the topic",
@@ -201,7 +210,7 @@ async def append(cluster: WireCluster, entry: ProducePartition, seconds: float =
 
     code, _ = await retrying(
         attempt,
-        what=f"topic {entry.topic} on cluster {cluster.alias}",
+        what=f"writing to topic {entry.topic} on {cluster.alias}",
         alias=cluster.alias,
         seconds=seconds,
     )

@@ -183,7 +183,7 @@ class TokenEndpoint:
         return NotAuthorisedError(
             f"cluster {self.alias}: the token endpoint {self.shown_url} refuses client {self.login.client_id}: "
             f"{reason}",
-            remedy=f"check the login's client id, secret and scope; {self.login.key} holds the secret",
+            remedy=f"check client id, secret, scope and audience of the login; {self.login.key} holds the secret",
         )
 
     def _quoted(self, text: str) -> str:
@@ -195,7 +195,7 @@ class TokenEndpoint:
     def _away(self, what: str, remedy: str = "") -> UnreachableError:
         return UnreachableError(
             f"cluster {self.alias}: the token endpoint {self.shown_url} {what}",
-            remedy=remedy or f"check {self.login.endpoint_key} and the network",
+            remedy=remedy or f"check {self.login.endpoint_key}, the network, and HTTPS_PROXY if it is set",
         )
 
 

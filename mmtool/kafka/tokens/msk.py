@@ -44,8 +44,9 @@ class MskSigner:
             ) from None
         except (BotoCoreError, ClientError, ValueError) as error:
             raise NotAuthorisedError(
-                f"cluster {self.alias}: no AWS credentials for {self.login.description}: {_first_line(error)}",
-                remedy=f"check {self.login.key} and the credentials: `aws sts get-caller-identity`",
+                f"cluster {self.alias}: AWS gives no credentials for {self.login.identity}: {_first_line(error)}",
+                remedy=f"check {self.login.key} and the AWS credentials: `aws sts get-caller-identity` shows whose they"
+                " are",
             ) from None
         return Token(
             value, now, now + signed_seconds(value), self.login.role_arn or self.login.profile or "iam"

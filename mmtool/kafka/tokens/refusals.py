@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 
 from mmtool.kafka.remedies import OAUTH_REFUSED
 
+_NAMED = re.compile(r"^\[Error \d+\] \w+: (?=\S)")
+"""What aiokafka writes before a broker's own words."""
+
 
 def readable_refusal(said: str) -> str:
-    """The text of a refused login, in which a refused token is a sentence."""
-    return _of_token(said) or said
+    """The broker's words of a refused login, in which a refused token is a sentence."""
+    return _of_token(said) or _NAMED.sub("", said)
 
 
 def cause_of_refusal(name: str, said: str) -> str:

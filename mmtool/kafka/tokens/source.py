@@ -43,14 +43,20 @@ class TokenSource:
     """A token that several clients share.
 
     Args:
+        alias: The cluster that the token is for, in messages.
         fetch: Gets a new token, blocking; raises `UnreachableError`, or `NotAuthorisedError` where a retry is useless.
         pace: When to refresh, and how long to wait after a failure.
         now: Seconds of the Unix epoch.
     """
 
     def __init__(
-        self, fetch: Callable[[], Token], pace: TokenPace, now: Callable[[], float] = time.time
+        self,
+        alias: str,
+        fetch: Callable[[], Token],
+        pace: TokenPace,
+        now: Callable[[], float] = time.time,
     ) -> None:
+        self._alias = alias
         self._fetch = fetch
         self._pace = pace
         self._now = now
@@ -84,8 +90,8 @@ class TokenSource:
             failure = self._failure
         if failure is None:
             raise UnreachableError(
-                "no token was granted in time",
-                remedy="check that the token endpoint or AWS answers this host",
+                f"cluster {self._alias}: mmtool got no token within {_LONGEST_SECONDS:g} s",
+                remedy="check that the token endpoint (with AWS_MSK_IAM: AWS) answers this host",
             )
         raise type(failure)(failure.message, remedy=failure.remedy)
 
@@ -112,7 +118,10 @@ class TokenSource:
         except UnreachableError as error:
             found = error
         except Exception as error:  # noqa: BLE001 - a caller waits for an answer; the text may hold a secret
-            found = UnreachableError(f"getting a token failed: {type(error).__name__}")
+            found = UnreachableError(
+                f"cluster {self._alias}: getting a token failed: {type(error).__name__}",
+                remedy=f"check the keys {self._alias}.sasl.* of the properties file",
+            )
         notice = self._keep(found)
         done.set()
         if notice is not None:
@@ -156,8 +165,8 @@ class TokenSource:
 
 def _notice(error: UnreachableError, valid: Token) -> Notice:
     until = datetime.fromtimestamp(valid.expires, UTC).strftime("%H:%M:%SZ")
-    todo = f"; before that time, {error.remedy}" if error.remedy else ""
+    todo = f"; before {until}, {error.remedy}" if error.remedy else ""
     return Notice(
-        f"{error.message}; the last token is used until {until}, and mmtool keeps asking for a new one{todo}",
+        f"{error.message}; the last token is valid until {until}, and mmtool keeps asking for a new one{todo}",
         Event.TOKEN_REFRESH_FAILED,
     )

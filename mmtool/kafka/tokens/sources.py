@@ -33,7 +33,7 @@ def token_source(alias: str, login: TokenLogin, cluster_ca: Pem | None) -> Token
     key = (alias, login, cluster_ca)
     with _lock:
         if key not in _sources:
-            _sources[key] = TokenSource(_fetcher(alias, login, cluster_ca).fetch, login.pace)
+            _sources[key] = TokenSource(alias, _fetcher(alias, login, cluster_ca).fetch, login.pace)
         return _sources[key]
 
 

@@ -11,13 +11,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
-from mmtool.kafka.remedies import CLOSED, NO_LEADER, OTHER_CLUSTER, OTHER_LEADER_AND_AGAIN, remedy_of
+from mmtool.kafka.remedies import (
+    CLOSED,
+    NO_LEADER,
+    OTHER_CLUSTER,
+    OTHER_LEADER_AND_AGAIN,
+    UNPROVEN,
+    remedy_of,
+)
 from mmtool.kafka.wire.ask import NEXT_SECONDS, first_answer
 from mmtool.kafka.wire.codes import DENIED, RETRIABLE, Code, name_of
 from mmtool.kafka.wire.connection import open_connection
 from mmtool.kafka.wire.groups import Coordinated, FindCoordinatorRequest, FindCoordinatorsRequest
 from mmtool.kafka.wire.metadata import BrokerAddress, MetadataRequest, TopicMetadata
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
+from mmtool.kafka.wire.sasl import UnprovenBrokerError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -51,11 +59,11 @@ _REFUSALS: dict[type[Exception], str] = {
 }
 """The cause of each kind of failed connection; any other kind means that no broker answered."""
 _LOGINS = {
-    "SaslAuthenticationFailed": "SASL_AUTHENTICATION_FAILED",
-    "UnsupportedSaslMechanismError": "UNSUPPORTED_SASL_MECHANISM",
-    "IllegalSaslStateError": "ILLEGAL_SASL_STATE",
+    "SaslAuthenticationFailed": ("SASL_AUTHENTICATION_FAILED", "refuses the credentials"),
+    "UnsupportedSaslMechanismError": ("UNSUPPORTED_SASL_MECHANISM", "refuses the login"),
+    "IllegalSaslStateError": ("ILLEGAL_SASL_STATE", "refuses the login"),
 }
-"""aiokafka's error of a refused login, and Kafka's name of it."""
+"""aiokafka's error of a refused login, Kafka's name of it, and what the cluster did."""
 
 
 class ConnectionLostError(Exception):
@@ -150,9 +158,10 @@ class WireCluster:
             _, answer = await first_answer(asks, (OSError, ConnectionLostError))
             self._keep(answer)
         except (OSError, ConnectionLostError) as error:
+            cause = _cause_of(error)
+            away = f"cluster {self.alias} does not answer at {', '.join(self._bootstrap)}: {_why(error)}"
             raise UnreachableError(
-                f"cluster {self.alias} does not answer at {', '.join(self._bootstrap)}: {_why(error)}",
-                remedy=remedy_of(_cause_of(error), self.alias),
+                str(error) if cause == OTHER_CLUSTER else away, remedy=remedy_of(cause, self.alias)
             ) from error
 
     async def _introduced(self, server: str) -> Any:
@@ -240,7 +249,7 @@ class WireCluster:
         """
         if self.cluster_id and answer.cluster_id != self.cluster_id:
             raise ConnectionLostError(
-                f"the brokers of {self.alias} now report cluster id {answer.cluster_id}, before it was"
+                f"the brokers at {self.alias}.bootstrap.servers now report cluster id {answer.cluster_id} instead of"
                 f" {self.cluster_id}",
                 OTHER_CLUSTER,
                 remedy=remedy_of(OTHER_CLUSTER, self.alias),
@@ -295,7 +304,7 @@ class WireCluster:
             raise ConnectionLostError(f"broker {node} of {self.alias} did not answer in time") from error
         except (errors.KafkaError, OSError) as error:
             raise ConnectionLostError(
-                f"connection to broker {node} of {self.alias} failed: {error}"
+                f"the connection to broker {node} of {self.alias} failed: {error}"
             ) from error
 
     async def _connection(self, node: int, purpose: str) -> Any:
@@ -343,11 +352,14 @@ class WireCluster:
             errors.UnsupportedSaslMechanismError,
             errors.IllegalSaslStateError,
         ) as error:
-            cause = cause_of_refusal(_LOGINS[type(error).__name__], str(error))
+            name, refused = _LOGINS[type(error).__name__]
             raise NotAuthorisedError(
-                f"cluster {self.alias} refuses the credentials: {readable_refusal(str(error))}",
-                remedy=remedy_of(cause, self.alias),
+                f"cluster {self.alias} {refused}: {readable_refusal(str(error))}",
+                remedy=remedy_of(cause_of_refusal(name, str(error)), self.alias),
             ) from error
+        except UnprovenBrokerError as error:
+            remedy = remedy_of(UNPROVEN, self.alias)
+            raise NotAuthorisedError(f"cluster {self.alias}: {error}", remedy=remedy) from error
         except (errors.KafkaError, UnicodeError) as error:  # the latter of a name that no host can have
             raise ConnectionLostError(
                 f"connecting to {host}:{port} of {self.alias} failed: {error}"
@@ -491,6 +503,6 @@ async def retrying(attempt: Any, *, what: str, alias: str, seconds: float = PATI
         except ConnectionLostError as error:
             reason, remedy = str(error), error.remedy or remedy_of(error.cause, alias)
         if asyncio.get_running_loop().time() > deadline:
-            raise UnreachableError(f"{what}: {reason}", remedy=remedy)
+            raise UnreachableError(f"{what} failed: {reason}", remedy=remedy)
         await asyncio.sleep(pause)
         pause = min(pause * 2, _BACKOFF_LIMIT_SECONDS)

@@ -16,9 +16,16 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.request import WireRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 A = TypeVar("A")
+
+
+class UnprovenBrokerError(Exception):
+    """The broker accepted the login, and its answer does not prove that it knows the password."""
+
+
+TAKES_NO_LOGIN = "the listener takes no login: its protocol is PLAINTEXT or SSL"
 
 _EARLIEST, _LATEST = 0.85, 0.95
 """The share of its lifetime at which a session is renewed, as in Kafka's Java client."""
@@ -155,8 +162,8 @@ class Login:
         sent meanwhile.
 
         Raises:
-            SaslAuthenticationFailed, UnsupportedSaslMechanismError, IllegalSaslStateError: the broker refuses, or its
-                answer does not prove that it knows the password.
+            SaslAuthenticationFailed, UnsupportedSaslMechanismError, IllegalSaslStateError: the broker refuses.
+            UnprovenBrokerError: the broker's answer does not prove that it knows the password.
             ConnectionError, TimeoutError: the broker does not answer.
         """
         authenticator = self.authenticator()
@@ -182,17 +189,18 @@ class Login:
         ) as error:  # as aiokafka's authenticators judge an answer
             if token is None:
                 raise
-            from aiokafka import errors
-
-            raise errors.SaslAuthenticationFailed(
+            raise UnprovenBrokerError(
                 f"the broker did not prove that it knows the password ({self.mechanism})"
             ) from error
 
 
+def enabled_mechanisms(names: Iterable[str]) -> str:
+    """The mechanisms that a listener enables, in words."""
+    return f"the listener enables only {', '.join(sorted(names))}"
+
+
 def _of_mechanisms(names: list[str]) -> str:
-    if names:
-        return f"the listener's mechanisms are {', '.join(sorted(names))}"
-    return "the listener takes no login: its protocol is PLAINTEXT or SSL"
+    return enabled_mechanisms(names) if names else TAKES_NO_LOGIN
 
 
 def _check(code: int, message: str) -> None:

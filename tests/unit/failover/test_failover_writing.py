@@ -22,7 +22,7 @@ from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.plan.groups.offsets import Rules
 from mmtool.translation.types import TopicPartition
 
-AWAY = "check west.bootstrap.servers and the cluster's health"
+AWAY = "check west.bootstrap.servers, and that the brokers of west run"
 REMOTE = [TopicPartition("east.orders", n) for n in range(2)]
 
 

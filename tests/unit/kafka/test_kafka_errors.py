@@ -56,7 +56,7 @@ def test_an_error_ends_with_the_contracts_code_and_says_where(code, exit_code, w
         (
             KafkaError._TRANSPORT,
             "reading orders failed",
-            "check east.bootstrap.servers and the cluster's health",
+            "check east.bootstrap.servers, and that the brokers of east run",
         ),
         (KafkaError._RESOLVE, "reading orders failed", "check the host names in east.bootstrap.servers"),
         (

@@ -102,5 +102,11 @@ def test_a_folder_that_others_may_enter_is_not_used(home, monkeypatch):
 def test_a_system_without_a_folder_of_its_own_is_told_what_to_set(home, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/none")
     monkeypatch.setattr("tempfile.tempdir", "/proc/none")
-    with pytest.raises(UsageError, match="OpenSSL needs the private key in a file"), pem_path("secret"):
+    with (
+        pytest.raises(
+            UsageError,
+            match="OpenSSL needs the private key in a file that only this user can read, and none of",
+        ),
+        pem_path("secret"),
+    ):
         pass

@@ -72,7 +72,7 @@ class Waits:
         (
             None,
             60,
-            "cluster west did not make mmtool the holder of consumer group mmtool.failover.east within 60 s",
+            "cluster west assigned mmtool no partition of consumer group mmtool.failover.east within 60 s",
         ),
     ],
     ids=["of somebody", "of nobody"],

@@ -89,7 +89,7 @@ def test_a_wrong_secret_is_refused_and_its_key_named(lab):
     )
     assert (
         caught.value.remedy
-        == "check the login's client id, secret and scope; A.sasl.jaas.config holds the secret"
+        == "check client id, secret, scope and audience of the login; A.sasl.jaas.config holds the secret"
     )
 
 
@@ -101,7 +101,10 @@ def test_an_endpoint_that_is_away_is_named_with_its_cluster():
         error.message
         == f"cluster A: the token endpoint {url.partition('?')[0]} does not answer: Connection refused"
     )
-    assert error.remedy == "check A.sasl.oauthbearer.token.endpoint.url and the network"
+    assert (
+        error.remedy
+        == "check A.sasl.oauthbearer.token.endpoint.url, the network, and HTTPS_PROXY if it is set"
+    )
 
 
 def test_an_endpoint_that_accepts_and_stays_silent_is_given_up_in_time():

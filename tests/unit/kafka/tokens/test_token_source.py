@@ -33,7 +33,7 @@ class Endpoint:
         self.failure = None
         self.held = threading.Event()
         self.held.set()
-        self.source = TokenSource(self.fetch, pace, lambda: self.now)
+        self.source = TokenSource("A", self.fetch, pace, lambda: self.now)
 
     def fetch(self):
         self.requests += 1
@@ -119,7 +119,7 @@ def test_an_endpoint_away_at_a_refresh_is_reported_once_and_the_token_still_used
         endpoint.now += 1.5 if endpoint.now > 1080 else 81
         assert endpoint.value() == "token 1"
     assert [notice.event for notice in heard] == [Event.TOKEN_REFRESH_FAILED]
-    assert "the last token is used until 00:18:20Z" in heard[0]
+    assert "the last token is valid until 00:18:20Z" in heard[0]
 
 
 def test_a_second_absence_is_reported_again(endpoint, heard):
@@ -181,7 +181,7 @@ def test_an_unexpected_error_does_not_leave_callers_waiting_or_show_its_text(end
     endpoint.failure = ValueError("canary")
     with pytest.raises(UnreachableError) as caught:
         endpoint.value()
-    assert caught.value.message == "getting a token failed: ValueError"
+    assert caught.value.message == "cluster A: getting a token failed: ValueError"
 
 
 def test_a_token_is_not_in_its_repr():
