@@ -124,7 +124,8 @@ def judge_away(alias: str, answers: Sequence[ListenerAnswer]) -> Finding | None:
         return None
     tried, first = few(list(dict.fromkeys(one.address for one in answers)), 3), answers[0]
     if first.failed in LOGIN_STAGES:
-        message = f"cluster {alias} refuses the login at {tried}: {first.reason}"
+        done = "does not complete" if first.failed is Stage.PROOF else "refuses"
+        message = f"cluster {alias} {done} the login at {tried}: {first.reason}"
         remedy = _login_remedy(first.entrance.name, first.failed, first.entrance.security.sasl)
     elif first.failed is Stage.TLS and first.certificate is not None:
         message = f"mmtool does not accept the certificate of cluster {alias} at {tried}: {first.reason}"
@@ -151,6 +152,8 @@ def judge_authentication(
         addresses = few([one.address for one in ones], 3)
         tried = _tried(ones[0].entrance.security)
         refuse = "refuses" if len(ones) == 1 else "refuse"
+        if stage is Stage.PROOF:
+            refuse = "does not complete" if len(ones) == 1 else "do not complete"
         message = f"{addresses} {refuse} a connection with {tried} (settings {name}.*): {reason}"
         remedy = _login_remedy(name, stage, ones[0].entrance.security.sasl)
         yield problem(Check.AUTHENTICATION, alias, name, message, remedy)

@@ -46,7 +46,7 @@ _NAMES = {
     "check {alias}.security.protocol and {alias}.bootstrap.servers: the broker closed the connection; `mmtool doctor -c"
     " FILE` names the cause": CLOSED,
     "correct {alias}.bootstrap.servers, or the DNS entries of these addresses: they now lead to another cluster, or to"
-    " brokers that were set up anew": OTHER_CLUSTER,
+    " brokers whose storage was formatted again": OTHER_CLUSTER,
     "check user name and password of {alias}: sasl.jaas.config, or sasl.username and sasl.password; for a login without"
     " a password, `mmtool doctor -c FILE` names the cause": """
         SASL_AUTHENTICATION_FAILED""",

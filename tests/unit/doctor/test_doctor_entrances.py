@@ -92,6 +92,14 @@ def test_a_refused_login_is_no_dead_listener():
             "correct the user name and the",
         ),
         (
+            Stage.PROOF,
+            WITH_LOGIN,
+            None,
+            "why",
+            "cluster A does not complete the login at one:9092: why",
+            "check which brokers A.bootstrap.servers leads to",
+        ),
+        (
             Stage.TLS,
             OPEN,
             b"der",

@@ -105,7 +105,7 @@ def test_a_system_without_a_folder_of_its_own_is_told_what_to_set(home, monkeypa
     with (
         pytest.raises(
             UsageError,
-            match="OpenSSL needs the private key in a file that only this user can read, and none of",
+            match="in a file that only this user can read, and none of these folders can hold it",
         ),
         pem_path("secret"),
     ):

@@ -91,3 +91,16 @@ def test_a_new_certificate_waits_until_the_lease_is_not_held(held):
     until(lambda: len(held.told) == 3)
     assert [(member.certificate, member.closed) for member in held.members] == [("old", True), ("new", False)]
     assert held.told == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("code", "denied"),
+    [
+        (confluent_kafka.KafkaError.GROUP_AUTHORIZATION_FAILED, "group g"),
+        (confluent_kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED, "topic c"),
+    ],
+)
+def test_a_member_that_is_denied_names_what_is_denied(code, denied):
+    lease = GroupLease(cluster(), "g", "c", "me", lambda _: None)
+    lease._check(confluent_kafka.KafkaError(code))
+    assert lease.failure.message.startswith(f"cluster a denies READ on {denied}: ")

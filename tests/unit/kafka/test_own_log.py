@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.errors import MmtoolError, RefusedError, UnreachableError
 from mmtool.kafka.state import own_log
 from mmtool.kafka.wire.cluster import ConnectionLostError
 
@@ -54,9 +54,8 @@ def test_a_cluster_that_is_back_in_a_moment_gets_the_record():
 
 def test_one_that_stays_away_is_said_to_be_away_and_nothing_else_is_raised():
     """Whoever speaks to pumps or closes a flow knows of `MmtoolError` only."""
-    with pytest.raises(
-        UnreachableError, match=r"^cluster east: looking up topic mmtool-control failed: no broker of east"
-    ):
+    said = r"^cluster east: looking up topic mmtool-control failed: no broker of east"
+    with pytest.raises(UnreachableError, match=said):
         append(Cluster(None))
 
 
@@ -64,3 +63,21 @@ def test_a_topic_that_is_not_there_is_named():
     with pytest.raises(MmtoolError, match="topic mmtool-control is missing on cluster east") as raised:
         append(Cluster(0, holds=False))
     assert not isinstance(raised.value, UnreachableError)
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        (
+            "mmtool-offset-runs.a.internal",
+            "keep the control topic of the flow, and run `mmtool flow rebuild -c FILE",
+        ),
+        ("mmtool-control.a.internal", "restores the records except failed-over marks and pauses"),
+        ("mmtool-journal.internal", "they are lost with the topic, and no command can restore them"),
+    ],
+)
+def test_a_topic_with_other_partitions_says_what_can_be_restored(name, remedy):
+    found = {name: SimpleNamespace(partitions=range(3))}
+    with pytest.raises(RefusedError, match="on b has 3 partitions instead of") as raised:
+        own_log.check_counts("b", [own_log.state_topic(name, 1, 8 if "runs" in name else 1)], found)
+    assert remedy in raised.value.remedy

@@ -24,6 +24,7 @@ from mmtool.kafka.wire.sasl import (
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
     Session,
+    UnprovenBrokerError,
 )
 
 HANDSHAKE, AUTHENTICATE, ASKED = 17, 36, 3
@@ -340,3 +341,17 @@ def test_requests_and_answers_of_a_login_are_those_of_the_protocol():
 
 def test_a_token_is_shown_nowhere():
     assert "s3cret" not in repr(SaslAuthenticateRequest(b"s3cret"))
+
+
+class Doubter(TwoSteps):
+    """An authenticator that finds the broker's last answer wrong, as SCRAM's does."""
+
+    async def step(self, payload):
+        if not self.left:
+            raise ValueError("Server sent wrong signature!")
+        return await super().step(payload)
+
+
+def test_a_broker_that_does_not_know_the_password_is_not_said_to_refuse_it():
+    with pytest.raises(UnprovenBrokerError, match=r"did not prove that it knows the password \(TWO-STEPS\)"):
+        asyncio.run(connected(Broker(), Doubter))
