@@ -20,9 +20,9 @@ Option = Annotated[
     Kind,
     typer.Option(
         "--diverged",
-        help="Where the diverged records (those never mirrored) go. file: a local file; `topic NAME`: a topic on the"
-        " flow's source; replay: the mirrored topics on the target, as new records that the reverse flow mirrors to the"
-        " source.",
+        help="Where the diverged records go: records on the source that were never mirrored. file: a local file; `topic"
+        " NAME`: a topic on the source; replay: the mirrored topics on the target, as new records that the reverse flow"
+        " mirrors to the source.",
         rich_help_panel=options.WHAT,
     ),
 ]
@@ -30,7 +30,7 @@ Name = Annotated[
     str | None,
     typer.Argument(
         metavar="NAME",
-        help="With `--diverged topic`: an existing topic on the flow's source.",
+        help="With `--diverged topic`: an existing topic on the source.",
         show_default=False,
     ),
 ]
@@ -39,7 +39,8 @@ Folder = Annotated[
     typer.Option(
         "--diverged-dir",
         metavar="DIR",
-        help="Folder for the file of diverged records. Default: the current folder.",
+        help="For a failback with `--diverged file`: folder for the file of diverged records. Default: the current"
+        " folder.",
         show_default=False,
     ),
 ]

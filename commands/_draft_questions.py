@@ -52,7 +52,7 @@ def draft_of(path: Path, given: Mapping[str, object], *, asks: bool) -> Draft:
     if missing and not asks:
         raise UsageError(
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing",
-            remedy="add them, or run `mmtool init` on a terminal and without --yes: it asks for them",
+            remedy=f"add {', '.join(missing)}; or run `mmtool init` on a terminal without --yes, which asks for each",
         )
     if asks:
         talk(f"{path} is written after the last question; Enter takes the value in brackets")

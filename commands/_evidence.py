@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,21 +22,22 @@ if TYPE_CHECKING:
 
 PASSWORD = "MMTOOL_SIGN_PASSWORD"  # noqa: S105 - the variable's name
 
-HtmlFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--html",
-        metavar="FILE",
-        help="Write an evidence page for auditors: one HTML file.",
-        show_default=False,
-    ),
-]
+_PAGE = "an evidence page for auditors: one HTML file."
+
+
+def _html_option(help_: str) -> Any:
+    return typer.Option("--html", metavar="FILE", help=help_, show_default=False)
+
+
+HtmlFile = Annotated[Path | None, _html_option(f"Write {_PAGE}")]
+DrillHtmlFile = Annotated[Path | None, _html_option(f"With --execute: write {_PAGE}")]
 Sign = Annotated[
     Path | None,
     typer.Option(
         "--sign",
         metavar="KEY.pem",
-        help=f"Sign the page with an Ed25519 private key; mmtool asks for its password, or reads it from {PASSWORD}.",
+        help="With --html: sign the page with an Ed25519 private key; mmtool asks for the key's password, or reads it"
+        f" from {PASSWORD}.",
         show_default=False,
     ),
 ]

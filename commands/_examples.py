@@ -13,7 +13,7 @@ _EXAMPLES = (
     "failover planned -c mm2.properties -g app --out plan.json",
     "failover emergency -c mm2.properties --all-groups",
     "failover failback -c mm2.properties --all-groups",
-    "failover drill -c mm2.properties --all-groups --report drill.md",
+    "failover drill -c mm2.properties --all-groups",
     "failover list -c mm2.properties",
     f"failover show {_OPERATION} -c mm2.properties",
     f"failover resume {_OPERATION} -c mm2.properties",

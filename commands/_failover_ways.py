@@ -58,7 +58,7 @@ def list_(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """List the recorded operations of the flows, the oldest first."""
+    """List the failovers, failbacks and drills that were started with --execute, the oldest first."""
     from mmtool.failover.report.report import recorded_row
     from mmtool.failover.service.lookup import find_operations
     from mmtool.insight.per_cluster import worst
@@ -75,7 +75,7 @@ def list_(
     others = tuple(other for other in failures.errors if other is not error)
     finish(Result("failover list", shown, LISTED, failures.warnings, others, data=rows), output, error)
     if not rows and error is None:
-        talk("no operation is recorded")
+        talk("no operation is recorded: no failover, failback or drill was started")
 
 
 def show(
@@ -89,7 +89,7 @@ def show(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Show one operation: its steps, groups, written offsets, and the commands that can follow."""
+    """Show one operation: its steps, groups, written offsets, and the commands that can follow; change nothing."""
     from mmtool.failover.operation.recovery import as_it_stands
     from mmtool.failover.report.report import acls_left, fence_left, recorded_row, tail_left, ways_on
     from mmtool.failover.service import connections
@@ -135,7 +135,7 @@ def resume(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
-    """Resume an interrupted operation, from any host.
+    """Continue an interrupted operation, from any host.
 
     Before the point of no return, mmtool runs every check again. After it, mmtool commits the offsets that the
     journal has recorded.
@@ -168,7 +168,7 @@ def cancel(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """End an operation that has not passed its point of no return (no offset is written); undo its preparations."""
+    """End an interrupted operation that has not committed offsets yet; undo its preparations, such as a fence."""
     from mmtool.failover.operation.states import Event
     from mmtool.failover.service.lookup import find_operation
 
@@ -187,11 +187,11 @@ def rollback(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Undo an operation: restore its groups' previous offsets, and lift its fence.
+    """Undo an operation that has committed offsets: restore its groups' previous offsets, and lift its fence.
 
     After an emergency failover, its topics are mirrored again. After a planned one, offset sync of its groups resumes.
-    After a failback, its topics count as failed over again, and are not mirrored. Refused if one of the groups was
-    started since.
+    After a failback, its topics count as failed over again, and are not mirrored. Refused if a group has members on the
+    cluster that it moved to, or has committed offsets on it or was moved again since.
     """
     from mmtool.failover.operation.states import Event
     from mmtool.failover.service.lookup import find_operation
@@ -236,5 +236,5 @@ def _left_over(taking: RollbackPlan) -> tuple[str, ...]:
     marks = [mark for mark in taking.marks if isinstance(mark, FailedOverRecord)]
     topics = [mark.topic for mark in marks if not mark.failed_over]
     flow = taking.found.names.flow
-    said = (f"once the operation is undone, {flow} mirrors {few(topics)} again",) if topics else ()
+    said = (f"undoing the operation lets {flow} mirror {few(topics)} again",) if topics else ()
     return (*said, *tail_left(taking.found))

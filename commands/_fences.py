@@ -33,9 +33,9 @@ Option = Annotated[
     Fence,
     typer.Option(
         "--fence",
-        help="How producers are kept from writing to the source's topics: acl denies WRITE to the principals"
-        " that may write, hook runs mmtool.hook.fence, watch only checks that you have stopped the producers."
-        " With none, producers may keep writing.",
+        help="How producers are kept from writing to the groups' topics on the source. acl: DENY rules for the"
+        " principals that may write; hook: runs mmtool.hook.fence; watch: only checks that you have stopped the"
+        " producers; none: producers may keep writing.",
     ),
 ]
 Watch = Annotated[
@@ -44,7 +44,8 @@ Watch = Annotated[
         "--fence-watch",
         metavar="DURATION",
         parser=options.duration,
-        help="How long the log ends on the source must not move once the fence is set (default 2s).",
+        help="With --fence acl, hook or watch: how long no record may arrive in the groups' topics on the source before"
+        " the failover continues (default 2s).",
         show_default=False,
     ),
 ]
@@ -70,7 +71,8 @@ def asked(flow: FlowSettings, said: Mapping[str, str], timeout: timedelta | None
     kind, watch = FenceKind(said["fence"]), options.duration(said.get("fence_watch", WATCH))
     if kind is FenceKind.HOOK and "fence" not in flow.hooks:
         raise UsageError(
-            "mmtool.hook.fence is not set: --fence hook has nothing to run",
-            remedy="set mmtool.hook.fence to an executable, or use --fence acl or --fence watch",
+            f"mmtool.hook.fence is not set for {flow.name}: --fence hook has nothing to run",
+            remedy="in the properties file, set mmtool.hook.fence to the path of an executable; or, without --plan, use"
+            " --fence acl or --fence watch",
         )
     return fence_asked(flow, kind, watch.total_seconds(), timeout or options.DEFAULT_TIMEOUT)

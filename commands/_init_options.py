@@ -22,7 +22,7 @@ Yes = Annotated[
     bool,
     typer.Option(
         "--yes",
-        help="Ask no questions: both aliases and servers must be given, other options have their defaults.",
+        help="Ask no questions: both aliases and bootstrap servers must be given; other options have their defaults.",
     ),
 ]
 Topics = Annotated[
@@ -37,7 +37,8 @@ TopicNames = Annotated[
     typer.Option(
         "--topic-names",
         metavar="prefixed|same",
-        help="On the target: prefixed with the source's alias, or the same.  [default: prefixed]",
+        help="Topic names on the target: prefixed with the source's alias (east.orders), or the same as on the source."
+        "  [default: prefixed]",
     ),
 ]
 
@@ -48,25 +49,29 @@ def _side(side: str, name: str, metavar: str, what: str, *short: str) -> Any:
 
 
 _SOURCE_ALIAS = (
-    "Alias of the cluster, for example east; unless --topic-names is same, its topics are named ALIAS.TOPIC on the"
-    " target."
+    "Alias that the file gives the cluster, for example east; unless --topic-names is same, the cluster's topics are"
+    " named ALIAS.TOPIC on the target."
 )
-_TARGET_ALIAS = "Alias of the cluster, for example west."
+_TARGET_ALIAS = "Alias that the file gives the cluster, for example west."
 _SERVERS = "Bootstrap servers."
-_PROTOCOL = "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.  [default: PLAINTEXT]"
+_PROTOCOL = "Security protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.  [default: PLAINTEXT]"
 _MECHANISM = (
-    "With SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM.  [default: SCRAM-SHA-512]"
+    "With SASL_PLAINTEXT or SASL_SSL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM."
+    "  [default: SCRAM-SHA-512]"
 )
-_USER = "With SASL, except AWS_MSK_IAM: user name, or client id for OAUTHBEARER."
+_USER = "With a mechanism other than AWS_MSK_IAM: user name; with OAUTHBEARER, client id."
 _PLACES = "env:NAME, file:PATH:KEY or directory:PATH:FILE"
-_FROM = f"Where the password is: {_PLACES}; never the password itself.  [default: env:ALIAS_PASSWORD]"
-_ENDPOINT = "With OAUTHBEARER: the token endpoint."
-_TRUST = "With TLS: JKS, PKCS12 or PEM file with trusted certificates. Default: the system's."
+_FROM = (
+    f"Where the password (OAUTHBEARER: client secret) is: {_PLACES}; never the password itself."
+    "  [default: env:ALIAS_PASSWORD]"
+)
+_ENDPOINT = "With OAUTHBEARER: the token endpoint's URL."
+_TRUST = "With SSL or SASL_SSL: JKS, PKCS12 or PEM file with trusted certificates. Default: the system's."
 _TRUST_FROM = (
     f"With a JKS or PKCS12 trust store: where its password is ({_PLACES})."
     "  [default: env:ALIAS_TRUSTSTORE_PASSWORD]"
 )
-_KEYS = "With SSL: JKS, PKCS12 or PEM file with mmtool's key and certificate."
+_KEYS = "With SSL, not SASL_SSL: JKS, PKCS12 or PEM file with mmtool's key and certificate."
 _KEYS_FROM = (
     f"With a JKS or PKCS12 key store: where its password is ({_PLACES})."
     "  [default: env:ALIAS_KEYSTORE_PASSWORD]"

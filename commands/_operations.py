@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 Why = Annotated[
     str,
     typer.Option(
-        "--reason", metavar="TEXT", help="Reason for the operation, kept in the journal.", show_default=False
+        "--reason",
+        metavar="TEXT",
+        help="Reason for the operation, shown by `mmtool failover list`.",
+        show_default=False,
     ),
 ]
 
@@ -130,8 +133,8 @@ def refuse_loss(asked: Asked, rehearsal: Rehearsal) -> None:
     source = rehearsal.names.source
     error = RefusedError(
         f"records or Kafka Streams state on {source} may be lost, see the warnings; nothing was changed",
-        remedy=f"if {source} is lost, add --accept-data-loss; if {source} answers again, use"
-        " `mmtool failover planned`, which loses nothing",
+        remedy=f"if {source} is lost, add --accept-data-loss; if {source} answers again, use `mmtool failover planned`"
+        " with the same -c FILE and groups, which loses no record",
         code="data_loss",
     )
     finish(result(asked.command, rehearsed_row(rehearsal), rehearsal.warnings), asked.output, error)
@@ -210,8 +213,8 @@ def write_drill_page(
         entries, found = kept.entries(), find(kept, operation_id)
     except MmtoolError as error:
         return CheckFailedError(
-            f"the evidence page was not written, because the journal cannot be read: {error.message}; the drill"
-            " itself has ended",
+            f"the evidence page was not written, because the journal on {rehearsal.names.target} cannot be read:"
+            f" {error.message}; the drill itself has ended",
             remedy="when the journal can be read, write the page:"
             f" mmtool failover show {shell_line([operation_id, *given, '--html', str(page.path)])}"
             f"{'' if page.signer is None else ' --sign KEY'}",

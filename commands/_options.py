@@ -101,7 +101,10 @@ def config_option(help_: str, panel: str | None = None) -> Any:
     )
 
 
-Config = Annotated[Path | None, config_option("MirrorMaker 2's connect-mirror-maker.properties.", WHAT)]
+Config = Annotated[
+    Path | None,
+    config_option("Properties file, in the format of MirrorMaker 2's connect-mirror-maker.properties.", WHAT),
+]
 Source = Annotated[
     str | None,
     typer.Option(
@@ -152,7 +155,7 @@ Group = Annotated[
         "-g",
         "--group",
         metavar="NAME",
-        help="Consumer group; repeatable, overrides `groups` and `groups.exclude`.",
+        help="Consumer group; repeatable. Overrides the keys `groups` and `groups.exclude`.",
         autocompletion=completion.groups,
         rich_help_panel=WHAT,
     ),
@@ -162,7 +165,7 @@ Groups = Annotated[
     typer.Option(
         "--groups",
         metavar="REGEX",
-        help="Groups whose whole name matches this Java regular expression and that `groups` and"
+        help="Groups whose whole name matches this Java regular expression and that the keys `groups` and"
         " `groups.exclude` allow.",
         rich_help_panel=WHAT,
     ),
@@ -175,14 +178,19 @@ AllGroups = Annotated[
         rich_help_panel=WHAT,
     ),
 ]
-Unit = Annotated[
-    str | None,
-    typer.Option(
-        "--unit",
-        metavar="NAME",
-        help="The topics and groups of mmtool.unit.NAME in the configuration.",
-        rich_help_panel=WHAT,
-    ),
+
+
+def _unit_option(what: str) -> Any:
+    """``--unit``; ``what`` says what a command takes of the unit."""
+    return typer.Option("--unit", metavar="NAME", help=what, rich_help_panel=WHAT)
+
+
+_OF_A_UNIT = (
+    "Groups that the key mmtool.unit.NAME.groups names, as far as `groups` and `groups.exclude` allow them"
+)
+Unit = Annotated[str | None, _unit_option(f"{_OF_A_UNIT}.")]
+UnitWithTopics = Annotated[
+    str | None, _unit_option(f"{_OF_A_UNIT}; only topics that the key mmtool.unit.NAME.topics names.")
 ]
 
 
@@ -191,7 +199,7 @@ def _topic_option(default: str) -> Any:
     return typer.Option(
         "--topic",
         metavar="NAME",
-        help=f"Source topic; repeatable. Default: {default}",
+        help=f"Topic, by its name on the source; repeatable. Default: {default}",
         autocompletion=completion.topics,
         rich_help_panel=WHAT,
     )
@@ -202,8 +210,12 @@ ReleasedTopic = Annotated[list[str] | None, _topic_option("all failed-over topic
 RebuiltTopic = Annotated[
     list[str] | None,
     _topic_option(
-        "partitions whose offset runs are missing or unreadable; a named topic is rebuilt in any case."
+        "all partitions whose offset runs are missing or unreadable. A named topic is rebuilt in any case."
     ),
+]
+ForgottenTopic = Annotated[
+    list[str] | None,
+    _topic_option("all topics with stored state, also those that the flow no longer mirrors."),
 ]
 PausedTopic = Annotated[list[str] | None, _topic_option("everything that is paused.")]
 Execute = Annotated[
@@ -217,14 +229,17 @@ Execute = Annotated[
 Yes = Annotated[
     bool,
     typer.Option(
-        "--yes", help="Do not ask for confirmation; needed without a terminal.", rich_help_panel=CONSENT
+        "--yes",
+        help="With --execute: do not ask for confirmation; needed without a terminal.",
+        rich_help_panel=CONSENT,
     ),
 ]
 WithoutState = Annotated[
     bool,
     typer.Option(
         "--without-state",
-        help="Also move Kafka Streams applications whose changelogs are not on the other cluster: their state is lost.",
+        help="Also move Kafka Streams applications whose changelog topics are not on the cluster that they move to;"
+        " they lose their state.",
         rich_help_panel=CONSENT,
     ),
 ]
@@ -232,7 +247,7 @@ AllowRewind = Annotated[
     bool,
     typer.Option(
         "--allow-rewind",
-        help="Also move groups to an earlier offset than the one they have committed.",
+        help="Also move groups back: commit an offset below the one that the group has committed on the same cluster.",
         rich_help_panel=CONSENT,
     ),
 ]
@@ -261,7 +276,8 @@ DrainTimeout = Annotated[
         "--timeout",
         metavar="DURATION",
         parser=duration,
-        help="How long to wait for clusters (default 30s) and for the mirror to catch up (default: no limit).",
+        help="How long to wait for a cluster's answer (default 30s), and for the mirror to catch up (default: no"
+        " limit); for example 8s or 2m.",
         show_default=False,
         rich_help_panel=COMMON,
     ),

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 Out = Annotated[
     Path | None,
     typer.Option(
-        "--out", metavar="FILE", help="Write the plan to a file, for --plan.", rich_help_panel=options.WHAT
+        "--out",
+        metavar="FILE",
+        help="Save the plan to a file, to execute it later with --plan FILE.",
+        rich_help_panel=options.WHAT,
     ),
 ]
 Plan = Annotated[
@@ -35,8 +38,8 @@ Plan = Annotated[
     typer.Option(
         "--plan",
         metavar="FILE",
-        help="Read groups and options from a plan that --out wrote; refused with exit code 5 when facts of the plan,"
-        " such as a group's members, have changed.",
+        help="Use the groups and options of a plan that --out saved. Refused with exit code 5 if facts of the plan have"
+        " changed, such as a group's members or committed offsets.",
         rich_help_panel=options.WHAT,
     ),
 ]
@@ -77,7 +80,7 @@ def opened(ctx: typer.Context, path: Path | None, mode: str) -> SavedPlan | None
     from mmtool.failover.report.plan_file import load
 
     beside = [
-        parameter.opts[-1]
+        str(parameter.metavar) if parameter.param_type_name == "argument" else parameter.opts[-1]
         for parameter in ctx.command.params
         if parameter.name not in _FITTING | _SWITCHES and _is_given(ctx, parameter.name)
     ]
@@ -113,7 +116,7 @@ def aliases_of(
     names = saved.names
     if source not in (None, names.source) or target not in (None, names.target):
         raise UsageError(
-            f"the plan is for {names.flow}, and -s and -t name another flow", remedy="leave out -s and -t"
+            f"the plan is for {names.flow}, and -s or -t names another cluster", remedy="leave out -s and -t"
         )
     return names.source, names.target
 
@@ -212,7 +215,12 @@ def settle(
         file = [] if config is None else ["-c", str(config)]
         words = ["mmtool", "failover", now.plan.mode, *file, "--plan", str(out), "--execute"]
         words += ["--accept-data-loss"] if rehearsal.at_risk else []
-        talk(f"the plan was written to {out}; execute it with: {shell_line(words)}")
+        follows = (
+            f"execute it with: {shell_line(words)}"
+            if rehearsal.plan.executable
+            else "it cannot be executed, see the error: remove its cause, then write a new plan with --out FILE"
+        )
+        talk(f"the plan was written to {out}; {follows}")
     if page is not None:
         save_runbook(page, now, rehearsal.settings, str(config), kept=out or kept)
         talk(f"the runbook was written to {page}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,22 +16,28 @@ if TYPE_CHECKING:
     from mmtool.plan.runbook.plan_file import SavedPlan
 
 _PROMOTES, _MAP = "promote-acls", "principal-map"
-Option = Annotated[
+_PROMOTED = (
+    "Create ACLs on the target that give the producers of the groups' topics the rights to write that they have on the"
+    " source. A rollback or failback removes these ACLs."
+)
+
+
+def _promote_option(help_: str) -> Any:
+    return typer.Option("--promote-acls", help=help_)
+
+
+Option = Annotated[bool, _promote_option(_PROMOTED)]
+OptionInEmergency = Annotated[
     bool,
-    typer.Option(
-        "--promote-acls",
-        help="Create ACLs on the target that give the producers of the groups' topics the rights to write that they"
-        " have on the source; a rollback or failback removes these ACLs. In an emergency failover, mmtool reads the"
-        " source's ACLs only for this option, and then the source must answer.",
-    ),
+    _promote_option(f"{_PROMOTED} The source must answer: mmtool reads the producers' rights from its ACLs."),
 ]
 Principals = Annotated[
     Path | None,
     typer.Option(
         "--principal-map",
         metavar="FILE",
-        help="For --promote-acls, where principals have other names on the target: CSV lines such as"
-        " User:east-app,User:west-app. With an empty second column the principal is not promoted.",
+        help="For --promote-acls, where principals have other names on the target: CSV file with lines such as"
+        " User:east-app,User:west-app. A principal with an empty second column gets no ACLs.",
         show_default=False,
     ),
 ]
@@ -72,10 +78,10 @@ def asked(said: Mapping[str, str]) -> PrincipalMap | None:
         raise _unusable(
             path,
             error.strerror or str(error),
-            "put a readable file at this path, or name another one with --principal-map",
+            "put a readable file at this path; or, without --plan, name another file with --principal-map",
         ) from error
     except UnicodeDecodeError as error:
-        raise _unusable(path, str(error), "save the file as UTF-8") from error
+        raise _unusable(path, "not UTF-8 text", "save the file as UTF-8") from error
     except ValueError as error:
         raise _unusable(
             path, str(error), "correct that line: each line is like User:east-app,User:west-app"

@@ -26,7 +26,10 @@ def release(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Let `mmtool replicate` mirror failed-over topics again; without --topic, all of them."""
+    """Let `mmtool replicate` mirror failed-over topics again; without --topic, all of them.
+
+    Use it where groups stay on the target after an emergency failover: a failback releases their topics by itself.
+    """
     from mmtool.failover.service.release import release_topics
 
     def agreed(found: Release) -> bool:

@@ -36,7 +36,7 @@ Principal = Annotated[
     typer.Option(
         "--principal",
         metavar="TYPE:NAME",
-        help="mmtool's principal, for example User:mmtool; needed for kafka-acls and strimzi.",
+        help="The principal that gets the ACLs, for example User:mmtool; needed with --format kafka-acls or strimzi.",
     ),
 ]
 For = Annotated[
@@ -44,8 +44,8 @@ For = Annotated[
     typer.Option(
         "--for",
         metavar="|".join(Purpose),
-        help="What the principal runs; repeatable. read: the commands that change nothing; failover: `mmtool failover`"
-        " and all commands that commit offsets.",
+        help="What the principal runs; repeatable. replicate: also `mmtool flow`; read: the commands that change"
+        " nothing; failover: `mmtool failover` and all commands that commit offsets.",
     ),
 ]
 FormatOption = Annotated[
@@ -69,9 +69,9 @@ def acls(
     format_: FormatOption = None,
     output: options.Output = OutputFormat.TABLE,
 ) -> None:
-    """Print exactly the rights that this configuration needs; no cluster is asked.
+    """Print the ACLs that mmtool needs for the flows of the properties file; no cluster is contacted.
 
-    Without a right that is shown as optional, the commands work, except for what its reason says.
+    Without an ACL that is marked optional, the commands work, except for what its column WHY says.
     """
     from dataclasses import asdict
 
@@ -106,7 +106,8 @@ def _checked(principal: str | None, format_: Format, output: OutputFormat) -> st
         raise UsageError(f"--format {format_} and -o {output} exclude each other", remedy="give one of them")
     if principal is None:
         raise UsageError(
-            f"--format {format_} needs a principal", remedy="give --principal, for example User:mmtool"
+            f"--format {format_} needs a principal",
+            remedy="add --principal, for example --principal User:mmtool",
         )
     kind, colon, name = principal.partition(":")
     if not kind or not name:

@@ -30,7 +30,7 @@ def check(
     target: OnlyTarget = None,
     output: Output = OutputFormat.TABLE,
 ) -> int:
-    """Report errors in the properties file, and settings without effect.
+    """Report errors in the properties file, and settings without effect; no cluster is contacted.
 
     Exit code 0: the file can be used, perhaps with warnings. 2: at least one error.
     """
@@ -54,7 +54,7 @@ def show(
     target: OnlyTarget = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show the value of each setting in each flow, and the key that sets it.
+    """Show the value of each setting in each flow, and the key that sets it; no cluster is contacted.
 
     Secrets are shown as [hidden], and placeholders as written.
     """
@@ -76,17 +76,19 @@ def import_(
     *,
     strimzi: Annotated[
         list[Path] | None,
-        typer.Option("--strimzi", metavar="FILE", help="YAML with Strimzi's KafkaMirrorMaker2 resources."),
+        typer.Option(
+            "--strimzi", metavar="FILE", help="Input: YAML with Strimzi's KafkaMirrorMaker2 resources."
+        ),
     ] = None,
     connect: Annotated[
         list[Path] | None,
         typer.Option(
-            "--connect", metavar="FILE", help="JSON of MirrorMaker 2's connectors in Kafka Connect."
+            "--connect", metavar="FILE", help="Input: JSON of MirrorMaker 2's connectors in Kafka Connect."
         ),
     ] = None,
     more: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE", help="More files of the same kind.", show_default=False),
+        typer.Argument(metavar="FILE", help="More input files of the same kind.", show_default=False),
     ] = None,
     config: NewConfig = None,
     force: Force = False,
@@ -95,22 +97,24 @@ def import_(
         typer.Option(
             "--secrets-dir",
             metavar="DIR",
-            help="The folder in which each Kubernetes secret is mounted as a folder.",
+            help="Where each Kubernetes secret is mounted as a folder; the written file reads secrets from it.",
         ),
     ] = "/etc/mmtool/secrets",
     keep_secrets: Annotated[
         bool,
         typer.Option(
             "--keep-secrets",
-            help="Copy secrets that the input has in clear text. Without it, the file names environment variables.",
+            help="Copy secrets that the input has in clear text into the written file. Without this option, that file"
+            " reads them from environment variables.",
         ),
     ] = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Write a properties file from a Strimzi or Kafka Connect deployment of MirrorMaker 2.
 
-    Settings that mmtool has no equivalent for are listed, and are comments in the file. Exit code 0: the file can be
-    used. 7: it was written, and something is missing, such as a secret.
+    Give --strimzi or --connect; no cluster is contacted. Settings that mmtool has no equivalent for are listed, and are
+    comments in the file. Exit code 0: the file can be used. 7: it was written, and something is missing, such as a
+    secret.
     """
     from mmtool.commands._import_file import WAYS, input_of, write_import
     from mmtool.commands._new_config import tell_next_steps

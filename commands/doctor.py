@@ -29,7 +29,10 @@ def doctor(
     output: options.Output = OutputFormat.TABLE,
     timeout: Timeout = _TIMEOUT,
 ) -> None:
-    """Check clusters, rights, topics, groups and an existing MirrorMaker 2; nothing is written anywhere."""
+    """Check clusters, rights, topics, groups and an existing MirrorMaker 2; nothing is changed.
+
+    Exit code 0: no problem, perhaps warnings. 4: at least one problem.
+    """
     import os
 
     from mmtool.commands._connections import examined

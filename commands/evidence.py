@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="Evidence page that --html wrote.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Evidence page that --html and --sign wrote.")]
 Key = Annotated[
     Path,
     typer.Option(
@@ -66,7 +66,7 @@ def _group() -> None:
 
 @app.command()
 def verify(file: File, *, key: Key, output: options.Output = OutputFormat.TABLE) -> None:
-    """Check a page's signature: exit 0 if valid, 8 if the page was changed or signed with another key."""
+    """Check an evidence page's signature: exit 0 if valid, 8 if the page was changed or signed with another key."""
     from mmtool.evidence.signature import PageError, check, fingerprint, load_public_key
 
     public = load_public_key(key)
@@ -105,5 +105,5 @@ def _read(file: Path) -> bytes:
         return file.read_bytes()
     except OSError as error:
         raise UsageError(
-            f"{file}: {error.strerror or error}", remedy="name an evidence page that --html wrote"
+            f"{file}: {error.strerror or error}", remedy="name a readable evidence page that --html wrote"
         ) from error

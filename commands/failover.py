@@ -50,14 +50,15 @@ UnknownOption = Annotated[
     typer.Option(
         "--unknown",
         help="What to commit where a group's offset is unknown and the group has no commit on the target."
-        " leave: nothing (auto.offset.reset applies); earliest, latest: that end of the log.",
+        " leave: nothing (auto.offset.reset applies); earliest, latest: the start or the end of the target's log.",
     ),
 ]
 AcceptDataLoss = Annotated[
     bool,
     typer.Option(
         "--accept-data-loss",
-        help="Execute although records or Kafka Streams state may be lost; the rehearsal warns of how much.",
+        help="With --execute: needed where records or Kafka Streams state may be lost. Without --execute, warnings say"
+        " how much.",
         rich_help_panel=options.CONSENT,
     ),
 ]
@@ -65,14 +66,19 @@ DrillState = Annotated[
     bool,
     typer.Option(
         "--without-state",
-        help="Also drill Kafka Streams applications whose changelogs are not on the other cluster; a real move would"
+        help="Also drill Kafka Streams applications whose changelog topics are not on the target; a real failover would"
         " lose their state.",
         rich_help_panel=options.CONSENT,
     ),
 ]
 Report = Annotated[
     Path | None,
-    typer.Option("--report", metavar="FILE", help="Write the measurements as Markdown.", show_default=False),
+    typer.Option(
+        "--report",
+        metavar="FILE",
+        help="With --execute: write the measurements as Markdown.",
+        show_default=False,
+    ),
 ]
 MaxRto = Annotated[
     timedelta | None,
@@ -80,7 +86,8 @@ MaxRto = Annotated[
         "--max-rto",
         metavar="DURATION",
         parser=options.duration,
-        help="Exit with 4 unless the measured recovery time is within this limit.",
+        help="With --execute: exit with 4 if the drill needed more time, for example more than 90s or 5m, until the"
+        " copies' offsets were read back.",
         show_default=False,
     ),
 ]
@@ -90,7 +97,7 @@ MaxReread = Annotated[
         "--max-reread",
         metavar="N",
         min=0,
-        help="Exit with 4 unless the number of records that groups read again is within this limit.",
+        help="With --execute: exit with 4 if the groups would read more than N records again.",
         show_default=False,
     ),
 ]
@@ -121,7 +128,11 @@ def planned(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
-    """Move groups with stopped consumers: mirror the last records, translate offsets, commit them, read them back."""
+    """Move groups to the target while both clusters answer: mirror the last records, commit translated offsets.
+
+    Stop the groups' consumers first. Choose groups with -g, --groups, --unit or --all-groups, or a saved plan with
+    --plan.
+    """
     from mmtool.failover.service import connections
 
     saved = plans.opened(ctx, plan, "planned")
@@ -161,7 +172,7 @@ def emergency(
     all_groups: options.AllGroups = False,
     unit: options.Unit = None,
     unknown: UnknownOption = Unknown.LEAVE,
-    promote_acls: promotions.Option = False,
+    promote_acls: promotions.OptionInEmergency = False,
     principal_map: promotions.Principals = None,
     accept_data_loss: AcceptDataLoss = False,
     without_state: options.WithoutState = False,
@@ -174,7 +185,12 @@ def emergency(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Move groups off a lost source: use the checkpoints on the target, without contacting the source."""
+    """Move groups to the target when the source is lost: commit offsets from the last checkpoints on the target.
+
+    The source is not contacted, except with --promote-acls. The groups' topics are then not mirrored until `mmtool
+    failover failback` or `mmtool failover release`. Choose groups with -g, --groups, --unit or --all-groups, or a saved
+    plan with --plan.
+    """
     from mmtool.failover.service import connections
 
     saved = plans.opened(ctx, plan, "emergency")
@@ -233,7 +249,8 @@ def failback(
 ) -> None:
     """Move groups back to the source: save the source's records that were never mirrored, then commit offsets.
 
-    -s and -t name the original flow: -s is the cluster that the groups move back to.
+    -s and -t name the original flow: -s is the cluster that the groups move back to. Stop the groups' consumers first.
+    Choose groups with -g, --groups, --unit or --all-groups, or a saved plan with --plan.
     """
     from mmtool.failover.service import group_move
 
@@ -266,7 +283,7 @@ def drill(
     all_groups: options.AllGroups = False,
     unit: options.Unit = None,
     report: Report = None,
-    html: evidence.HtmlFile = None,
+    html: evidence.DrillHtmlFile = None,
     sign: evidence.Sign = None,
     max_rto: MaxRto = None,
     max_reread: MaxReread = None,
@@ -277,7 +294,11 @@ def drill(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
-    """Fail over copies of the groups, measure the failover and delete the copies; the groups are not touched."""
+    """Fail over copies of the groups, measure the failover and delete the copies; the groups are not touched.
+
+    With --execute, mmtool creates the copies on the target; consumers of the groups may run meanwhile. Choose groups
+    with -g, --groups, --unit or --all-groups.
+    """
     from mmtool.failover.modes import drill as service
     from mmtool.failover.service.drill_run import run_drill
     from mmtool.failover.service.group_move import GroupMove

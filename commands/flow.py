@@ -28,7 +28,8 @@ To = Annotated[
     typer.Option(
         "--to",
         metavar="POSITION",
-        help="earliest, latest, an offset, or a time with its zone, for example 2026-01-31T12:00:00Z.",
+        help="Where to continue: earliest, latest, a source offset, or a time with its zone, for example"
+        " 2026-01-31T12:00:00Z.",
         rich_help_panel=options.WHAT,
     ),
 ]
@@ -93,7 +94,8 @@ def seek(
 ) -> None:
     """Set the source offset where mirroring continues: forward to skip records, back to mirror records again.
 
-    Stop `mmtool replicate` first.
+    Give --to or --csv. Records that are mirrored again are on the target twice. Stop `mmtool replicate` before
+    --execute.
     """
     from mmtool.replication.flow_state.flow_moves import execute as run
     from mmtool.replication.flow_state.flow_moves import rehearse_seek
@@ -110,7 +112,7 @@ def forget(
     config: options.Config = None,
     source: options.Source = None,
     target: options.Target = None,
-    topic: options.Topic = None,
+    topic: options.ForgottenTopic = None,
     execute: options.Execute = False,
     yes: options.Yes = False,
     output: options.Output = OutputFormat.TABLE,
@@ -119,7 +121,7 @@ def forget(
     """Delete the stored state of topics; the next start of `mmtool replicate` mirrors them again.
 
     Mirroring restarts at mmtool.start and appends to the existing mirrors on the target. Until a record is mirrored
-    again, commits at its offset cannot be translated. Stop `mmtool replicate` first.
+    again, commits at its offset cannot be translated. Stop `mmtool replicate` before --execute.
     """
     from mmtool.replication.flow_state.flow_moves import execute as run
     from mmtool.replication.flow_state.flow_moves import rehearse_forget
@@ -141,9 +143,9 @@ def rebuild(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Rebuild missing or unreadable offset runs (the map of source offsets to target offsets) by comparing the logs.
+    """Rebuild missing or unreadable offset runs (the map of source to target offsets) from the records on both sides.
 
-    Stop `mmtool replicate` first.
+    Stop `mmtool replicate` before --execute.
     """
     from mmtool.replication.flow_state.rebuild import execute_rebuild, rehearse_rebuild
 
@@ -163,7 +165,7 @@ def pause(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Pause topics, or the whole flow, until `flow resume`; the pause also holds after a restart and on other hosts."""
+    """Pause topics, or the whole flow, at once; restarts do not end the pause, only `mmtool flow resume` does."""
     from mmtool.replication.flow_state import pause as pausing
 
     held = pausing.pause(_seen(config, source, target, timeout, topic), reason)
@@ -171,7 +173,7 @@ def pause(
     talk(
         "a running `mmtool replicate` stops mirroring the paused topics within seconds"
         if held.words
-        else "nothing was changed: already paused"
+        else "nothing was changed: the topics are already paused"
     )
 
 
@@ -185,7 +187,7 @@ def resume(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Resume paused topics where they stopped."""
+    """Resume paused topics at once, at the offsets where they stopped."""
     from mmtool.replication.flow_state import pause as pausing
 
     held = pausing.resume(_seen(config, source, target, timeout, topic))
@@ -193,7 +195,7 @@ def resume(
     talk(
         "a running `mmtool replicate` mirrors the resumed topics again within seconds"
         if held.words
-        else "nothing was changed: no topic was paused"
+        else "nothing was changed: none of the topics was paused"
     )
 
 

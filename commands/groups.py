@@ -96,14 +96,16 @@ AllByDefault = Annotated[
     ),
 ]
 
-Once = Annotated[bool, typer.Option("--once", help="Sync once and exit with the result as the exit code.")]
+Once = Annotated[
+    bool, typer.Option("--once", help="Sync once, then exit; exit code 0 only if every group was synced.")
+]
 Every = Annotated[
     float | None,
     typer.Option(
         "--every",
         metavar="SECONDS",
         min=0.1,
-        help="Time between syncs; default: sync.group.offsets.interval.seconds.",
+        help="Time between syncs. Default: the key sync.group.offsets.interval.seconds.",
     ),
 ]
 
@@ -205,8 +207,9 @@ def sync(
 ) -> None:
     """Keep groups ready on the target: commit their translated offsets there at an interval, until stopped.
 
-    Never moves a group back and never commits for a group that has members on the target. The column FRESHNESS shows
-    how long ago mmtool read the source commits of a group. Works for flows that MirrorMaker 2 runs as well.
+    Commits at once, without --execute. Never moves a group back and never commits for a group that has members on the
+    target. The column FRESHNESS shows how long ago mmtool read the source commits of a group. Works for flows that
+    MirrorMaker 2 runs as well.
     """
     from mmtool.failover.commits.group_sync import GroupSync
     from mmtool.insight.flow_now import connect
@@ -270,8 +273,8 @@ def export(
 ) -> None:
     """Write the groups' offsets, translated to the target, to stdout as a file for kafka-consumer-groups or Spark.
 
-    --format kafka: partitions whose offset cannot be translated are left out and listed on stderr, and the exit code
-    is 3. --format spark: one such partition is enough to write nothing, because Spark needs every partition of a topic.
+    With --format kafka, partitions whose offset cannot be translated are left out, and the exit code is 3. With
+    --format spark, nothing is written if there is such a partition: Spark needs every partition of a topic.
     """
     from mmtool.failover.commits.move import left_out, refusal
     from mmtool.failover.report.rows import reset_lines
@@ -342,10 +345,10 @@ def import_(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Commit the offsets of a kafka-consumer-groups reset file on the target; check them first, and read them back.
+    """Check the offsets of a kafka-consumer-groups reset file; commit them on the target with --execute.
 
-    FILE may also be an undo file that mmtool wrote: the previous offsets in it are restored, and commits that did not
-    exist before are deleted.
+    FILE may also be an undo file, which mmtool writes when it commits offsets: then --execute restores the previous
+    offsets, and deletes commits that did not exist before.
     """
     from mmtool.failover.commits.exchange import check_import, content_of, import_rows, read_reset_file
     from mmtool.failover.commits.undo_files import is_undo, read_undo

@@ -58,7 +58,7 @@ def init(
     output: Output = OutputFormat.TABLE,
     timeout: options.Timeout = _TIMEOUT,
 ) -> None:
-    """Write the first properties file: asks on a terminal, or takes options; probes both clusters; checks the file.
+    """Write the first properties file: from answers on a terminal or from options; connect to both clusters once.
 
     A cluster that does not answer is reported, and the file is written all the same. A password is never written:
     the file names the environment variable or the file that holds it.

@@ -53,7 +53,7 @@ SecureOption = Annotated[
     typer.Option(
         "--secure",
         metavar="KIND",
-        help="TLS, users and the authorizer: scram, mtls, oauth or none. Default: as last time, else none.",
+        help="TLS, logins and ACLs: scram, mtls, oauth or none. Default: as last time, else none.",
     ),
 ]
 PrintConfig = Annotated[
@@ -61,7 +61,9 @@ PrintConfig = Annotated[
 ]
 KeepData = Annotated[
     bool,
-    typer.Option("--keep-data", help="Keep topics and groups for the next `lab up` with this --state-dir."),
+    typer.Option(
+        "--keep-data", help="Keep topics and groups for the next `mmtool lab up` with this --state-dir."
+    ),
 ]
 
 COLUMNS = (
@@ -85,7 +87,10 @@ def up(
     print_config: PrintConfig = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Start clusters that run until `mmtool lab down`. Options default to their last values with this --state-dir."""
+    """Start embedded Kafka clusters, which run until `mmtool lab down`.
+
+    Options default to their last values with the same --state-dir.
+    """
     from mmtool.lab import session
     from mmtool.lab.artifacts import is_cached
 

@@ -31,7 +31,7 @@ def metrics(
     metrics_level: options.MetricsLevel = Level.GROUP,
     timeout: Timeout = timedelta(seconds=10),
 ) -> None:
-    """Serve Prometheus metrics of flows; runs on any host."""
+    """Serve Prometheus metrics of flows until stopped, from any host that reaches the clusters; change nothing."""
     from mmtool.commands._connections import live_file
     from mmtool.metrics.exporter import export
     from mmtool.metrics.live_flows import LiveFlows

@@ -21,18 +21,23 @@ from mmtool.output import Column, OutputFormat
 UntilCaughtUp = Annotated[
     bool,
     typer.Option(
-        "--until-caught-up", help="Stop when all records that the source held at the start are mirrored."
+        "--until-caught-up",
+        help="Stop when all records that the source held when the command started are mirrored.",
     ),
 ]
 Standby = Annotated[
     bool,
-    typer.Option("--standby", help="Wait while another process runs the flow, and take over when it ends."),
+    typer.Option(
+        "--standby",
+        help="While another mmtool runs the flow, wait, and run the flow when that process ends. Without this option:"
+        " exit with 10.",
+    ),
 ]
 TakeOver = Annotated[
     bool,
     typer.Option(
         "--take-over",
-        help="Wait until MirrorMaker 2 has stopped, then continue where it stopped.",
+        help="For a flow that MirrorMaker 2 runs: wait until MirrorMaker 2 stops, then continue from its last record.",
     ),
 ]
 Every = Annotated[
@@ -48,7 +53,7 @@ MetricsPort = Annotated[
         metavar="N",
         min=0,
         max=65535,
-        help="Serve Prometheus metrics on this port; 0: any free port.",
+        help="Serve Prometheus metrics on this port; 0: any free port. Default: no metrics.",
         show_default=False,
     ),
 ]
@@ -84,7 +89,10 @@ def replicate(
     metrics_address: MetricsAddress = LOOPBACK,
     metrics_level: MetricsLevel = Level.GROUP,
 ) -> None:
-    """Mirror topics from source to target, exactly once, until stopped."""
+    """Mirror topics from source to target, exactly once, until stopped.
+
+    On the source, mmtool writes only what MirrorMaker 2 writes: heartbeats and offset syncs.
+    """
     from mmtool.commands._connections import live_file, served_beside
     from mmtool.output import Result, finish, talk, warn
     from mmtool.output.progress import Progress

@@ -44,7 +44,7 @@ Group = Annotated[
         "-g",
         "--group",
         metavar="NAME",
-        help="Only this group, implies --groups; repeatable, overrides `groups` and `groups.exclude`.",
+        help="Show only this group (implies --groups); repeatable. Overrides the keys `groups` and `groups.exclude`.",
         autocompletion=options.completion.groups,
         rich_help_panel=options.WHAT,
     ),
@@ -55,7 +55,8 @@ MaxLag = Annotated[
         "--max-lag-seconds",
         metavar="N",
         min=0,
-        help="Exit with 4 unless every partition is known to lag at most this long.",
+        help="Exit with 4 if a partition lags more than N seconds, is halted, was never mirrored, or if its lag is"
+        " unknown.",
     ),
 ]
 

@@ -26,8 +26,8 @@ Reverse = Annotated[
     bool,
     typer.Option(
         "--reverse",
-        help="Translate the target's commits to source offsets; with --execute commit these on the source. -s and -t"
-        " name the original flow.",
+        help="From target to source: translate the commits on the target, and with --execute commit the offsets on the"
+        " source. -s and -t name the same flow as without --reverse.",
     ),
 ]
 Refine = Annotated[
@@ -43,7 +43,7 @@ Csv = Annotated[
     typer.Option(
         "--csv",
         metavar="FILE",
-        help="Also write Kafka's reset file, for kafka-consumer-groups --reset-offsets --from-file.",
+        help="Also write the offsets to a reset file, for kafka-consumer-groups --reset-offsets --from-file.",
     ),
 ]
 AllowSkip = Annotated[
@@ -51,7 +51,7 @@ AllowSkip = Annotated[
     typer.Option(
         "--allow-skip",
         help="Where records at a group's offset are deleted or were never mirrored: continue at the next record on the"
-        " target, and count the skipped records.",
+        " target. The column SKIP-MAX counts the skipped records.",
         rich_help_panel=options.CONSENT,
     ),
 ]
@@ -95,7 +95,7 @@ def translate_offsets(
     group: options.Group = None,
     groups: options.Groups = None,
     all_groups: options.AllGroups = False,
-    unit: options.Unit = None,
+    unit: options.UnitWithTopics = None,
     topic: options.Topic = None,
     reverse: Reverse = False,
     refine: Refine = False,
@@ -107,7 +107,10 @@ def translate_offsets(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Translate committed offsets to the target; commit them on the target with --execute."""
+    """Translate committed offsets to the target; commit them on the target with --execute.
+
+    Without a choice of groups, all groups are translated. --execute needs -g, --groups, --unit or --all-groups.
+    """
     from mmtool.failover.commits.move import moved, question, refusal, rehearsed, write_csv
     from mmtool.insight.flow_now import connect
     from mmtool.insight.translation import look_along, translate_groups
@@ -147,7 +150,8 @@ def translate_offsets(
 def _check_options(csv: Path | None, flows: Sequence[FlowSettings], *, refine: bool, reverse: bool) -> None:
     if csv is not None and str(csv) == "-":
         raise UsageError(
-            "--csv needs a file, and - is stdout", remedy="to write to stdout, use mmtool groups export"
+            "--csv needs a file, and - is stdout",
+            remedy="to write to stdout, use `mmtool groups export -c FILE`",
         )
     if refine and reverse:
         raise UsageError(

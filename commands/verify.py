@@ -83,7 +83,11 @@ def verify(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Compare source and target record by record, on Spark: count, order, content, timestamp, offset mapping."""
+    """Compare source and target record by record, on Spark: count, order, content, timestamp, offset mapping.
+
+    Nothing is changed on the clusters. Exit code 0: all partitions are identical. 8: one is different, or could not be
+    compared in full.
+    """
     from mmtool.commands._connections import connected_flows
     from mmtool.insight.verify.verdicts import gate
     from mmtool.insight.verify.verification import Options, verify

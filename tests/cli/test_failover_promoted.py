@@ -171,13 +171,15 @@ def test_a_wrong_map_is_one_line_with_its_place(planned, scene, names):
     assert "names.csv: line 2 has 1 column instead of 2" in ended.stderr
 
 
-@pytest.mark.parametrize("content", [None, b"\xff\xfe"])
-def test_a_map_that_cannot_be_read_is_named(planned, tmp_path, content):
+@pytest.mark.parametrize(
+    ("content", "why"), [(None, "No such file or directory"), (b"\xff\xfe", "not UTF-8 text")]
+)
+def test_a_map_that_cannot_be_read_is_named(planned, tmp_path, content, why):
     path = tmp_path / "names.csv"
     if content is not None:
         path.write_bytes(content)
     ended = planned("--principal-map", path)
-    assert (ended.code, f"--principal-map {path}: " in ended.stderr) == (2, True)
+    assert (ended.code, f"--principal-map {path}: {why}\n" in ended.stderr) == (2, True)
 
 
 def test_a_map_without_a_promotion_is_refused(failover, names):

@@ -231,6 +231,18 @@ def test_a_plan_that_a_guard_forbids_is_kept_and_stays_forbidden(failover, path,
     scene.target.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
     ended = failover("planned", "-g", "app", "--out", path)
     assert (ended.code, failover("planned", "--plan", path, *EXECUTE).code) == (3, 3)
+    assert f"{path}; it cannot be executed, see the error" in ended.stderr
+    assert "execute it with" not in ended.stderr
+
+
+def test_a_plan_that_can_be_executed_is_kept_with_its_command(failover, path):
+    ended = failover("planned", "-g", "app", "--out", path)
+    assert f"{path}; execute it with: mmtool failover planned " in ended.stderr
+
+
+def test_a_topic_beside_a_plan_is_called_as_help_calls_it(mmtool, path):
+    ended = mmtool("failover", "failback", "--plan", path, "--diverged", "topic", "aside")
+    assert "so --diverged, NAME cannot be added" in ended.stderr
 
 
 def test_a_runbook_is_written_beside_the_plan_and_names_it(failover, path, tmp_path, scene):
