@@ -144,7 +144,8 @@ def translate_offsets(
     else:
         finish(_result(rehearsed(found), found), output, refusal(found))
         if found.writable:
-            talk(f"nothing was changed; add --execute to {question(found)}")
+            add = "--execute" if chosen.given else "--all-groups --execute"
+            talk(f"nothing was changed; add {add} to {question(found)}")
 
 
 def _check_options(csv: Path | None, flows: Sequence[FlowSettings], *, refine: bool, reverse: bool) -> None:

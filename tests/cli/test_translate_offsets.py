@@ -169,10 +169,17 @@ def test_a_rehearsal_says_that_it_is_one_and_what_it_comes_to(translate):
     assert translate("-g", "app", "-q").stderr == ""
 
 
+def test_a_rehearsal_of_all_groups_names_the_selector_that_execute_needs(translate, scene):
+    words = "nothing was changed; add --all-groups --execute to commit 2 offsets of group app on west\n"
+    assert translate().stderr.endswith(words)
+    assert translate("--all-groups", "--execute", "--yes").code == 0
+    assert list(scene.target.groups.committed) == ["app"]
+
+
 def test_a_look_up_that_could_write_nothing_does_not_offer_to(translate, scene):
     scene.source.groups.committed.clear()
     scene.commits("idle", "orders")
-    assert NOTHING not in translate().stderr
+    assert "nothing was changed" not in translate().stderr
     assert NOTHING not in translate("-g", "typo").stderr
 
 
