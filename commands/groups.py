@@ -274,7 +274,8 @@ def export(
     """Write the groups' offsets, translated to the target, to stdout as a file for kafka-consumer-groups or Spark.
 
     With --format kafka, partitions whose offset cannot be translated are left out, and the exit code is 3. With
-    --format spark, nothing is written if there is such a partition: Spark needs every partition of a topic.
+    --format spark, nothing is written if there is such a partition: Spark needs every partition of a topic. -s A -t C
+    also translates along a chain of enabled flows, A->B->C.
     """
     from mmtool.failover.commits.move import left_out, refusal
     from mmtool.failover.report.rows import reset_lines

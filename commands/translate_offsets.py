@@ -110,6 +110,7 @@ def translate_offsets(
     """Translate committed offsets to the target; commit them on the target with --execute.
 
     Without a choice of groups, all groups are translated. --execute needs -g, --groups, --unit or --all-groups.
+    -s A -t C also translates along a chain of enabled flows, A->B->C.
     """
     from mmtool.failover.commits.move import moved, question, refusal, rehearsed, write_csv
     from mmtool.insight.flow_now import connect
