@@ -50,72 +50,132 @@ class Reason(StrEnum):
         """The cause and the remedy, in one line, for a translation from source to target."""
         return self.said_of(FORWARD)
 
-    def said_of(self, sides: Sides) -> str:
-        """The cause and the remedy as of `sentence`, for a translation between the clusters of ``sides``."""
+    def said_of(self, sides: Sides, *, is_alone: bool = False) -> str:
+        """The cause and the remedy as of `sentence`, for a translation between the clusters of ``sides``.
+
+        Args:
+            sides: The clusters.
+            is_alone: The refused partition has no counterpart on the cluster that commits are written to.
+        """
         other = _BACK if sides.is_reverse else _EMERGENCY if sides.is_emergency else _SENTENCES
         template = other.get(self, _SENTENCES[self])
+        if is_alone:
+            template = (_ALONE_BACK if sides.is_reverse else _ALONE).get(self, template)
         return template.format(read=sides.read, written=sides.written)
 
 
+_NOT_IN_FLOW = (
+    "the flow from {read} to {written} does not mirror this topic, so its offsets are not moved: `mmtool groups audit"
+    " -c FILE` shows why"
+)
+_NOT_A_MIRROR = "this topic on {read} is not a mirror of a topic on {written}, so its offsets are not moved"
+_SKIPPED = (
+    "the records after the group's commit on {read} were never mirrored: let the group read past them on {read}; or,"
+    " where mmtool runs the flow, skip them with `mmtool translate-offsets -c FILE -g GROUP --allow-skip --execute`"
+)
+_SKIPPED_BACK = (
+    "the records after the group's commit were not mirrored from {written}: let the group read past them on"
+    " {read}"
+)
+_MIRROR_AGAIN = (
+    "to mirror the topic again, stop `mmtool replicate`, run `mmtool flow forget -c FILE --topic TOPIC --execute`, and"
+    " start `mmtool replicate` again"
+)
+_SET_BY_HAND = (
+    "leave the group out of the failover, and set its offset on {written} with `kafka-consumer-groups --reset-offsets"
+    " --execute`"
+)
+_SHOWN = "`mmtool status -c FILE` shows the lag and the state"
+_WHY_NEVER = (
+    "start `mmtool replicate`; if it or MirrorMaker 2 already runs, `mmtool status -c FILE` shows why the partition is"
+    " not mirrored"
+)
+
 _SENTENCES = {
-    Reason.NEVER_RAN: "the flow from {read} to {written} has never mirrored this partition: run `mmtool replicate`"
-    " first",
-    Reason.UNKNOWN_GROUP: "{read} has no such group: `mmtool status -c FILE --groups` lists the groups",
-    Reason.NO_COMMIT: "no commit on {read}, so none on {written}: auto.offset.reset decides",
-    Reason.BEYOND_MIRROR: "the commit on {read} is past what {written} holds: let `mmtool replicate` catch up",
-    Reason.BEYOND_SOURCE_END: "the commit on {read} is past the end of {read}'s log, which was truncated"
-    " or recreated, and has no offset on {written}: reset the group on {read} with `kafka-consumer-groups"
-    " --reset-offsets --execute`",
-    Reason.TARGET_LOG_START_PASSED: "{written} has deleted the records after the group's commit on"
-    " {read}: let the group read past them on {read}, or, if mmtool mirrored them, skip them with `mmtool"
-    " translate-offsets -g GROUP --allow-skip --execute`",
-    Reason.PARTITION_MISSING: "the topic mirrored from {read} was deleted or recreated on {written}: to mirror it"
-    " again, stop `mmtool replicate`, run `mmtool flow forget --topic TOPIC --execute`, and start"
+    Reason.NEVER_RAN: "the flow from {read} to {written} has never mirrored this partition: " + _WHY_NEVER,
+    Reason.UNKNOWN_GROUP: "{read} shows mmtool no such consumer group: check its name (`mmtool status -c FILE --groups`"
+    " lists the groups), and that mmtool's principal has DESCRIBE on the group",
+    Reason.NO_COMMIT: "no commit on {read}, so mmtool writes none on {written}: without one, auto.offset.reset decides",
+    Reason.BEYOND_MIRROR: "the group's commit on {read} is ahead of the mirror on {written}: let `mmtool replicate`"
+    f" catch up ({_SHOWN})",
+    Reason.BEYOND_SOURCE_END: "the group's commit on {read} is past the end of {read}'s log, which was truncated or"
+    " recreated: reset the group's offset on {read} with `kafka-consumer-groups --reset-offsets --execute`",
+    Reason.TARGET_LOG_START_PASSED: "{written} has deleted the records after the group's commit on {read}: let the"
+    " group read past them on {read}; or, where mmtool mirrored them, skip them with `mmtool translate-offsets -c FILE"
+    " -g GROUP --allow-skip --execute`",
+    Reason.PARTITION_MISSING: "the mirror of this topic on {written} was deleted or recreated: "
+    + _MIRROR_AGAIN
+    + "; where MirrorMaker 2 runs the flow, reset its connector's offsets of the topic instead",
+    Reason.NOT_MIRRORED: f"{_NOT_IN_FLOW}; or {_SKIPPED}",
+    Reason.ACTIVE_ON_TARGET: "consumers of this group run on {written}: stop them, and wait until their sessions end;"
+    " or {written} has a share or streams group of the same name: delete that group, or rename the consumer group",
+    Reason.WOULD_REWIND: "the group's commit on {written} is ahead of the offset translated from {read}: `mmtool"
+    " translate-offsets -c FILE -g GROUP --allow-rewind --execute` moves it back",
+    Reason.SOURCE_UNREACHABLE: "{read} does not answer, and {written} has no checkpoint of the group in this partition:"
+    " a commit of the group on {written} stays; where it has none, add `--unknown earliest` or `--unknown latest` to"
+    " `mmtool failover emergency` to commit one",
+    Reason.UNREADABLE_STATE: "mmtool's stored state is damaged, or a newer mmtool wrote it: upgrade mmtool if a newer"
+    " one did; for damaged offset runs, stop `mmtool replicate`, run `mmtool flow rebuild -c FILE --execute`, and start"
     " `mmtool replicate` again",
-    Reason.NOT_MIRRORED: "the topic is not in `topics`: add it; or the records after the group's commit were not"
-    " mirrored: let the group read past them on {read}, or, if mmtool runs the flow, skip them with `mmtool"
-    " translate-offsets -g GROUP --allow-skip --execute`",
-    Reason.ACTIVE_ON_TARGET: "consumers of this group run on {written}: stop them; or a share or Streams group has its"
-    " name on {written}: delete that one, or give the consumer group another name",
-    Reason.WOULD_REWIND: "the commit on {written} is ahead of the one translated from {read}: `mmtool"
-    " translate-offsets -g GROUP --allow-rewind --execute` moves it back",
-    Reason.SOURCE_UNREACHABLE: "{read} does not answer, and {written} has no checkpoint of this partition: nothing is"
-    " committed on {written} unless you add `--unknown earliest` or `--unknown latest` to `mmtool failover emergency`",
-    Reason.UNREADABLE_STATE: "the stored state is damaged, or a newer mmtool wrote it: upgrade mmtool if a newer one"
-    " did; for damaged offset runs, stop `mmtool replicate` and run `mmtool flow rebuild --execute`",
-    Reason.AMBIGUOUS: "no offset on {written} is proven for the commit on {read}: if MirrorMaker 2 runs the flow,"
-    " try `mmtool translate-offsets --refine`; otherwise, or if the answer stays ambiguous, set an offset with"
-    " `mmtool groups import --execute`",
-    Reason.STATE_NOT_MIRRORED: "{written} does not have all records of this Kafka Streams application's state topic"
-    " under its own name: mirror it with IdentityReplicationPolicy; or `--without-state` moves the application with"
-    " empty state",
+    Reason.AMBIGUOUS: "no offset on {written} is proven for the group's commit on {read}: where MirrorMaker 2 runs the"
+    " flow, try `mmtool translate-offsets -c FILE -g GROUP --refine`; otherwise, or if that finds none, set the offset"
+    " on {written} yourself with `mmtool groups import OFFSETS.csv -c FILE --execute`",
+    Reason.STATE_NOT_MIRRORED: "{written} does not hold this Kafka Streams application's state topic under the same"
+    " name, or lacks records of it: mirror the topic with IdentityReplicationPolicy (again, if {written} has lost"
+    " records), or move the application with empty state by `--without-state`",
 }
 
 _EMERGENCY = {
+    Reason.NEVER_RAN: "{written} has a checkpoint of the group in this partition, but no mirror of it: leave the group"
+    " out of the failover, and set its other offsets on {written} with `kafka-consumer-groups --reset-offsets"
+    " --execute`",
     Reason.UNKNOWN_GROUP: "{written} has no checkpoint of the group, so the group cannot move in an emergency: `mmtool"
     " failover emergency -c FILE --all-groups` lists the groups that can",
+    Reason.BEYOND_MIRROR: "the log of the mirror on {written} is shorter than what was mirrored: "
+    + _SET_BY_HAND,
+    Reason.TARGET_LOG_START_PASSED: "{written} has deleted the records after the group's last checkpoint: "
+    + _SET_BY_HAND,
+    Reason.PARTITION_MISSING: "the mirror of this topic on {written} was deleted or recreated: "
+    + _SET_BY_HAND,
+    Reason.NOT_MIRRORED: "the records after the group's last checkpoint were never mirrored to {written}: "
+    + _SET_BY_HAND,
+    Reason.WOULD_REWIND: "the group's commit on {written} is ahead of the offset of its last checkpoint: to keep this"
+    " commit, leave the group out of the failover; to move it back, reset it first with `kafka-consumer-groups"
+    " --reset-offsets --execute`",
+    Reason.AMBIGUOUS: "no offset on {written} is proven for the group's last checkpoint: " + _SET_BY_HAND,
 }
 """Sentences that differ when only the target is read."""
 
 _BACK = {
-    Reason.NEVER_RAN: "the flow from {written} to {read} has never mirrored this partition: run `mmtool replicate`"
-    " first",
-    Reason.UNKNOWN_GROUP: "{read} has no such group: `kafka-consumer-groups --list` lists the groups of {read}",
-    Reason.BEYOND_MIRROR: "the commit on {read} is past what {written} holds: let the `mmtool replicate` of the flow"
-    " from {read} to {written} catch up",
-    Reason.WOULD_REWIND: "the commit on {written} is ahead of the one translated from {read}: `mmtool"
-    " translate-offsets -g GROUP --reverse --allow-rewind --execute` moves it back",
-    Reason.BEYOND_SOURCE_END: "the commit on {read} is past the end of {read}'s log, or its offset on"
-    " {written} is past the end of {written}'s log, because that log was truncated or recreated: set the group's offset"
-    " on {written} with `kafka-consumer-groups --reset-offsets --execute`, or leave the group on {read}",
-    Reason.TARGET_LOG_START_PASSED: "{read} or {written} has deleted the records after the group's commit"
-    " on {read}: let the group read past them on {read}",
-    Reason.PARTITION_MISSING: "the mirror of the topic on {read} was deleted or recreated: to mirror it again, stop"
-    " `mmtool replicate`, run `mmtool flow forget --topic TOPIC --execute`, and start `mmtool replicate` again; or"
-    " {written} no longer has the partition: create it on {written}, or leave the group on {read}",
-    Reason.NOT_MIRRORED: "the topic is not in `topics`: add it; or the records after the group's commit were not"
-    " mirrored from {written}: let the group read past them on {read}",
-    Reason.AMBIGUOUS: "no offset on {written} is proven for the commit on {read}: set an offset on {written} with"
-    " `kafka-consumer-groups --reset-offsets --execute`",
+    Reason.NEVER_RAN: "the flow from {written} to {read}, or the flow back, has never mirrored this partition: "
+    + _WHY_NEVER,
+    Reason.UNKNOWN_GROUP: "{read} shows mmtool no such consumer group: check its name (`kafka-consumer-groups --list`"
+    " lists the groups of {read}), and that mmtool's principal has DESCRIBE on the group",
+    Reason.BEYOND_MIRROR: "the group's commit on {read} is ahead of the mirror on {written}: let the `mmtool replicate`"
+    " of the flow from {read} to {written} catch up (" + _SHOWN + ")",
+    Reason.WOULD_REWIND: "the group's commit on {written} is ahead of the offset translated from {read}: `mmtool"
+    " translate-offsets -c FILE -g GROUP --reverse --allow-rewind --execute` moves it back",
+    Reason.BEYOND_SOURCE_END: "the group's commit is past the end of {read}'s log, or its translation past the end of"
+    " {written}'s log, because that log was truncated or recreated: set the group's offset on {written} yourself with"
+    " `kafka-consumer-groups --reset-offsets --execute`, or leave the group on {read}",
+    Reason.TARGET_LOG_START_PASSED: "{read} or {written} has deleted the records after the group's commit on {read}:"
+    " let the group read past them on {read}",
+    Reason.PARTITION_MISSING: "{written} no longer has this partition: create it on {written}, or leave the group on"
+    " {read}; or the mirror of the topic on {read} was deleted or recreated: " + _MIRROR_AGAIN,
+    Reason.NOT_MIRRORED: f"{_NOT_A_MIRROR}; or {_SKIPPED_BACK}",
+    Reason.AMBIGUOUS: "no offset on {written} is proven for the group's commit on {read}: set the offset on {written}"
+    " yourself with `kafka-consumer-groups --reset-offsets --execute`",
 }
 """Sentences that differ for a translation from target to source."""
+
+_ALONE = {
+    Reason.NOT_MIRRORED: _NOT_IN_FLOW,
+    Reason.BEYOND_SOURCE_END: "the topic on {read} was recreated with fewer partitions and no longer has this one:"
+    " delete the group's offset of this partition on {read} with `kafka-consumer-groups --delete-offsets`",
+}
+_ALONE_BACK = {
+    Reason.NOT_MIRRORED: _NOT_A_MIRROR,
+    Reason.PARTITION_MISSING: "{written} has no such partition of the topic: add partitions to the topic on {written},"
+    " or leave the group on {read}",
+}
+"""Sentences that differ for a partition without a counterpart on the other cluster."""

@@ -73,16 +73,16 @@ def test_a_commit_past_the_source_s_end_is_said_to_be_so_on_the_source(run, scen
     scene.commits("app", "orders", 25)
     reason, said = detail(run("translate-offsets", "-g", "app"))
     assert reason == "beyond_source_end"
-    assert said.startswith("the commit on east is past the end of east's log")
-    assert "has no offset on west" in said
+    assert said.startswith("the group's commit on east is past the end of east's log")
+    assert "reset the group's offset on east" in said
 
 
 def test_read_in_reverse_a_commit_past_the_target_s_end_is_said_to_be_so_on_the_target(run, scene):
     scene.commits("app", "east.orders", 25, cluster=scene.target)
     reason, said = detail(run("translate-offsets", "--reverse", "-g", "app"))
     assert reason == "beyond_source_end"
-    assert said.startswith("the commit on west is past the end of west's log")
-    assert "has no offset on east" in said
+    assert said.startswith("the group's commit on west is past the end of west's log")
+    assert "reset the group's offset on west" in said
 
 
 def test_read_in_reverse_an_answer_past_the_source_s_end_is_told_apart(run, scene):
@@ -90,10 +90,11 @@ def test_read_in_reverse_an_answer_past_the_source_s_end_is_told_apart(run, scen
     scene.source.add_topic("orders", "id-orders", 12)  # its log was cut
     reason, said = detail(run("translate-offsets", "--reverse", "-g", "app"))
     assert reason == "beyond_source_end"
-    assert said.startswith(
-        "the commit on west is valid, but its offset on east is past the end of east's log"
+    assert said.startswith("the group's commit on west translates to an offset past the end of east's log")
+    assert (
+        "set the group's offset on east yourself with `kafka-consumer-groups --reset-offsets --execute`"
+        in said
     )
-    assert "set the group's offset on east with `kafka-consumer-groups --reset-offsets --execute`" in said
 
 
 @pytest.mark.parametrize(("words", "written"), [((), "west"), (("--reverse",), "east")])
@@ -115,7 +116,7 @@ def test_a_rewind_names_both(run, scene, words, read, written):
     scene.commits("app", "east.orders", 15 if written == "west" else 7, cluster=scene.target)
     reason, said = detail(run("translate-offsets", *words, "-g", "app"))
     assert reason == "would_rewind"
-    assert said.startswith(f"the commit on {written} is ahead of the one translated from {read}")
+    assert said.startswith(f"the group's commit on {written} is ahead of the offset translated from {read}")
 
 
 def test_an_audit_names_the_target(run, scene):
@@ -124,9 +125,10 @@ def test_an_audit_names_the_target(run, scene):
 
 
 @pytest.mark.parametrize("reason", list(Reason))
-@pytest.mark.parametrize("is_reverse", [False, True])
-def test_no_sentence_of_known_clusters_says_source_or_target(reason, is_reverse):
-    said = reason.said_of(Sides("us-east", "eu-west", is_reverse))
+@pytest.mark.parametrize("is_alone", [False, True])
+@pytest.mark.parametrize(("is_reverse", "is_emergency"), [(False, False), (True, False), (False, True)])
+def test_no_sentence_of_known_clusters_says_source_or_target(reason, is_reverse, is_emergency, is_alone):
+    said = reason.said_of(Sides("us-east", "eu-west", is_reverse, is_emergency), is_alone=is_alone)
     assert "the source" not in said
     assert "the target" not in said
     assert "{" not in said

@@ -67,7 +67,10 @@ def test_a_commit_past_the_mirror_is_stale(audited, scene):
     scene.commits("app", "orders", 12, 15)
     assert audited()[1][2:] == (
         "stale",
-        "the commit on east is past what west holds: let `mmtool replicate` catch up",
+        (
+            "the group's commit on east is ahead of the mirror on west: let `mmtool replicate` catch up (`mmtool status"
+            " -c FILE` shows the lag and the state)"
+        ),
     )
 
 

@@ -292,7 +292,10 @@ def test_a_refusal_says_which_reason_and_what_helps(translate, scene):
     scene.state.stored.clear()
     ended = translate()
     assert "error: offsets refused: 2 never_ran (group app)" in ended.stderr
-    assert "run `mmtool replicate` first" in ended.stderr
+    assert (
+        "start `mmtool replicate`; if it or MirrorMaker 2 already runs, `mmtool status -c FILE`"
+        in ended.stderr
+    )
 
 
 def test_commits_outside_the_flow_are_listed_and_change_no_exit_code(rows, scene):

@@ -79,7 +79,7 @@ def _reread_words(records: int | None, limits: Limits) -> str:
 
 
 def _limit(limit: float | None, unit: str = "") -> str:
-    return "" if limit is None else f" (limit {limit:g}{unit})"
+    return "" if limit is None else f" (limit {limit:,.10g}{unit})"
 
 
 def _reread(row: Mapping[str, Any]) -> tuple[int | None, dict[str, int | None]]:

@@ -254,12 +254,13 @@ def total_expected(risks: Iterable[Risk]) -> int | Unknown:
 def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknown = UNKNOWN) -> Iterable[str]:
     """Yield the plan's costs as sentences, for the operator who confirms; ``silent_seconds`` as in `EmergencyFacts`."""
     costs = costs_of(plan)
-    left = [v.source for of in plan.groups for v in of.verdicts if v.refusal is Reason.SOURCE_UNREACHABLE]
+    left = {v.source for of in plan.groups for v in of.verdicts if v.refusal is Reason.SOURCE_UNREACHABLE}
     if left:
+        them = "it" if len(left) == 1 else "them"
         yield (
-            f"{names.target} has no checkpoint of {counted(len(left), 'partition')} of these groups'"
-            f" topics ({few(sorted(map(str, left)), 3)}): mmtool commits no offset for them; where a group has no"
-            f" commit on {names.target}, --unknown earliest or --unknown latest commits one"
+            f"{names.target} has no checkpoint of some group in {counted(len(left), 'partition')}"
+            f" ({few(sorted(map(str, left)), 3)}): the group gets no new commit in {them}; where it has none on"
+            f" {names.target}, --unknown earliest or --unknown latest commits one"
         )
     at = costs.partitions_at_risk
     if costs.lost is UNKNOWN:
@@ -276,8 +277,8 @@ def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknow
         )
     if silent_seconds is not UNKNOWN and silent_seconds > _SHORT_SECONDS and costs.lost is not UNKNOWN:
         yield (
-            f"{names.target} last heard from {names.source} {silent_seconds:.0f} s ago: records that were written to"
-            f" {names.source} since then are lost as well, and the number of lost records does not include them"
+            f"{names.source} last answered {silent_seconds:.0f} s ago, as far as {names.target} knows: records that"
+            f" were written to {names.source} since then are lost as well, and are not in the number of lost records"
         )
     if costs.oldest_seconds is not UNKNOWN:
         yield f"checkpoints are up to {costs.oldest_seconds:.0f} s old: {_read_again(costs, names)}"

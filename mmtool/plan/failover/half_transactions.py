@@ -230,12 +230,12 @@ def _has_gaps(known: PartitionMap) -> bool:
 
 def told_by_target(known: TransactionsOnTarget, names: Names) -> str:
     """The sentence about incomplete transactions, as far as the target alone knows them."""
-    command = f"list them with `mmtool verify -c FILE -s {names.source} -t {names.target} --transactions`"
+    command = f"list such transactions with `mmtool verify -c FILE -s {names.source} -t {names.target} --transactions`"
     later = f"when {names.source} answers, {command}"
     if not known.has_runs:
         return (
-            f"{names.target} stores no offset runs of the selected topics of {names.flow}, so mmtool cannot find now"
-            f" which transactions are on {names.target} in part: {later}"
+            f"{names.target} stores no exact offset map (offset runs) of the selected topics of {names.flow}, so mmtool"
+            f" cannot find now which transactions are on {names.target} in part: {later}"
         )
     if known.behind:
         return (

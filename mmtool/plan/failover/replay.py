@@ -80,8 +80,9 @@ def _on_the_way(names: Names, facts: HomeFacts, known: PartitionFacts, tail: Div
         yield Guard(
             "ambiguous",
             sentence,
-            f"stop `mmtool replicate` and run `mmtool flow rebuild -s {names.source} -t {names.target} --topic"
-            f" {place.topic} --execute`, which derives these offset runs, or {_INSTEAD}",
+            f"stop `mmtool replicate`, run `mmtool flow rebuild -c FILE -s {names.source} -t {names.target} --topic"
+            f" {place.topic} --execute`, which derives these offset runs, and start `mmtool replicate` again; or"
+            f" {_INSTEAD}",
         )
 
 

@@ -220,8 +220,8 @@ def _going_home(
             + (f", and the state in {few(state)}" if state else "")
         ),
         StepName.TRANSLATE: (
-            f"translate {counted(committed, 'committed offset')} of {away} to {home}: a group that has read all"
-            " mirrored records continues after the diverged tail"
+            f"translate {counted(committed, 'committed offset')} of {away} to offsets of {home}: a group that has read"
+            " all mirrored records continues after the diverged tail"
         ),
         StepName.VALIDATE: f"check every offset against the logs of {home}, and that no client committed"
         " meanwhile",
@@ -294,10 +294,10 @@ def _going_away(
             else f"mirror nothing: {_no_mirror(names)}"
         ),
         StepName.TRANSLATE: (
-            f"translate {counted(committed, 'committed offset')} of {names.source}"
+            f"translate {counted(committed, 'committed offset')} of {names.source} to offsets of {names.target}"
             if planned
-            else f"translate {counted(committed, 'offset')} of {names.source}, taken from the last checkpoints on"
-            f" {names.target}"
+            else f"translate {counted(committed, 'offset')} of {names.source} to offsets of {names.target}, by the last"
+            f" checkpoints on {names.target}"
         ),
         StepName.VALIDATE: (
             f"check every offset against the logs of {names.target}, and that no client committed meanwhile"

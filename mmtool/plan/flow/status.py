@@ -21,6 +21,7 @@ from mmtool.plan.records.identity import owner_client, shard_of
 from mmtool.plan.topics.facts import BEGIN_AGAIN, not_the_same
 from mmtool.plan.topics.retention import deleted_unmirrored, passing
 from mmtool.plan.words import joined, moment
+from mmtool.translation.names import topic_part
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -54,14 +55,6 @@ BY_MIRROR_MAKER = "mirrored by MirrorMaker 2"
 NOT_BY_MIRROR_MAKER = (
     "MirrorMaker 2 mirrors this flow, and has stored no source offset of this partition: it has copied no record of it,"
     " or the first one less than a minute ago"
-)
-CONTROL_LOST = (
-    "the flow's control topic on the target (mmtool-control.SOURCE.internal) was deleted or emptied: stop"
-    " `mmtool replicate`, run `mmtool flow rebuild --execute`, and start `mmtool replicate` again"
-)
-RUNS_LOST = (
-    "the offset runs of this partition are lost: stop `mmtool replicate`, run `mmtool flow rebuild --execute`, which"
-    " derives them from both logs, and start `mmtool replicate` again"
 )
 
 
@@ -265,11 +258,30 @@ def flow_row(facts: FlowFacts) -> PartitionRow | None:
     if facts.ran or facts.holds.failed_over or facts.mirror_maker:
         return None
     if facts.blocks:
-        return PartitionRow(facts.source, facts.target, None, state=State.HALTED, reason=CONTROL_LOST)
+        return PartitionRow(facts.source, facts.target, None, state=State.HALTED, reason=_control_lost(facts))
     if facts.holder is None:
         return PartitionRow(facts.source, facts.target, None, state=State.NEVER_RAN, reason=NEVER)
     reason = f"{client_words(facts.holder)} is starting the flow for the first time"
     return PartitionRow(facts.source, facts.target, None, state=State.STARTING, reason=reason)
+
+
+def _control_lost(facts: FlowFacts) -> str:
+    return (
+        f"the flow's control topic on {facts.target} (mmtool-control.{topic_part(facts.source)}.internal) was deleted"
+        f" or emptied: stop `mmtool replicate` and {_rebuild(facts)}, which recreates the topic and pauses the flow;"
+        " then `mmtool status -c FILE` shows what to do before you resume it"
+    )
+
+
+def _runs_lost(facts: FlowFacts) -> str:
+    return (
+        "the map of source offsets to target offsets (offset runs) of this partition is lost: stop `mmtool replicate`,"
+        f" {_rebuild(facts)}, which derives the map from both logs, and start `mmtool replicate` again"
+    )
+
+
+def _rebuild(facts: FlowFacts) -> str:
+    return f"run `mmtool flow rebuild -c FILE -s {facts.source} -t {facts.target} --execute`"
 
 
 def has_silent(facts: FlowFacts) -> bool:
@@ -469,7 +481,7 @@ def _unheard(facts: FlowFacts, topic: TopicFacts, partition: int) -> PartitionSt
         state, reason = hold.state, hold.reason
     if state != State.FAILED_OVER:
         why = facts.other_than(topic) or facts.refused.get(topic.name)
-        why = why or (RUNS_LOST if _has_lost_runs(facts, topic, partition) else "")
+        why = why or (_runs_lost(facts) if _has_lost_runs(facts, topic, partition) else "")
         state, reason = (State.HALTED, why) if why else (state, reason)
     if state is State.NEVER_RAN and facts.is_by_mirror_maker(topic, partition):
         return _told_of_loss(facts, _by_mirror_maker(facts, topic, partition))

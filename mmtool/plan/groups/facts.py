@@ -170,10 +170,10 @@ class SelectedGroups:
 
 
 _NO_CONSUMERS = {
-    "share": "(share groups, KIP-932): mmtool does not translate their share-partition start offsets; set these on the"
-    " other cluster with `kafka-share-groups.sh --reset-offsets`",
-    "streams": "(streams groups, KIP-1071): mmtool moves neither their offsets nor their state stores; start the"
-    " application from the beginning on the other cluster",
+    "share": "(share groups, KIP-932): mmtool does not translate their share-partition start offsets; set them on the"
+    " cluster that the groups move to, with `kafka-share-groups.sh --reset-offsets`",
+    "streams": "(streams groups, KIP-1071): mmtool moves neither their offsets nor their state stores; on the"
+    " cluster that they move to, start the applications from the beginning",
 }
 
 

@@ -163,7 +163,8 @@ class GroupPlan:
         if verdict.refusal is None:
             return ""
         anonymous = FORWARD if self.direction is Direction.FORWARD else BACK
-        return verdict.detail or verdict.refusal.said_of(self.sides or anonymous)
+        is_alone = self.written_to(verdict) is None
+        return verdict.detail or verdict.refusal.said_of(self.sides or anonymous, is_alone=is_alone)
 
     @property
     def blocked(self) -> bool:
@@ -298,9 +299,9 @@ def _detail(facts: PartitionFacts, commit: Commit, refusal: Reason | None, rules
     if commit.offset > log.log_end:
         return Reason.BEYOND_SOURCE_END.said_of(Sides(read, written))
     return (
-        f"the commit on {read} is valid, but its offset on {written} is past the end of {written}'s log, which was"
-        f" truncated or recreated: set the group's offset on {written} with `kafka-consumer-groups"
-        f" --reset-offsets --execute`, or leave the group on {read}"
+        f"the group's commit on {read} translates to an offset past the end of {written}'s log, which was truncated or"
+        f" recreated: set the group's offset on {written} yourself with `kafka-consumer-groups --reset-offsets"
+        f" --execute`, or leave the group on {read}"
     )
 
 

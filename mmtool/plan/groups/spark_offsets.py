@@ -37,7 +37,8 @@ def parse_offset_log(lines: Iterable[str]) -> dict[TopicPartition, int]:
     version, *rest = [line.rstrip("\n") for line in lines] or [""]
     if version not in {_IN_ORDER, _BY_SOURCE}:
         raise ValueError(
-            f"the first line is {version[:20]!r}, and mmtool reads the versions {_IN_ORDER} and {_BY_SOURCE}"
+            f"the first line is {version[:20]!r}, and not the version of a Spark offset log that mmtool reads"
+            f" ({_IN_ORDER} or {_BY_SOURCE})"
         )
     found: dict[TopicPartition, int] = {}
     for line in rest[1:]:

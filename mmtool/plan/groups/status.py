@@ -231,11 +231,12 @@ def _without_checkpoint(known: GroupKnowledge, alone: GroupPlan | None) -> _Judg
     """Not ready for lack of a checkpoint: a planned failover would accept the partition, an emergency would not."""
     names_group = alone is not None and any(verdict.source is not None for verdict in alone.verdicts)
     reason = Reason.SOURCE_UNREACHABLE if names_group else Reason.UNKNOWN_GROUP
-    what = "no checkpoint of this partition" if names_group else "no checkpoint of the group"
+    what = "no checkpoint of the group in this partition" if names_group else "no checkpoint of the group"
     return _not_ready(
         reason,
         f"{known.target} has {what}: an emergency failover would not know the group's offset; `mmtool replicate` writes"
-        " checkpoints while it runs (emit.checkpoints.enabled)",
+        " one while it runs, unless emit.checkpoints.enabled = false or the keys `groups` and `groups.exclude` leave"
+        " out the group",
     )
 
 

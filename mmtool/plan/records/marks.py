@@ -9,8 +9,8 @@ from mmtool.plan.words import moment
 from mmtool.translation.known import UNKNOWN, Unknown
 
 FAILED_OVER_REMEDY = (
-    "`mmtool failover failback -g GROUP --execute` moves a group back; if the groups stay on the target, `mmtool"
-    " failover release --topic TOPIC --execute` lets the topic be mirrored again"
+    "`mmtool failover failback -c FILE -g GROUP --execute` moves a group back; if the groups stay on the target,"
+    " `mmtool failover release -c FILE --topic TOPIC --execute` lets `mmtool replicate` mirror the topic again"
 )
 
 

@@ -48,8 +48,8 @@ def news_of(word: PauseRecord) -> str:
 def remedy_of(mark: PauseRecord) -> str:
     """The command that ends a pause, as a sentence."""
     if mark.topic_id == WHOLE_FLOW:
-        return "`mmtool flow resume` resumes every paused topic of the flow"
-    return f"`mmtool flow resume --topic {mark.topic}` resumes it"
+        return "`mmtool flow resume -c FILE` resumes every paused topic of the flow"
+    return f"`mmtool flow resume -c FILE --topic {mark.topic}` resumes it"
 
 
 def name_of(mark: PauseRecord) -> str:

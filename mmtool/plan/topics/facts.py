@@ -28,7 +28,7 @@ _PASSES = frozenset(
 _NO_REFRESH = "refresh.topics.enabled = false"
 
 BEGIN_AGAIN = (
-    "set mmtool.on.topic.recreated = restart, and stop and start `mmtool replicate`, to mirror it again from"
+    "set mmtool.on.topic.recreated = restart, then stop and start `mmtool replicate`, to mirror the topic again from"
     " `mmtool.start`"
 )
 """The remedy for a deleted target topic."""
@@ -81,8 +81,8 @@ def not_the_same(
     if set(mirrored) == {name}:  # it has no second try: one that was mirrored whole would come a second time
         return (
             f"source topic {name} had no topic id when it was mirrored and has one now, as after an"
-            f" upgrade of its cluster: stop `mmtool replicate`, run `mmtool flow rebuild --topic {name} --execute`,"
-            " which finds where both logs agree, and start `mmtool replicate` again"
+            f" upgrade of its cluster: stop `mmtool replicate`, run `mmtool flow rebuild -c FILE --topic {name}"
+            " --execute`, which finds where both logs agree, and start `mmtool replicate` again"
         )
     return "" if begins_again else source_made_again(name)
 
@@ -111,8 +111,8 @@ def source_deleted(name: str, missing: int) -> str:
 def forget_deleted(name: str) -> str:
     """The remedy for a mirrored source topic that was deleted."""
     return (
-        f"when no group needs its offsets any more, stop `mmtool replicate` and run `mmtool flow forget --topic {name}"
-        " --execute`, which removes it from `mmtool status`"
+        "to remove the topic from `mmtool status` when no group needs its offsets any more, stop `mmtool replicate` and"
+        f" run `mmtool flow forget -c FILE --topic {name} --execute`"
     )
 
 

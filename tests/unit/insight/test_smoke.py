@@ -314,7 +314,7 @@ def test_where_the_whole_flow_is_paused_its_pause_is_named_and_the_command_that_
         "newest",
         (
             "all topics of east->west are paused or have failed over (the whole flow: paused by ann@host-1 since"
-            " 1970-01-01T00:00:01Z); remedy: `mmtool flow resume` resumes every paused topic of the flow"
+            " 1970-01-01T00:00:01Z); remedy: `mmtool flow resume -c FILE` resumes every paused topic of the flow"
         ),
     )
 

@@ -67,6 +67,11 @@ def test_a_figure_that_is_not_known_misses_its_limit():
     )
 
 
+def test_a_large_limit_is_written_in_digits():
+    said = missed(row(4.2, 2_000_000, app=[2_000_000]), Limits(30, 1_500_000))
+    assert "2,000,000 records read again (limit 1,500,000)" in said
+
+
 def test_what_is_not_known_was_not_exceeded():
     exceeded, unknown = "exceeded a limit", "did not show that it met a limit"
     assert failing(row(None, 0, app=[0]), Limits(30)) == unknown

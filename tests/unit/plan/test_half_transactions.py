@@ -99,7 +99,7 @@ def test_what_is_mirrored_to_the_last_seen_end_may_lack_what_ended_since():
     found = on_target(first=5, second=50)
     assert found.behind == ()
     assert (
-        "transactions that ended after that may be on west in part; when east answers, list them with"
+        "transactions that ended after that may be on west in part; when east answers, list such transactions with"
         in told_by_target(found, EAST_WEST)
     )
 
@@ -119,6 +119,7 @@ def test_of_topics_that_are_not_selected_nothing_is_told():
 
 def test_of_topics_without_offset_runs_the_target_tells_nothing_of_transactions():
     found = transactions_on_target(facts({PAYMENTS: None}, {}))
-    assert "west stores no offset runs of the selected topics of east->west" in told_by_target(
-        found, EAST_WEST
+    assert (
+        "west stores no exact offset map (offset runs) of the selected topics of east->west"
+        in told_by_target(found, EAST_WEST)
     )

@@ -11,12 +11,10 @@ from kit.maps import about_of, blocks_of
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
 from mmtool.plan.flow.slots import SlotsRecord
 from mmtool.plan.flow.status import (
-    CONTROL_LOST,
     NOBODY,
     NOT_YET,
     NOT_YET_NO_REFRESH,
     NOT_YET_NOBODY,
-    RUNS_LOST,
     SILENT_MS,
     FlowFacts,
     FlowMember,
@@ -435,7 +433,12 @@ def test_what_mirror_maker_mirrors_beside_mmtool_is_told_by_it_and_the_rest_by_s
 def test_offset_runs_that_are_gone_are_not_told_as_never_mirrored():
     told = facts(position(age_ms=SILENT_MS + 1))
     (standing,) = standings(told)
-    assert (standing.row.state, standing.row.reason) == (State.HALTED, RUNS_LOST)
+    assert standing.row.state == State.HALTED
+    assert standing.row.reason == (
+        "the map of source offsets to target offsets (offset runs) of this partition is lost: stop `mmtool replicate`,"
+        " run `mmtool flow rebuild -c FILE -s a -t b --execute`, which derives the map from both logs, and start"
+        " `mmtool replicate` again"
+    )
     for other in (
         replace(told, positions={}),  # forgotten, or never begun
         replace(told, target_ids={}),  # with its topic: then it may begin again
@@ -447,7 +450,12 @@ def test_offset_runs_that_are_gone_are_not_told_as_never_mirrored():
 
 def test_a_flow_that_lost_its_control_topic_is_not_told_as_one_that_never_ran():
     row = flow_row(replace(facts(blocks=[block()]), ran=False))
-    assert (row.state, row.reason) == (State.HALTED, CONTROL_LOST)
+    assert row.state == State.HALTED
+    assert row.reason == (
+        "the flow's control topic on b (mmtool-control.a.internal) was deleted or emptied: stop `mmtool replicate` and"
+        " run `mmtool flow rebuild -c FILE -s a -t b --execute`, which recreates the topic and pauses the flow; then"
+        " `mmtool status -c FILE` shows what to do before you resume it"
+    )
     assert flow_row(replace(facts(), ran=False)).state == State.STARTING
 
 
