@@ -137,3 +137,10 @@ def test_no_sentence_of_known_clusters_says_source_or_target(reason, is_reverse,
 @pytest.mark.parametrize("reason", list(Reason))
 def test_the_reference_has_the_sentence_of_a_translation_from_source_to_target(reason):
     assert reason.sentence == reason.said_of(FORWARD)
+
+
+@pytest.mark.parametrize("reason", sorted(set(Reason) - {Reason.UNREADABLE_STATE}))
+def test_no_remedy_of_an_emergency_needs_the_source(reason):
+    said = reason.said_of(Sides("east", "west", is_emergency=True))
+    assert "translate-offsets" not in said
+    assert "mmtool replicate" not in said

@@ -307,6 +307,10 @@ def test_commits_outside_the_flow_are_listed_and_change_no_exit_code(rows, scene
         "not_mirrored",
         None,
     )
+    assert outside["detail"] == (
+        "the flow from east to west does not mirror this topic, so its offsets are not moved: `mmtool groups audit"
+        " -c FILE` shows why"
+    )
 
 
 def test_only_the_topics_that_were_asked_for_are_spoken_of(rows, scene):
