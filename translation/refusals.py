@@ -160,8 +160,9 @@ _BACK = {
     " `kafka-consumer-groups --reset-offsets --execute`, or leave the group on {read}",
     Reason.TARGET_LOG_START_PASSED: "{read} or {written} has deleted the records after the group's commit on {read}:"
     " let the group read past them on {read}",
-    Reason.PARTITION_MISSING: "{written} no longer has this partition: create it on {written}, or leave the group on"
-    " {read}; or the mirror of the topic on {read} was deleted or recreated: " + _MIRROR_AGAIN,
+    Reason.PARTITION_MISSING: "the topic was deleted or recreated on {read} or on {written}, so the commit on {read}"
+    " has no known offset on {written}: leave the group on {read}, or set its offset on {written} with"
+    " `kafka-consumer-groups --reset-offsets --execute` and start its consumers on {written}",
     Reason.NOT_MIRRORED: f"{_NOT_A_MIRROR}; or {_SKIPPED_BACK}",
     Reason.AMBIGUOUS: "no offset on {written} is proven for the group's commit on {read}: set the offset on {written}"
     " yourself with `kafka-consumer-groups --reset-offsets --execute`",
