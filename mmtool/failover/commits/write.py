@@ -25,7 +25,7 @@ from mmtool.errors import (
 from mmtool.failover.operation.operation import nobody_else
 from mmtool.insight.problem_remedies import remedy_of
 from mmtool.kafka.ports import Problem
-from mmtool.plan.words import joined, then
+from mmtool.plan.words import counted, few, joined, then
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ AT_ONCE = 8
 
 FRESH_SECONDS = 0.2
 """Age in seconds from which a group is checked again before its commit: thousands of groups take seconds."""
+
+_NAMED = 5
+"""How many problems an error names: thousands of groups may fail for the same reason."""
 
 MOVED_JUST_NOW = "was committed by another client just now"
 
@@ -330,14 +333,14 @@ def failure_of_writing(
         again: The remedy's last words, for completing the rest.
     """
     ended = list(results)
-    not_written = [w.group for w in ended if w.outcome is Outcome.REFUSED]
+    not_written = sorted(w.group for w in ended if w.outcome is Outcome.REFUSED)
     different = [w.group for w in ended if w.outcome is Outcome.DIFFERENT]
     partly = [w.group for w in ended if w.outcome is Outcome.PARTLY]
     written = [w.group for w in ended if w.outcome is Outcome.WRITTEN and w.written]
-    why = "; ".join(dict.fromkeys(problem for w in ended for problem in w.problems))
+    why = _first_problems(ended)
     todo = remedy_of((name for w in ended for name in w.causes), where)
     if partly or (not_written and (written or different)):
-        remains = ", ".join(sorted({*not_written, *partly}))
+        remains = few(sorted({*not_written, *partly}))
         return PartlyAppliedError(
             f"offsets not completely committed on {where} for {remains}" + (f": {why}" if why else ""),
             remedy=then(todo, again),
@@ -349,11 +352,17 @@ def failure_of_writing(
         )
     if not_written:
         return RefusedError(
-            f"no offset was committed on {where} for {', '.join(sorted(not_written))}"
-            + (f": {why}" if why else ""),
+            f"no offset was committed on {where} for {few(not_written)}" + (f": {why}" if why else ""),
             remedy=then(todo, again),
         )
     return None
+
+
+def _first_problems(ended: Iterable[Written]) -> str:
+    """The first distinct problems of all groups, and the number of the others; empty without any."""
+    problems = list(dict.fromkeys(problem for w in ended for problem in w.problems))
+    more = len(problems) - _NAMED
+    return joined(*problems[:_NAMED], f"and {counted(more, 'more problem')}" if more > 0 else "")
 
 
 def _of_other_offsets(ended: Iterable[Written], where: str) -> str:
@@ -361,8 +370,8 @@ def _of_other_offsets(ended: Iterable[Written], where: str) -> str:
     if all(w.causes for w in ended if w.outcome is Outcome.DIFFERENT):
         return ""
     return (
-        f"stop the client that also commits for the group on {where}; if the offset read back is lower than planned,"
-        f" reset the group on {where} with `kafka-consumer-groups --reset-offsets --execute`"
+        f"stop the client that also commits for the group on {where}; if the offset read back is lower than planned, or"
+        f" is missing, reset the group on {where} with `kafka-consumer-groups --reset-offsets --execute`"
     )
 
 

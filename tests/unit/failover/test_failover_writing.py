@@ -270,6 +270,14 @@ def test_a_cluster_that_has_gone_silent_is_not_waited_for_by_group_after_group(g
     assert failure_of_writing(results, "west").exit_code == 6
 
 
+def test_of_many_groups_an_error_names_the_first():
+    results = [Written(f"g{n}", Outcome.REFUSED, problems=(f"g{n}: no",)) for n in range(7)]
+    assert failure_of_writing(results, "west").message == (
+        "no offset was committed on west for g0, g1, g2, g3, g4 and 2 more:"
+        " g0: no; g1: no; g2: no; g3: no; g4: no; and 2 more problems"
+    )
+
+
 def test_nor_is_it_where_each_group_is_looked_at_once_more(groups, plan):
     silent = Silent(groups)
     made = [replace(plan(), group=f"app-{number}") for number in range(100)]
