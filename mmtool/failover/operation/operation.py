@@ -25,6 +25,7 @@ from mmtool.failover.operation.states import (
 )
 from mmtool.failover.operation.stop import Stops
 from mmtool.plan.failover.steps import POINT_OF_NO_RETURN, Mode, StepName
+from mmtool.plan.words import then
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -242,18 +243,23 @@ def _taken_back(operation: Operation, log: StepLog, undo: Actions) -> Operation:
         error = _attempt(undo[step.name], Stops(), finish=True)
         if error is not None:
             left = f"{operation.sentence}; but step {step.name} could not be undone: {error.message}"
-            return replace(operation, sentence=left, error=_half_done(operation.error, step, error))
+            return replace(operation, sentence=left, error=_half_done(operation, step, error))
         if operation.state_of(step) is not StepState.FAILED:
             operation = operation.with_step(step, StepState.UNDONE)
         log.undone(operation, step)
     return operation
 
 
-def _half_done(why: MmtoolError | None, step: Step, error: MmtoolError) -> MmtoolError:
-    """The error of a step that failed and of another that could not be undone, as one `PartlyAppliedError`."""
+def _half_done(operation: Operation, step: Step, error: MmtoolError) -> MmtoolError:
+    """The error of a step that failed and of another that could not be undone, as one `PartlyAppliedError`.
+
+    The command that started the operation does not undo it: until a cancel, it is refused for the open operation.
+    """
+    why, name = operation.error, operation.plan.operation_id
+    cancel = f"run `mmtool failover cancel {name} -c FILE --execute`"
     return PartlyAppliedError(
         f"{'' if why is None else why.message}; and step {step.name} could not be undone: {error.message}",
-        remedy=error.remedy,
+        remedy=error.remedy if "`mmtool failover " in error.remedy else then(error.remedy, cancel),
         code=error.code,
     )
 

@@ -275,8 +275,10 @@ def test_marks_that_cannot_be_taken_back_are_said(scene, ran):
         return ["READ on topic east.orders"]
 
     scene.target.groups.missing_rights = missing
-    said = ran().operation.sentence
-    assert "mark_failed_over could not be undone: gone as well" in said
+    ended = ran().operation
+    assert "mark_failed_over could not be undone: gone as well" in ended.sentence
+    cancel = f"fix that, then run `mmtool failover cancel {ended.plan.operation_id} -c FILE --execute`"
+    assert ended.error.remedy == cancel
 
 
 def test_a_group_that_is_active_on_the_target_is_refused_before_anything_is_marked(scene, ran):
