@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import GateError
 from mmtool.insight.flow_progress import copied_by_mm2, short_of
-from mmtool.plan.words import are, counted
+from mmtool.plan.words import are, counted, then
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,6 +50,30 @@ class DrainPort(Protocol):
         """
 
 
+def refuse_missing(flow: FlowSettings, missing: int, when: str, again: str = "") -> None:
+    """Raise if the target still lacks records after a drain, as those of a halted partition; return if none is missing.
+
+    Args:
+        flow: The flow.
+        missing: How many offsets are missing at most.
+        when: The moment at which the source held these records, as ``when the drill began``.
+        again: The command that checks again; the same command by default.
+
+    Raises:
+        GateError: ``missing`` is not 0.
+    """
+    if not missing:
+        return
+    source, target = flow.source.alias, flow.target.alias
+    shown = f"see with `mmtool status -c FILE -s {source} -t {target}` which partition is halted or lags"
+    todo = f"{shown}, and remove the cause"
+    raise GateError(
+        f"{target} does not hold every record that {source} held {when}: {counted(missing, 'offset')} {are(missing)}"
+        " missing; no offset was committed",
+        remedy=then(todo, again) if again else then(todo),
+    )
+
+
 def bring_up(
     flow: FlowNow,
     until: Mapping[TopicPartition, UpstreamOffset],
@@ -86,5 +110,5 @@ def bring_up(
             f"MirrorMaker 2 mirrored flow {settings.name} and no longer runs: up to"
             f" {counted(left, 'record')} {are(left)} missing on {settings.target.alias}; no offset was committed",
             remedy="start MirrorMaker 2 again, or take the flow over with `mmtool replicate --take-over"
-            f" -s {settings.source.alias} -t {settings.target.alias}`; then run the same command again",
+            f" -c FILE -s {settings.source.alias} -t {settings.target.alias}`; then run the same command again",
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError
 from mmtool.failover.modes.cutover import Cutover
-from mmtool.failover.modes.drain import bring_up
+from mmtool.failover.modes.drain import bring_up, refuse_missing
 from mmtool.failover.modes.emergency import rehearse as rehearse_emergency
 from mmtool.failover.modes.outcome import Ended
 from mmtool.failover.modes.proof import prove, state_end_guards
@@ -52,7 +52,7 @@ from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.applications import state_warnings, with_lost_state
 from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_group
-from mmtool.plan.words import are, counted, then
+from mmtool.plan.words import counted, then
 from mmtool.translation.known import UNKNOWN, or_none
 
 if TYPE_CHECKING:
@@ -229,12 +229,7 @@ class _Steps:
 
     def translate(self) -> None:
         missing = short_of(self.flow, self.until)
-        if missing:
-            raise GateError(
-                f"{self.rehearsal.names.target} does not hold every record that {self.rehearsal.names.source} held"
-                f" when the drill began: {counted(missing, 'offset')} {are(missing)} missing",
-                remedy="run the drill again",
-            )
+        refuse_missing(self.rehearsal.settings, missing, "when the drill began", "run the drill again")
         topics = topics_of(self.shadows) | set(self.rehearsal.plan.state)
         partitions = partition_facts(self.flow, Direction.FORWARD, topics=topics, complete=True)
         self.partitions, plans = refined_plans(self.flow, self.shadows, partitions, _RULES, [])
@@ -263,8 +258,8 @@ class _Steps:
                     f" those of {source.place} on {names.source} from offset {source.offsets.start}",
                     remedy=f"another producer wrote into {target.place.topic} on {names.target}, or a topic was"
                     " recreated: stop that producer and `mmtool replicate`, run `mmtool flow rebuild"
-                    f" -s {names.source} -t {names.target} --topic {source.place.topic} --execute`, which derives the"
-                    " offset runs again, and start `mmtool replicate` again; then run the drill again",
+                    f" -c FILE -s {names.source} -t {names.target} --topic {source.place.topic} --execute`, which"
+                    " compares both logs again, and start `mmtool replicate` again; then run the drill again",
                 )
             self.records_read += len(pairs)
 
@@ -300,7 +295,7 @@ class _Steps:
             (name, problem), alias = next(iter(left.items())), self.rehearsal.names.target
             denied = f"grant mmtool's principal DELETE on these groups of {alias}"
             todo = remedy_of((one.name for one in left.values()), alias, denied)
-            rollback = f"`mmtool failover rollback {self.rehearsal.plan.operation_id} --execute`"
+            rollback = f"`mmtool failover rollback {self.rehearsal.plan.operation_id} -c FILE --execute`"
             raise CheckFailedError(
                 f"the copies of {counted(len(left), 'group')} could not be deleted on {alias}, for example {name}:"
                 f" {problem}",

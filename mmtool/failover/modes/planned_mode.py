@@ -14,7 +14,7 @@ from mmtool.errors import GateError
 from mmtool.failover.fence.promotion import PromotionStep
 from mmtool.failover.fence.steps import TRANSACTION_SECONDS, FenceSteps, came_since, refuse_late_records
 from mmtool.failover.modes.cutover import Cutover
-from mmtool.failover.modes.drain import bring_up
+from mmtool.failover.modes.drain import bring_up, refuse_missing
 from mmtool.failover.modes.outcome import Ended
 from mmtool.failover.modes.proof import prove, state_end_guards
 from mmtool.failover.modes.rehearsal import (
@@ -59,7 +59,7 @@ from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.applications import state_warnings, with_lost_state
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_group
 from mmtool.plan.groups.units import dependencies
-from mmtool.plan.words import are, counted, few
+from mmtool.plan.words import counted, few
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
@@ -289,13 +289,7 @@ class _Steps:
         """Translate the commits once the mirror holds every record up to the end offsets; raise if it does not."""
         missing = short_of(self.flow, self.until)
         self.cutover.figures = replace(self.cutover.figures, rpo_records=missing)
-        if missing:
-            raise GateError(
-                f"{self.rehearsal.names.target} does not hold every record that {self.rehearsal.names.source} held"
-                f" when the groups had stopped: {counted(missing, 'offset')} {are(missing)} missing;"
-                " no offset was committed",
-                remedy="run the same command again",
-            )
+        refuse_missing(self.rehearsal.settings, missing, "when the groups had stopped")
         topics = topics_of(self.groups) | set(self.rehearsal.plan.state)
         partitions = partition_facts(self.flow, _RULES.direction, topics=topics, complete=True)
         self.partitions, plans = refined_plans(self.flow, self.groups, partitions, _RULES, [])
@@ -304,11 +298,11 @@ class _Steps:
         self.cutover.figures = replace(self.cutover.figures, reread_records=reread)
         if self.fence is not None and reread:
             raise GateError(
-                f"groups would read up to {counted(reread, 'record')} again, and a failover with a fence allows none:"
-                " neither MirrorMaker 2's offset syncs nor a comparison of the records gives a closer offset; no offset"
+                f"groups would read up to {counted(reread, 'record')} again, and a failover with a fence allows none;"
+                " no closer offset can be derived from the stored state or from a comparison of the records; no offset"
                 " was committed",
-                remedy="to accept these re-reads, run the command again with --fence none; its rehearsal shows their"
-                " number for each partition",
+                remedy="to accept these re-reads, run the command again with --fence none; without --execute, it shows"
+                " reread_max for each partition",
             )
 
     def prove(self) -> None:

@@ -103,7 +103,7 @@ def test_shadows_that_cannot_be_deleted_are_said_with_the_way_and_do_not_hide_wh
     assert "could not be deleted" not in drilled.operation.error.message
     said = capsys.readouterr().err
     assert "the copies of 1 group could not be deleted on west" in said
-    assert f"mmtool failover rollback {drilled.rehearsal.plan.operation_id} --execute" in said
+    assert f"mmtool failover rollback {drilled.rehearsal.plan.operation_id} -c FILE --execute" in said
 
 
 def test_a_drill_that_ended_on_its_way_is_drilled_again_and_not_taken_up(scene, ran):
