@@ -48,6 +48,7 @@ from mmtool.insight.translation import (
     selection_warnings,
 )
 from mmtool.output import warn
+from mmtool.plain_text import shell_line
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION
 from mmtool.plan.failover.divergence import TO_FILE, Replay
 from mmtool.plan.failover.failback import plan_failback
@@ -197,7 +198,11 @@ def _said_of(
 def _selected(flow: FlowNow, selection: GroupSelection) -> SelectedGroups:
     selected = selected_groups(flow, selection, Direction.REVERSE)
     if not selected.known and not selected.unknown:
-        raise nothing_selected("fail back", selection, selected)
+        away = flow.clusters.settings.target
+        shown = shell_line(["kafka-consumer-groups", "--bootstrap-server", away.bootstrap_servers, "--list"])
+        raise nothing_selected(
+            "fail back", selection, selected, f"`{shown}` lists the groups of {away.alias}"
+        )
     return selected
 
 

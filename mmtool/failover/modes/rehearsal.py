@@ -92,20 +92,26 @@ def new_operation_id() -> str:
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{uuid.uuid4().hex[:6]}"
 
 
-def nothing_selected(what: str, selection: GroupSelection, selected: SelectedGroups) -> RefusedError:
+def nothing_selected(
+    what: str,
+    selection: GroupSelection,
+    selected: SelectedGroups,
+    lists: str = "`mmtool status -c FILE --groups` lists the groups",
+) -> RefusedError:
     """The error of a selection without a group, with the options or keys that leave every group out.
 
     Args:
         what: What would be done with a group, as ``move``.
         selection: The groups that the command line selects.
         selected: The empty result.
+        lists: What lists the groups to choose from, as a sentence.
     """
     why, remedy = "", "check the keys groups and groups.exclude of the properties file"
     if selected.excluded:
         why = f", as the keys groups and groups.exclude leave out {few(selected.excluded)}"
         remedy = "name the group with -g, which overrides these keys, or change these keys"
     elif selection.patterns:
-        remedy = "check --groups or --unit: `mmtool status -c FILE --groups` lists the groups"
+        remedy = f"check --groups or --unit: {lists}"
     return RefusedError(f"no group matches{why}: there is nothing to {what}", remedy=remedy)
 
 
@@ -127,7 +133,7 @@ def refusal_of(guards: tuple[Guard, ...]) -> RefusedError:
     )
 
 
-_FIX_THAT = "fix that, then run the same command again; nothing was changed"
+_FIX_THAT = "fix that, then run the same command again; no offset was committed"
 
 
 _REMEDIES: dict[str, str] = {
