@@ -238,7 +238,10 @@ def test_an_emergency_with_a_dead_source_is_refused_and_the_way_out_is_said(emer
     ended = emergency(*EXECUTE)
     assert (ended.code, scene.journal.stored, scene.acls.rules) == (3, {}, set())
     assert "east does not answer, so --promote-acls cannot read the ACLs of its producers" in ended.stderr
-    assert "leave out --promote-acls; then create the producers' ACLs on west" in ended.stderr
+    assert (
+        "run `mmtool failover emergency` without --promote-acls, then create the producers' ACLs on west"
+        in ended.stderr
+    )
 
 
 @pytest.fixture

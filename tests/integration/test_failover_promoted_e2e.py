@@ -273,4 +273,4 @@ def test_in_an_emergency_a_dead_source_is_refused_and_the_way_out_is_said(stage,
     with BlackHole() as hole:
         answer = stage.failover("emergency", "--promote-acls", "--timeout", "5s", east=hole.bootstrap)
     assert (answer.code, stage.promoted()) == (3, set()), answer.stderr
-    assert "leave out --promote-acls" in answer.stderr
+    assert "run `mmtool failover emergency` without --promote-acls" in answer.stderr

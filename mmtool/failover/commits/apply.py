@@ -75,7 +75,7 @@ def apply(cluster: ClusterPort, plans: Collection[GroupPlan], *, synced: bool) -
         if undo is not None:
             warn(
                 f"interrupted: offsets of some groups may already be committed on {cluster.alias};"
-                f" `mmtool groups import {shell_word(str(undo))} --execute` restores the previous ones"
+                f" `mmtool groups import {shell_word(str(undo))} -c FILE --execute` restores the previous ones"
             )
         raise
     applied = Applied(ended, undo, cluster.alias)

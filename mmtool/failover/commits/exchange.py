@@ -170,13 +170,13 @@ def check_import(
 
 _OF_THE_FILE = {
     Reason.PARTITION_MISSING: "{where} does not have a partition that the file names: correct the file, or create the"
-    " partition on {where}",
+    " topic or partition on {where}; the mirror of a topic is created by `mmtool replicate`",
     Reason.TARGET_LOG_START_PASSED: "the offset in the file is below the start of {where}'s log: write a higher offset"
     " into the file",
     Reason.BEYOND_MIRROR: "the offset in the file is past the end of {where}'s log: let `mmtool replicate` catch up, or"
     " write a lower offset into the file",
-    Reason.WOULD_REWIND: "the commit on {where} is ahead of the offset in the file: `mmtool groups import FILE"
-    " --allow-rewind --execute` moves it back",
+    Reason.WOULD_REWIND: "the commit on {where} is ahead of the offset in the file: the same command with"
+    " --allow-rewind --execute moves it back",
 }
 
 

@@ -143,7 +143,7 @@ def export_tail(
                 unfinished.unlink()
     except OSError as error:
         raise UsageError(
-            f"the diverged records cannot be written to {path}: {error.strerror}; nothing was changed",
+            f"the diverged records cannot be written to {path}: {error.strerror}; no offset was committed",
             remedy="name a writable folder with enough space: --diverged-dir DIR",
         ) from error
     return ExportedTail(path, operation_id, source_cluster_id, written)

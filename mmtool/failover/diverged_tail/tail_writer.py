@@ -271,14 +271,14 @@ class DivergedTailWriter:
 
     def _way_on(self, begun: Begun, error: MmtoolError) -> str:
         if isinstance(error, UnknownProgressError):
-            return f"run `mmtool failover cancel {self.operation_id} --execute`, then {self._compare(begun)}"
+            return f"run `mmtool failover cancel {self.operation_id} -c FILE --execute`, then {self._compare(begun)}"
         if error.code == _AMBIGUOUS:
             return error.remedy
         return f"{then(error.remedy, self._resume)}: no record is written twice"
 
     @property
     def _resume(self) -> str:
-        return f"run `mmtool failover resume {self.operation_id} --execute`"
+        return f"run `mmtool failover resume {self.operation_id} -c FILE --execute`"
 
     def _in_part(self, error: MmtoolError, count: int, records: str) -> MmtoolError:
         passed = f", and {self.flow.identity.name} skips them" if self._replays else ""

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 _DENIED = "CLUSTER_AUTHORIZATION_FAILED"
 _NOT_MADE = {
-    _DENIED: "grant mmtool's principal ALTER on the cluster",
-    NOT_ON_EVERY_BROKER: "restart the broker that does not apply ACLs, or wait until the cluster no longer lists it",
+    _DENIED: "grant mmtool's principal ALTER on the cluster {alias}",
+    NOT_ON_EVERY_BROKER: "restart that broker of {alias}, or wait until {alias} no longer lists the broker",
 }
 """What to do about an ACL that a broker refuses or does not apply, by the problem's name; else `_OTHERWISE`."""
-_OTHERWISE = "check that every broker is up"
+_OTHERWISE = "read the logs of the brokers of {alias}, which have the cause"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,9 @@ class AclUse:
     is_right: bool = False
     remedies: Mapping[str, str] = field(default_factory=dict)
     again: str = (
-        "try again with `mmtool failover cancel OPERATION_ID --execute`, or if offsets are already written, with"
-        " `mmtool failover rollback OPERATION_ID --execute` (`mmtool failover list` shows the id)"
+        "remove the cause, then run `mmtool failover cancel OPERATION_ID -c FILE --execute`, or if offsets are already"
+        " written, `mmtool failover rollback OPERATION_ID -c FILE --execute` (`mmtool failover list -c FILE` shows the"
+        " id)"
     )
 
 
@@ -130,7 +131,8 @@ class AclChange:
         return UnreachableError(
             f"{why.message}; {self.port.alias} has none of {self.use.acls} now, but may still create them",
             remedy="list the ACLs in two minutes with `kafka-acls.sh --bootstrap-server"
-            f" {shell_word(self.port.servers)} --list {listed}`; if the list has {self.use.one}, remove that ACL",
+            f" {shell_word(self.port.servers)} --list {listed}`; if the list has {self.use.one} of this operation,"
+            " remove that ACL",
         )
 
     def _left(self, left: Mapping[Binding, object], what: str) -> PartlyAppliedError:
@@ -143,15 +145,12 @@ class AclChange:
         )
 
     def _not_created(self, problems: Mapping[Binding, Problem]) -> MmtoolError:
-        remedies, names = {**_NOT_MADE, **self.use.remedies}, {problem.name for problem in problems.values()}
+        remedies, names = {**_NOT_MADE, **self.use.remedies}, [problem.name for problem in problems.values()]
+        todo = joined(*dict.fromkeys(remedies.get(name, _OTHERWISE) for name in names))
         said = few([f"{binding}: {problem}" for binding, problem in problems.items()], 3)
-        kind = NotAuthorisedError if self.use.is_right and names == {_DENIED} else RefusedError
+        kind = NotAuthorisedError if self.use.is_right and set(names) == {_DENIED} else RefusedError
         return kind(
             f"{self.use.name} on {self.port.alias} could not be set: {said}",
-            remedy=then(
-                joined(
-                    *dict.fromkeys(remedies.get(problem.name, _OTHERWISE) for problem in problems.values())
-                )
-            ),
+            remedy=then(todo.format(alias=self.port.alias)),
             code=f"{self.use.code}_failed",
         )

@@ -78,8 +78,9 @@ class PromotionAsked:
         here, there = self.source.alias, self.port.alias
         return RefusedError(
             f"{here} does not answer, so --promote-acls cannot read the ACLs of its producers: {error.message}",
-            remedy=f"leave out --promote-acls; then create the producers' ACLs on {there} with kafka-acls.sh: if a"
-            f" runbook was written with --promote-acls while {here} answered, its step promote_acls has the commands",
+            remedy="run `mmtool failover emergency` without --promote-acls, then create the producers' ACLs on"
+            f" {there} with kafka-acls.sh: a runbook that was written with --promote-acls while {here} answered has the"
+            " commands, in its step promote_acls",
             code="source_acls_unknown",
         )
 
@@ -110,5 +111,5 @@ def _require_alter(promotion: Promotion, facts: AclFacts, alias: str) -> None:
     if promotion.acls and facts.may_alter is False:
         raise NotAuthorisedError(
             f"mmtool cannot change producers' ACLs on {alias}: it lacks ALTER on the cluster; nothing was changed",
-            remedy="grant ALTER on the cluster to mmtool's principal, then run the same command again",
+            remedy=f"grant ALTER on the cluster {alias} to mmtool's principal, then run the same command again",
         )

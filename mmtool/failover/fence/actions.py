@@ -83,8 +83,13 @@ class StrayProducersError(GateError):
     def __init__(self, alias: str, strays: tuple[Stray, ...], kind: FenceKind) -> None:
         came, lost = any(one.came > 0 for one in strays), any(one.came < 0 for one in strays)
         stop = joined("stop these producers", _PAST_THE_FENCE.get(kind, "")) if came else ""
-        wait = f"wait until every replica of these partitions on {alias} is in sync" if lost else ""
-        super().__init__(f"log ends on {alias} still move: {few(strays)}", remedy=then(joined(stop, wait)))
+        wait = (
+            f"wait until the replicas of these partitions on {alias} are in sync: `kafka-topics.sh --describe"
+            " --under-replicated-partitions` then lists none of them"
+        )
+        super().__init__(
+            f"log ends on {alias} still move: {few(strays)}", remedy=then(joined(stop, wait if lost else ""))
+        )
         self.strays = strays
 
 
@@ -253,8 +258,8 @@ def _ends(cluster: ClusterPort, places: Collection[TopicPartition]) -> dict[Topi
         raise RefusedError(
             f"{few(gone)} no longer {'exists' if len(gone) == 1 else 'exist'} on {cluster.alias}: mmtool cannot check"
             f" that no producer writes to {'it' if len(gone) == 1 else 'them'}",
-            remedy="the topic was deleted, or recreated with fewer partitions: leave out the groups that read it, or"
-            " create the missing partitions and run the same command again",
+            remedy="find out who deleted or recreated the topic; then run the same command again: it reads the topics"
+            f" and partitions of {cluster.alias} from the start",
         )
     return {place: bounds.log_end for place, bounds in found.items()}
 

@@ -36,8 +36,8 @@ _WITHDRAWN = AclUse(
     "one of the producers' ACLs",
     "promotion",
     is_right=True,
-    again="remove the cause, then run `mmtool failover resume OPERATION_ID --execute` (`mmtool failover list` shows the"
-    " id)",
+    again="remove the cause, then run `mmtool failover resume OPERATION_ID -c FILE --execute` (`mmtool failover list -c"
+    " FILE` shows the id)",
 )
 
 

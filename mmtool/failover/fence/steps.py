@@ -82,8 +82,8 @@ def _grown(rules: FencePlan, topics: tuple[str, ...]) -> FencePlan:
     guard = Guard(
         "fence_stale",
         f"the groups have committed offsets in {few(left)}, which the operation's fence does not cover",
-        "end the operation with `mmtool failover cancel OPERATION_ID --execute` (`mmtool failover list` shows the id),"
-        " and start a new operation: its fence covers these topics too",
+        "end the operation with `mmtool failover cancel OPERATION_ID -c FILE --execute` (`mmtool failover list -c FILE`"
+        " shows the id), and start a new operation, whose fence covers these topics too",
     )
     return replace(rules, guards=(*rules.guards, guard))
 
@@ -208,7 +208,7 @@ def refuse_late_records(plan: FailoverPlan, names: Names, came: Mapping[TopicPar
         f"a producer wrote on {names.source} in spite of the fence, after the log ends had stopped moving: {where};"
         f" the groups have moved, and {names.target} gets these records from `mmtool replicate`",
         remedy="find and stop that producer, and keep `mmtool replicate` running; `mmtool failover resume"
-        f" {plan.operation_id} --execute` then completes the operation",
+        f" {plan.operation_id} -c FILE --execute` then completes the operation",
         code="past_the_fence",
     )
 
@@ -217,7 +217,8 @@ def _still_open(alias: str, places: list[TopicPartition], seconds: float) -> Gat
     after = f" after {seconds:g} s" if seconds else ""
     return GateError(
         f"transactions in {few(places)} on {alias} are still open{after}",
-        remedy="let their producers commit or abort, or wait for transaction.timeout.ms; then run the same command"
-        " again",
+        remedy="let their producers commit or abort, or wait for transaction.timeout.ms; if a transaction stays open"
+        f" longer, find it on {alias} with `kafka-transactions.sh find-hanging`, and end it with `kafka-transactions.sh"
+        " abort`; then run the same command again",
         code="open_transactions",
     )

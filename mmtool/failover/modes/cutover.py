@@ -277,7 +277,7 @@ class Cutover:
         self.figures = replace(self.figures, rto_seconds=round(took, 3))
         self.context.journal.settled(results)
         # the same command would find this one open, but for a drill, which is in nobody's way
-        again = f"run `mmtool failover resume {self.context.attempt.operation_id} --execute`"
+        again = f"run `mmtool failover resume {self.context.attempt.operation_id} -c FILE --execute`"
         again = "run the drill again" if self.mode is Mode.DRILL else again
         _raise(failure_of_writing(results, self.context.destination.alias, again))
 
@@ -336,8 +336,10 @@ def _half_done(other: Recorded) -> Guard:
 
 def ways_on(operation_id: str, *, cancel: bool = True) -> str:
     """The commands that complete or end an open operation, in one sentence; `report.ways_on` lists them by state."""
-    resume = f"`mmtool failover resume {operation_id} --execute` completes that operation"
-    return f"{resume}; `mmtool failover cancel {operation_id} --execute` ends it" if cancel else resume
+    resume = f"`mmtool failover resume {operation_id} -c FILE --execute` completes that operation"
+    if cancel:
+        return f"{resume}; `mmtool failover cancel {operation_id} -c FILE --execute` ends it"
+    return f"{resume}; `mmtool failover rollback {operation_id} -c FILE --execute` undoes it"
 
 
 def _met(
@@ -354,8 +356,8 @@ def _met(
     if any(now.get(place) not in (commit, before.get(place)) for place, commit in wanted.items()):
         why = (
             f"group {plan.group} has committed other offsets on {where} since the operation was interrupted: stop its"
-            f" consumers, and reset it to the planned offsets, which `mmtool failover show {name}` lists, with"
-            " `kafka-consumer-groups --reset-offsets --execute`"
+            " consumers, and reset the group to the planned offsets with `kafka-consumer-groups --reset-offsets"
+            f" --execute`; `mmtool failover show {name} -c FILE` lists these offsets"
         )
     elif there.kind:
         why = f"on {where}, group {plan.group} is {there.sentence}; delete this {there.kind} group"

@@ -126,8 +126,8 @@ def told(
     for found in tails.partitions:
         if found.kind is TailKind.CUT:
             yield (
-                f"{found.place}: {names.source} has lost records that {names.target} has; mmtool does not copy them"
-                f" back to {names.source}: if consumers on {names.source} need them, produce them again"
+                f"{found.place}: {names.source} has lost records that {names.target} has, and mmtool does not copy them"
+                f" back: if consumers on {names.source} need these records, produce them again to {names.source}"
             )
         if found.strangers:
             yield (
@@ -139,7 +139,7 @@ def told(
             yield (
                 f"{found.place} on {names.source}: the diverged records do not include"
                 f" {counted(found.undecided, 'offset')} in or after an open transaction; to include them, wait until"
-                " it has ended, and rehearse again"
+                " that transaction has ended, and rehearse again"
             )
 
 

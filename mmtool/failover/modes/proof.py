@@ -114,8 +114,8 @@ def _differs(names: Names, boundary: Boundary, record: Mirrored, here: Seen, the
         f" from the record at {record.downstream} of {boundary.target} on {names.target} (SHA-256"
         f" {here.digest.hex()[:12]} and {there.digest.hex()[:12]}); no offset was committed",
         remedy=f"another producer wrote into {boundary.target.topic} on {names.target}, or a topic was recreated: stop"
-        f" that producer and `mmtool replicate`, run `mmtool flow rebuild -s {names.source} -t {names.target}"
-        f" --topic {boundary.source.topic} --execute`, which derives the offset runs again, and start"
+        f" that producer and `mmtool replicate`, run `mmtool flow rebuild -c FILE -s {names.source} -t"
+        f" {names.target} --topic {boundary.source.topic} --execute`, which compares both logs again, and start"
         " `mmtool replicate` again; then run the same command again",
         code="boundary_differs",
     )

@@ -91,8 +91,8 @@ def rehearse_release(side: TargetSide, journal: JournalPort, topics: Collection[
     missing = sorted(set(topics) - control.failed_over.keys())
     if missing:
         raise UsageError(
-            f"{identity.name}: {', '.join(missing)} {'has' if len(missing) == 1 else 'have'} not failed over",
-            remedy="name only topics that `mmtool status"
+            f"{identity.name}: {few(missing)} {'has' if len(missing) == 1 else 'have'} not failed over",
+            remedy="name only topics that `mmtool status -c FILE"
             f" -s {identity.source_alias} -t {identity.target_alias}` shows as failed_over",
         )
     marks = [mark for name, mark in sorted(control.failed_over.items()) if not topics or name in topics]

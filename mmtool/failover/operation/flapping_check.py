@@ -97,11 +97,12 @@ def check(
             raise RefusedError(
                 f"{sentence_of(young[-1])}; mmtool.failover.min.interval.seconds = {refused_seconds:g} forbids moving"
                 " groups back so soon",
-                remedy=f"ask that operator; then wait until {refused_seconds:g} s have passed, or remove the key",
+                remedy=f"ask that operator; then wait until {refused_seconds:g} s have passed since that move, or"
+                " remove the key from the properties file",
                 code="moved_just_now",
             )
     return [
-        f"{sentence_of(one)}: if you did not know of this, ask that operator before you move them back"
+        f"{sentence_of(one)}: if you did not know of this, ask that operator before you move the groups back"
         for one in opposites(known, names, groups, now_ms - 1000 * _WARNED_SECONDS)
     ]
 

@@ -68,7 +68,7 @@ def with_hooks(plan: FailoverPlan, hooks: Mapping[str, str]) -> FailoverPlan:
 
 def _unusable(step: StepName, executable: str) -> Guard:
     """The guard for a hook that cannot be run."""
-    why, todo = "does not exist", f"set mmtool.hook.{step} to one executable file, without arguments"
+    why, todo = "is not an existing file", f"set mmtool.hook.{step} to one executable file, without arguments"
     if Path(executable).is_file():
         why, todo = "is not executable", f"chmod +x {shell_word(executable)}"
     sentence = f"the hook of step {step}, {executable}, {why}"
@@ -102,7 +102,7 @@ class Hooks:
             step = next(step for step in plan.steps if step.name is name)
             told = environment_of(plan, step, tuple(group.group for group in plan.groups), plan.groups)
             row: Row = {"operation_id": plan.operation_id, "mode": plan.mode, "flow": plan.flow}
-            self.run(Operation(plan), step, {**told, "MMTOOL_ACTION": "undo"}, row)
+            self.run(Operation(plan), step, {**told, "MMTOOL_ACTION": _UNDO}, row)
 
     def run(self, operation: Operation, step: Step, told: Mapping[str, str], about: Row) -> None:
         """Run a step's hook, and wait until it exits.
@@ -119,7 +119,8 @@ class Hooks:
             CheckFailedError: The hook failed or took too long after the point of no return.
         """
         executable = self.executables[step.name]
-        what = f"the hook of step {step.name}, {executable},"
+        undoes = " called to undo the step," if told.get("MMTOOL_ACTION") == _UNDO else ""
+        what = f"the hook of step {step.name}, {executable},{undoes}"
         row = json.dumps(about, ensure_ascii=False).encode()
         called = _Called(f"hook {step.name}", executable, self.say)
         try:
@@ -136,9 +137,10 @@ class Hooks:
             raise _failed(operation, f"{what} was killed by {signal.Signals(-code).name}", _KILLED)
 
 
+_UNDO = "undo"
 _EXITED = "correct the hook: its output is above"
 _KILLED = "find out what killed the hook: its output is above"
-_TOO_LONG = "let the hook end sooner, and its slow work run in the background"
+_TOO_LONG = "make the hook return sooner: let it start slow work in the background"
 
 
 def _failed(
@@ -147,8 +149,8 @@ def _failed(
     """The error of a hook, by the operation's phase; ``before`` is its type before the point of no return."""
     if not operation.point_of_no_return_passed:
         return before(what, remedy=then(todo), code="hook_failed")
-    again = f"run `mmtool failover resume {operation.plan.operation_id} --execute`"
-    remedy = f"{then(todo, again)}: it runs the hook again, and the steps after it"
+    again = f"run `mmtool failover resume {operation.plan.operation_id} -c FILE --execute`"
+    remedy = f"{then(todo, again)}: this runs the hook again, and then the steps after it"
     return CheckFailedError(what, remedy=remedy, code="hook_failed")
 
 

@@ -141,7 +141,7 @@ class Journalist:
         if any(entry.operation_id == name and self._is_theirs(entry) for entry in entries):
             raise TakenUpError(
                 f"another process resumed or ended operation {name}; this process wrote nothing more",
-                remedy=f"leave the operation to that process; `mmtool failover show {name}` shows its state",
+                remedy=f"leave the operation to that process; `mmtool failover show {name} -c FILE` shows its state",
             )
         self._alone_at = alone_at
         return entries
@@ -306,9 +306,9 @@ class Journalist:
         if other.half_replayed:
             warn(
                 f"operation {other.operation_id} stays open: some of the diverged records of"
-                f" {few(sorted(other.half_replayed))} may already be replayed; when {other.names.source}"
-                f" is back, `mmtool failover cancel {other.operation_id} --execute` makes {other.names.flow}"
-                " skip the replayed records"
+                f" {few(sorted(other.half_replayed))} may already be replayed; when {other.names.source} is back,"
+                f" `mmtool failover cancel {other.operation_id} -c FILE --execute` makes {other.names.flow} skip the"
+                " replayed records"
             )
             return
         ours = self.operation.plan.operation_id
@@ -316,24 +316,24 @@ class Journalist:
         if other.fence_stands:  # by an emergency: what keeps producers off a source that is lost does no harm
             warn(
                 f"the fence of operation {other.operation_id} on {other.names.source} stays:"
-                f" `mmtool failover show {other.operation_id}` says how to lift it"
+                f" `mmtool failover show {other.operation_id} -c FILE` says how to lift it"
             )
         if other.promotion_stands:
             warn(
                 f"the producers' ACLs that operation {other.operation_id} changed on {other.names.target} stay"
-                f" changed: `mmtool failover show {other.operation_id}` says how to undo that"
+                f" changed: `mmtool failover show {other.operation_id} -c FILE` says how to undo that"
             )
         if other.may_have_marked and other.names != self.about.names:
             warn(
                 f"topics that operation {other.operation_id} marked as failed over on {other.names.flow}"
-                f" stay marked: `mmtool failover release -s {other.names.source} -t {other.names.target} --execute`"
-                " lets `mmtool replicate` mirror them again"
+                f" stay marked: `mmtool failover release -c FILE -s {other.names.source} -t {other.names.target}"
+                " --execute` lets `mmtool replicate` mirror them again"
             )
         if other.tail is not None:
             warn(
                 f"operation {other.operation_id} may have written some of its"
                 f" {counted(other.tail.records, 'diverged record')} (--diverged {other.head.plan.diverged.words}): a"
-                " later failback finds these records again, so let it write them to an empty topic or to a file"
+                " later failback finds these records again, so give that failback an empty topic or --diverged file"
             )
         Journalist(self.port, self.about, other.entries, clock=self.clock).ended(ended)
 
@@ -351,7 +351,8 @@ class Journalist:
             name = operation.plan.operation_id
             warn(
                 f"the last change of operation {name} was made, but is not recorded in the journal: {error.message};"
-                f" `mmtool failover show {name}` shows the state before it, and the commands that can follow"
+                f" `mmtool failover show {name} -c FILE` shows the state before that change, and the commands that can"
+                " follow"
             )
 
     def _write(self, operation: Operation, *told: tuple[Kind, dict[str, Any]]) -> None:
@@ -422,9 +423,9 @@ def _parted(entries: Sequence[Entry], name: str) -> tuple[set[str], set[str]]:
 def _overtaken(other: Recorded) -> OwnedElsewhereError:
     return OwnedElsewhereError(
         f"operation {other.operation_id} ({other.mode}) by {other.by} moved some of the same groups"
-        " meanwhile; this operation wrote nothing",
-        remedy=f"`mmtool failover show {other.operation_id}` shows which groups; run the command again with -g for"
-        " each of the other groups",
+        " meanwhile; this operation committed no offset",
+        remedy=f"`mmtool failover show {other.operation_id} -c FILE` shows which groups; start a new operation with -g"
+        " for each of the other groups",
     )
 
 

@@ -102,8 +102,8 @@ def release(context: OperationContext, topics: Collection[str]) -> None:
     for topic in sorted(set(topics) & needed.keys()):
         newer = needed[topic]
         warn(
-            f"{topic} stays failed over: the newer operation {newer} still needs that; `mmtool failover show {newer}`"
-            " lists the commands that can follow"
+            f"{topic} stays failed over, as the newer operation {newer} relies on that: to mirror {topic} again, fail"
+            f" the groups of {newer} back as well, or undo {newer} (`mmtool failover show {newer} -c FILE` lists how)"
         )
     context.marks.write(
         lifted(topics, needed, context.attempt.operation_id, context.attempt.by, context.clock.now_ms())

@@ -64,7 +64,7 @@ def names_warnings(now: TargetNow) -> Iterator[str]:
     for topic, remote in changed_names(settings, now.control.positions.values()).items():
         yield (
             f"{renamed_to(settings, topic, remote)}: an emergency failover finds no commits of {topic} by that name;"
-            " if a group that you move reads it, first undo the change of names in the properties file"
+            f" if a group that you move reads {topic}, first undo the change of names in the properties file"
         )
 
 

@@ -223,8 +223,8 @@ def _making_sense_of(entry: Entry) -> Iterator[None]:
         why = f"field {error} is missing" if isinstance(error, KeyError) else str(error)
         raise RefusedError(
             f"{JOURNAL_TOPIC}: entry {entry.number} of operation {entry.operation_id} cannot be read: {why}",
-            remedy="run the mmtool version that started the operation; if another program writes to"
-            f" {JOURNAL_TOPIC}, stop it",
+            remedy="if a newer mmtool wrote the entry, upgrade mmtool on this host; if another program wrote the entry,"
+            " stop that program and delete the entry with a tombstone (the same key, a null value)",
             code="unreadable_state",
         ) from error
 

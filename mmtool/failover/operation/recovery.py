@@ -47,16 +47,16 @@ if TYPE_CHECKING:
 
 _TAKEN_BACK = {OperationState.CANCELLED, OperationState.ROLLED_BACK}
 _AWAY = {Mode.PLANNED, Mode.EMERGENCY}
-_OVER = "it was already undone: nothing has to be done; to move its groups, start a new operation"
-_COMPLETES = "; `mmtool failover resume {0} --execute` completes it"
+_OVER = "nothing has to be done: the operation is already undone; to move its groups, start a new operation"
+_COMPLETES = "; `mmtool failover resume {0} -c FILE --execute` completes it"
 _COPIES_LEFT = (
-    "`mmtool failover rollback {0} --execute` deletes copies of groups that this drill may have left"
+    "`mmtool failover rollback {0} -c FILE --execute` deletes copies of groups that this drill may have left"
 )
 _INSTEAD = {
-    Event.RESUME: "nothing is left to do; `mmtool failover show {0}` lists the commands that can follow",
-    Event.CANCEL: "it is past its point of no return: `mmtool failover rollback {0} --execute` restores the groups'"
-    " previous offsets",
-    Event.ROLL_BACK: "no offset was written: `mmtool failover cancel {0} --execute` ends it",
+    Event.RESUME: "nothing is left to do; `mmtool failover show {0} -c FILE` lists the commands that can follow",
+    Event.CANCEL: "it is past its point of no return: `mmtool failover rollback {0} -c FILE --execute` restores the"
+    " groups' previous offsets",
+    Event.ROLL_BACK: "no offset was written: `mmtool failover cancel {0} -c FILE --execute` ends it",
 }
 
 
@@ -233,7 +233,7 @@ class RollbackPlan:
         return RefusedError(
             f"operation {last.operation_id} ({last.mode}) by {last.by} moved"
             f" {few(sorted(ours & set(last.group_names)))} later, and must be rolled back first; nothing was changed",
-            remedy=f"run `mmtool failover rollback {last.operation_id} --execute`, then the same command again",
+            remedy=f"run `mmtool failover rollback {last.operation_id} -c FILE --execute`, then the same command again",
             code="moved_since",
         )
 

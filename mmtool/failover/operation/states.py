@@ -70,7 +70,7 @@ _ROLLED_BACK = OperationStatus(OperationState.ROLLED_BACK, Phase.AFTER)
 
 _AGAIN = Transition(_RUNNING_BEFORE, "restarted; every check runs again")
 _FORWARD = Transition(_RUNNING_AFTER, "rolled forward with the recorded offsets")
-_CANCEL = Transition(_CANCELLED, "cancelled: no offset was written, and its preparations were undone")
+_CANCEL = Transition(_CANCELLED, "cancelled: no offset was written, and the preparations were undone")
 _BACK = Transition(_ROLLED_BACK, "rolled back: the groups have their previous offsets")
 
 TABLE: dict[tuple[OperationStatus, Event], Transition] = {
@@ -86,8 +86,8 @@ TABLE: dict[tuple[OperationStatus, Event], Transition] = {
     ),
     (_RUNNING_AFTER, Event.STEP_FAILED): Transition(
         _FAILED_AFTER,
-        "offsets are written in part, or a later step failed: `mmtool failover show ID` shows which offsets and which"
-        " step",
+        "offsets are written in part, or a later step failed: `mmtool failover show ID -c FILE` shows which offsets and"
+        " which step",
     ),
     (_RUNNING_AFTER, Event.FINISH): Transition(
         _COMPLETED, "every group can continue from its written offsets"

@@ -86,7 +86,7 @@ class _View:
 def rehearsed_row(rehearsal: Rehearsal) -> OperationRow:
     """The row of the output contract for a plan that was not executed."""
     plan = rehearsal.plan
-    return _row(_View(Operation(plan), plan.groups, plan.risks, undo=_undo(rehearsal.plan.mode)))
+    return _row(_View(Operation(plan), plan.groups, plan.risks, undo=_undo(plan)))
 
 
 def ended_row(ended: Ended) -> OperationRow:
@@ -107,7 +107,7 @@ def operation_row(operation: Operation, cutover: Cutover) -> OperationRow:
             frozenset(w.group for w in cutover.results if not w.unknown),
             cutover.figures,
             bool(cutover.plans),
-            _undo(plan.mode, plan.operation_id),
+            _undo(plan, plan.operation_id),
         )
     )
 
@@ -126,7 +126,7 @@ def recorded_row(found: Recorded) -> OperationRow:
             frozenset(found.written),
             found.figures,
             drained=True,
-            undo=_undo(plan.mode, plan.operation_id),
+            undo=_undo(plan, plan.operation_id),
         )
     )
     return {
@@ -258,19 +258,20 @@ def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> CostsRow:
     }
 
 
-def _undo(mode: Mode, operation_id: str = "OPERATION_ID") -> str:
+def _undo(plan: FailoverPlan, operation_id: str = "OPERATION_ID") -> str:
     back = (
-        f"`mmtool failover rollback {operation_id} --execute` restores the groups' previous offsets, as"
+        f"`mmtool failover rollback {operation_id} -c FILE --execute` restores the groups' previous offsets, as"
         " long as none of their consumers has started since the operation"
     )
-    if mode is Mode.PLANNED:
+    if plan.mode is Mode.PLANNED:
+        source, target = plan.flow.split("->")
         return (
-            "start the consumers on the source again: their commits on the source are unchanged. For the target,"
-            f" {back}"
+            f"start the consumers on {source} again: their commits on {source} are unchanged. For the commits on"
+            f" {target}, {back}"
         )
-    if mode is Mode.FAILBACK:
+    if plan.mode is Mode.FAILBACK:
         return f"{back}; the diverged records stay where they were written"
-    if mode is Mode.DRILL:
+    if plan.mode is Mode.DRILL:
         return "nothing to undo: a drill deletes its copies of the groups"
     return f"{back}, and lets `mmtool replicate` mirror the topics again"
 
@@ -355,7 +356,9 @@ def next_steps(ended: Ended, given: Sequence[str] = ()) -> list[NextStep]:
 def _after_failback(ended: Ended) -> str:
     released, names = ended.rehearsal.plan.released, ended.rehearsal.names
     if not released:
-        topics = few(topics_of(ended.cutover.plans)) or "the topics"
+        topics = few(topics_of(ended.cutover.plans))
+        if not topics:
+            return f"keep `mmtool replicate` running: these groups read no topic that {names.flow} mirrors"
         return (
             f"fail back the other groups that read {topics} on {names.target} as well: until then {names.flow} does not"
             f" mirror {topics}"
@@ -399,7 +402,7 @@ def _meant(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> str:
 def _after_fence(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[NextStep]:
     """The next commands after a failover with a fence: the producers move to the target too."""
     there, fence = settings.target, ended.rehearsal.plan.fence
-    topics = few(fence.topics)
+    topics = few(fence.topics) or "the groups' topics"
     operation_id = ended.rehearsal.plan.operation_id
     back = f"mmtool failover rollback {shell_line([operation_id, *given])} --execute"
     return [
@@ -426,14 +429,14 @@ def acls_left(found: Recorded, settings: FlowSettings) -> list[NextStep]:
     promotion, there = found.head.plan.promotion, settings.target
     if not found.promotion_stands or not promotion.acls:
         return []
-    how = (
-        "create again those that the failback withdrew"
+    said = (
+        f"the operation withdrew ACLs of producers on {there.alias}; an administrator can create them again with:"
         if promotion.withdraws
-        else "remove those that the operation created"
+        else f"the operation created ACLs for producers on {there.alias}; an administrator can remove them with:"
     )
     servers, adds = there.bootstrap_servers, promotion.withdraws
     commands = tuple(acl_command(acl, servers, adds=adds) for acl in promotion.acls)
-    return [NextStep(f"producers' ACLs on {there.alias}: an administrator can {how} with:", commands)]
+    return [NextStep(said, commands)]
 
 
 def tail_left(found: Recorded) -> tuple[str, ...]:
@@ -459,7 +462,7 @@ def _what_stays(fence: Fence, settings: FlowSettings) -> NextStep:
             hook = settings.hooks.get("fence", "mmtool.hook.fence")
             return NextStep(f"the fence that the hook {hook} raised on {here.alias} stays until you lift it")
         case _:
-            topics = few(fence.topics)
+            topics = few(fence.topics) or "the groups' topics"
             return NextStep(f"keep the producers of {topics} on {here.alias} stopped: no ACL stops them")
 
 
@@ -477,7 +480,9 @@ def _after_emergency(ended: Ended, settings: FlowSettings, given: Sequence[str])
     flow = [*(given[:2] if "-c" in given else ()), "-s", here, "-t", there]
     stay = f"mmtool failover release {shell_line([*flow, '--execute'])}"
     return [
-        NextStep(f"let producers write to {there}; when {here} returns, keep its consumers stopped"),
+        NextStep(
+            f"let producers write to {there}; when {here} returns, keep the consumers on {here} stopped"
+        ),
         NextStep(
             f"when {here} returns, rehearse the failback, and add --execute to move the groups back to {here}:",
             (back,),

@@ -176,7 +176,8 @@ def _refuse_if_resumed(journal: JournalPort, operation_id: str, entries: int) ->
     if (0 if found is None else found.entries) != entries:
         raise OwnedElsewhereError(
             f"another process started or resumed operation {operation_id} just now; this process changed nothing",
-            remedy=f"leave the operation to that process; `mmtool failover show {operation_id}` shows its state",
+            remedy=f"leave the operation to that process; `mmtool failover show {operation_id} -c FILE` shows the"
+            " operation's state",
         )
 
 

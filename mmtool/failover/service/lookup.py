@@ -66,7 +66,7 @@ def find_operation(
         raise error
     raise RefusedError(
         f"no journal has an operation {operation_id}",
-        remedy="`mmtool failover list` shows every recorded operation; check the id, -c, -s and -t",
+        remedy="`mmtool failover list -c FILE` shows every recorded operation; check the id, -c, -s and -t",
         code="unknown_operation",
     )
 

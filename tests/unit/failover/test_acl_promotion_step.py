@@ -22,8 +22,8 @@ def stuck():
 @pytest.mark.parametrize(
     ("change", "withdraws", "again"),
     [
-        (do, True, "remove the cause, then run `mmtool failover resume OPERATION_ID --execute`"),
-        (undo, False, "try again with `mmtool failover cancel OPERATION_ID --execute`"),
+        (do, True, "remove the cause, then run `mmtool failover resume OPERATION_ID -c FILE --execute`"),
+        (undo, False, "remove the cause, then run `mmtool failover cancel OPERATION_ID -c FILE --execute`"),
     ],
     ids=["withdrawal", "undo of a promotion"],
 )

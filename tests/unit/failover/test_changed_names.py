@@ -156,6 +156,6 @@ def test_what_failed_over_before_the_names_changed_blocks_no_emergency(lost):
     assert not rehearsal.plan.guards
     assert (
         "orders-old is mirrored to plant.orders-old and would now be called east.orders-old: an emergency failover"
-        " finds no commits of orders-old by that name; if a group that you move reads it, first undo the change of"
-        " names in the properties file" in rehearsal.warnings
+        " finds no commits of orders-old by that name; if a group that you move reads orders-old, first undo the"
+        " change of names in the properties file" in rehearsal.warnings
     )

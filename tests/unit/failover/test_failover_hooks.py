@@ -163,8 +163,8 @@ def is_alive(pid):
 
 def test_too_long_behind_the_point_of_no_return_is_seven(ran, hook):
     error = ran(seconds=0.5, hand_over=hook("sleep 60")).ended.operation.error
-    assert (error.exit_code, error.remedy.startswith("let the hook end sooner")) == (7, True)
-    assert error.remedy.endswith("--execute`: it runs the hook again, and the steps after it")
+    assert (error.exit_code, error.remedy.startswith("make the hook return sooner")) == (7, True)
+    assert error.remedy.endswith("--execute`: this runs the hook again, and then the steps after it")
 
 
 def test_one_that_is_killed_is_named_by_the_signal(ran, hook):
@@ -235,7 +235,7 @@ def test_a_rehearsal_names_the_hook_in_the_steps_sentence_and_runs_it_not(tmp_pa
     assert (plan.executable, (tmp_path / "ran").exists()) == (True, False)
 
 
-@pytest.mark.parametrize(("mode", "why"), [(0o644, "is not executable"), (None, "does not exist")])
+@pytest.mark.parametrize(("mode", "why"), [(0o644, "is not executable"), (None, "is not an existing file")])
 def test_a_hook_that_cannot_be_run_forbids_the_plan(tmp_path, hook, mode, why):
     path = tmp_path / "missing" if mode is None else hook("exit 0", mode=mode)
     scene = Scene(tmp_path, f"mmtool.hook.hand_over = {path}\n")

@@ -61,7 +61,10 @@ def plan(fences):
         (
             FenceKind.ACL,
             [-1],
-            "wait until every replica of these partitions on east is in sync; then run the same command again",
+            (
+                "wait until the replicas of these partitions on east are in sync: `kafka-topics.sh --describe"
+                " --under-replicated-partitions` then lists none of them; then run the same command again"
+            ),
         ),
     ],
 )
