@@ -262,7 +262,7 @@ def test_who_has_left_marks_behind_gives_way_to_an_emergency_alone(scene, left_m
     context, log = scene.context(rehearsal)
     error = planned_mode.execute(rehearsal, scene, context, log).operation.error
     assert (error.exit_code, error.code) == (3, "open_operation")
-    assert f"`mmtool failover cancel {left_marked.operation_id} --execute` ends it" in error.remedy
+    assert f"`mmtool failover cancel {left_marked.operation_id} -c FILE --execute` ends it" in error.remedy
 
 
 def test_the_emergency_that_comes_then_has_its_marks(scene, left_marked):
@@ -275,7 +275,7 @@ def test_marks_on_another_flow_are_said_when_their_operation_is_superseded(scene
     log.operation = left_marked.operation
     log.about = replace(log.about, names=Names("north", "west"))
     log.supersede(left_marked)
-    assert "mmtool failover release -s east -t west" in capsys.readouterr().err
+    assert "mmtool failover release -c FILE -s east -t west" in capsys.readouterr().err
 
 
 # --- the way home, of topics that were released before ------------------------------------------------------
@@ -353,8 +353,8 @@ def test_an_emergency_that_fails_leaves_a_replay_that_is_half_way_its_marks_and_
     assert began(one_name, "app").standing.state is OperationState.FAILED
     assert marked_by(one_name) == {"orders": replay.operation_id}
     assert refused_to_release(one_name) == (
-        f"`mmtool failover resume {replay.operation_id} --execute` completes that operation;"
-        f" `mmtool failover cancel {replay.operation_id} --execute` ends it"
+        f"`mmtool failover resume {replay.operation_id} -c FILE --execute` completes that operation;"
+        f" `mmtool failover cancel {replay.operation_id} -c FILE --execute` ends it"
     )
     del one_name.drain
     assert went_home(one_name, "replay", since=operations(one_name)[0]).error is None
@@ -380,11 +380,11 @@ def test_behind_an_emergency_a_replay_that_is_half_way_is_cancelled_and_its_topi
     stands(one_name)
     one_name.told("app", "orders", (10, 10))
     assert began(one_name, "app").error is None
-    assert f"`mmtool failover cancel {replay.operation_id} --execute`" in capsys.readouterr().err
+    assert f"`mmtool failover cancel {replay.operation_id} -c FILE --execute`" in capsys.readouterr().err
     error = went_home(one_name, "replay", since=operations(one_name)[0]).error
     assert error.remedy == (
-        f"`mmtool failover resume {replay.operation_id} --execute` completes that operation;"
-        f" `mmtool failover cancel {replay.operation_id} --execute` ends it"
+        f"`mmtool failover resume {replay.operation_id} -c FILE --execute` completes that operation;"
+        f" `mmtool failover cancel {replay.operation_id} -c FILE --execute` ends it"
     )
     cancelled(one_name, operations(one_name)[0])
     assert (one_name.frontier, marked_by(one_name)) == (12, {"orders": newest(one_name).operation_id})
@@ -481,4 +481,6 @@ def test_a_topic_that_an_emergency_has_moved_other_groups_of_meanwhile_is_not_re
         assert finished_forward(made, home).error is None
     assert (operations(made)[0].state, made.marks.moved) == (OperationState.COMPLETED, {"late"})
     assert marked_by(made) == {"orders": second.operation_id}
-    assert f"orders stays failed over: the newer operation {second.operation_id}" in capsys.readouterr().err
+    assert (
+        f"orders stays failed over, as the newer operation {second.operation_id}" in capsys.readouterr().err
+    )
