@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _MOST_NODES = 100_000
 """Nodes of one file, aliases counted as often as they are used: a few lines of aliases can stand for billions."""
+_MOST_NESTED = 100
+"""Lists and mappings in each other, written with brackets. PyYAML visits all of them at every character."""
 _BOOLEANS = {"yes": "true", "on": "true", "true": "true", "no": "false", "off": "false", "false": "false"}
 _TAG = "tag:yaml.org,2002:"
 _TEXTS = {"str", "int", "float", "timestamp", "value", "binary"}
@@ -47,13 +49,20 @@ def yaml_documents(name: str, text: str) -> list[object]:
         raise UsageError(f"{name}: nested too deeply", remedy=remedy) from None
 
 
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
+    def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
+        if self.flow_level >= _MOST_NESTED:
+            raise RecursionError
+        super().fetch_flow_collection_start(token)
+
+
 class _Reader:
     def __init__(self, name: str) -> None:
         self._name = name
         self._left = _MOST_NODES
 
     def documents(self, text: str) -> Iterator[object]:
-        for node in yaml.compose_all(text, Loader=yaml.SafeLoader):
+        for node in yaml.compose_all(text, Loader=_Loader):
             yield self._value(node)
 
     def _value(self, node: yaml.Node) -> object:

@@ -367,7 +367,9 @@ def test_dates_and_numbers_stay_as_they_are_written(entries):
         ),
         ("a: 1\na: 2", "dr.yaml:2: the key a appears twice"),
         ("a: &a [*a]", "dr.yaml: nested too deeply"),
-        ("[" * 2000, "dr.yaml: nested too deeply"),
+        ("- " * 2000, "dr.yaml: nested too deeply"),
+        ("[" * 101 + "]" * 101, "dr.yaml: nested too deeply"),
+        ("[" * 100 + "]" * 100, "dr.yaml has no KafkaMirrorMaker2 with a connector"),
         ("a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
             f"{new}: &{new} [{','.join([f'*{old}'] * 10)}]\n" for old, new in zip("abcde", "bcdef", strict=True)
         ), "dr.yaml: more than 100000 values"),
