@@ -1,5 +1,6 @@
 """Names are shown by one function, and quoted for a shell by one other."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -15,9 +16,8 @@ from mmtool.plain_text import Lines, fits_shell, group_options, printable, shell
 
 def typed(line, shell="bash"):
     """The words that a command gets when this line is pasted."""
-    ran = subprocess.run(
-        [shell, "-c", f"printf '%s\\0' {line}"], check=True, capture_output=True, env={"LC_ALL": "C"}
-    )
+    script = os.fsencode(f"printf '%s\\0' {line}\n")  # on stdin, where its length has no limit
+    ran = subprocess.run([shell], input=script, check=True, capture_output=True, env={"LC_ALL": "C"})
     return ran.stdout.decode(errors="surrogateescape").split("\0")[:-1]
 
 
