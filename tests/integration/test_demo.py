@@ -82,4 +82,4 @@ def test_a_step_that_fails_is_named_with_its_logs_and_the_exit_code_of_its_kind(
     error, remedy = answer.said[-2:]
     assert (answer.code, left_over(scratch)) == (2, [])
     assert error.startswith("error: step 1 (start two Kafka clusters, east and west): JAVA_HOME=")
-    assert "; logs: " in remedy
+    assert "; read the logs in " in remedy
