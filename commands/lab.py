@@ -62,7 +62,8 @@ PrintConfig = Annotated[
 KeepData = Annotated[
     bool,
     typer.Option(
-        "--keep-data", help="Keep topics and groups for the next `mmtool lab up` with this --state-dir."
+        "--keep-data",
+        help="Delete nothing: the next `mmtool lab up` with this --state-dir continues with it.",
     ),
 ]
 
@@ -89,7 +90,7 @@ def up(
 ) -> None:
     """Start embedded Kafka clusters, which run until `mmtool lab down`.
 
-    Options default to their last values with the same --state-dir.
+    After `mmtool lab down --keep-data`, options default to their last values with the same --state-dir.
     """
     from mmtool.lab import session
     from mmtool.lab.artifacts import is_cached
@@ -122,7 +123,10 @@ def up(
 
 @app.command()
 def down(*, state_dir: StateDir = None, keep_data: KeepData = False) -> None:
-    """Stop the clusters and delete what they stored."""
+    """Stop the embedded clusters of `mmtool lab up`, and delete them with their topics, keys and properties file.
+
+    --state-dir names the same folder as for `lab up`. No other cluster is contacted.
+    """
     from mmtool.lab import session
 
     directory = _directory(state_dir)

@@ -91,7 +91,7 @@ def _bootstrap_remedy(one: ListenerAnswer) -> str:
     if one.failed in _BY_CERTIFICATE or one.failed is Stage.ANSWER:
         return (
             f"check that {one.entrance.name}.security.protocol and {one.entrance.name}.ssl.* match the listener"
-            f" at {one.address}"
+            f" at {one.address}; if they do, check that a broker answers there, and not only a load balancer"
         )
     if one.failed is Stage.RESOLVE:
         return f"correct {key}, or make the name resolvable from this host (DNS, /etc/hosts)"

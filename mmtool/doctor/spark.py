@@ -59,6 +59,11 @@ class SparkFacts:
         return self.master is None or self.master.startswith("local")
 
     @property
+    def has_driver_here(self) -> bool:
+        """Whether Spark's driver runs on this host: a Spark Connect server runs it elsewhere."""
+        return self.master is None or not self.master.startswith("sc://")
+
+    @property
     def slots(self) -> int | None:
         """The slots that Spark is asked for; None where it takes all that the cluster has."""
         if self.master is None:
@@ -67,7 +72,9 @@ class SparkFacts:
 
     @property
     def needed_here(self) -> int:
-        """Bytes of memory used on this host: by the driver, and by its workers where they run here."""
+        """Bytes of memory used on this host: by the driver and by its workers, where they run here."""
+        if not self.has_driver_here:
+            return 0
         heap = _bytes_of(self.conf.get("spark.driver.memory", "")) or DRIVER_HEAP
         return heap + _JVM_BESIDE_HEAP + self.workers_here * (_WORKER + self.buffer_bytes)
 
@@ -137,11 +144,11 @@ def _of_memory(facts: SparkFacts) -> Iterator[Finding]:
             f"Spark's driver{workers} may use {needed} of memory, and this host has {have}: the kernel may kill"
             " processes"
         )
-        remedy = (
-            "lower mmtool.buffer.bytes or the slots of mmtool.spark.master (local[N]), or use a Spark cluster"
-            if facts.workers_here
-            else "lower mmtool.spark.conf.spark.driver.memory, or run mmtool on a host with more memory"
-        )
+        remedy = f"run mmtool on a host or in a container with at least {needed}"
+        if facts.workers_here:
+            remedy = "lower mmtool.buffer.bytes or the slots of mmtool.spark.master (local[N]), or use a Spark cluster"
+        elif facts.conf.get("spark.driver.memory"):
+            remedy = f"lower mmtool.spark.conf.spark.driver.memory, or {remedy}"
         yield warning(Check.SPARK, "", facts.flow, message, remedy)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SCHEMAS_TOPIC = "_schemas"
 """The topic where Confluent's schema registry, and compatible ones, keep their schemas by default."""
-_NAMES_STAY = "the mirrors of a flow that has run keep their names"
+_NAMES_STAY = "its mirror cannot get another name, because the flow has run already"
 
 
 # --- partitions -------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def judge_names(
 def _another_name(settings: FlowSettings, topic: str, *, has_run: bool) -> str:
     exclude = f"add {topic} to topics.exclude of {settings.name}"
     if has_run:
-        return f"{exclude}: {_NAMES_STAY}"
+        return f"{exclude}; {_NAMES_STAY}"
     return f"{exclude}, or set {settings.name}.mmtool.topic.rename.format so that mirrors get other names"
 
 
@@ -181,7 +181,7 @@ def _taken(view: FlowView) -> Iterator[Finding]:
 def _another_alias(settings: FlowSettings, topic: str, *, has_run: bool) -> str:
     exclude = f"add {topic} to topics.exclude of {settings.name}"
     if has_run:
-        return f"{exclude}: {_NAMES_STAY}"
+        return f"{exclude}; {_NAMES_STAY}"
     return f"{exclude}, or set {settings.alias_keys.source} to another alias, which mirrors then get in their names"
 
 

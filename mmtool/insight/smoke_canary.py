@@ -279,7 +279,7 @@ def difference(sent: list[CanaryRecord], found: list[CanaryRecord]) -> str:
     numbers = [_number(record) for record in found]
     wanted = [_number(record) for record in sent]
     if numbers != wanted:
-        return f"of this test's records, expected {_listed(wanted)}, found {_listed(numbers)}"
+        return f"expected this test's {_listed(wanted)}; found {_listed(numbers)}"
     for one, other in zip(sent, found, strict=True):
         for part in ("key", "value", "headers", "timestamp_ms"):
             if getattr(one, part) != getattr(other, part):
@@ -295,4 +295,5 @@ def _number(record: CanaryRecord) -> str:
 
 
 def _listed(numbers: list[str]) -> str:
-    return few([f"no. {number}" for number in numbers]) or "none"
+    word = "record" if len(numbers) == 1 else "records"
+    return f"{word} {few(numbers)}" if numbers else "none"

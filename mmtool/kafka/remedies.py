@@ -26,7 +26,8 @@ _NAMES = {
     "start the brokers of {alias} that are down; if none is down, compare min.insync.replicas of {topic} with the"
     " replicas in sync that kafka-topics.sh --describe lists": """
         NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND _ISR_INSUFF""",
-    "a broker of {alias} lost a disk: replace the disk that the broker's log names, and restart the broker": """
+    "a log directory of a broker of {alias} is offline, and the broker's log names it: free space if its disk is full,"
+    " else replace the disk; then restart the broker": """
         KAFKA_STORAGE_ERROR LOG_DIR_NOT_FOUND""",
     "check that __consumer_offsets and __transaction_state exist on {alias} and every partition of them has a leader;"
     " brokers create them once as many run as offsets.topic.replication.factor and"
@@ -85,8 +86,8 @@ _NAMES = {
         _UNKNOWN_PARTITION _UNKNOWN_TOPIC""",
     "check the name of the group: {alias} has no such group; its offsets may have expired": """
         GROUP_ID_NOT_FOUND _UNKNOWN_GROUP""",
-    "run the same command again: records of {topic} were deleted on {alias} in the meantime; if the command fails"
-    " again, {topic} lost its newest records in an unclean leader election": """
+    "run the same command again; if it fails again, {topic} on {alias} has lost its newest records, as in an unclean"
+    " leader election: `mmtool verify -c FILE --topic {topic}` shows what differs": """
         OFFSET_OUT_OF_RANGE _AUTO_OFFSET_RESET _LOG_TRUNCATION _NO_OFFSET""",
     OTHER_LEADER_AND_AGAIN: "CORRUPT_MESSAGE INVALID_MSG _BAD_MSG",
     "raise max.message.bytes of {topic} on {alias}": "MESSAGE_TOO_LARGE MSG_SIZE_TOO_LARGE",

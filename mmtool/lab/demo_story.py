@@ -23,7 +23,7 @@ from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.wait import patience
 from mmtool.lab.worker import end_together
 from mmtool.plain_text import Lines
-from mmtool.plan.words import joined
+from mmtool.plan.words import counted, joined
 from mmtool.runtime.signals import ended_by_signals
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ class Tour:
             return None
         first = wrong[0]
         return CheckFailedError(
-            f"group {first.group} did not read every record exactly once: {first.verdict}"
-            + (f" ({len(wrong)} groups in total)" if len(wrong) > 1 else ""),
+            f"{len(wrong)} of {counted(len(self.proofs), 'group')} did not read every record exactly once;"
+            f" {first.group}: {first.verdict}",
             remedy=_in_logs(self.logs),
             code="not_exact",
         )

@@ -261,7 +261,7 @@ _TARGET = (
         "target",
         Kind.MIRRORS,
         "ALTER",
-        "partitions that the source topic gains are not added",
+        "when the source topic gains partitions, the whole topic is not mirrored until the mirror has as many",
         optional=_REPLICATE,
     ),
     Need(

@@ -10,7 +10,7 @@ from mmtool.insight.partitions import partition_facts
 from mmtool.plan.failover.divergence import Replay, ToFile, ToTopic
 from mmtool.plan.failover.failback_facts import HomeFacts
 from mmtool.plan.groups.offsets import Direction
-from mmtool.plan.words import are, counted, few
+from mmtool.plan.words import are, counted, few, first_part, joined
 from mmtool.translation.answers import Refused
 
 if TYPE_CHECKING:
@@ -54,22 +54,22 @@ class HomeLook:
     def _at_home(self, names: Collection[str]) -> set[str]:
         return {facts.source.topic for at, facts in self.mirrored.items() if at.topic in names}
 
-    def kept(self) -> dict[str, list[str]]:
+    def kept(self) -> tuple[dict[str, list[str]], dict[str, str]]:
         """The topics that moved groups which do not fail back read as well, each with these groups.
 
-        A group whose commits cannot be read is listed for every topic.
+        A group whose commits cannot be read is listed for every topic. The second result has why, by group.
         """
         flow, found = self._both.flow, dict[str, list[str]]()
         staying = sorted(flow.clusters.state.control(flow.identity).moved.keys() - self._going)
         told = flow.clusters.target.groups.commits_each(staying)
         for topic in self.topics if told.failed else ():
-            found[topic] = [
-                f"{name} (not certain: its commits cannot be read)" for name in sorted(told.failed)
-            ]
+            found[topic] = sorted(told.failed)
         for name, commits in told.items():
             for topic in self._at_home({place.topic for place in commits}) & self.topics:
                 found.setdefault(topic, []).append(name)
-        return found
+        return found, {
+            name: joined(error.message, first_part(error.remedy)) for name, error in told.failed.items()
+        }
 
     def tails(self) -> FoundTails:
         """The diverged tails on the source of the topics that the groups read."""
@@ -84,6 +84,7 @@ class HomeLook:
         one_name = self._both.flow.clusters.settings.keeps_names
         found = {part.place: part.tail for part in tails.partitions}
         topics = tuple(sorted(self.topics))
+        kept, unread = self.kept()
         return HomeFacts(
             tuple(self._groups),
             tuple(unknown),
@@ -92,7 +93,8 @@ class HomeLook:
             found,
             one_name,
             topics,
-            self.kept(),
+            kept,
+            unread,
             self._state,
         )
 
@@ -175,11 +177,20 @@ def _whereto(plan: FailoverPlan, names: Names) -> str:
 
 
 def stay(facts: HomeFacts, names: Names) -> Iterable[str]:
+    """A sentence for each topic that stays failed over: which groups read it, or which may read it, and why."""
     for topic, groups in sorted(facts.kept.items()):
-        one = len(groups) == 1
+        reading = [name for name in groups if name not in facts.unread]
+        one = len(reading or groups) == 1
+        if not reading:
+            yield (
+                f"{topic} stays failed over: mmtool does not know whether {few(groups)} {'reads' if one else 'read'} it"
+                f" on {names.target}: {facts.unread[groups[0]]}; to fail {topic} back as well, remove this cause, then"
+                " rehearse again"
+            )
+            continue
         read, do, they = ("reads", "does", "it does") if one else ("read", "do", "they do")
         yield (
-            f"{topic} stays failed over: {few(groups)} {read} it on {names.target} and {do} not fail back; until"
+            f"{topic} stays failed over: {few(reading)} {read} it on {names.target} and {do} not fail back; until"
             f" {they}, {names.flow} does not mirror {topic}"
         )
 

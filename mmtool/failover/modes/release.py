@@ -123,8 +123,9 @@ def refuse_half_way(operations: Iterable[Recorded], topics: Collection[str]) -> 
         half = one.half_replayed if one.is_open else frozenset()
         if half & set(topics):
             raise RefusedError(
-                f"operation {one.operation_id} may have replayed some of the diverged records of"
-                f" {few(sorted(half))}: a release now would mirror them a second time",
+                f"failback {one.operation_id} may already have written to {one.names.target} some records of"
+                f" {few(sorted(half))} that had not reached {one.names.target} before the failover: a release now would"
+                " mirror them a second time",
                 remedy=ways_on(one.operation_id),
                 code="open_operation",
             )

@@ -259,16 +259,15 @@ def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> CostsRow:
 
 
 def _undo(plan: FailoverPlan, operation_id: str = "OPERATION_ID") -> str:
+    source, target = plan.flow.split("->")
+    where = source if plan.mode is Mode.FAILBACK else target
     back = (
-        f"`mmtool failover rollback {operation_id} -c FILE --execute` restores the groups' previous offsets, as"
-        " long as none of their consumers has started since the operation"
+        f"as long as no consumer of the groups has started on {where}, `mmtool failover rollback {operation_id} -c FILE"
+        f" --execute` restores their previous offsets on {where}"
     )
     if plan.mode is Mode.PLANNED:
-        source, target = plan.flow.split("->")
-        return (
-            f"start the consumers on {source} again: their commits on {source} are unchanged. For the commits on"
-            f" {target}, {back}"
-        )
+        lifts = " and lifts the fence" if plan.fence.asked_for else ""
+        return f"{back}{lifts}; then start the consumers on {source}: their commits there are unchanged"
     if plan.mode is Mode.FAILBACK:
         return f"{back}; the diverged records stay where they were written"
     if plan.mode is Mode.DRILL:

@@ -48,7 +48,8 @@ _ALERTS = {
     "HANDSHAKE_FAILURE": "the broker refuses the TLS handshake; it may require a client certificate",
 }
 """OpenSSL's name of a broker's TLS alert, and the sentence that mmtool reports for it."""
-_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNEXPECTED_EOF")
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+_CLOSED = ("UNEXPECTED_EOF",)
 _ROLES: tuple[Role, ...] = ("admin", "consumer", "producer")
 
 
@@ -257,8 +258,10 @@ def _tls_failure(error: OSError) -> _FailedError:
     alert = next((said for name, said in _ALERTS.items() if name in word), "")
     if alert:
         return _FailedError(Stage.CLIENT_CERTIFICATE, alert)
-    if any(name in word for name in _NO_TLS) or not isinstance(error, ssl.SSLError):
+    if any(name in word for name in _NO_TLS):
         return _FailedError(Stage.TLS, "the listener does not speak TLS")
+    if any(name in word for name in _CLOSED) or not isinstance(error, ssl.SSLError):
+        return _FailedError(Stage.TLS, "the connection is closed during the TLS handshake")
     return _FailedError(Stage.TLS, word)
 
 

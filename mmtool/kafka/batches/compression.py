@@ -20,6 +20,12 @@ _GZIP_LEVEL: Final = 6
 _LZ4_LEVEL: Final = 1
 
 MOST_BYTES: Final = 256 << 20
+
+
+class DecodedSizeError(ValueError):
+    """Records that have more than `MOST_BYTES` when they are decompressed."""
+
+
 """Bytes that the records of one batch may have when they are decompressed.
 
 Producers batch far less (Java's ``batch.size`` is 16 KB); brokers limit only the compressed size.
@@ -66,7 +72,7 @@ class _Room(threading.local):
             return bytes(self._view[:size])
         except cramjam.DecompressionError as error:  # its only one
             if "whole buffer" in str(error) or "output buffer" in str(error):
-                raise ValueError(f"they have more than {MOST_BYTES >> 20} MiB") from error
+                raise DecodedSizeError(f"they have more than {MOST_BYTES >> 20} MiB") from error
             raise
         finally:
             if size > _KEPT_BYTES:

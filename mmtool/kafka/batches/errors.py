@@ -34,6 +34,22 @@ class CorruptBatchError(BatchError):
         self.next_offset = next_offset
 
 
+class LargeBatchError(BatchError):
+    """A batch of more records or bytes than mmtool decodes; it is intact, and can be copied as it is.
+
+    Attributes:
+        next_offset: The first offset after the batch.
+    """
+
+    code = "bad_batch"
+
+    def __init__(self, base_offset: int, size: str, limit: str, next_offset: int) -> None:
+        super().__init__(
+            f"the batch at offset {base_offset} has {size}; mmtool decodes at most {limit} of one batch"
+        )
+        self.next_offset = next_offset
+
+
 class OversizeRecordError(BatchError):
     """One record alone is larger than the target accepts (Kafka's MESSAGE_TOO_LARGE).
 

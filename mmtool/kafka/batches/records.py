@@ -12,8 +12,8 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mmtool.kafka.batches.compression import decompress
-from mmtool.kafka.batches.errors import BatchError
+from mmtool.kafka.batches.compression import MOST_BYTES, DecodedSizeError, decompress
+from mmtool.kafka.batches.errors import BatchError, LargeBatchError
 from mmtool.kafka.batches.header import MAGIC, MOST_RECORDS
 from mmtool.kafka.batches.legacy import legacy_records
 
@@ -118,24 +118,23 @@ def read_columns(view: BatchView) -> RecordColumns:
     if header.magic != MAGIC:
         return _old_columns(view)
     if header.record_count > MOST_RECORDS:
-        raise _too_many(header)
+        size, limit = f"{header.record_count} records", str(MOST_RECORDS)
+        raise LargeBatchError(header.base_offset, size, limit, header.next_offset)
     try:
         columns = _walk(decompress(header.codec, view.records), header)
     except BatchError:
         raise
+    except DecodedSizeError as error:
+        limit = f"{MOST_BYTES >> 20} MiB"
+        raise LargeBatchError(
+            header.base_offset, f"records of more than {limit}", limit, header.next_offset
+        ) from error
     except Exception as error:
         what = f"the records of the batch at offset {header.base_offset} cannot be decoded"
         raise BatchError(f"{what}: {error}") from error
     if header.is_log_append_time:
         columns.timestamps = [header.max_timestamp] * len(columns)
     return columns
-
-
-def _too_many(header: BatchHeader) -> BatchError:
-    return BatchError(
-        f"the batch at offset {header.base_offset} has {header.record_count} records, more than"
-        f" the {MOST_RECORDS} that mmtool reads"
-    )
 
 
 def _old_columns(view: BatchView) -> RecordColumns:

@@ -163,8 +163,18 @@ def _key_of(record: LogRecord, identity: FlowIdentity) -> BlockKey:
         raise _unreadable_run(identity, record, error.why) from error
 
 
-def _unreadable_run(identity: FlowIdentity, record: LogRecord, why: str) -> RefusedError:
-    return unreadable(identity.runs_topic, record.partition, record.offset, why, REBUILD_RUNS)
+def _unreadable_run(
+    identity: FlowIdentity, record: LogRecord, why: str, remedy: str = REBUILD_RUNS
+) -> RefusedError:
+    return unreadable(identity.runs_topic, record.partition, record.offset, why, remedy)
+
+
+def _recreate_runs(identity: FlowIdentity) -> str:
+    """The remedy for records of other clusters, which a rebuild leaves in the topic."""
+    return (
+        f"stop `mmtool replicate`, delete topic {identity.runs_topic} on {identity.target_alias}, then run `mmtool flow"
+        f" rebuild {identity.options} --execute`: it recreates the topic and derives the offset runs again"
+    )
 
 
 def take_block(blocks: dict[BlockKey, Block], record: LogRecord, identity: FlowIdentity) -> BlockKey | None:
@@ -185,7 +195,8 @@ def take_block(blocks: dict[BlockKey, Block], record: LogRecord, identity: FlowI
     if block is None:
         blocks.pop(key, None)
     elif not block.belongs_to(identity.source_id, identity.target_id):
-        raise _unreadable_run(identity, record, "the record belongs to another pair of clusters")
+        why = f"it was written for other clusters than {identity.source_alias} and {identity.target_alias}"
+        raise _unreadable_run(identity, record, why, _recreate_runs(identity))
     elif block.key != key:
         raise _unreadable_run(identity, record, "the key of the record does not fit its value")
     else:

@@ -29,6 +29,7 @@ class HomeFacts:
         tails: The diverged tails, by partition of the source.
         topics: The flow's topics on the source that the groups read.
         kept: Those of them that groups which stay on the target read too, with these groups: they stay failed over.
+        unread: Groups of ``kept`` whose commits cannot be read, with the reason: they may read any of the topics.
         one_name: Topics have the same name on both sides: a topic holds records of both clusters.
         state: The state topics of the Kafka Streams applications among the groups.
     """
@@ -41,6 +42,7 @@ class HomeFacts:
     one_name: bool
     topics: tuple[str, ...]
     kept: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
     state: AppState = NO_STATE
 
     @property

@@ -118,8 +118,9 @@ class Rebuilt:
             )
         if self.anew:
             said.append(
-                f"the rebuild recreates {self.flow.identity.control_topic} without the failed-over marks and pauses,"
-                f" which are lost, and pauses the flow; after the rebuild, {resume_after_loss(self.flow.identity)}"
+                f"the rebuild recreates the control topic {self.flow.identity.control_topic} on"
+                f" {self.flow.identity.target_alias}, and pauses the flow. Which topics had failed over or were paused"
+                f" is lost with the old topic. After the rebuild, {resume_after_loss(self.flow.identity)}"
             )
         return said
 

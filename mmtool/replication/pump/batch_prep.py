@@ -15,7 +15,7 @@ from mmtool.kafka.batches import (
     rebuild,
     split,
 )
-from mmtool.kafka.batches.errors import OTHER_LEADER, CorruptBatchError
+from mmtool.kafka.batches.errors import OTHER_LEADER, CorruptBatchError, LargeBatchError
 from mmtool.plan.flow.remedies import seek_to
 from mmtool.translation.types import UpstreamOffset
 
@@ -137,7 +137,18 @@ def why(error: BatchError, partition: PartitionAssignment) -> str:
     """The reason why a batch of a partition cannot be mirrored, and the remedy, in one sentence for the operator."""
     if isinstance(error, OversizeRecordError):
         return f"{error.message}: {error.remedy}, or set mmtool.on.oversize = dead-letter"
+    if isinstance(error, LargeBatchError):
+        return f"{error.message}: {_left_out(partition, error)}"
     return f"{error.message}: {damaged(partition, error)}"
+
+
+def _left_out(partition: PartitionAssignment, error: LargeBatchError) -> str:
+    """The remedy for an intact batch that cannot be decoded: it has to be only where it must be split or cut."""
+    return (
+        f"if the batch is larger than max.message.bytes of {partition.target_topic} on the target, raise that limit:"
+        " mmtool copies the batch as it is; otherwise leave its records out of the mirror:"
+        f" {seek_to(partition.place, error.next_offset, partition.flow_options)}"
+    )
 
 
 def damaged(partition: PartitionAssignment, error: BatchError | None = None) -> str:

@@ -162,11 +162,10 @@ async def resume(
     tail, others = await mirror.behind(block.tail)
     if log_start > stored_end and not _is_whole(block, tail, unbooked):
         deleted = (
-            f"target partition {about.target_topic}-{about.partition} deleted offsets {stored_end} to {log_start - 1}"
+            f"the target deleted offsets {stored_end} to {log_start - 1} of {about.target_topic}-{about.partition}"
             " before mmtool stored which source offsets they belong to"
         )
-        cure = f"delete topic {about.target_topic} on {target.alias} and {BEGIN_AGAIN}"
-        raise DivergedError(HaltReason(deleted, cure))
+        raise DivergedError(HaltReason(deleted, _mirror_again(about, target.alias, flow)))
     found = await _walk(source, target, block, tail, target_topic_id, bounds)
     for piece in found.runs:
         writer = block.tail.writer
@@ -177,6 +176,18 @@ async def resume(
         recorder.passed(found.frontier)
     recorder.checked(log_end)
     return Resumed(recorder, others)
+
+
+def _mirror_again(about: MirroredPartition, target: str, flow: str) -> str:
+    """The steps that mirror a topic again; with one name on both clusters its mirror may hold other records too."""
+    delete = f"delete topic {about.target_topic} on {target} and {BEGIN_AGAIN}"
+    if about.source_topic != about.target_topic:
+        return delete
+    return (
+        f"if applications also produce to {about.target_topic} on {target}, do not delete it: stop `mmtool replicate`,"
+        f" run `mmtool flow forget {flow} --topic {about.source_topic} --execute`, and start `mmtool replicate` with"
+        f" mmtool.start = earliest, which appends the source's records again; otherwise {delete}"
+    )
 
 
 def _is_whole(block: Block, tail: Sequence[BatchView], unbooked: int | Unknown) -> bool:

@@ -160,6 +160,8 @@ def test_spark_on_this_host_is_told_with_its_slots():
         (spark(memory=1 * GIB), ["warning"]),
         (spark("local[64]", memory=8 * GIB), ["warning"]),
         (spark("spark://m:7077", memory=1 * GIB), ["ok"]),
+        (spark("spark://m:7077", memory=GIB // 2), ["warning"]),
+        (spark("sc://m:15002", memory=GIB // 2), ["ok"]),
         (spark(conf={"spark.driver.memory": "16g"}), ["warning"]),
         (spark(memory=None), ["ok"]),
     ],
@@ -171,6 +173,18 @@ def test_what_keeps_spark_from_running_is_found_without_starting_it(facts, sever
 def test_a_host_without_the_memory_is_told_with_the_workers_that_run_on_it():
     (finding,) = judge_spark(spark("local[64]", memory=1 * GIB))
     assert "Spark's driver and 32 workers may use" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("conf", "begins"),
+    [
+        ({}, "run mmtool on a host"),
+        ({"spark.driver.memory": "2g"}, "lower mmtool.spark.conf.spark.driver.memory"),
+    ],
+)
+def test_the_driver_s_memory_is_to_be_lowered_only_where_the_file_sets_it(conf, begins):
+    (finding,) = judge_spark(spark("spark://m:7077", memory=GIB // 2, conf=conf))
+    assert finding.remedy.startswith(begins)
 
 
 @pytest.mark.parametrize(

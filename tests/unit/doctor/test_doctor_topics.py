@@ -56,7 +56,10 @@ def test_names_that_are_one_in_metrics_are_a_problem_only_before_the_mirror_is_t
             False,
             "add a.b to topics.exclude of A->B, or set A->B.mmtool.topic.rename.format so that mirrors get other names",
         ),
-        (True, "add a.b to topics.exclude of A->B: the mirrors of a flow that has run keep their names"),
+        (
+            True,
+            "add a.b to topics.exclude of A->B; its mirror cannot get another name, because the flow has run already",
+        ),
     ],
 )
 def test_other_names_are_no_remedy_once_the_flow_has_run(flow, has_run, remedy):

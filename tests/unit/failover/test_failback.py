@@ -279,7 +279,11 @@ def test_a_group_that_stays_away_and_cannot_be_asked_keeps_no_other_from_going_h
     rehearsal = rehearse(scene.both, GroupSelection(("app",)))
     assert rehearsal.refusal is None
     assert rehearsal.plan.released == ()
-    assert any("late" in told and "orders stays failed over" in told for told in rehearsal.warnings)
+    (said,) = [told for told in rehearsal.warnings if "orders stays failed over" in told]
+    assert (
+        "does not know whether late reads it on west: denied DESCRIBE on group late; to fail orders back"
+        in said
+    )
 
 
 @pytest.mark.parametrize("where", ["home", "away"])

@@ -198,7 +198,7 @@ SENT = CanaryRecord(b"run", b'{"number": 1}', (("mmtool-canary", b"1"),), 1_000,
         (SENT._replace(value=b'{"number": 1 }'), "record 1 differs from the source in its value"),
         (SENT._replace(headers=()), "record 1 differs from the source in its headers"),
         (SENT._replace(timestamp_ms=1_001), "record 1 differs from the source in its timestamp"),
-        (SENT._replace(value=b"spoiled"), "of this test's records, expected no. 1, found no. ?"),
+        (SENT._replace(value=b"spoiled"), "expected this test's record 1; found record ?"),
     ],
     ids=["offset", "value", "headers", "timestamp", "unreadable"],
 )
@@ -210,7 +210,7 @@ def test_a_record_that_comes_twice_fails(scene):
     scene.canary.mirrors = lambda records: [records[0], *records]
     step, message = failed(run(scene))
     assert step == "mirrored"
-    assert "of this test's records, expected no. 1, no. 2, found no. 1, no. 1, no. 2" in message
+    assert "expected this test's records 1, 2; found records 1, 1, 2" in message
 
 
 def test_a_source_that_does_not_take_records_fails_with_its_reason(scene):
@@ -232,8 +232,8 @@ def test_an_offset_that_leads_elsewhere_is_found_by_reading_on_from_it(scene):
     step, message = failed(run(scene))
     assert step == "read"
     assert (
-        "does not continue where group mmtool.canary stopped: of this test's records, expected no. 2, found no. 1,"
-        " no. 2" in message
+        "does not continue where group mmtool.canary stopped: expected this test's record 2; found records 1, 2"
+        in message
     )
 
 

@@ -80,7 +80,7 @@ def test_a_block_under_another_block_s_key_is_refused():
 
 def test_a_block_of_other_clusters_is_refused():
     (block,) = blocks(replace(ORDERS, source_cluster_id=ClusterId("elsewhere")), 1)
-    assert "offset 0 cannot be read: the record belongs to another pair of clusters" in why(record(0, block))
+    assert "offset 0 cannot be read: it was written for other clusters than" in why(record(0, block))
 
 
 def test_a_missing_block_is_refused():

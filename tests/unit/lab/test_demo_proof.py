@@ -117,7 +117,7 @@ def test_a_proof_that_fails_ends_the_tour_with_7_and_names_the_group(tmp_path):
     assert isinstance(error, CheckFailedError)
     assert (error.exit_code, error.message) == (
         7,
-        "group broken did not read every record exactly once: 9 skipped",
+        "1 of 2 groups did not read every record exactly once; broken: 9 skipped",
     )
     assert str(tmp_path) in error.remedy
 

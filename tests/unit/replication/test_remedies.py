@@ -6,7 +6,7 @@ import pytest
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.batches import BatchError
-from mmtool.kafka.batches.errors import CorruptBatchError
+from mmtool.kafka.batches.errors import CorruptBatchError, LargeBatchError
 from mmtool.plan.flow.moves import Action
 from mmtool.replication.driver.notices import retried
 from mmtool.replication.flow_state.flow_moves import refusal_of
@@ -14,7 +14,7 @@ from mmtool.replication.pump.batch_prep import why
 from mmtool.translation.types import TopicPartition
 
 FLOW = "-c FILE -s east -t west"
-PARTITION = SimpleNamespace(place=TopicPartition("orders", 3), flow_options=FLOW)
+PARTITION = SimpleNamespace(place=TopicPartition("orders", 3), target_topic="east.orders", flow_options=FLOW)
 LEADER = "make another replica the leader of the source partition; if every replica has the same bytes, skip the batch:"
 
 
@@ -36,6 +36,17 @@ def test_a_damaged_batch_is_skipped_with_a_command_that_is_whole(error, offset, 
         " offsets.csv, run `mmtool flow seek -c FILE -s east -t west --csv offsets.csv --execute`, then start `mmtool"
         f" replicate` again{more}"
     )
+
+
+def test_a_batch_that_is_only_too_large_to_decode_is_copied_under_a_higher_limit():
+    """Its bytes are intact on every replica: another leader has the same."""
+    said = why(LargeBatchError(4, "9 records", "5", 13), PARTITION)
+    assert said.startswith(
+        "the batch at offset 4 has 9 records; mmtool decodes at most 5 of one batch: if the batch is larger than"
+        " max.message.bytes of east.orders on the target, raise that limit"
+    )
+    assert "leader" not in said
+    assert "write the line orders,3,13 to a file" in said
 
 
 def refused(*reasons):

@@ -213,7 +213,7 @@ def test_what_the_target_deleted_before_it_was_booked_halts_however_alike_what_i
     flow.target.trim(start)
     flow.take()
     assert flow.halted.startswith(
-        f"target partition source.orders-0 deleted offsets 0 to {start - 1} before mmtool stored"
+        f"the target deleted offsets 0 to {start - 1} of source.orders-0 before mmtool stored"
         " which source offsets they belong to"
     )
 

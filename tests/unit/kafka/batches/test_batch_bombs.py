@@ -13,6 +13,7 @@ from kit.batches import CODECS, PlainBatch, PlainRecord, packed
 from kit.resident import resident_growth
 from mmtool.kafka.batches import BatchError, decode, iter_batches, raw_records
 from mmtool.kafka.batches.compression import MOST_BYTES
+from mmtool.kafka.batches.errors import LargeBatchError
 from mmtool.kafka.batches.header import MOST_RECORDS
 
 SPARE = 16 << 20
@@ -38,8 +39,9 @@ def section_of(codec, size):
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_records_that_inflate_beyond_the_limit_are_refused(codec):
     (view,) = iter_batches(bomb(codec, section_of(codec, MOST_BYTES + (1 << 20))))
-    with pytest.raises(BatchError, match=f"more than {MOST_BYTES >> 20} MiB"):
+    with pytest.raises(LargeBatchError, match=f"more than {MOST_BYTES >> 20} MiB") as refused:
         raw_records(view)
+    assert refused.value.next_offset == view.header.next_offset
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
@@ -59,7 +61,7 @@ def test_snappy_that_claims_four_gigabytes_is_refused_before_they_are_reserved()
 def test_a_batch_that_claims_two_billion_records_is_refused_at_once():
     (view,) = iter_batches(bomb("none", bytes(1000), count=(1 << 31) - 1))
     with pytest.raises(
-        BatchError, match=f"2147483647 records, more than the {MOST_RECORDS} that mmtool reads"
+        LargeBatchError, match=f"has 2147483647 records; mmtool decodes at most {MOST_RECORDS} of one batch"
     ):
         raw_records(view)
 

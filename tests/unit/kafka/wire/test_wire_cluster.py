@@ -289,7 +289,7 @@ def test_each_cause_of_a_cluster_that_does_not_answer_has_its_remedy(cluster, mo
     ("code", "remedy"),
     [
         (Code.NOT_ENOUGH_REPLICAS, "start the brokers of a that are down"),
-        (Code.KAFKA_STORAGE_ERROR, "a broker of a lost a disk"),
+        (Code.KAFKA_STORAGE_ERROR, "a log directory of a broker of a is offline"),
         (Code.UNKNOWN_TOPIC_OR_PARTITION, "check whether the topic was deleted or recreated on a"),
     ],
 )
