@@ -204,7 +204,7 @@ def test_records_that_are_too_old_for_the_target_are_a_problem_unless_the_limit_
     )
     (old,), answer = wait_found(doctor, bench.properties(name), "timestamps")
     assert (answer.code, old["subject"]) == (4, f"source.{name}")
-    assert f"{name}-0 holds records older than 1d" in old["message"]
+    assert f"{name}-0 (from offset 0 on) holds records older than 1d" in old["message"]
     raised = doctor(bench.properties(name, **{"mmtool.on.timestamp.refused": "raise-limit"}))
     assert (raised.code, len(found(raised, "timestamps", "warning"))) == (0, 1)
 

@@ -259,7 +259,7 @@ def test_fewer_partitions_are_a_problem_where_nobody_adds_them(mmtool, patient):
     rows = patient.rows(mmtool, patient.file("ill-fewer", **{"refresh.topics.enabled": "false"}))
     row = rows["partitions", "source.ill-fewer"]
     assert (row["cluster"], row["severity"]) == ("target", "problem")
-    assert "has 1 partition, ill-fewer on source has 3" in row["message"]
+    assert "has 1 partition, and ill-fewer on source has 3" in row["message"]
 
 
 def test_changed_names_are_a_problem(mmtool, patient):
