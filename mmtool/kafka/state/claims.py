@@ -160,7 +160,8 @@ async def _ask(cluster: WireCluster, transactional_id: str, request: WireRequest
 def _check(cluster: WireCluster, code: int, transactional_id: str) -> None:
     if code in (Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED):
         raise ClaimLostError(
-            f"another mmtool process claimed transactional id {transactional_id} on {cluster.alias}",
+            f"transactional id {transactional_id} on {cluster.alias} was claimed meanwhile, by another process or by"
+            " an earlier try of this one",
             remedy=ONE_OWNER,
         )
     cluster.check_denied(code, f"WRITE on transactional id {transactional_id}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mmtool.errors import NotAuthorisedError
 from mmtool.plan.words import first_part, joined
 
 if TYPE_CHECKING:
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
 def retried(error: Exception) -> str:
     """An error that mmtool retries by itself, as one sentence: its remedy asks for no command to be run again."""
     return joined(str(error) or type(error).__name__, first_part(getattr(error, "remedy", "")))
+
+
+def awaited(error: Exception) -> str:
+    """The notice of a cluster's error that mmtool retries by itself; a cluster that denies a right has answered."""
+    waits = "" if isinstance(error, NotAuthorisedError) else "waiting for the clusters: "
+    return f"{waits}{retried(error)}; mmtool keeps trying"
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import ends_now
 from mmtool.plan.flow.phases import FlowEvent
-from mmtool.replication.driver.notices import NoticeDeduplicator, retried
+from mmtool.replication.driver.notices import NoticeDeduplicator, awaited
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.recovery.state_loss import check_led
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _AGAIN_SECONDS = 2.0
 _LOST = (ClaimLostError, FencedError, InDoubtError)
 """A claim may be lost to an earlier try of this process that a broker handled late; only the group shows the owner."""
-_PASSES = (UnreachableError, ConnectionLostError, *_LOST)
+_AWAY = (UnreachableError, ConnectionLostError)
 _GRACE_SECONDS = 1.0
 _LOOK_SECONDS = 5.0
 
@@ -45,11 +45,17 @@ async def take_first(run: FlowRun, say: Callable[[str], None]) -> None:
         try:
             await run.take_to_mirror()
         except _LOST as lost:
-            said = f"lost ownership ({lost}); reacquiring"
-            say(flow_notice(run.name, said, Event.OWNERSHIP_LOST))
+            say(_not_claimed(run, lost))
             await asyncio.sleep(_AGAIN_SECONDS)
         else:
             return
+
+
+def _not_claimed(run: FlowRun, lost: Exception) -> str:
+    """The notice of a claim that did not hold; the clusters answer, and another process may have no part in it."""
+    return flow_notice(
+        run.name, f"the flow could not be claimed: {lost}; mmtool keeps trying", Event.OWNERSHIP_LOST
+    )
 
 
 class Reacquirer:
@@ -185,8 +191,11 @@ class Reacquirer:
         while True:
             try:
                 claimed = await self._take_again(run)
-            except _PASSES as away:
+            except _AWAY as away:
                 self._tell_away(run, away)
+                await asyncio.sleep(_AGAIN_SECONDS)
+            except _LOST as lost:
+                self._sayings.once(run.name, _not_claimed(run, lost))
                 await asyncio.sleep(_AGAIN_SECONDS)
             else:
                 break
@@ -202,8 +211,7 @@ class Reacquirer:
         self._say(flow_notice(run.name, run.life.happen(event).sentence, Event.OWNERSHIP_LOST))
 
     def _tell_away(self, run: FlowRun, away: Exception) -> None:
-        said = f"waiting for the clusters: {retried(away)}; mmtool keeps trying"
-        self._sayings.once(run.name, flow_notice(run.name, said, Event.CLUSTER_AWAY))
+        self._sayings.once(run.name, flow_notice(run.name, awaited(away), Event.CLUSTER_AWAY))
 
     async def _take_again(self, run: FlowRun) -> FlowTransition:
         await self._rotas[run.name].stop()

@@ -22,7 +22,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.replication.driver.context import connect
-from mmtool.replication.driver.notices import NoticeDeduplicator, retried
+from mmtool.replication.driver.notices import NoticeDeduplicator, awaited
 from mmtool.runtime.threads import run_loop
 from mmtool.translation.mm2_records import (
     Heartbeat,
@@ -146,8 +146,8 @@ class MirrorMakerGuard:
             try:
                 sign = await self.look()
             except (UnreachableError, ConnectionLostError) as away:
-                said = f"waiting for the clusters: {retried(away)}; mmtool keeps trying"
-                sayings.once("clusters", flow_notice(self.flow.settings.name, said, Event.CLUSTER_AWAY))
+                said = flow_notice(self.flow.settings.name, awaited(away), Event.CLUSTER_AWAY)
+                sayings.once("clusters", said)
                 await asyncio.sleep(_LOOK_SECONDS)
             else:
                 sayings.is_well("clusters")

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from kit.mirror import assigned
-from mmtool.errors import OwnedElsewhereError, UnreachableError
+from mmtool.errors import NotAuthorisedError, OwnedElsewhereError, UnreachableError
 from mmtool.events import is_for_people
 from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -102,7 +102,23 @@ def test_a_claim_that_is_lost_to_an_earlier_try_of_our_own_is_made_again():
         await taking.wait(5)
         return run.tried, regained.is_set()
 
-    assert scene(run, play)[0] == (4, True)
+    found, said = scene(run, play)
+    assert found == (4, True)
+    assert [(told.event, str(told)) for told in said[1:4]] == [
+        ("ownership_lost", f"a->b: the flow could not be claimed: {why}; mmtool keeps trying")
+        for why in ("another mmtool claimed it", "shard 1", "runs")
+    ]
+
+
+def test_a_cluster_that_denies_a_right_is_not_waited_for_as_one_that_is_away():
+    run = Run(
+        NotAuthorisedError("west denies WRITE", remedy="grant it, then run the same command again"), None
+    )
+
+    async def play(taking, _):
+        await taking.wait(5)
+
+    assert "a->b: west denies WRITE; grant it; mmtool keeps trying" in scene(run, play)[1]
 
 
 def test_while_the_source_is_away_nothing_is_fenced_on_the_target():
