@@ -53,13 +53,15 @@ def joined(*sentences: str) -> str:
 
 
 _AGAIN = "run the same command again"
+_LAST = re.compile(rf"(^|[,;] then ){_AGAIN}(: .*)?$")
 
 
 def first_part(remedy: str) -> str:
-    """A remedy without the request to run the same command again that it may end with; empty for that request alone."""
-    return (
-        "" if remedy == _AGAIN else remedy.removesuffix(f", then {_AGAIN}").removesuffix(f"; then {_AGAIN}")
-    )
+    """A remedy without the request to run the same command again that it may end with; empty for that request alone.
+
+    What the request says of itself, after a colon, goes with it.
+    """
+    return _LAST.sub("", remedy)
 
 
 def then(remedy: str, again: str = _AGAIN) -> str:

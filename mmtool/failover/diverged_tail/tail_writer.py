@@ -28,7 +28,6 @@ from mmtool.plan.failover.divergence import Replay, ToTopic
 from mmtool.plan.failover.tail_progress import Begun, Parts, left_of, together, whole
 from mmtool.plan.words import are, counted, few, then
 from mmtool.translation.divergence import DivergedTail, TailPart
-from mmtool.translation.refusals import Reason
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 Written = dict["TopicPartition", Parts]
-_AMBIGUOUS = Reason.AMBIGUOUS
-"""The code of a write that a resume does not continue."""
 
 
 class PassingPort(Protocol):
@@ -272,8 +269,6 @@ class DivergedTailWriter:
     def _way_on(self, begun: Begun, error: MmtoolError) -> str:
         if isinstance(error, UnknownProgressError):
             return f"run `mmtool failover cancel {self.operation_id} -c FILE --execute`, then {self._compare(begun)}"
-        if error.code == _AMBIGUOUS:
-            return error.remedy
         return f"{then(error.remedy, self._resume)}: no record is written twice"
 
     @property

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.flow.status import FlowMember
 
+STOP_OWNER = "stop the process that owns the flow (`mmtool status -c FILE` names it)"
+"""The first part of a remedy while another process runs the flow."""
+
 
 def owner_now(flow: FlowNow) -> FlowMember | None:
     """The process that runs the flow now; None without an owner.
@@ -32,11 +35,9 @@ def owned(flow: str, owner: object, more: str = "") -> OwnedElsewhereError:
 
 
 def _stop_first(message: str) -> OwnedElsewhereError:
-    remedy = (
-        "stop the process that owns the flow (`mmtool status -c FILE` names it), run this command again, then start"
-        " `mmtool replicate`"
+    return OwnedElsewhereError(
+        message, remedy=f"{STOP_OWNER}, run this command again, then start `mmtool replicate`"
     )
-    return OwnedElsewhereError(message, remedy=remedy)
 
 
 async def joined(joining: Awaitable[None]) -> None:

@@ -262,25 +262,34 @@ async def ask_starts(
 # --- executed ---------------------------------------------------------------------------------------------
 
 
-def execute(rehearsal: Rehearsal, say: Callable[[str], None], *, is_held: bool = False) -> list[FlowRow]:
+def execute(
+    rehearsal: Rehearsal,
+    say: Callable[[str], None],
+    *,
+    is_held: bool = False,
+    again: str = "run the same command again: it completes the remaining partitions",
+) -> list[FlowRow]:
     """Own the flow, execute the rehearsed moves and release the flow; return the rows of the executed moves.
 
     Args:
         rehearsal: The moves.
         say: Called with sentences for the operator.
         is_held: All of the flow's topics may have failed over: the caller mirrors none of them.
+        again: What the operator does when the moves were interrupted.
 
     Raises:
         OwnedElsewhereError: another process runs the flow.
         RefusedError: the flow has changed since the rehearsal, so that the moves would differ.
         UnreachableError, NotAuthorisedError: as the clusters answer.
     """
-    return run_loop(_execute(rehearsal, say, is_held=is_held))
+    return run_loop(_execute(rehearsal, say, is_held=is_held, again=again))
 
 
-async def _execute(rehearsal: Rehearsal, say: Callable[[str], None], *, is_held: bool) -> list[FlowRow]:
+async def _execute(
+    rehearsal: Rehearsal, say: Callable[[str], None], *, is_held: bool, again: str
+) -> list[FlowRow]:
     run = FlowRun(await connect(rehearsal.flow.clusters.settings))
-    clean, again = False, "run the same command again: it completes the remaining partitions"
+    clean = False
     async with borrowed(run.name, lambda: run.close(clean=clean), again):
         await (check_identity(run.flow, run.warnings) if is_held else run.check(say))
         await joined(run.join(standby=False, say=say))

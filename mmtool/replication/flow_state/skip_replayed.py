@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.errors import RefusedError
+from mmtool.errors import OwnedElsewhereError, RefusedError
 from mmtool.insight.partitions import partition_facts
 from mmtool.plan.flow.moves import Action
 from mmtool.plan.groups.offsets import Direction
-from mmtool.replication.flow_state.borrowed_flow import owned, owner_now
+from mmtool.replication.flow_state.borrowed_flow import STOP_OWNER, owned, owner_now
 from mmtool.replication.flow_state.flow_moves import execute, rehearse_seek
 
 if TYPE_CHECKING:
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from mmtool.insight.flow_now import FlowNow
     from mmtool.translation.types import TopicPartition, UpstreamOffset
+
+_AGAIN = "run the same command again"
+"""Callers that continue by another command replace it (`then`)."""
 
 
 class FlowPassing:
@@ -49,11 +52,13 @@ class FlowPassing:
                     f"{move.facts.source}: the replayed records cannot be skipped: the log on"
                     f" {flow.identity.target_alias} does not match the stored state",
                     remedy=f"run `mmtool flow rebuild {flow.identity.options} --topic {move.facts.source.topic}"
-                    " --execute`, then `mmtool failover resume OPERATION_ID -c FILE --execute` (`mmtool failover list"
-                    " -c FILE` shows the id)",
+                    f" --execute`, then {_AGAIN}",
                     code="ambiguous",
                 )
-        execute(found, self._say, is_held=True)
+        try:
+            execute(found, self._say, is_held=True, again=_AGAIN)
+        except OwnedElsewhereError as error:
+            raise OwnedElsewhereError(error.message, remedy=f"{STOP_OWNER}, then {_AGAIN}") from error
 
 
 def _left(flow: FlowNow, to: Mapping[TopicPartition, UpstreamOffset]) -> dict[TopicPartition, UpstreamOffset]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import counted, few, then
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,18 @@ def test_the_first_are_named_and_the_others_counted(count, said):
 @pytest.mark.parametrize(("count", "said"), [(0, "0 rows"), (1, "1 row"), (1200, "1,200 rows")])
 def test_one_thing_is_not_called_several(count, said):
     assert counted(count, "row") == said
+
+
+@pytest.mark.parametrize(
+    ("remedy", "said"),
+    [
+        ("", "fix that, then resume"),
+        ("grant it", "grant it; then resume"),
+        ("grant it, then run the same command again", "grant it; then resume"),
+        ("wait; then run the same command again: it reads the topics", "wait; then resume"),
+        ("run the same command again", "resume"),
+        ("run the same command again: it completes the rest", "resume"),
+    ],
+)
+def test_of_two_commands_to_run_afterwards_the_caller_s_one_is_named(remedy, said):
+    assert then(remedy, "resume") == said
