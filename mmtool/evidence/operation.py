@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mmtool.evidence.document import Evidence, Fact, Hash, Kind, Moment, Tone, Verdict
 from mmtool.failover.operation.states import OperationState
 from mmtool.output.values import plain_row
+from mmtool.plan.failover.divergence import Replay
 from mmtool.plan.failover.drill import shadowed
 from mmtool.plan.failover.drill_report import drill_figures
 from mmtool.plan.failover.steps import Mode
@@ -53,7 +54,7 @@ def operation_evidence(
         f"{_TITLES[found.mode]} {found.names.flow}",
         _verdict(found),
         tuple(_summary(found, entries)),
-        tuple(_figures(shown)),
+        tuple(_figures(found, shown)),
         timeline(entries),
         (shown,),
         warnings,
@@ -104,7 +105,7 @@ def _summary(found: Recorded, entries: Sequence[Entry]) -> Iterator[Fact]:
     yield Fact("executed_with", "executed with", ", ".join(f"mmtool {v}" for v in dict.fromkeys(versions)))
 
 
-def _figures(row: Mapping[str, Any]) -> Iterator[Fact]:
+def _figures(found: Recorded, row: Mapping[str, Any]) -> Iterator[Fact]:
     if "records_read" in row:
         yield from (Fact(*figure) for figure in drill_figures(row))
         return
@@ -114,11 +115,21 @@ def _figures(row: Mapping[str, Any]) -> Iterator[Fact]:
     yield Fact("rpo_records", "records lost (RPO), at most", row["rpo_records"])
     yield Fact("reread_records", "records read again, at most", row["reread_records"])
     yield Fact("reread_expected", "records read again, expected", row["reread_expected"])
-    yield Fact(
-        "diverged_records",
-        "records on the source that are not on the target",
-        row["diverged_records"],
-    )
+    yield Fact("diverged_records", _diverged(found), row["diverged_records"])
+
+
+def _diverged(found: Recorded) -> str:
+    """The name of the figure of diverged records, which each mode measures in its own way."""
+    source, target = found.names.source, found.names.target
+    match found.mode:
+        case Mode.PLANNED:
+            return f"records written to {source} during the failover that were not on {target} yet"
+        case Mode.FAILBACK if found.head.plan.diverged == Replay():
+            return f"diverged records of {source} that were replayed on {target}"
+        case Mode.FAILBACK:
+            return f"diverged records of {source} that the groups skip"
+        case _:
+            return f"records on {source} that are not on {target}"
 
 
 def timeline(entries: Iterable[Entry]) -> tuple[Moment, ...]:

@@ -228,8 +228,10 @@ def _groups(row: Mapping[str, Any]) -> Html:
 
 
 _NOTE = (
-    "Before: the group's commit before the operation, on the cluster that the groups go to. After: the group's commit"
-    " on that cluster now. Partitions without a commit of the group are left out; the embedded JSON has them."
+    "Before: the group's commit before the operation, on the cluster that the groups go to. After: the commit on that"
+    " cluster once the operation had written its offsets, by its journal. Consumers may have committed since; a"
+    " rollback restores the commits of before. Partitions without a commit of the group are left out; the embedded JSON"
+    " has them."
 )
 _NOTES = {
     "drill": "A drill commits offsets for copies of the groups only, and deletes the copies at its end: the groups"

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,8 @@ from mmtool.evidence.page import _groups, render
 from mmtool.failover.modes import drill, planned_mode
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.report.report import recorded_row
+from mmtool.plan.failover.divergence import TO_FILE, Replay, ToTopic
+from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.plan.records.journal import Entry
 from mmtool.translation.types import TopicPartition
@@ -46,6 +49,25 @@ def evidence_of(scene):
     entries = scene.journal.entries()
     (found,) = recorded(entries)
     return operation_evidence(found, entries, recorded_row(found))
+
+
+@pytest.mark.parametrize(
+    ("mode", "diverged", "name"),
+    [
+        (Mode.PLANNED, TO_FILE, "records written to east during the failover that were not on west yet"),
+        (Mode.EMERGENCY, TO_FILE, "records on east that are not on west"),
+        (Mode.FAILBACK, ToTopic("salvage"), "diverged records of east that the groups skip"),
+        (Mode.FAILBACK, Replay(), "diverged records of east that were replayed on west"),
+    ],
+)
+def test_the_figure_of_diverged_records_has_the_name_of_what_its_mode_counts(scene, mode, diverged, name):
+    executed(scene)
+    entries = scene.journal.entries()
+    (found,) = recorded(entries)
+    row = recorded_row(found)
+    plan = replace(found.head.plan, mode=mode, diverged=diverged)
+    evidence = operation_evidence(replace(found, head=replace(found.head, plan=plan)), entries, row)
+    assert {fact.key: fact.name for fact in evidence.figures}["diverged_records"] == name
 
 
 def facts(evidence):
