@@ -27,7 +27,6 @@ ANY_HOST = "*"
 
 _WRITES = frozenset({"WRITE", "ALL"})
 """The operations of rules that allow or deny writing a topic; IDEMPOTENT_WRITE is a right on the cluster alone."""
-_KINDS = {TRANSACTIONAL_ID: "transactional id ", CLUSTER: "cluster "}
 _OPTIONS = {TOPIC: "--topic", "GROUP": "--group", TRANSACTIONAL_ID: "--transactional-id"}
 
 
@@ -71,8 +70,10 @@ class Binding(NamedTuple):
     resource: str = TOPIC
 
     def __str__(self) -> str:
-        on = f"{_KINDS.get(self.resource, '')}{self.name}"
-        return f"{self.permission} {self.operation} on {on} for {self.principal}"
+        kind = self.resource.lower().replace("_", " ")
+        on = f"{kind}s that start with {self.name}" if self.pattern == PREFIXED else f"{kind} {self.name}"
+        host = "" if self.host == ANY_HOST else f" from host {self.host}"
+        return f"{self.permission} {self.operation} on {on} for {self.principal}{host}"
 
     def matches(self, name: str, resource: str = TOPIC) -> bool:
         """Whether the rule applies to a topic, or to another resource by its whole name."""

@@ -121,7 +121,11 @@ class SavedPlan:
             plan: The plan, made from the current facts.
             seen: The current facts that it depends on.
         """
-        return [*differences(self.seen, seen, self.way), *_steps(self.plan, plan), *_acls(self.plan, plan)]
+        return [
+            *differences(self.seen, seen, self.way),
+            *_steps(self.plan, plan),
+            *_acls(self.plan, plan, self.names),
+        ]
 
 
 def _steps(was: FailoverPlan, now: FailoverPlan) -> list[str]:
@@ -134,12 +138,13 @@ def _steps(was: FailoverPlan, now: FailoverPlan) -> list[str]:
     ]
 
 
-def _acls(was: FailoverPlan, now: FailoverPlan) -> list[str]:
+def _acls(was: FailoverPlan, now: FailoverPlan, names: Names) -> list[str]:
     """The changed ACLs as sentences: a step's sentence names only some of many."""
     then, today = set(was.promotion.acls), set(now.promotion.acls)
+    what = f"{'remove' if was.mode is Mode.FAILBACK else 'create'} this ACL on {names.target}"
     return [
-        *(f"the ACL {acl} is no longer to be changed" for acl in sorted(then - today)),
-        *(f"the ACL {acl} is to be changed as well" for acl in sorted(today - then)),
+        *(f"the plan would no longer {what}: {acl}" for acl in sorted(then - today)),
+        *(f"the plan would also {what}: {acl}" for acl in sorted(today - then)),
     ]
 
 

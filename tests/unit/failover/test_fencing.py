@@ -86,14 +86,16 @@ def test_a_plan_with_guards_is_refused_and_nothing_changes(fences):
 
 def test_when_one_part_fails_the_rest_is_taken_back(fences):
     before, fences.stubborn = set(fences.rules), {deny("User:bob", "bills")}
-    with pytest.raises(RefusedError, match="DENY WRITE on bills for User:bob: Broker: Unknown"):
+    with pytest.raises(RefusedError, match="DENY WRITE on topic bills for User:bob: Broker: Unknown"):
         raise_fence(fences, plan(fences))
     assert fences.rules == before
 
 
 def test_what_cannot_be_taken_back_is_listed_with_kafka_s_own_command(fences):
     fences.stubborn, fences.undeletable = {deny("User:bob", "bills")}, {deny("User:alice")}
-    with pytest.raises(PartlyAppliedError, match="DENY WRITE on orders for User:alice may still") as caught:
+    with pytest.raises(
+        PartlyAppliedError, match="DENY WRITE on topic orders for User:alice may still"
+    ) as caught:
         raise_fence(fences, plan(fences))
     assert (
         "--topic orders --deny-principal User:alice --deny-host '*' --operation Write" in caught.value.remedy
@@ -169,7 +171,7 @@ def test_a_cluster_that_goes_away_under_an_empty_fence_is_just_that(fences):
 def test_what_cannot_be_lowered_is_partly_applied(fences):
     created = raise_fence(fences, plan(fences))
     fences.undeletable = {deny("User:alice")}
-    with pytest.raises(PartlyAppliedError, match="DENY WRITE on orders for User:alice may still exist"):
+    with pytest.raises(PartlyAppliedError, match="DENY WRITE on topic orders for User:alice may still exist"):
         lower_fence(fences, created)
     assert deny("User:bob", "bills") not in fences.rules
 

@@ -8,10 +8,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kit.plans import changed, fingerprints, saved_plans
+from mmtool.plan.failover.acl_promotion import Promotion
+from mmtool.plan.failover.acl_rules import Binding
+from mmtool.plan.failover.failover_plan import FailoverPlan
+from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.facts import Commit, Member
 from mmtool.plan.records.documents import UnreadableDocumentError, encode
 from mmtool.plan.runbook.fingerprint import Fingerprint, GroupSeen, SideSeen, TopicSeen, differences
-from mmtool.plan.runbook.plan_file import read_plan, write_plan
+from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan, write_plan
 from mmtool.plan.words import Names
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import ClusterId, TopicPartition
@@ -122,4 +126,19 @@ def test_a_step_is_told_by_what_it_was_and_is_and_by_whether_it_is_there_at_all(
     ]
     assert replace(saved, plan=gone).stale(saved.plan, saved.seen) == [
         f"step {first.name} is new: {first.sentence!r}"
+    ]
+
+
+@pytest.mark.parametrize(("mode", "verb"), [(Mode.PLANNED, "create"), (Mode.FAILBACK, "remove")])
+def test_an_acl_is_told_with_its_cluster_its_host_and_what_the_plan_does_to_it(mode, verb):
+    one = Binding("orders", "LITERAL", "User:app", "10.0.0.7", "WRITE", "ALLOW")
+    other = Binding("tx-", "PREFIXED", "User:app", "*", "WRITE", "ALLOW", "TRANSACTIONAL_ID")
+    was, now = (
+        FailoverPlan("op-1", mode, NAMES.flow, (), (), (), {}, (), promotion=Promotion(acls=(acl,)))
+        for acl in (one, other)
+    )
+    does = f"{verb} this ACL on west: ALLOW WRITE on"
+    assert SavedPlan(was, NAMES, SEEN, Origin("ann@host-1", 0, "1.0")).stale(now, SEEN) == [
+        f"the plan would no longer {does} topic orders for User:app from host 10.0.0.7",
+        f"the plan would also {does} transactional ids that start with tx- for User:app",
     ]
