@@ -241,15 +241,11 @@ async def _walk(
         if why := await source.why_gone(about):
             raise GoneError(_incomparable(about, why)) from error
         raise SourceAwayError(str(error), error.cause) from error
-    if len({one.frontier for one in found}) != 1:
-        alike = (
-            f"at more than one place, because the source deleted its records below offset {begin}"
-            if compared[0].is_complete
-            else None
-        )
-        flow = flow_options(source.cluster.alias, target.alias)
-        raise DivergedError(_difference(flow, block, compared[0], alike))
-    return found[0]
+    if len({one.frontier for one in found}) == 1:
+        return found[0]
+    if found or compared[0].is_complete:
+        raise DivergedError(_ambiguous(source.cluster.alias, target.alias, about, count, begin))
+    raise DivergedError(_difference(flow_options(source.cluster.alias, target.alias), block, compared[0]))
 
 
 def _firsts(
@@ -358,9 +354,20 @@ def _unreadable(error: Exception) -> HaltReason:
     return HaltReason(str(error), again)
 
 
-def _difference(flow: str, block: Block, found: Comparison, alike: str | None) -> HaltReason:
+def _ambiguous(
+    source: str, target: str, about: MirroredPartition, count: int, begin: UpstreamOffset
+) -> HaltReason:
+    return HaltReason(
+        f"mmtool does not know the source offsets of the last {counted(count, 'record')} of {about.target_topic}-"
+        f"{about.partition} on {target}: more than one place in {about.upstream} on {source} fits, because {source}"
+        f" deleted its records below offset {begin}",
+        rebuild(about.source_topic, flow_options(source, target)),
+    )
+
+
+def _difference(flow: str, block: Block, found: Comparison) -> HaltReason:
     about, first = block.about, found.difference
-    why = "" if alike is None else f" ({alike})"
+    why = " (the source has no more)"
     if first is not None:
         why = (
             f" (the {first.field} at source offset {first.upstream_offset} differs from that at target offset"
