@@ -12,6 +12,7 @@ GRANT = "grant mmtool's principal the missing right: `mmtool doctor -c FILE` pri
 """Of a denied request, which may have needed one of several rights."""
 NO_LEADER = "LEADER_NOT_AVAILABLE"
 THROTTLED = "THROTTLING_QUOTA_EXCEEDED"
+CUT_SHORT = "CUT_SHORT"
 OTHER_CLUSTER = "OTHER_CLUSTER"
 CLOSED = "CLOSED"
 OAUTH_REFUSED = "OAUTH_REFUSED"
@@ -40,6 +41,7 @@ _NAMES = {
         NOT_CONTROLLER STALE_BROKER_EPOCH STALE_CTRL_EPOCH UNKNOWN_CONTROLLER_ID""",
     "raise the quota of mmtool's principal on {alias}, or run the same command again later": """
         THROTTLING_QUOTA_EXCEEDED""",
+    "run the same command again": CUT_SHORT,
     "check which brokers of {alias} are down or overloaded": """
         NETWORK_EXCEPTION REQUEST_TIMED_OUT""",
     "check the host names in {alias}.bootstrap.servers and in the brokers' advertised.listeners, and the DNS server of"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import UnreachableError
 from mmtool.kafka.batches.aborts import is_abort_marker
 from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.remedies import remedy_of
 from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import LATEST
@@ -70,7 +71,7 @@ def read_half_transactions(flow: PreparedFlow) -> list[HalfTransaction]:
     except ConnectionLostError as error:
         raise UnreachableError(
             f"transactions of cluster {cluster.alias} cannot be read: {error}",
-            remedy=f"check that every partition on {cluster.alias} has a leader",
+            remedy=error.remedy or remedy_of(error.cause, cluster.alias),
         ) from error
 
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import AbortedFilter, iter_batches
-from mmtool.kafka.remedies import NO_LEADER, THROTTLED
+from mmtool.kafka.remedies import CUT_SHORT, NO_LEADER, THROTTLED
 from mmtool.kafka.wire.cluster import (
     PATIENCE_SECONDS,
     ConnectionLostError,
@@ -32,9 +32,9 @@ _FETCH_BYTES = 8 << 20
 _ROUNDS = 50
 _PAUSE_SECONDS = 0.1
 _BY_QUOTA = "throttled by a quota"
-_LOG_ENDS = "the log ends there"
-_WHYS = {_BY_QUOTA: THROTTLED, _LOG_ENDS: NO_LEADER}
-"""The causes, as in `REMEDIES`, of fetches without a record: a log that ends early has a new leader."""
+_LOG_ENDS = "the log now ends there, as its leader has changed"
+_WHYS = {_BY_QUOTA: THROTTLED, _LOG_ENDS: CUT_SHORT}
+"""The causes, as in `REMEDIES`, of fetches without a record."""
 _PASSES = RETRIABLE | {Code.UNKNOWN_SERVER_ERROR}
 """Error codes after which a fetch read nothing and may be repeated."""
 

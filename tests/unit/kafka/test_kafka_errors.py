@@ -5,7 +5,16 @@ from confluent_kafka import KafkaError
 
 from mmtool.config import ClusterSettings
 from mmtool.kafka.errors import KINDS, Kind, failure_of, kind_of, unreachable
-from mmtool.kafka.remedies import _NAMES, CLOSED, NO_LEADER, OAUTH_REFUSED, OTHER_CLUSTER, REMEDIES, UNPROVEN
+from mmtool.kafka.remedies import (
+    _NAMES,
+    CLOSED,
+    CUT_SHORT,
+    NO_LEADER,
+    OAUTH_REFUSED,
+    OTHER_CLUSTER,
+    REMEDIES,
+    UNPROVEN,
+)
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 
@@ -100,7 +109,9 @@ def test_each_cause_has_its_own_sentence_and_remedy(code, said, remedy):
 
 
 def test_every_cause_of_the_remedies_is_an_error_of_kafka_or_one_of_mmtools_own():
-    known = CODES.keys() | Code.__members__.keys() | {OTHER_CLUSTER, CLOSED, OAUTH_REFUSED, UNPROVEN}
+    known = (
+        CODES.keys() | Code.__members__.keys() | {CUT_SHORT, OTHER_CLUSTER, CLOSED, OAUTH_REFUSED, UNPROVEN}
+    )
     assert REMEDIES.keys() - known == set()
 
 

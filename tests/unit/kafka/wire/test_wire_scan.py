@@ -112,7 +112,7 @@ def test_a_log_that_seems_to_end_before_the_end_that_was_told_is_asked_again():
 def test_a_log_that_ends_before_the_end_that_was_told_is_not_read_to_it():
     assert read(LOG, END, stop=7) == (
         ConnectionLostError,
-        "orders-0 of west cannot be read at offset 6: the log ends there",
+        "orders-0 of west cannot be read at offset 6: the log now ends there, as its leader has changed",
     )
 
 
