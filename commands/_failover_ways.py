@@ -189,9 +189,12 @@ def rollback(
 ) -> None:
     """Undo an operation that has committed offsets: restore its groups' previous offsets, and lift its fence.
 
-    After an emergency failover, its topics are mirrored again. After a planned one, offset sync of its groups resumes.
-    After a failback, its topics count as failed over again, and are not mirrored. Refused if a group has members on the
-    cluster that it moved to, or has committed offsets on it or was moved again since.
+    mmtool removes ACLs that --promote-acls created, or creates again ACLs that a failback removed. After an emergency
+    failover, its topics are mirrored again. After a planned one, offset sync of its groups resumes. After a failback,
+    its topics count as failed over again, and are not mirrored.
+
+    Refused while a group has members on the cluster that it moved to. Also refused if a group has committed other
+    offsets on that cluster since, or if a later operation moved it: roll that operation back first.
     """
     from mmtool.failover.operation.states import Event
     from mmtool.failover.service.lookup import find_operation

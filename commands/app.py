@@ -39,7 +39,7 @@ COMMANDS = (
     Entry("acls", SET_UP, "Print the ACLs that mmtool needs"),
     Entry("status", LOOK, "Show flows, partitions, lag and state"),
     Entry("verify", LOOK, "Compare source and target record by record"),
-    Entry("evidence", LOOK, "Check the signature of an evidence page (--html, --sign)", group=True),
+    Entry("evidence", LOOK, "Check the signed page of a failover, drill or verify", group=True),
     Entry("metrics", LOOK, "Serve Prometheus metrics"),
     Entry("demo", TRY, "Run a tour: two clusters, replication, a failover, and a check for lost records"),
     Entry("lab", TRY, "Start, list and stop embedded Kafka clusters", group=True),

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="Evidence page that --html and --sign wrote.")]
+File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Signed evidence page of a failover, drill or verify.")
+]
 Key = Annotated[
     Path,
     typer.Option(

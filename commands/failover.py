@@ -80,14 +80,15 @@ Report = Annotated[
         show_default=False,
     ),
 ]
+_UNMEASURED = "Without --execute nothing is measured, and the exit code is 4 as well."
 MaxRto = Annotated[
     timedelta | None,
     typer.Option(
         "--max-rto",
         metavar="DURATION",
         parser=options.duration,
-        help="With --execute: exit with 4 if the drill needed more time, for example more than 90s or 5m, until the"
-        " copies' offsets were read back.",
+        help="Exit with 4 if the drill takes longer than this (90s, 5m) from its start until the copies' offsets are"
+        f" read back. {_UNMEASURED}",
         show_default=False,
     ),
 ]
@@ -97,7 +98,8 @@ MaxReread = Annotated[
         "--max-reread",
         metavar="N",
         min=0,
-        help="With --execute: exit with 4 if the groups would read more than N records again.",
+        help="Exit with 4 if the groups together would read more than N records again, or an unknown number."
+        f" {_UNMEASURED}",
         show_default=False,
     ),
 ]
