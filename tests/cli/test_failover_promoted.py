@@ -117,7 +117,7 @@ def test_one_that_cannot_be_created_takes_the_others_back(planned, scene):
     scene.acls.stubborn = {TX}
     ended = planned(*EXECUTE)
     assert (ended.code, scene.acls.rules) == (3, set())
-    assert "ALLOW WRITE on transactional id alice- for User:alice" in ended.stderr
+    assert "ALLOW WRITE on transactional ids that start with alice- for User:alice" in ended.stderr
 
 
 def test_without_alter_on_the_target_nothing_is_changed(planned, scene):
