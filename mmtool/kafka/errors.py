@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError
 from mmtool.errors import REPORT, ConfigError, MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.patience import RetriableError
 from mmtool.kafka.ports import Problem
-from mmtool.kafka.remedies import AWAY, REMEDIES, remedy_of
+from mmtool.kafka.remedies import AWAY, REMEDIES, TOO_OLD, remedy_of
 from mmtool.kafka.tokens.refusals import cause_of_refusal, readable_refusal
 
 if TYPE_CHECKING:
@@ -125,10 +125,7 @@ _OURS: dict[Kind, tuple[type[MmtoolError], str]] = {
         "run the same command again later, or stop the other client of {alias} that uses the same group or partition",
     ),
     Kind.GONE: (RefusedError, "check whether the topic or group was deleted or recreated on {alias}"),
-    Kind.TOO_OLD: (
-        RefusedError,
-        "upgrade the brokers of {alias}: mmtool needs Kafka 2.1 or later on the source, 2.5 or later on the target",
-    ),
+    Kind.TOO_OLD: (RefusedError, TOO_OLD),
     Kind.SETTINGS: (ConfigError, "check the keys {alias}.* of the properties file"),
     Kind.BROKEN: (MmtoolError, REPORT),
 }

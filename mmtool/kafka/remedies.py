@@ -8,6 +8,11 @@ BOTH_AWAY = "check the brokers of both clusters, then run the same command again
 """Where a broker of either cluster did not answer."""
 OTHER_LEADER_AND_AGAIN = "make another replica the leader of that partition, then run the same command again"
 """Of a command that reads a replica with damaged bytes: a repetition alone reads the same bytes."""
+TOO_OLD = (
+    "upgrade the brokers of {alias}: mmtool needs Kafka 2.1 or later on the source, 2.5 or later on the target;"
+    " `mmtool doctor -c FILE` shows the release of each broker"
+)
+"""Of a request that the brokers do not know."""
 GRANT = "grant mmtool's principal the missing right: `mmtool doctor -c FILE` prints the kafka-acls.sh command"
 """Of a denied request, which may have needed one of several rights."""
 NO_LEADER = "LEADER_NOT_AVAILABLE"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from confluent_kafka import KafkaError
 
-from mmtool.errors import MmtoolError, RefusedError, UnreachableError
+from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.admin.details import LogDir, Replicas, TopicDetails
 from mmtool.kafka.admin.listeners import ListenerTrial, addresses, entrances
 from mmtool.kafka.admin.topics import TopicAdmin
@@ -62,10 +62,6 @@ _ON_TOPIC, _DEFAULTS = 1, frozenset({4, 5})
 _NO_TOPIC = "mmtool-topic-without-acls"
 _DENIED_CREATE = "AUTHORIZATION_FAILED"
 _LONGEST_METADATA_SECONDS = 4.0
-
-
-class TooOldError(RefusedError):
-    """The brokers do not know such a request."""
 
 
 class KafkaClusterDetails:
@@ -229,7 +225,7 @@ class KafkaClusterDetails:
     def _cluster_rights(self) -> Rights | Unknown:
         try:
             answer = self._any("reading mmtool's rights", DescribeClusterRequest())
-        except TooOldError:  # before Kafka 2.8
+        except UnsupportedByBrokerError:  # before Kafka 2.8
             return UNKNOWN
         return answer.rights if answer.error_code == Code.NONE else UNKNOWN
 
@@ -256,7 +252,7 @@ class KafkaClusterDetails:
         """See `ClusterDetailsPort.undeletable_groups`; checked by deleting the offsets of no partition."""
         try:
             answers = self._tried(groups, lambda group: OffsetDeleteRequest(group, ()))
-        except TooOldError:  # before Kafka 2.4
+        except UnsupportedByBrokerError:  # before Kafka 2.4
             return frozenset()
         denied = Code.GROUP_AUTHORIZATION_FAILED
         return frozenset(name for name, one in answers.items() if one.error_code == denied)
@@ -329,11 +325,6 @@ class KafkaClusterDetails:
             return self._wire.ask(question, what)
         except ConnectionLostError as error:
             raise unreachable(self.alias, what, error) from error
-        except UnsupportedByBrokerError as error:
-            raise TooOldError(
-                f"cluster {self.alias} is too old for {what}: {error}",
-                remedy=f"upgrade the brokers of {self.alias}; `mmtool doctor -c FILE` shows their versions",
-            ) from error
 
 
 async def _of_each(wire: WireCluster, request: Callable[[int], WireRequest[T]]) -> dict[int, T]:

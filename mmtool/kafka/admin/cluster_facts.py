@@ -17,6 +17,7 @@ from mmtool.kafka.logs.log_bounds import Patience, read_bounds
 from mmtool.kafka.logs.log_parts import read_parts
 from mmtool.kafka.patience import RetriableError, again, seconds_for_each
 from mmtool.kafka.ports import Answers
+from mmtool.kafka.remedies import TOO_OLD
 from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import COMMITS, ConnectionLostError
 from mmtool.kafka.wire.codes import Code
@@ -74,8 +75,8 @@ class KafkaCluster:
         if metadata.cluster_id is None:
             raise UnreachableError(
                 f"cluster {self.alias} does not report its cluster id",
-                remedy=f"check {self.alias}.bootstrap.servers: mmtool needs Kafka 2.1 or later on the source, 2.5 or"
-                " later on the target",
+                remedy=f"check {self.alias}.bootstrap.servers; if it names the right cluster,"
+                f" {TOO_OLD.format(alias=self.alias)}",
             )
         check_cluster_id(self._settings, metadata.cluster_id)
         return ClusterId(metadata.cluster_id)

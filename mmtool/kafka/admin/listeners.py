@@ -19,7 +19,7 @@ from mmtool.kafka.wire.codec import UnreadableResponseError, int32
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.connection import open_connection
 from mmtool.kafka.wire.metadata import MetadataRequest
-from mmtool.kafka.wire.request import Prepared
+from mmtool.kafka.wire.request import NoCommonVersionError, Prepared
 from mmtool.kafka.wire.sasl import (
     TAKES_NO_LOGIN,
     SaslHandshakeRequest,
@@ -143,6 +143,8 @@ class ListenerTrial:
                 connection = await open_connection(host, port, self._options(), LISTENER_SECONDS)
                 try:
                     await connection.send(MetadataRequest(()))
+                except NoCommonVersionError:
+                    pass  # it has let mmtool in, and its APIs say how old it is
                 finally:
                     connection.close()
         except errors.SaslAuthenticationFailed as error:

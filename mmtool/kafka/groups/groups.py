@@ -230,7 +230,7 @@ class KafkaGroups:
             ).complete()[group]
         except _RefusedError as refused:
             return refused.problems
-        except (UnreachableError, NotAuthorisedError) as error:
+        except (UnreachableError, NotAuthorisedError, UnsupportedByBrokerError) as error:
             return dict.fromkeys(offsets, Problem(error.code, error.message))
 
     def forget(self, group: str, places: Collection[TopicPartition]) -> dict[TopicPartition, Problem]:

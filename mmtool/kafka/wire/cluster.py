@@ -24,7 +24,7 @@ from mmtool.kafka.wire.codes import DENIED, RETRIABLE, Code, name_of
 from mmtool.kafka.wire.connection import open_connection
 from mmtool.kafka.wire.groups import Coordinated, FindCoordinatorRequest, FindCoordinatorsRequest
 from mmtool.kafka.wire.metadata import BrokerAddress, MetadataRequest, TopicMetadata
-from mmtool.kafka.wire.request import UnsupportedByBrokerError
+from mmtool.kafka.wire.request import NoCommonVersionError, UnsupportedByBrokerError
 from mmtool.kafka.wire.sasl import UnprovenBrokerError
 
 if TYPE_CHECKING:
@@ -152,6 +152,7 @@ class WireCluster:
         Raises:
             UnreachableError: when none does.
             NotAuthorisedError: when the cluster refuses the credentials.
+            UnsupportedByBrokerError: when the brokers are too old.
         """
         asks = [partial(self._introduced, server) for server in self._bootstrap]
         try:
@@ -170,6 +171,8 @@ class WireCluster:
         connection = await self._connect(host.strip("[]"), int(port))
         try:
             return await connection.send(MetadataRequest(()))
+        except NoCommonVersionError as error:
+            raise error.of(self.alias) from error
         finally:
             connection.close()
 
@@ -293,12 +296,15 @@ class WireCluster:
 
         Raises:
             ConnectionLostError: when the answer did not come; whether the broker acted on it is unknown.
+            UnsupportedByBrokerError: when the broker supports no version of the request that mmtool can use.
         """
         from aiokafka import errors
 
         connection = await self._connection(node, purpose)
         try:
             return await connection.send(request)  # type: ignore[no-any-return]
+        except NoCommonVersionError as error:
+            raise error.of(self.alias) from error
         except TimeoutError as error:
             connection.close()
             raise ConnectionLostError(f"broker {node} of {self.alias} did not answer in time") from error
@@ -357,6 +363,8 @@ class WireCluster:
                 f"cluster {self.alias} {refused}: {readable_refusal(str(error))}",
                 remedy=remedy_of(cause_of_refusal(name, str(error)), self.alias),
             ) from error
+        except NoCommonVersionError as error:
+            raise error.of(self.alias) from error
         except UnprovenBrokerError as error:
             remedy = remedy_of(UNPROVEN, self.alias)
             raise NotAuthorisedError(f"cluster {self.alias}: {error}", remedy=remedy) from error

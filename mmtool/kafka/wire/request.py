@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
+from mmtool.errors import RefusedError
+from mmtool.kafka.remedies import TOO_OLD
 from mmtool.kafka.wire.codec import NO_TAGS, Cursor, int16, int32, read_whole, string
 
 if TYPE_CHECKING:
@@ -16,9 +18,74 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 
+_APIS = {
+    0: "Produce",
+    1: "Fetch",
+    2: "ListOffsets",
+    3: "Metadata",
+    8: "OffsetCommit",
+    9: "OffsetFetch",
+    10: "FindCoordinator",
+    12: "Heartbeat",
+    15: "DescribeGroups",
+    16: "ListGroups",
+    17: "SaslHandshake",
+    22: "InitProducerId",
+    24: "AddPartitionsToTxn",
+    26: "EndTxn",
+    29: "DescribeAcls",
+    30: "CreateAcls",
+    31: "DeleteAcls",
+    32: "DescribeConfigs",
+    35: "DescribeLogDirs",
+    36: "SaslAuthenticate",
+    42: "DeleteGroups",
+    47: "OffsetDelete",
+    60: "DescribeCluster",
+    61: "DescribeProducers",
+    65: "DescribeTransactions",
+    66: "ListTransactions",
+    69: "ConsumerGroupDescribe",
+}
+"""Kafka's name of each API that mmtool uses, by its number."""
+_SINCE = {47: "2.4", 60: "2.8", 61: "2.8", 65: "3.0", 66: "3.0"}
+"""The Kafka release of APIs that older brokers lack although mmtool supports these brokers."""
 
-class UnsupportedByBrokerError(Exception):
-    """The broker supports no version of a request that mmtool can use."""
+
+class UnsupportedByBrokerError(RefusedError):
+    """A broker of a cluster supports no version of a request that mmtool can use."""
+
+
+class NoCommonVersionError(Exception):
+    """mmtool and the broker of a connection share no version of a request.
+
+    Args:
+        api: Kafka's number of the API.
+        usable: The versions that mmtool can use, ascending.
+        offered: Lowest and highest version of the broker; None where it does not have the API.
+    """
+
+    def __init__(self, api: int, usable: tuple[int, ...], offered: tuple[int, int] | None) -> None:
+        name = _APIS[api]
+        self._api = api
+        self._is_too_new = offered is not None and offered[1] > usable[0]
+        if offered is None:
+            why = f"it does not have the {name} API, which mmtool needs"
+        elif self._is_too_new:
+            uses = ", ".join(map(str, usable))
+            why = f"its {name} API has versions {offered[0]} to {offered[1]}, mmtool uses {uses}"
+        else:
+            why = f"its {name} API goes up to version {offered[1]}, mmtool needs {usable[0]} or later"
+        super().__init__(why)
+
+    def of(self, alias: str) -> UnsupportedByBrokerError:
+        """The error of the cluster that the broker belongs to."""
+        age, remedy = "old", TOO_OLD.format(alias=alias)
+        if self._is_too_new:
+            age, remedy = "new", "upgrade mmtool"
+        elif self._api in _SINCE:
+            remedy = f"upgrade the brokers of {alias} to Kafka {_SINCE[self._api]} or later"
+        return UnsupportedByBrokerError(f"a broker of {alias} is too {age}: {self}", remedy=remedy)
 
 
 class WireRequest(ABC, Generic[A]):
@@ -54,16 +121,14 @@ class WireRequest(ABC, Generic[A]):
         """Prepare the request in the newest version that mmtool and the broker share.
 
         Raises:
-            UnsupportedByBrokerError: when they share no version.
+            NoCommonVersionError: when they share no version.
         """
-        low, high = versions.get(self.API_KEY, (0, -1))
+        offered = versions.get(self.API_KEY)
+        low, high = offered or (0, -1)
         for version in reversed(self.usable()):
             if low <= version <= high:
                 return Prepared(self, version)
-        supported = f"{low} to {high}" if low <= high else "none"
-        raise UnsupportedByBrokerError(
-            f"{type(self).__name__}: mmtool uses versions {self.VERSIONS}, the broker supports {supported}"
-        )
+        raise NoCommonVersionError(self.API_KEY, self.usable(), offered)
 
 
 class Prepared(Generic[A]):

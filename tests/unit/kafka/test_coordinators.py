@@ -63,7 +63,7 @@ class Brokers:
             raise ConnectionLostError(self.down[node])
         name = type(request).__name__
         if name == "OffsetFetchOfGroupsRequest" and not self.knows_batches:
-            raise UnsupportedByBrokerError
+            raise UnsupportedByBrokerError("a broker of lab is too old")
         if name == "OffsetFetchRequest":
             return self._offsets(request.group)
         if name.startswith("OffsetFetch"):

@@ -24,7 +24,8 @@ from mmtool.kafka.errors import unreachable
 from mmtool.kafka.wire import ask as asking
 from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster, remedy_after, retrying
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.metadata import BrokerAddress, PartitionLeader, TopicMetadata
+from mmtool.kafka.wire.metadata import BrokerAddress, MetadataRequest, PartitionLeader, TopicMetadata
+from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.sasl import UnprovenBrokerError
 
 
@@ -261,6 +262,24 @@ def test_a_cluster_that_refuses_the_credentials_is_not_taken_for_one_that_is_awa
         asyncio.run(cluster.start())
     assert error.value.message == f"cluster a{said}"
     assert error.value.remedy.startswith(remedy)
+
+
+def test_brokers_that_are_too_old_end_the_start_and_every_request_with_what_to_upgrade(cluster, monkeypatch):
+    async def send(request):
+        request.prepare({MetadataRequest.API_KEY: (0, 6)})
+
+    async def connected(*_):
+        return Answers(send)
+
+    monkeypatch.setattr(cluster, "_connect", connected)
+    cluster._brokers = {1: BrokerAddress(1, "h", 1)}
+    for asked in (cluster.start, cluster.ask_any(MetadataRequest(()))):
+        with pytest.raises(UnsupportedByBrokerError) as error:
+            asyncio.run(asked() if callable(asked) else asked)
+        assert error.value.message.startswith(
+            "a broker of a is too old: its Metadata API goes up to version 6"
+        )
+        assert "upgrade the brokers of a: mmtool needs Kafka 2.1 or later" in error.value.remedy
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,11 @@ from mmtool.kafka.wire import codec
 from mmtool.kafka.wire.codec import Cursor
 from mmtool.kafka.wire.codes import DENIED, FENCED, RETRIABLE, Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
+from mmtool.kafka.wire.group_offsets import OffsetDeleteRequest
 from mmtool.kafka.wire.groups import Coordinated, FindCoordinatorRequest
 from mmtool.kafka.wire.offsets import ListOffsetsRequest
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
-from mmtool.kafka.wire.request import UnsupportedByBrokerError
+from mmtool.kafka.wire.request import NoCommonVersionError, WireRequest
 from mmtool.kafka.wire.transactions import DescribeProducersRequest
 from mmtool.translation.types import TopicPartition
 
@@ -105,10 +106,59 @@ def test_the_newest_version_that_both_sides_know_is_spoken(broker, version):
     assert repr(produce().prepare({0: broker})) == f"ProduceRequest v{version}"
 
 
-@pytest.mark.parametrize("versions", [{0: (0, 6)}, {0: (14, 20)}, {0: (9, 12)}, {}])
-def test_a_broker_without_a_common_version_is_refused_by_name(versions):
-    with pytest.raises(UnsupportedByBrokerError, match="ProduceRequest"):
-        produce().prepare(versions)
+@pytest.mark.parametrize(
+    ("request_", "versions", "message", "remedy"),
+    [
+        (
+            produce(),
+            {0: (0, 6)},
+            "a broker of east is too old: its Produce API goes up to version 6, mmtool needs 7 or later",
+            "upgrade the brokers of east: mmtool needs Kafka 2.1 or later on the source",
+        ),
+        (
+            produce(),
+            {0: (14, 20)},
+            "a broker of east is too new: its Produce API has versions 14 to 20, mmtool uses 7, 8, 13",
+            "upgrade mmtool",
+        ),
+        (
+            produce(),
+            {0: (9, 12)},
+            "a broker of east is too new: its Produce API has versions 9 to 12, mmtool uses 7, 8, 13",
+            "upgrade mmtool",
+        ),
+        (
+            produce(),
+            {},
+            "a broker of east is too old: it does not have the Produce API, which mmtool needs",
+            "upgrade the brokers of east: mmtool needs Kafka 2.1 or later on the source",
+        ),
+        (
+            OffsetDeleteRequest("app", ()),
+            {0: (0, 6)},
+            "a broker of east is too old: it does not have the OffsetDelete API, which mmtool needs",
+            "upgrade the brokers of east to Kafka 2.4 or later",
+        ),
+    ],
+)
+def test_a_broker_without_a_common_version_is_refused_with_what_to_upgrade(
+    request_, versions, message, remedy
+):
+    with pytest.raises(NoCommonVersionError) as raised:
+        request_.prepare(versions)
+    error = raised.value.of("east")
+    assert (error.exit_code, error.message) == (3, message)
+    assert error.remedy.startswith(remedy)
+
+
+def test_every_api_that_is_used_has_a_name():
+    def kinds(of):
+        return {one for kind in of.__subclasses__() for one in (kind, *kinds(kind))}
+
+    for kind in kinds(WireRequest):
+        assert str(NoCommonVersionError(kind.API_KEY, kind.VERSIONS, None)).startswith(
+            "it does not have the "
+        )
 
 
 def test_a_header_names_api_version_correlation_and_client():
