@@ -61,24 +61,26 @@ def import_connectors(paths: Sequence[Path], secrets_dir: str, *, keep_secrets: 
 def imported_yaml(contents: Sequence[tuple[str, bytes]], secrets_dir: str, *, keep_secrets: bool) -> Imported:
     """As `import_strimzi`, of files' names and contents."""
     mounts = Mounts(secrets_dir)
-    origin = ", ".join(name for name, _ in contents)
+    names = [name for name, _ in contents]
     documents = [one for name, content in contents for one in yaml_documents(name, _text(name, content))]
-    return _imported(origin, strimzi_deployment(origin, documents, mounts), mounts, keep_secrets=keep_secrets)
+    return _imported(names, strimzi_deployment(names, documents, mounts), mounts, keep_secrets=keep_secrets)
 
 
 def imported_json(contents: Sequence[tuple[str, bytes]], secrets_dir: str, *, keep_secrets: bool) -> Imported:
     """As `import_connectors`, of files' names and contents."""
     mounts = Mounts(secrets_dir)
     documents = [(name, _json(name, content)) for name, content in contents]
-    origin = ", ".join(name for name, _ in contents)
-    return _imported(origin, connect_deployment(documents), mounts, keep_secrets=keep_secrets)
+    names = [name for name, _ in contents]
+    return _imported(names, connect_deployment(documents), mounts, keep_secrets=keep_secrets)
 
 
-def _imported(origin: str, deployment: Deployment, mounts: Mounts, *, keep_secrets: bool) -> Imported:
+def _imported(
+    names: Sequence[str], deployment: Deployment, mounts: Mounts, *, keep_secrets: bool
+) -> Imported:
     draft = draft_of(deployment)
     SecretPlacement(draft, mounts, keep_secrets).place()
     notes = tuple(note for kind in NoteKind for note in draft.notes if note.kind is kind)
-    return Imported(properties_text(draft, origin), notes)
+    return Imported(properties_text(draft, ", ".join(names)), notes)
 
 
 def _json(name: str, content: bytes) -> object:

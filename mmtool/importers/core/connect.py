@@ -14,6 +14,7 @@ from mmtool.importers.core.connector import (
     NoteKind,
     Setting,
 )
+from mmtool.plain_text import shell_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,21 +37,28 @@ def connect_deployment(files: Sequence[tuple[str, object]]) -> Deployment:
         files: The name and the document of each file.
 
     Raises:
-        UsageError: A document is none of the known forms, or no connector is MirrorMaker 2's.
+        UsageError: A document is none of the known forms, or no connector is MirrorMaker 2's `ConnectorKind.SOURCE`.
     """
     connectors: list[Connector] = []
     notes: list[Note] = []
     for file, document in files:
         for name, config in _configs(file, document):
             _read(file, name, config, connectors, notes)
+    names = [name for name, _ in files]
     if not connectors:
-        names = ", ".join(name for name, _ in files)
         raise UsageError(
-            f"{names}: no connector of MirrorMaker 2",
+            f"{', '.join(names)}: no connector of MirrorMaker 2",
             remedy=f"name the file of the {ConnectorKind.SOURCE}, and the files of the {ConnectorKind.CHECKPOINT} and"
             f" {ConnectorKind.HEARTBEAT} if you have them",
         )
-    return Deployment(tuple(connectors), notes=tuple(notes))
+    deployment = Deployment(tuple(connectors), notes=tuple(notes))
+    if not deployment.has_flow:
+        raise UsageError(
+            f"{', '.join(names)}: no {ConnectorKind.SOURCE}, so there is no flow to import",
+            remedy=f"name the file with the {ConnectorKind.SOURCE} as well:"
+            f" {shell_line(('--connect', *names, 'OTHER.json'))}",
+        )
+    return deployment
 
 
 def _configs(file: str, document: object) -> Iterator[tuple[str, dict[str, object]]]:

@@ -110,3 +110,8 @@ class Deployment:
     connectors: tuple[Connector, ...]
     workers: tuple[WorkerName, ...] = ()
     notes: tuple[Note, ...] = ()
+
+    @property
+    def has_flow(self) -> bool:
+        """Whether a connector mirrors records."""
+        return any(connector.kind is ConnectorKind.SOURCE for connector in self.connectors)

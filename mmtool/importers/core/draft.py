@@ -93,7 +93,7 @@ def draft_of(deployment: Deployment) -> ImportDraft:
     """The properties file of a deployment; secrets are still in clear text.
 
     Raises:
-        UsageError: It has no flow, two connectors of one class mirror the same pair of clusters, or an alias cannot be
+        UsageError: Two connectors of one class mirror the same pair of clusters, or an alias cannot be
             used.
     """
     pairs = _pairs(deployment.connectors)
@@ -122,11 +122,6 @@ def _pairs(connectors: tuple[Connector, ...]) -> dict[Pair, _Connectors]:
                 " one flow per pair of clusters",
                 remedy=f"make one {connector.kind} of both, or import only one of them",
             )
-    if not any(ConnectorKind.SOURCE in found for found in pairs.values()):
-        raise UsageError(
-            "there is no MirrorSourceConnector, so there is no flow to import",
-            remedy="add the file with the MirrorSourceConnector",
-        )
     return dict(pairs)
 
 
@@ -212,8 +207,8 @@ def _put_switches(draft: ImportDraft, flow: str, connectors: _Connectors) -> Non
     if source is None:
         one = next(iter(connectors.values()))
         message = (
-            f"{flow} has no MirrorSourceConnector in the input, so the flow is not enabled: to mirror it, import the"
-            " connector as well"
+            f"{flow} has no MirrorSourceConnector in the input, so the flow is not enabled: to mirror it, add this"
+            " connector to the input, and import again"
         )
         draft.note(NoteKind.ATTENTION, one.origin, message)
     elif ConnectorKind.CHECKPOINT not in connectors:

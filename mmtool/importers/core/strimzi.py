@@ -25,9 +25,10 @@ from mmtool.importers.core.connector_keys import SWITCHES
 from mmtool.importers.core.fields import Fields
 from mmtool.importers.core.strimzi_cluster import ClusterReader
 from mmtool.importers.core.strimzi_reasons import reason_of
+from mmtool.plain_text import shell_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from mmtool.importers.core.secret_values import Mounts
 
@@ -49,17 +50,18 @@ _WORKERS = {"groupId": "group.id", "offsetStorageTopic": "offset.storage.topic"}
 """Fields of `spec.target` that name MirrorMaker 2's workers, and their keys in Connect's configuration."""
 
 
-def strimzi_deployment(name: str, documents: Iterable[object], mounts: Mounts) -> Deployment:
+def strimzi_deployment(names: Sequence[str], documents: Iterable[object], mounts: Mounts) -> Deployment:
     """The connectors of all ``KafkaMirrorMaker2`` resources among documents.
 
     Args:
-        name: Of the file, for errors.
-        documents: Of the file; a ``List`` stands for its items.
+        names: Of the files, for errors.
+        documents: Of the files; a ``List`` stands for its items.
         mounts: Gives the placeholders of secrets.
 
     Raises:
-        UsageError: There is no such resource, or one of them is not valid.
+        UsageError: There is no such resource, one of them is not valid, or none of them has a flow.
     """
+    name = ", ".join(names)
     connectors: list[Connector] = []
     workers: list[WorkerName] = []
     notes: list[Note] = []
@@ -80,7 +82,14 @@ def strimzi_deployment(name: str, documents: Iterable[object], mounts: Mounts) -
             remedy=f"name a file with a {KIND} of apiVersion {_API}v1 or {_API}v1beta2 that has a sourceConnector in"
             " spec.mirrors",
         )
-    return Deployment(tuple(connectors), tuple(workers), tuple(notes))
+    deployment = Deployment(tuple(connectors), tuple(workers), tuple(notes))
+    if not deployment.has_flow:
+        more = shell_line(("--strimzi", *names, "OTHER.yaml"))
+        raise UsageError(
+            f"no mirror of {name} has a sourceConnector, so there is no flow to import",
+            remedy=f"add sourceConnector to an entry of spec.mirrors, or name the file that has it as well: {more}",
+        )
+    return deployment
 
 
 def _resources(documents: Iterable[object]) -> Iterator[dict[str, object]]:

@@ -261,7 +261,7 @@ def test_a_heartbeat_connector_of_the_other_direction_enables_heartbeats_alone(e
         (b'{"a": {"b": 1}}', "mm2.json is not the JSON of Kafka Connect connectors"),
         (b"[]", "mm2.json: no connector of MirrorMaker 2"),
         (json.dumps(connector("Heartbeat")).encode(),
-         "there is no MirrorSourceConnector, so there is no flow to import"),
+         "mm2.json: no MirrorSourceConnector, so there is no flow to import"),
         (json.dumps({"connector.class": "MirrorSourceConnector"}).encode(),
          "mm2.json: MirrorSourceConnector has no source.cluster.alias"),
         (json.dumps(connector("Source") | {"target.cluster.alias": "east"}).encode(),
@@ -279,6 +279,15 @@ def test_json_that_cannot_be_imported_is_refused_with_its_place(content, message
     with pytest.raises(UsageError) as refused:
         imported_json([("mm2.json", content)], "/secrets", keep_secrets=False)
     assert (refused.value.message, bool(refused.value.remedy)) == (message, True)
+
+
+def test_the_file_with_the_flow_is_asked_for_beside_those_that_were_given():
+    contents = [(name, json.dumps(connector("Heartbeat")).encode()) for name in ("my c.json", "d.json")]
+    with pytest.raises(UsageError) as refused:
+        imported_json(contents, "/secrets", keep_secrets=False)
+    assert refused.value.remedy == (
+        "name the file with the MirrorSourceConnector as well: --connect 'my c.json' d.json OTHER.json"
+    )
 
 
 @pytest.mark.parametrize("folder", ["a b", "a:b", "a}b", ""])

@@ -394,3 +394,15 @@ def test_a_document_that_cannot_be_imported_is_refused_with_its_place(entries, t
     with pytest.raises(UsageError) as refused:
         entries(text)
     assert (refused.value.message, bool(refused.value.remedy)) == (message, True)
+
+
+def test_mirrors_without_a_source_connector_are_no_flow_to_import(entries):
+    with pytest.raises(UsageError) as refused:
+        entries(V1.replace("    sourceConnector: {}\n", ""))
+    assert (
+        refused.value.message == "no mirror of dr.yaml has a sourceConnector, so there is no flow to import"
+    )
+    assert refused.value.remedy == (
+        "add sourceConnector to an entry of spec.mirrors, or name the file that has it as well: --strimzi dr.yaml"
+        " OTHER.yaml"
+    )
