@@ -167,6 +167,6 @@ def test_an_emergency_says_how_far_the_changelog_is_from_the_offsets(mmtool, wor
     (state,) = answer.rows[0]["state_topics"]
     assert (state["topic"], state["records_behind"]) == (words.changelog, 0)
     assert (
-        f"state of {words.name}: {words.changelog} on target holds every record up to its last known end on source"
+        f"state of {words.name}: target holds every record of {words.changelog} that source was seen to hold"
         in answer.stderr
     )

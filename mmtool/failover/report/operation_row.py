@@ -70,8 +70,8 @@ class StateTopicRow(TypedDict):
     Attributes:
         topic: Its name on the source.
         records_behind: Records that the source was seen to hold and the target lacks, at most; null where not measured.
-        seconds_ahead: How many seconds newer its known end is than the group's known offsets; negative if it is older;
-            null where not measured.
+        seconds_ahead: How many seconds newer its known end is than the group's known offsets, at most; negative if it
+            is older; null where not measured.
     """
 
     topic: str

@@ -17,18 +17,24 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 
+_OLDER = "may start with older state than its offsets"
+
+
 @dataclass(frozen=True, slots=True)
 class StateLag:
     """One changelog or repartition topic compared with the offsets of its application.
 
     Attributes:
         behind: Records that the source was seen to hold and the target does not, at the most.
-        ahead_seconds: How much later the topic's end was seen than the offsets; negative where that was earlier.
+        ahead_seconds: How much later a partition's end was seen than an offset, at the most; negative where every one
+            was seen earlier.
+        late_seconds: The same the other way round: how much later an offset was known than a partition's end was seen.
     """
 
     topic: StateTopic
     behind: int | Unknown
     ahead_seconds: float | Unknown
+    late_seconds: float | Unknown
 
     @property
     def is_at_risk(self) -> bool:
@@ -41,28 +47,35 @@ class StateLag:
         if self.behind is UNKNOWN:
             return (
                 f"state of {group}: it is unknown how many records of {name} on {names.source} are missing on"
-                f" {names.target}: the group may start with older state than its offsets"
+                f" {names.target}: {group} {_OLDER}"
             )
         if self.behind:
             return (
-                f"state of {group}: {name} on {names.target} is up to {counted(self.behind, 'record')} behind its last"
-                f" known end on {names.source}: the group may start with older state than its offsets"
+                f"state of {group}: {names.target} lacks up to {counted(self.behind, 'record')} of {name} that"
+                f" {names.source} was seen to hold: {group} {_OLDER}"
             )
         return (
-            f"state of {group}: {name} on {names.target} holds every record up to its last known end on"
-            f" {names.source}{self._since}"
+            f"state of {group}: {names.target} holds every record of {name} that {names.source} was seen to"
+            f" hold{self._age}"
         )
 
     @property
-    def _since(self) -> str:
-        if self.ahead_seconds is UNKNOWN:
-            return ""
-        if self.ahead_seconds < 0:
-            return f", which is up to {-self.ahead_seconds:.1f} s older than the offsets"
-        return (
-            f", which is up to {self.ahead_seconds:.1f} s newer than the offsets: records that the group reads again"
-            " change the state a second time"
+    def _age(self) -> str:
+        """How the state's age compares with that of the offsets, as a further sentence; empty where it is unknown."""
+        newer, older = (
+            "" if seconds is UNKNOWN or seconds <= 0 else f"up to {seconds:,.1f} s {word}"
+            for seconds, word in ((self.ahead_seconds, "newer"), (self.late_seconds, "older"))
         )
+        if not newer and not older:
+            return ""
+        group = self.topic.group
+        follows = (
+            f"records that {group} reads again change the state a second time"
+            if newer
+            else f"{group} {_OLDER}"
+        )
+        bounds = " and ".join(filter(None, (newer, older)))
+        return f". This state is {bounds} than the offsets of group {group}: {follows}"
 
 
 def state_lags(
@@ -82,8 +95,12 @@ def state_lags(
         known = [facts.words[key].known_ms for key in facts.words if key[0] == topic.group]
         seen = [seen_ms[place] for place in places if place in seen_ms]
         whole = known and seen and len(seen) == len(places)
-        ahead = (min(seen) - min(known)) / 1000 if whole else UNKNOWN
-        yield StateLag(topic, _behind(places, facts), ahead)
+        ahead, late = (
+            ((max(seen) - min(known)) / 1000, (max(known) - min(seen)) / 1000)
+            if whole
+            else (UNKNOWN, UNKNOWN)
+        )
+        yield StateLag(topic, _behind(places, facts), ahead, late)
 
 
 def _behind(places: list[TopicPartition], facts: EmergencyFacts) -> int | Unknown:

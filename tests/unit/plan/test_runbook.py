@@ -178,7 +178,7 @@ def test_what_an_emergency_costs_is_told_and_has_to_be_accepted(scene):
 
 def test_state_that_may_be_lost_has_to_be_accepted_though_no_record_is(scene):
     saved = saved_by(scene, Mode.EMERGENCY)
-    lag = StateLag(StateTopic("app", "app-counts-changelog", 1), 3, 0.0)
+    lag = StateLag(StateTopic("app", "app-counts-changelog", 1), 3, 0.0, 0.0)
     pages = [
         render(runbook_of(one, scene.settings, "mm.properties", kept=None))
         for one in (saved, replace(saved, plan=replace(saved.plan, lags=(lag,))))

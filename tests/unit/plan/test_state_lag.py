@@ -1,0 +1,77 @@
+"""The state topics of an application beside its offsets: what is missing, and which is newer."""
+
+import pytest
+
+from kit.maps import map_of
+from kit.runs import ORDERS
+from mmtool.plan.failover.emergency_facts import EmergencyFacts, LastWord
+from mmtool.plan.failover.state_lag import state_lags
+from mmtool.plan.groups.applications import AppState, StateTopic
+from mmtool.plan.groups.offsets import PartitionFacts
+from mmtool.plan.words import Names
+from mmtool.translation.answers import TargetLog
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+
+CHANGELOG = "app-counts-changelog"
+
+
+@pytest.mark.parametrize(
+    ("seen", "known", "ahead", "age"),
+    [
+        (
+            (105_000, 125_000),
+            (30_000,),
+            95.0,
+            (
+                ". This state is up to 95.0 s newer than the offsets of group app: records that app reads again change"
+                " the state a second time"
+            ),
+        ),
+        (
+            (10_000, 20_000),
+            (30_000,),
+            -10.0,
+            (
+                ". This state is up to 20.0 s older than the offsets of group app: app may start with older state than"
+                " its offsets"
+            ),
+        ),
+        (
+            (20_000, 40_000),
+            (30_000, 31_000),
+            10.0,
+            (
+                ". This state is up to 10.0 s newer and up to 11.0 s older than the offsets of group app: records that"
+                " app reads again change the state a second time"
+            ),
+        ),
+        ((30_000, 30_000), (30_000,), 0.0, ""),
+        ((30_000,), (30_000,), UNKNOWN, ""),
+    ],
+    ids=["newer", "older", "both", "equal", "unseen"],
+)
+def test_the_age_of_state_is_bounded_by_the_newest_end_and_the_oldest_offset(seen, known, ahead, age):
+    places = [TopicPartition(CHANGELOG, p) for p in range(2)]
+    whole = map_of(ORDERS, [(0, 0, 9)], 9)
+    facts = EmergencyFacts(
+        (),
+        (),
+        {
+            ("app", TopicPartition("orders", p)): LastWord(DownstreamOffset(1), ms)
+            for p, ms in enumerate(known)
+        },
+        {
+            place: PartitionFacts(
+                place, place, whole, UNKNOWN, TargetLog(DownstreamOffset(0), DownstreamOffset(9))
+            )
+            for place in places
+        },
+        dict.fromkeys(places, UpstreamOffset(9)),
+        now_ms=0,
+    )
+    state = AppState(topics=(StateTopic("app", CHANGELOG, 2),))
+    (lag,) = state_lags(state, facts, dict(zip(places, seen, strict=False)))
+    assert (lag.is_at_risk, lag.ahead_seconds) == (False, ahead)
+    held = f"state of app: west holds every record of {CHANGELOG} that east was seen to hold"
+    assert lag.sentence(Names("east", "west")) == held + age
