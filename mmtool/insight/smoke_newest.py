@@ -74,7 +74,7 @@ class Newest:
             seen = next(iter(source.records([part], committed=committed)[part]), None)
             if seen is not None:
                 self.picked = _Picked(part.place, part.topic_id, seen)
-                return f"offset {seen.offset} of {part.place} of {source.alias}{_written_at(seen)}"
+                return f"offset {seen.offset} of {part.place} on {source.alias}{_written_at(seen)}"
         raise GateError(
             f"no topic that {self.flow.name} mirrors has a record that can be read on {source.alias}",
             remedy=f"produce a record to a topic that {self.flow.name} mirrors and that is not paused",
@@ -152,18 +152,16 @@ class Newest:
         picked, landed = self._known(), self.landed
         assert landed is not None
         target = self.flow.clusters.target
-        found = _first(target, landed, target.topics()[landed.place.topic].topic_id)
+        found = next(iter(_first(target, landed, target.topics()[landed.place.topic].topic_id)), None)
         problem = _difference(picked.seen, found)
+        there = f"offset {landed.offset} of {landed.place} on {target.alias}"
+        here = f"offset {picked.seen.offset} of {picked.place} on {self.flow.clusters.source.alias}"
         if problem:
             raise CheckFailedError(
-                f"offset {landed.offset} of {landed.place} of {target.alias} {problem} offset {picked.seen.offset} of"
-                f" {picked.place} of {self.flow.clusters.source.alias}",
+                f"{there} {problem} {here}",
                 remedy=self.flow.compare(picked.place.topic),
             )
-        return (
-            f"offset {landed.offset} of {landed.place} of {target.alias} has the same key, value, headers and"
-            " timestamp"
-        )
+        return f"{there} is the same record as {here} ({_compared(picked.seen, found)})"
 
     def _known(self) -> _Picked:
         assert self.picked is not None
@@ -189,16 +187,27 @@ def _first(target: ClusterPort, landed: Landed, topic_id: TopicId) -> Iterable[S
     return target.records([part], committed=True)[part]
 
 
-def _difference(sent: Seen, found: Iterable[Seen]) -> str:
+def _difference(sent: Seen, other: Seen | None) -> str:
     """How the target's record differs, as a clause before ``offset N of T``; empty when it does not."""
-    other = next(iter(found), None)
     if other is None:
         return "has no record, but should have a copy of"
     if other.digest != sent.digest:
         return "has another key, value or headers than"
-    if UNKNOWN not in {sent.timestamp_ms, other.timestamp_ms} and sent.timestamp_ms != other.timestamp_ms:
+    if _has_times(sent, other) and sent.timestamp_ms != other.timestamp_ms:
         return "has another timestamp than"
     return ""
+
+
+def _has_times(sent: Seen, other: Seen) -> bool:
+    """Whether both records have their producer's timestamp."""
+    return UNKNOWN not in {sent.timestamp_ms, other.timestamp_ms}
+
+
+def _compared(sent: Seen, other: Seen | None) -> str:
+    """What was compared of two records that are the same."""
+    if other is not None and _has_times(sent, other):
+        return "key, value, headers, timestamp"
+    return "key, value, headers; without the timestamp, which is missing, or set by a broker (LogAppendTime)"
 
 
 def _written_at(seen: Seen) -> str:

@@ -11,6 +11,7 @@ from mmtool.plan.flow.smoke import CANARY_GROUP
 from mmtool.plan.flow.status import FlowMember
 from mmtool.plan.groups.facts import Commit, GroupSelection, select_groups
 from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord, State
+from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicPartition
 
 CANARY_STEPS = ["clusters", "owner", "topic", "produce", "mirrored", "commit", "translated", "read"]
@@ -268,7 +269,7 @@ def test_read_only_follows_the_newest_record_and_writes_nothing(scene):
     with_orders(scene)
     smoked = run(scene, read_only=True)
     assert (smoked.error, steps(smoked)) == (None, NEWEST_STEPS)
-    assert smoked.results[2].message.startswith("offset 2 of orders-0 of east, written at")
+    assert smoked.results[2].message.startswith("offset 2 of orders-0 on east, written at")
     assert (scene.canary.here, scene.source.groups.committed) == ([], {})
 
 
@@ -283,7 +284,7 @@ def test_of_several_topics_the_one_with_the_newest_record_is_followed_and_heartb
     assert (
         run(scene, read_only=True)
         .results[2]
-        .message.startswith("offset 0 of orders-new-0 of east, written at")
+        .message.startswith("offset 0 of orders-new-0 on east, written at")
     )
 
 
@@ -291,7 +292,7 @@ def test_the_marker_at_the_end_of_a_log_is_no_record(scene):
     with_orders(scene)
     scene.source.logs[TopicPartition("orders", 0)] = Bounds(0, 4)
     assert (
-        run(scene, read_only=True).results[2].message.startswith("offset 2 of orders-0 of east, written at")
+        run(scene, read_only=True).results[2].message.startswith("offset 2 of orders-0 on east, written at")
     )
 
 
@@ -325,7 +326,27 @@ def test_another_record_at_the_translated_offset_fails(scene):
     step, message = failed(run(scene, read_only=True))
     assert step == "read"
     assert message.startswith(
-        "offset 2 of east.orders-0 of west has another key, value or headers than offset 2"
+        "offset 2 of east.orders-0 on west has another key, value or headers than offset 2 of orders-0 on east"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kept", "compared"),
+    [
+        (0, "key, value, headers, timestamp"),
+        (
+            UNKNOWN,
+            "key, value, headers; without the timestamp, which is missing, or set by a broker (LogAppendTime)",
+        ),
+    ],
+    ids=["CreateTime", "LogAppendTime"],
+)
+def test_the_same_record_is_named_on_both_sides_with_what_was_compared(scene, kept, compared):
+    with_orders(scene)
+    place = TopicPartition("east.orders", 0)
+    scene.target.contents[place] = [one._replace(timestamp_ms=kept) for one in scene.target.contents[place]]
+    assert run(scene, read_only=True).results[-1].message == (
+        f"offset 2 of east.orders-0 on west is the same record as offset 2 of orders-0 on east ({compared})"
     )
 
 
