@@ -136,7 +136,11 @@ class Report:
         The value is quoted as written in the file: a placeholder's value is never shown. Only for keys without secrets;
         others use `refused`.
         """
-        self._add("error", entry, f" = {entry.raw}: expected {expectation}")
+        if not entry.has_placeholder:
+            problem = f" = {entry.raw}: expected" if entry.raw.strip() else " has no value: expected"
+        else:
+            problem = f": {entry.raw} {'' if entry.value.strip() else 'is empty; it '}must hold"
+        self._add("error", entry, f"{problem} {expectation}")
 
     def refused(self, entry: Entry, sentence: str) -> None:
         """Report a key that cannot be honoured; its value is not quoted."""

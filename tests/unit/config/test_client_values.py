@@ -111,7 +111,6 @@ def test_minus_one_means_the_same_to_librdkafka_and_needs_no_word(name, load):
         ("A.consumer.max.poll.records = 0", "a whole number from 1 to 2147483647"),
         ("A.admin.receive.buffer.bytes = -2", "a whole number from -1 to 2147483647"),
         ("A.admin.receive.buffer.bytes = 64k", "a whole number"),
-        ("B.producer.linger.ms =", "a whole number"),
         ("B.producer.enable.idempotence = yes", "true or false"),
         ("B.producer.acks = 2", "all or -1 or 0 or 1"),
         ("B.producer.compression.type = brotli", "none or gzip"),
@@ -125,6 +124,13 @@ def test_what_java_refuses_is_refused_by_its_line(line, expected, load):
         load(f"{line}\n")
     assert f":5: {line}" in refused.value.message
     assert f"expected {expected}" in refused.value.message
+
+
+def test_a_key_without_a_value_is_refused_by_its_line(load):
+    with pytest.raises(
+        ConfigError, match=r":5: B\.producer\.linger\.ms has no value: expected a whole number"
+    ):
+        load("B.producer.linger.ms =\n")
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,25 @@ def test_what_java_refuses_is_refused_by_its_line(text, reason, load):
     assert "\n" not in refused.value.message
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", ":2: A.bootstrap.servers has no value: expected a comma list of host:port"),
+        (",", ":2: A.bootstrap.servers = ,: expected a comma list of host:port"),
+        (
+            "${env:EMPTY}",
+            ":2: A.bootstrap.servers: ${env:EMPTY} is empty; it must hold a comma list of host:port",
+        ),
+        ("${env:SECRET}", ":2: A.bootstrap.servers: ${env:SECRET} must hold a comma list of host:port"),
+    ],
+)
+def test_an_empty_value_is_told_from_a_placeholder_that_holds_nothing_or_something_else(text, message, load):
+    head = f"clusters = A, B\nA.bootstrap.servers = {text}\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
+    with pytest.raises(ConfigError) as refused:
+        load(head=head, environ={"EMPTY": " ", "SECRET": "hush"})
+    assert refused.value.message.endswith(message)
+
+
 def test_a_doubled_equals_sign_is_named_with_its_line(load):
     with pytest.raises(ConfigError, match=r":3: B\.bootstrap\.servers = =b:1.*remove the second ="):
         load(head="clusters = A, B\nA.bootstrap.servers=a:1\nB.bootstrap.servers==b:1\nA->B.enabled=true\n")
