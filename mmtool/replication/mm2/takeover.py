@@ -19,7 +19,7 @@ from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds
 from mmtool.plan.flow.take_over import Cut, Traces, cut_of
 from mmtool.plan.records.identity import shard_of
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import counted, few, named_topics
 from mmtool.replication.mm2.guard import MirrorMakerGuard
 from mmtool.replication.mm2.stop_point import ContradictionError, mm2_stop_point
 from mmtool.replication.pump.state_writer import store_owned
@@ -212,15 +212,23 @@ class Mm2Takeover:
         if not wrong:
             return
         first = min(wrong)
-        more = f" (and {counted(len(wrong) - 1, 'more partition')})" if len(wrong) > 1 else ""
-        sentence = f"{self.flow.settings.name}: {first}{more}: {wrong[first]}"
+        topics, start = sorted({up.topic for up in wrong}), self.flow.settings.start_setting
+        sentence = f"{first}: {wrong[first]}"
+        if len(wrong) > 1:
+            sentence = (
+                f"what MirrorMaker 2 stored does not fit the logs of {len(wrong)} partitions"
+                f" ({named_topics(topics, len(topics))}). {sentence}"
+            )
+        sentence = f"{self.flow.settings.name}: {sentence}"
         if self._begun:
-            self.warnings.append(f"{sentence}; mirrored from {self.flow.settings.start_setting}")
+            which = f"these {len(wrong)} partitions" if len(wrong) > 1 else "this partition"
+            self.warnings.append(f"{sentence}; mmtool mirrors {which} from {start}")
             return
+        each = "for each of these topics, " if len(topics) > 1 else ""
         raise RefusedError(
             sentence,
-            remedy=f"to mirror topic {first.topic} from {self.flow.settings.start_setting}, delete its mirror on"
-            f" {self.flow.target.alias}; to mirror the other topics without it, add {first.topic} to"
+            remedy=f"{each}delete {'its mirror' if each else f'the mirror of topic {first.topic}'} on"
+            f" {self.flow.target.alias} (mmtool then mirrors the topic from {start}), or add the topic to"
             " topics.exclude; then run the same command again",
             code="contradiction",
         )

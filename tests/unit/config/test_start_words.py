@@ -4,7 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from mmtool.errors import RefusedError
 from mmtool.replication.mm2.takeover import Mm2Takeover
+from mmtool.translation.types import TopicPartition
 
 
 @pytest.mark.parametrize(
@@ -37,3 +39,39 @@ def test_a_take_over_words_a_start_as_the_file_would(load, lines, worded):
     predecessor._say_what_follows({}, 3)
     assert warnings == [f"A->B: MirrorMaker 2 stored no offset of 3 partitions: mirrored from {worded}"]
     assert f" {worded}" in predecessor._what_follows()
+
+
+ENDS = "MirrorMaker 2 mirrored source offset 5000, but the source's log ends at 1200"
+ORDERS, OTHERS = [TopicPartition("orders", 0)], [TopicPartition("payments", 1), TopicPartition("orders", 2)]
+
+
+@pytest.mark.parametrize(
+    ("places", "message", "remedy"),
+    [
+        (
+            ORDERS,
+            f"A->B: orders-0: {ENDS}",
+            (
+                "delete the mirror of topic orders on B (mmtool then mirrors the topic from mmtool.start = earliest),"
+                " or add the topic to topics.exclude; then run the same command again"
+            ),
+        ),
+        (
+            ORDERS + OTHERS,
+            (
+                "A->B: what MirrorMaker 2 stored does not fit the logs of 3 partitions (topics orders, payments)."
+                f" orders-0: {ENDS}"
+            ),
+            (
+                "for each of these topics, delete its mirror on B (mmtool then mirrors the topic from mmtool.start ="
+                " earliest), or add the topic to topics.exclude; then run the same command again"
+            ),
+        ),
+    ],
+    ids=["one", "several"],
+)
+def test_a_take_over_that_is_contradicted_names_every_topic(load, places, message, remedy):
+    flow = SimpleNamespace(settings=load("").flows[0], target=SimpleNamespace(alias="B"))
+    with pytest.raises(RefusedError) as refused:
+        Mm2Takeover(flow, take_over=True, warnings=[])._refuse(dict.fromkeys(places, ENDS))
+    assert (refused.value.message, refused.value.remedy) == (message, remedy)
