@@ -463,7 +463,7 @@ class FlowRun:
         Raises:
             UnreachableError: a partition cannot start, because it has no leader.
         """
-        self._led.refuse_missing()
+        self._led.refuse_missing(self.name)
         self._goal = await source_ends(self.flow, self.view)
         return self._goal
 

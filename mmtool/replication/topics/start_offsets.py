@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
@@ -48,6 +48,13 @@ class FirstSizes:
         return {TopicPartition(t.name, p) for t, p in unknown if p >= self._sizes[t.topic_id]}
 
 
+class _Lone(NamedTuple):
+    """A partition without a leader, and the alias of its cluster."""
+
+    alias: str
+    place: TopicPartition
+
+
 class LeaderCheck:
     """Which partitions can start now: without a leader, a log's start and end offsets are unknown.
 
@@ -61,44 +68,66 @@ class LeaderCheck:
         self._news = news
         self._settle_seconds = settle_seconds
         self._check = AbsenceCheck[TopicPartition]()
+        self._lone: dict[TopicPartition, list[_Lone]] = {}
 
     async def of(
         self, flow: FlowContext, unknown: Collection[tuple[MirroredTopic, int]]
     ) -> list[tuple[MirroredTopic, int]]:
         """Those of ``unknown`` that have a leader on both clusters; the next call asks for the others again."""
 
-        async def look() -> tuple[set[TopicPartition], set[TopicPartition]]:
+        async def look() -> tuple[dict[TopicPartition, list[_Lone]], Collection[TopicPartition]]:
             if unknown:
                 await flow.source.refresh({topic.name for topic, _ in unknown})
                 await flow.target.refresh({topic.target_name for topic, _ in unknown})
-            lone = {TopicPartition(t.name, p) for t, p in unknown if not _is_led(flow, t, p)}
+            sides = {TopicPartition(t.name, p): _without_leader(flow, t, p) for t, p in unknown}
+            lone = {place: of for place, of in sides.items() if of}
             return lone, lone
 
         before = self._check.missing
-        lone = await self._check.of(look, self._settle_seconds)
-        self._news += [f"{_no_leader(new)}; mmtool keeps trying"] if (new := lone - before) else []
-        return [(t, p) for t, p in unknown if TopicPartition(t.name, p) not in lone]
+        self._lone = await self._check.of(look, self._settle_seconds)
+        new = {place: of for place, of in self._lone.items() if place not in before}
+        self._news += [f"{_no_leader(new)}; mmtool keeps trying"] if new else []
+        return [(t, p) for t, p in unknown if TopicPartition(t.name, p) not in self._lone]
 
-    def refuse_missing(self) -> None:
+    def refuse_missing(self, flow_name: str) -> None:
         """Refuse a run with a goal if partitions have no leader: it would end without them.
 
         Raises:
             UnreachableError: some had no leader at the last check.
         """
-        if self._check.missing:
+        if self._lone:
+            which = "its replicas" if len(self._lone) == 1 else "their replicas"
             raise UnreachableError(
-                _no_leader(self._check.missing),
-                remedy="run the same command again when each of these partitions has a leader",
+                f"{flow_name}: {_no_leader(self._lone)}",
+                remedy=f"start the brokers of {' and '.join(_by_alias(self._lone))} that hold {which}, then run the"
+                " same command again",
             )
 
 
-def _no_leader(places: Collection[TopicPartition]) -> str:
-    return f"{few(sorted(places))} cannot start yet: no leader on the source or on the target"
+def _no_leader(lone: Mapping[TopicPartition, Collection[_Lone]]) -> str:
+    led = "; ".join(
+        f"{few(places)} {'has' if len(places) == 1 else 'have'} no leader on {alias}"
+        for alias, places in _by_alias(lone).items()
+    )
+    return f"mmtool cannot mirror {few(sorted(lone))} yet: {led}"
 
 
-def _is_led(flow: FlowContext, topic: MirroredTopic, partition: int) -> bool:
-    there = flow.source.leader(topic.name, partition), flow.target.leader(topic.target_name, partition)
-    return None not in there
+def _by_alias(lone: Mapping[TopicPartition, Collection[_Lone]]) -> dict[str, list[TopicPartition]]:
+    """The partitions without a leader, sorted, by the alias of their cluster."""
+    found = sorted(one for of in lone.values() for one in of)
+    return {
+        alias: [one.place for one in found if one.alias == alias]
+        for alias in sorted({one.alias for one in found})
+    }
+
+
+def _without_leader(flow: FlowContext, topic: MirroredTopic, partition: int) -> list[_Lone]:
+    sides = (flow.source, topic.name), (flow.target, topic.target_name)
+    return [
+        _Lone(cluster.alias, TopicPartition(name, partition))
+        for cluster, name in sides
+        if cluster.leader(name, partition) is None
+    ]
 
 
 async def first_blocks(

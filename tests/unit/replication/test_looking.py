@@ -54,6 +54,8 @@ def test_a_partition_that_gets_its_leader_later_is_planned_as_soon_as_it_has_one
 class Cluster(dict):
     """Where each partition ends; those that it does not hold have no leader yet. All begin at 0."""
 
+    alias = "east"
+
     async def refresh(self, _):
         pass
 
@@ -74,9 +76,12 @@ def late(run, monkeypatch):
     monkeypatch.setattr(start_offsets, "list_offsets", listed)
     run._led = start_offsets.LeaderCheck(run.watch.news, settle_seconds=0)
     run.flow.settings.start = "latest"
-    run.flow.identity = SimpleNamespace(source_id="source", target_id="target", options="-c FILE")
+    run.flow.identity = SimpleNamespace(
+        source_id="source", target_id="target", name="east->west", options="-c FILE"
+    )
     run.flow.source = Cluster({TopicPartition(TOPIC.name, p): 7 for p in range(2)})
     run.flow.target = Cluster({TopicPartition(TOPIC.target_name, p): 0 for p in range(2)})
+    run.flow.target.alias = "west"
     return run
 
 
@@ -109,12 +114,33 @@ def test_a_partition_without_a_leader_keeps_no_other_one_back_and_is_named_once(
     late.flow.source.pop(alone)
     assert (look(late, 2), look(late, 2)) == ([7], [7])
     assert late.watch.news == [
-        "orders-0 cannot start yet: no leader on the source or on the target; mmtool keeps trying"
+        "mmtool cannot mirror orders-0 yet: orders-0 has no leader on east; mmtool keeps trying"
     ]
-    with pytest.raises(UnreachableError, match="orders-0 cannot start yet"):
+    with pytest.raises(UnreachableError) as refused:
         asyncio.run(late.goal())
+    assert (
+        refused.value.message
+        == "east->west: mmtool cannot mirror orders-0 yet: orders-0 has no leader on east"
+    )
+    assert refused.value.remedy == (
+        "start the brokers of east that hold its replicas, then run the same command again"
+    )
     late.flow.source[alone] = 5
     assert look(late, 2) == [5, 7]
+
+
+def test_each_side_that_lacks_a_leader_is_named(late):
+    late.flow.source.pop(TopicPartition(TOPIC.name, 0))
+    for partition in range(2):
+        late.flow.target.pop(TopicPartition(TOPIC.target_name, partition))
+    look(late, 2)
+    with pytest.raises(UnreachableError) as refused:
+        asyncio.run(late.goal())
+    assert refused.value.message.endswith(
+        "mmtool cannot mirror orders-0, orders-1 yet: orders-0 has no leader on east; source.orders-0, source.orders-1"
+        " have no leader on west"
+    )
+    assert refused.value.remedy.startswith("start the brokers of east and west that hold their replicas")
 
 
 class Flow:
