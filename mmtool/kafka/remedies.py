@@ -13,7 +13,8 @@ TOO_OLD = (
     " `mmtool doctor -c FILE` shows the release of each broker"
 )
 """Of a request that the brokers do not know."""
-GRANT = "grant mmtool's principal the missing right: `mmtool doctor -c FILE` prints the kafka-acls.sh command"
+DOCTOR_PRINTS = "`mmtool doctor -c FILE` prints the kafka-acls.sh command"
+GRANT = f"grant mmtool's principal the missing right: {DOCTOR_PRINTS}"
 """Of a denied request, which may have needed one of several rights."""
 NO_LEADER = "LEADER_NOT_AVAILABLE"
 THROTTLED = "THROTTLING_QUOTA_EXCEEDED"

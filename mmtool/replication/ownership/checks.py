@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.errors import RefusedError
+from mmtool.errors import NotAuthorisedError, RefusedError
+from mmtool.kafka.remedies import DOCTOR_PRINTS
 from mmtool.kafka.state.flow_state import KafkaFlowState
-from mmtool.kafka.wire.codes import DENIED, Code
+from mmtool.kafka.wire.codes import DENIED
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.identity import PRODUCERS_TOPIC
 from mmtool.plan.records.marks import FAILED_OVER_REMEDY
@@ -59,18 +60,18 @@ async def _check_shown(flow: FlowContext, warnings: list[str]) -> None:
     hidden = sorted(name for name, topic in found.items() if name in names and topic.error_code in DENIED)
     if not hidden:
         return
-    right = f"READ on {named_topics(hidden)}"
+    it, words = ("it", "the name") if len(hidden) == 1 else ("them", "the names")
+    denied = f"{flow.identity.name}: cluster {flow.source.alias} has no {named_topics(hidden)}, or denies READ on {it}"
+    helps = f"correct {words} in `topics`, or grant mmtool's principal READ on {it}"
     if len(hidden) == len(flow.settings.topics.include):
-        flow.source.check_denied(Code.TOPIC_AUTHORIZATION_FAILED, right)
-    helps = (
-        "after the right is granted, mirroring starts by itself"
+        raise NotAuthorisedError(denied, remedy=f"{helps}: {DOCTOR_PRINTS}")
+    then = (
+        ": mirroring then starts by itself"
         if flow.settings.refresh_topics
-        else "grant the right, then stop and start `mmtool replicate` (refresh.topics.enabled = false)"
+        else ". Then stop and start `mmtool replicate`: with refresh.topics.enabled = false it looks for topics only"
+        " at its start"
     )
-    warnings.append(
-        f"{flow.identity.name}: cluster {flow.source.alias} denies {right}, so mmtool does not mirror"
-        f" {'it' if len(hidden) == 1 else 'them'}; {helps}"
-    )
+    warnings.append(f"{denied}, so mmtool does not mirror {it}; {helps}{then}")
 
 
 async def check_stored(flow: FlowContext, topics: MirrorTopics) -> None:

@@ -1,0 +1,66 @@
+"""Topics that `topics` names and the source does not show: they may be denied, or not exist."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.errors import NotAuthorisedError
+from mmtool.kafka.wire.codes import Code
+from mmtool.replication.ownership.checks import _check_shown
+
+
+def warned(*names, refreshes=True, others=("payments",)):
+    """The warnings about a flow that names topics which the source hides, beside others that it shows."""
+
+    async def refresh(asked):
+        codes = {name: Code.TOPIC_AUTHORIZATION_FAILED if name in names else Code.NONE for name in asked}
+        return {name: SimpleNamespace(error_code=code) for name, code in codes.items()}
+
+    literal = frozenset((*names, *others))
+    flow = SimpleNamespace(
+        identity=SimpleNamespace(name="east->west"),
+        source=SimpleNamespace(alias="east", refresh=refresh),
+        settings=SimpleNamespace(
+            literal_topics=literal, topics=SimpleNamespace(include=tuple(literal)), refresh_topics=refreshes
+        ),
+    )
+    warnings = []
+    asyncio.run(_check_shown(flow, warnings))
+    return warnings
+
+
+@pytest.mark.parametrize(
+    ("names", "refreshes", "said"),
+    [
+        (
+            ("orders",),
+            True,
+            (
+                "east->west: cluster east has no topic orders, or denies READ on it, so mmtool does not mirror it;"
+                " correct the name in `topics`, or grant mmtool's principal READ on it: mirroring then starts by itself"
+            ),
+        ),
+        (
+            ("audit", "orders"),
+            False,
+            (
+                "east->west: cluster east has no topics audit, orders, or denies READ on them, so mmtool does not"
+                " mirror them; correct the names in `topics`, or grant mmtool's principal READ on them. Then stop and"
+                " start `mmtool replicate`: with refresh.topics.enabled = false it looks for topics only at its start"
+            ),
+        ),
+    ],
+    ids=["one", "several, no refresh"],
+)
+def test_hidden_topics_are_named_with_both_causes(names, refreshes, said):
+    assert warned(*names, refreshes=refreshes) == [said]
+
+
+def test_a_flow_of_hidden_topics_alone_is_refused():
+    with pytest.raises(NotAuthorisedError) as refused:
+        warned("orders", others=())
+    assert refused.value.message == "east->west: cluster east has no topic orders, or denies READ on it"
+    assert refused.value.remedy.startswith(
+        "correct the name in `topics`, or grant mmtool's principal READ on it: `mm"
+    )
