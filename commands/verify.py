@@ -85,8 +85,10 @@ def verify(
 ) -> None:
     """Compare source and target record by record, on Spark: count, order, content, timestamp, offset mapping.
 
-    Nothing is changed on the clusters. Exit code 0: all partitions are identical. 8: one is different, or could not be
-    compared in full.
+    Changes no topic, record or group of yours. Without --sample it stores how far it compared, for --since last: in
+    mmtool's control topic on the target, or in a file on this host if it may not write there.
+
+    Exit code 0: all partitions are identical. 8: one is different, or could not be compared in full.
     """
     from mmtool.commands._connections import connected_flows
     from mmtool.insight.verify.verdicts import gate
