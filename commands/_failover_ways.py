@@ -137,8 +137,8 @@ def resume(
 ) -> None:
     """Continue an interrupted operation, from any host.
 
-    Before the point of no return, mmtool runs every check again. After it, mmtool commits the offsets that the
-    journal has recorded.
+    If the operation stopped before it committed an offset, mmtool runs every check again. If it stopped later, mmtool
+    commits the remaining offsets as they were planned.
     """
     from mmtool.failover.operation.recovery import is_finished
     from mmtool.failover.report.report import recorded_row

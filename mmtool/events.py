@@ -88,7 +88,7 @@ class Event(StrEnum):
     PARTITION_RESUMED = "partition_resumed", "A halted partition is copied again."
     DATA_LOSS = (
         "data_loss",
-        "The source deleted offsets before they were copied; mirroring continues after the gap.",
+        "The source deleted records before they were copied; mirroring continues after the gap.",
     )
     FOREIGN_RECORDS = "foreign_records", "Another producer has written records into a mirror."
     DEAD_LETTERS = (

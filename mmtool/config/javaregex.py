@@ -51,7 +51,9 @@ def compile_java(pattern: str) -> Pattern[str]:
     """
     try:
         return regex.compile(_Translator(Cursor(pattern)).whole(), regex.V1)
-    except (regex.error, OverflowError, RecursionError) as error:
+    except RecursionError:
+        raise PatternRefusedError(pattern, "it is nested too deeply") from None
+    except (regex.error, OverflowError) as error:
         raise PatternRefusedError(pattern, f"not a usable regular expression: {error}") from None
 
 

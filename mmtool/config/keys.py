@@ -173,7 +173,10 @@ _OFFSETS = (
     ),
     _switch("emit.checkpoints.enabled", "true", "Write MM2's checkpoints topic."),
     _seconds(
-        "emit.checkpoints.interval.seconds", "5", "Time between two reads of the groups' commits.", "60"
+        "emit.checkpoints.interval.seconds",
+        "5",
+        "Time between two reads of the groups' commits on the source; after each, checkpoints are written.",
+        "60",
     ),
     _switch(
         "sync.group.offsets.enabled",

@@ -137,7 +137,7 @@ def _entry(path: Path, number: int, line: str) -> Entry:
     except UnicodeEncodeError as error:
         half = f"\\u{ord(error.object[error.start]):04x}"
         raise ConfigError(
-            f"{path}:{number}: {half!r} is half of a character",
+            f"{path}:{number}: `{half}` is half of a character",
             remedy="write the character itself, or both of its \\u escapes",
         ) from None
     if len(key) > _LONGEST_KEY:

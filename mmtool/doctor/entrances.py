@@ -86,7 +86,7 @@ def _bootstrap_remedy(one: ListenerAnswer) -> str:
     if one.failed is Stage.PROTOCOL:
         return (
             f"correct {one.address} in {key} if it is no listener of Kafka; else set"
-            f" {one.entrance.name}.security.protocol to the listener's (a TLS listener needs SSL or SASL_SSL)"
+            f" {one.entrance.name}.security.protocol to the one of the listener (a TLS listener needs SSL or SASL_SSL)"
         )
     if one.failed in _BY_CERTIFICATE or one.failed is Stage.ANSWER:
         return (
@@ -183,7 +183,7 @@ def _tried(security: Security) -> str:
 
 def _login_remedy(name: str, stage: Stage, login: Sasl | None) -> str:
     """What to do about a refused login, by the stage and what the properties file logs in with."""
-    protocol = f"set {name}.security.protocol to the listener's"
+    protocol = f"set {name}.security.protocol to the protocol of the listener"
     if login is None:
         otherwise = f"{protocol}, with {name}.sasl.mechanism and {name}.sasl.jaas.config"
     elif isinstance(login, PasswordLogin):

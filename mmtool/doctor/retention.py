@@ -253,7 +253,7 @@ def judge_target_retention(pair: TopicPair) -> Iterator[Finding]:
             pair.target_alias,
             pair.mirror,
             f"{pair.mirror} on {pair.target_alias} keeps less than its source topic: {'; '.join(shorter)};"
-            " after a failover, a group that lags further than that finds its next records deleted",
+            " after a failover, a group that lags further than the mirror keeps finds its next records deleted",
             _lengthen(pair, [one.partition(" ")[0] for one in shorter]),
         )
 

@@ -128,7 +128,7 @@ GROUP_LAG = Family(
     "mmtool_group_lag_records",
     Kind.GAUGE,
     _GROUP,
-    "Records between the group's commits and the source's ends, summed over its partitions.",
+    "Records between the group's commits and the log ends on the source, summed over the group's partitions.",
 )
 GROUP_REREAD = Family(
     "mmtool_group_reread_records",

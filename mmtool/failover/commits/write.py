@@ -347,7 +347,7 @@ def failure_of_writing(
         )
     if different:
         return CheckFailedError(
-            f"offsets were committed on {where}, but not read back as committed: {why}",
+            f"offsets were committed on {where}, and reading them back did not confirm them: {why}",
             remedy=then(joined(_of_other_offsets(ended, where), todo), again),
         )
     if not_written:
@@ -370,8 +370,9 @@ def _of_other_offsets(ended: Iterable[Written], where: str) -> str:
     if all(w.causes for w in ended if w.outcome is Outcome.DIFFERENT):
         return ""
     return (
-        f"stop the client that also commits for the group on {where}; if the offset read back is lower than planned, or"
-        f" is missing, reset the group on {where} with `kafka-consumer-groups --reset-offsets --execute`"
+        f"stop the client that also commits for the group on {where}; if the offset read back is lower than the"
+        f" committed one, or is missing, reset the group on {where} to the committed one with `kafka-consumer-groups"
+        " --reset-offsets --to-offset OFFSET --execute`"
     )
 
 

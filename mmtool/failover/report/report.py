@@ -362,9 +362,12 @@ def _after_failback(ended: Ended) -> str:
             f"fail back the other groups that read {topics} on {names.target} as well: until then {names.flow} does not"
             f" mirror {topics}"
         )
-    said = f"keep `mmtool replicate` running: {names.flow} mirrors {few(released)} again"
-    replayed = f", except for the diverged records, which are already on {ended.rehearsal.names.target}"
-    return said + replayed if ended.rehearsal.plan.diverged == Replay() else said
+    if ended.rehearsal.plan.diverged == Replay():
+        return (
+            f"start `mmtool replicate` for {names.flow} again: it mirrors {few(released)}, except for the diverged"
+            f" records, which are already on {names.target}"
+        )
+    return f"keep `mmtool replicate` running: {names.flow} mirrors {few(released)} again"
 
 
 def _after_planned(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[NextStep]:

@@ -70,8 +70,9 @@ class Mounts:
         where = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
         if not (_NAME.fullmatch(name) and _KEY.fullmatch(key)):
             raise UsageError(
-                f"{path}: {name!r}, key {key!r}: no valid name of a {kind} or of its key",
-                remedy="correct the reference",
+                f"{path} has {_wrong(name, key, kind)}",
+                remedy="correct the input file: a name has lower-case letters, digits, '-' and '.', and a key also has"
+                " capitals and '_'",
             )
         folder = self._folder(where, namespace, name)
         self.notes[f"{where} {key}"] = Note(
@@ -188,3 +189,9 @@ def _provided(kind: str, rest: str) -> str:
     if kind == "file":
         return f"a file of the Connect workers: provide {path}"
     return f"a folder of the Connect workers: provide {path}"
+
+
+def _wrong(name: str, key: str, kind: str) -> str:
+    if not _NAME.fullmatch(name):
+        return f"the name {name!r}, which Kubernetes does not allow for a {kind}"
+    return f"the key {key!r}, which Kubernetes does not allow in a {kind}"

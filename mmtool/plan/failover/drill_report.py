@@ -55,10 +55,14 @@ _FIGURES = (
     ("rpo_records", "planned failover: records lost (RPO)", ""),
     ("reread_records", "planned failover: records read again, at most", ""),
     ("records_read", "first records after the offsets, identical on both clusters", ""),
-    ("emergency_rpo_records", "emergency failover when the drill began: records lost, at most", ""),
+    (
+        "emergency_rpo_records",
+        "an emergency failover at the start of the drill would have lost, at most: records",
+        "",
+    ),
     (
         "emergency_knowledge_age_seconds",
-        "emergency failover when the drill began: age of the oldest checkpoint",
+        "an emergency failover at the start of the drill would have used checkpoints up to this age",
         "s",
     ),
 )

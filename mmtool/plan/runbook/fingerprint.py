@@ -135,7 +135,7 @@ def differences(saved: Fingerprint, now: Fingerprint, names: Names) -> list[str]
 
 def another_cluster(alias: str, was: ClusterId | Unknown, now: ClusterId | Unknown) -> str:
     """The sentence that an alias means another cluster than when the plan was made."""
-    today = "now does not tell its cluster id" if now is UNKNOWN else f"is now cluster {now}"
+    today = "its cluster id is unknown now" if now is UNKNOWN else f"is now cluster {now}"
     return f"{alias} was cluster {was} when the plan was made, and {today}"
 
 

@@ -154,9 +154,10 @@ GUIDES: dict[StepName, Guide] = {
     StepName.VALIDATE: Guide(
         done_when="Each offset is between log start and log end on {there}, moves no group back, and no client"
         " committed since the groups were checked. The journal has the previous offsets.",
-        stop_when="An offset is outside its log, or a group would move back: apply the remedy of the message. Or a"
-        " committed offset has changed, because a consumer with `assign()` or another tool commits for the group: stop"
-        " that client. No offset has been written. Then run `{resume}`.",
+        stop_when="An offset is outside its log, or a group would move back: apply the remedy of the message. Or the"
+        " group's committed offsets on {here} or {there} have changed since the check: the message names the cluster. A"
+        " consumer with `assign()`, another tool or offset sync commits for the group: stop it. No offset has been"
+        " written: run `{resume}` afterwards.",
         way_back="Nothing to undo: the step writes only to the journal.",
         by_hand="Each offset of the table must be between the earliest and the latest offset on {there}, and not below"
         " the offset that the group has committed on {there}.",
@@ -205,7 +206,8 @@ GUIDES: dict[StepName, Guide] = {
     StepName.HAND_OVER: Guide(
         done_when="{there} has stored that each group now belongs to {there}; offset sync skips {groups} from now on.",
         stop_when=_RECORD,
-        way_back="`{rollback}` removes these records, and restores the offsets.",
+        way_back="`{rollback}` removes the entries that the groups belong to {there}, so that offset sync serves the"
+        " groups again, and restores their previous offsets on {there}.",
         by_hand="Exclude the groups from the offset sync of the mirror from {here} to {there}: set"
         " `groups.exclude` or `sync.group.offsets.enabled = false` in the mirror's properties file, and restart it.",
     ),
@@ -215,7 +217,10 @@ GUIDES: dict[StepName, Guide] = {
         " them. The groups are already on {there}.",
         way_back="`{pause}` stops the mirror and leaves the groups on {there}; `{rollback}` marks the topics as failed"
         " over again and restores the groups' previous offsets.",
-        by_hand="Remove the DENY for the mirror's principal " + _PRINCIPAL + ", and start the mirror again.",
+        by_hand="The command below removes the DENY on {here} that step mark_failed_over set by hand "
+        + _PRINCIPAL
+        + "."
+        " Then start the mirror from {there} to {here} again.",
     ),
     StepName.READ: Guide(
         done_when="The first records after each offset were read on {there}, as an application would read"

@@ -6,6 +6,7 @@ from kit.flow_names import enabled_flows
 from mmtool.config.properties import read_properties
 from mmtool.errors import UsageError
 from mmtool.importers.service import imported_yaml
+from mmtool.output.redaction import redacted
 
 V1BETA2 = """\
 apiVersion: kafka.strimzi.io/v1beta2
@@ -380,8 +381,11 @@ def test_dates_and_numbers_stay_as_they_are_written(entries):
          ("dr.yaml: dr: spec.clusters[0].authentication.type: 'kerberos' is no login that mmtool knows: expected tls,"
          " plain, scram-sha-256, scram-sha-512, oauth, custom")),
         (external("authentication: {type: plain, username: u, passwordSecret: {secretName: a/b, password: p}}"),
-         ("dr.yaml: dr: spec.clusters[0].authentication.passwordSecret: 'a/b', key 'p': no valid name of a Secret or of"
-          " its key")),
+         ("dr.yaml: dr: spec.clusters[0].authentication.passwordSecret has the name 'a/b', which Kubernetes does not"
+          " allow for a Secret")),
+        (external("authentication: {type: plain, username: u, passwordSecret: {secretName: ab, password: a b}}"),
+         ("dr.yaml: dr: spec.clusters[0].authentication.passwordSecret has the key 'a b', which Kubernetes does not"
+          " allow in a Secret")),
         (V1BETA2.replace("tasksMax: 2, config: {", "config: {topics: [a], "),
          "dr.yaml: dr: spec.mirrors[0].sourceConnector.config.topics: expected a text or a number"),
         (V1BETA2.replace("mirrors:", "mirrors: {}\n  other:"),
@@ -394,6 +398,7 @@ def test_a_document_that_cannot_be_imported_is_refused_with_its_place(entries, t
     with pytest.raises(UsageError) as refused:
         entries(text)
     assert (refused.value.message, bool(refused.value.remedy)) == (message, True)
+    assert redacted(refused.value.message) == message
 
 
 def test_mirrors_without_a_source_connector_are_no_flow_to_import(entries):

@@ -155,7 +155,9 @@ def test_every_api_that_is_used_has_a_name():
     def kinds(of):
         return {one for kind in of.__subclasses__() for one in (kind, *kinds(kind))}
 
-    for kind in kinds(WireRequest):
+    product = [kind for kind in kinds(WireRequest) if kind.__module__.startswith("mmtool.")]
+    assert len(product) > 20
+    for kind in product:
         assert str(NoCommonVersionError(kind.API_KEY, kind.VERSIONS, None)).startswith(
             "it does not have the "
         )
