@@ -105,7 +105,7 @@ def _signer(path: Path) -> Signer:
         if not has_terminal():
             raise UsageError(
                 error.message,
-                remedy=f"without a terminal, mmtool cannot ask for the password: set {PASSWORD}",
+                remedy=f"without a terminal, mmtool cannot ask for the password; set {PASSWORD}",
             ) from None
     return load_signer(path, _ask(path))
 

@@ -75,7 +75,7 @@ def list_(
     others = tuple(other for other in failures.errors if other is not error)
     finish(Result("failover list", shown, LISTED, failures.warnings, others, data=rows), output, error)
     if not rows and error is None:
-        talk("no operation is recorded: no failover, failback or drill was started")
+        talk("no failover, failback or drill is recorded for these flows")
 
 
 def show(
@@ -168,7 +168,7 @@ def cancel(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """End an interrupted operation that has not committed offsets yet; undo its preparations, such as a fence."""
+    """End an interrupted operation that has not committed offsets yet; undo its preparations (fence, ACLs)."""
     from mmtool.failover.operation.states import Event
     from mmtool.failover.service.lookup import find_operation
 

@@ -61,8 +61,8 @@ _STRIMZI_REFUSED = {
 }
 _MSK_REFUSED = dict.fromkeys(
     ("awsRoleAccessKeyId", "awsRoleSecretAccessKey", "awsRoleSessionToken"),
-    "mmtool does not read access keys from here: remove the option, and put the keys into an AWS profile or the "
-    "environment",
+    "mmtool does not read access keys from sasl.jaas.config: remove the option, and put the keys into an AWS profile "
+    "or the environment",
 )
 _SIGNER = "aws_msk_iam_sasl_signer"
 _REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com", re.IGNORECASE)
@@ -177,7 +177,7 @@ class TokenLoginReader:
 
     def _url(self, entry: Entry, text: str, option: str = "") -> str | None:
         """The URL of the token endpoint; None where it is refused. ``option``: the JAAS option that holds it."""
-        named = f"option {option}: " if option else ""
+        named = f" (option {option})" if option else ""
         try:
             url = urlsplit(text)
             usable = url.scheme == "file" or (
@@ -188,12 +188,13 @@ class TokenLoginReader:
         if not usable:
             self.report.refused(
                 entry,
-                f"{named}expected the token endpoint's URL, which begins with https://, http:// or file:",
+                f"expected the token endpoint's URL, which begins with https://, http:// or file:{named}",
             )
             return None
         if "@" in url.netloc:
             self.report.refused(
-                entry, f"{named}the URL holds a user name: write client id and secret to keys of their own"
+                entry,
+                f"the URL holds a user name{named}: remove it, and set the client id and its secret by themselves",
             )
             return None
         return text
@@ -202,7 +203,7 @@ class TokenLoginReader:
         at = self.jaas or entry
         self.report.refused(
             at,
-            f"OAUTHBEARER needs a client id and its secret: set {sibling(at, CLIENT_ID)} and "
+            f"OAUTHBEARER needs a client id and its secret; set {sibling(at, CLIENT_ID)} and "
             f"{sibling(at, CLIENT_SECRET)}, or {options} in {sibling(at, 'sasl.jaas.config')}",
         )
 
@@ -266,7 +267,7 @@ class TokenLoginReader:
         if url is None or not url.startswith("file:"):
             return url
         self.report.refused(
-            at, f"option {name}: to read the token from a file, set oauth.access.token.location"
+            at, f"to read the token from a file, set oauth.access.token.location (option {name})"
         )
         return None
 
@@ -331,7 +332,7 @@ class TokenLoginReader:
     def _refuses_options(self, refused: Mapping[str, str]) -> bool:
         found = next((name for name in refused if self._option(name)), None)
         if found is not None and self.jaas is not None:
-            self.report.refused(self.jaas, f"option {found}: {refused[found]}")
+            self.report.refused(self.jaas, f"{refused[found]} (option {found})")
         return found is not None
 
     def _extensions(self, prefix: str) -> tuple[tuple[str, str], ...]:
@@ -344,7 +345,8 @@ class TokenLoginReader:
             if not valid and self.jaas is not None:
                 self.report.refused(
                     self.jaas,
-                    f"option {prefix}{name}: expected letters as the extension's name, and printable text as its value",
+                    "expected letters as the extension's name, and printable text as its value (option"
+                    f" {prefix}{name})",
                 )
         return tuple(sorted(found.items()))
 
@@ -395,7 +397,7 @@ class TokenLoginReader:
             return parse_integer(text, least, _DAY_MS)
         except ValueError as error:
             if self.jaas is not None:
-                self.report.refused(self.jaas, f"option {option}: expected {error}")
+                self.report.refused(self.jaas, f"expected {error} (option {option})")
             return default
 
 

@@ -85,13 +85,12 @@ def warning(check: Check, cluster: str, subject: str, message: str, remedy: str)
 
 
 def unasked(check: Check, cluster: str, failed: Mapping[TopicPartition, MmtoolError]) -> Iterator[Finding]:
-    """A warning for each topic with partitions that could not be read, since no other row covers them."""
-    for topic in sorted({place.topic for place in failed}):
-        places = sorted(place for place in failed if place.topic == topic)
-        error = failed[places[0]]
-        yield warning(
-            check, cluster, topic, f"{few(places)} could not be checked: {error.message}", error.remedy
-        )
+    """A warning for each topic and reason why partitions could not be read, since no other row covers them."""
+    of_reason: dict[tuple[str, str, str], list[TopicPartition]] = {}
+    for place, error in sorted(failed.items()):
+        of_reason.setdefault((place.topic, error.message, error.remedy), []).append(place)
+    for (topic, why, remedy), places in of_reason.items():
+        yield warning(check, cluster, topic, f"{few(places)} could not be checked: {why}", remedy)
 
 
 def problem(check: Check, cluster: str, subject: str, message: str, remedy: str) -> Finding:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.doctor.finding import Check, Finding, problem, warning
-from mmtool.errors import NotAuthorisedError, RefusedError, UsageError
+from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UsageError
 from mmtool.plan.topics.facts import check_filters_and_rights, meeting, name_problem, taken_names
 from mmtool.plan.words import counted, few
 from mmtool.replication.ownership.limits import refuse_meeting
 from mmtool.replication.ownership.name_changes import refuse_changed_names
+from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -41,6 +42,14 @@ def check_partitions(flow: ExaminedFlow) -> Iterator[Finding]:
 def _has_run(view: FlowView) -> bool:
     """Whether mmtool or MirrorMaker 2 has run the flow: `mmtool replicate` then refuses other names of its mirrors."""
     return view.control().flow is not None or view.mm2_runs()
+
+
+def _may_have_run(view: FlowView) -> bool | Unknown:
+    """As `_has_run`; unknown where the stored state cannot be read: a wrong name is found all the same."""
+    try:
+        return _has_run(view)
+    except MmtoolError:
+        return UNKNOWN
 
 
 def judge_partitions(
@@ -96,14 +105,18 @@ def check_names(flow: ExaminedFlow) -> Iterator[Finding]:
             f"{settings.name} matches no topic of {settings.source.alias}: nothing is mirrored",
             check_filters_and_rights(settings.name, settings.source.alias),
         )
-    yield from judge_names(settings, mirrored, view.target_topics(), has_run=_has_run(view))
+    yield from judge_names(settings, mirrored, view.target_topics(), has_run=_may_have_run(view))
     yield from _taken(view)
     yield from _refused(flow)
     yield from _unknown_mirrors(view)
 
 
 def judge_names(
-    settings: FlowSettings, mirrored: Collection[str], on_target: Collection[str], *, has_run: bool = False
+    settings: FlowSettings,
+    mirrored: Collection[str],
+    on_target: Collection[str],
+    *,
+    has_run: bool | Unknown = False,
 ) -> Iterator[Finding]:
     """Findings about names that Kafka's rules forbid (class ``Topic``), and topics that would share a mirror.
 
@@ -144,8 +157,10 @@ def judge_names(
             )
 
 
-def _another_name(settings: FlowSettings, topic: str, *, has_run: bool) -> str:
+def _another_name(settings: FlowSettings, topic: str, *, has_run: bool | Unknown) -> str:
     exclude = f"add {topic} to topics.exclude of {settings.name}"
+    if has_run is UNKNOWN:
+        return exclude
     if has_run:
         return f"{exclude}; {_NAMES_STAY}"
     return f"{exclude}, or set {settings.name}.mmtool.topic.rename.format so that mirrors get other names"
@@ -174,15 +189,17 @@ def _taken(view: FlowView) -> Iterator[Finding]:
     }
     found = taken_names(view.mirrored(), view.settings.remote_topic, taken, view.settings.target.alias)
     for topic, why in sorted(found.items()):
-        remedy = _another_alias(view.settings, topic, has_run=_has_run(view))
+        remedy = _another_alias(view.settings, topic, has_run=_may_have_run(view))
         yield problem(Check.NAMES, view.settings.target.alias, topic, why.cause, remedy)
 
 
-def _another_alias(settings: FlowSettings, topic: str, *, has_run: bool) -> str:
+def _another_alias(settings: FlowSettings, topic: str, *, has_run: bool | Unknown) -> str:
     exclude = f"add {topic} to topics.exclude of {settings.name}"
+    if has_run is UNKNOWN:
+        return exclude
     if has_run:
         return f"{exclude}; {_NAMES_STAY}"
-    return f"{exclude}, or set {settings.alias_keys.source} to another alias, which mirrors then get in their names"
+    return f"{exclude}, or set {settings.alias_keys.source} to another alias: the names of the mirrors contain it"
 
 
 def _refused(flow: ExaminedFlow) -> Iterator[Finding]:

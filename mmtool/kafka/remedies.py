@@ -94,8 +94,8 @@ _NAMES = {
         _UNKNOWN_PARTITION _UNKNOWN_TOPIC""",
     "check the name of the group: {alias} has no such group; its offsets may have expired": """
         GROUP_ID_NOT_FOUND _UNKNOWN_GROUP""",
-    "run the same command again: if it fails again, {topic} on {alias} has lost its newest records, as in an unclean"
-    " leader election: `mmtool verify -c FILE --topic {topic}` shows what differs": """
+    "check whether records of {topic} on {alias} were deleted in the meantime, or lost in an unclean leader election"
+    " (`mmtool verify -c FILE` shows what differs), then run the same command again": """
         OFFSET_OUT_OF_RANGE _AUTO_OFFSET_RESET _LOG_TRUNCATION _NO_OFFSET""",
     OTHER_LEADER_AND_AGAIN: "CORRUPT_MESSAGE INVALID_MSG _BAD_MSG",
     "raise max.message.bytes of {topic} on {alias}": "MESSAGE_TOO_LARGE MSG_SIZE_TOO_LARGE",

@@ -19,13 +19,14 @@ HIDDEN = "[hidden]"
 
 _ASSIGNMENT = re.compile(
     rf"""(?ix)
-    ( (?<! [\w.\-] ) (?: (?<! / ) | (?= [\w.\-]++ \s* = ) )  # a path or URL may end in such a word, before a colon
-      (?= [\w.\-]*? (?: {MARKING_WORDS} ) ) [\w.\-]++  # each word once: a name may have 32,767 letters
+    ( (?<! [\w.\-] ) (?= [\w.\-]*? (?: {MARKING_WORDS} ) ) [\w.\-]++  # each word once: a name may have 32,767 letters
       ["']? (?<! \.properties ) \s* [=:] \s* )  # a file may be called after a secret; what follows is a line number
     (?! \[hidden\] )
     ( "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' | [^\s,;}})\]]+ )
     """
 )
+_PLACE = re.compile(r"(?:\A|(?<=\s))(?:https?:/)?(?:/[\w.\-]+)+/\Z")
+"""An absolute path, or a URL without a user, up to its last part: a colon and a blank after it begin a sentence."""
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
 )
@@ -36,7 +37,12 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     text = _PRIVATE_KEY.sub(HIDDEN, text)
-    return _ASSIGNMENT.sub(lambda match: match.group(1) + HIDDEN, text)
+    return _ASSIGNMENT.sub(_without_value, text)
+
+
+def _without_value(found: re.Match[str]) -> str:
+    is_place = found[1].endswith(": ") and _PLACE.search(found.string, 0, found.start())
+    return found[0] if is_place else found[1] + HIDDEN
 
 
 def shown(text: str, secrets: Iterable[str] = ()) -> str:

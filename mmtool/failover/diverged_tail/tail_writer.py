@@ -260,8 +260,9 @@ class DivergedTailWriter:
                 count = begun.records
             if self._begun is None:
                 return self._in_part(error, count, records) if count else error
+        unknown = isinstance(error, UnknownProgressError)  # its own message says what may be written
         return PartlyAppliedError(
-            f"{error.message}; some of {records} may already be written",
+            error.message if unknown else f"{error.message}; some of {records} may already be written",
             remedy=self._way_on(begun, error),
             code=error.code,
         )

@@ -20,12 +20,6 @@ _GZIP_LEVEL: Final = 6
 _LZ4_LEVEL: Final = 1
 
 MOST_BYTES: Final = 256 << 20
-
-
-class DecodedSizeError(ValueError):
-    """Records that have more than `MOST_BYTES` when they are decompressed."""
-
-
 """Bytes that the records of one batch may have when they are decompressed.
 
 Producers batch far less (Java's ``batch.size`` is 16 KB); brokers limit only the compressed size.
@@ -33,6 +27,10 @@ Producers batch far less (Java's ``batch.size`` is 16 KB); brokers limit only th
 _KEPT_BYTES: Final = 32 << 20
 _XERIAL: Final = b"\x82SNAPPY\x00\x00\x00\x00\x01"
 _XERIAL_HEADER: Final = len(_XERIAL) + 4  # and the oldest compatible version
+
+
+class DecodedSizeError(ValueError):
+    """Records that have more than `MOST_BYTES` when they are decompressed."""
 
 
 def compress(codec: Codec, records: bytes) -> bytes:

@@ -173,8 +173,9 @@ GUIDES: dict[StepName, Guide] = {
         done_when="Every broker of {there} applies the ACLs: the producers of {topics} may write on {there}.",
         stop_when="mmtool cannot create an ACL on {there} (it needs ALTER on the cluster). mmtool removes those that it"
         " created, and no offset has been written. Grant ALTER, then run `{resume}`.",
-        way_back="If a step fails before offsets are written, mmtool removes exactly these ACLs. Later `{rollback}`"
-        " removes them and restores the offsets, and a failback withdraws them. ACLs that {there} had before stay.",
+        way_back="If a step fails before offsets are written, mmtool removes the ACLs that it created. After that,"
+        " `{rollback}` removes these ACLs and restores the offsets; a failback removes these ACLs too. ACLs that"
+        " {there} had before stay.",
         by_hand="Allow WRITE on {there} to each principal that may write {topics} on {here}, under the topics' own"
         " names.",
     ),

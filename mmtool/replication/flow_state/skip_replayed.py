@@ -36,7 +36,8 @@ class FlowPassing:
             raise owned(
                 flow.identity.name,
                 owner,
-                "; the replayed records can be skipped only while no replicate runs",
+                "; --diverged replay makes this flow skip the diverged records, and so needs that no `mmtool replicate`"
+                " runs it",
             )
 
     def pass_over(self, flow: FlowNow, to: Mapping[TopicPartition, UpstreamOffset]) -> None:
@@ -49,8 +50,8 @@ class FlowPassing:
         for move in found.moves.values():
             if move.action not in (Action.SKIP, Action.KEEP):
                 raise RefusedError(
-                    f"{move.facts.source}: the replayed records cannot be skipped: the log on"
-                    f" {flow.identity.target_alias} does not match the stored state",
+                    f"{move.facts.source}: the flow cannot skip the diverged records that were replayed: the log"
+                    f" on {flow.identity.target_alias} does not match the stored state",
                     remedy=f"run `mmtool flow rebuild {flow.identity.options} --topic {move.facts.source.topic}"
                     f" --execute`, then {_AGAIN}",
                     code="ambiguous",

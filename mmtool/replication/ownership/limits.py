@@ -266,7 +266,8 @@ async def refuse_met_topics(runs: Sequence[FlowRun]) -> None:
                     f"topic {by_remote[remote]} of {one.flow.source.alias} and topic {topic} of"
                     f" {other.flow.source.alias} would both be {remote} on {one.flow.target.alias}",
                     remedy=f"add {topic} to {other.name}.topics.exclude; or, if {other.name} has mirrored no topic yet,"
-                    f" set {other.flow.settings.alias_keys.source} to another alias (topic names get it)",
+                    f" set {other.flow.settings.alias_keys.source} to another alias, which then is a part of the"
+                    " mirrors' names",
                     code="names_meet",
                 )
 

@@ -194,7 +194,7 @@ REFUSED = {
     ),
     "an extension named auth": (
         f'sasl.mechanism = OAUTHBEARER\n{ENDPOINT}{JAAS} extension_auth="x";\n',
-        "option extension_auth: expected letters",
+        "its value (option extension_auth)",
     ),
     "a late refresh": (
         f"sasl.mechanism = OAUTHBEARER\n{ENDPOINT}{JAAS};\nsasl.login.refresh.window.factor = 2\n",
@@ -202,15 +202,15 @@ REFUSED = {
     ),
     "a person's refresh token": (
         f'{STRIMZI_LINES}oauth.refresh.token="{CANARY}";\n',
-        "option oauth.refresh.token: refresh tokens are not supported",
+        "refresh tokens are not supported: use a client id and its secret (option oauth.refresh.token)",
     ),
     "Strimzi's endpoint in a file": (
         f'{STRIMZI_LINES}oauth.token.endpoint.uri="file:/token";\n',
-        "option oauth.token.endpoint.uri: to read the token from a file, set oauth.access.token.location",
+        "to read the token from a file, set oauth.access.token.location (option oauth.token.endpoint.uri)",
     ),
     "keys of AWS in JAAS": (
         f'sasl.mechanism = AWS_MSK_IAM\n{IAM} awsRoleSecretAccessKey="{CANARY}";\n',
-        "option awsRoleSecretAccessKey: mmtool does not read access keys from here: remove the option",
+        "environment (option awsRoleSecretAccessKey)",
     ),
 }
 

@@ -20,6 +20,13 @@ TOLD = [
     ("/run/secrets/token: no such file", "/run/secrets/token: no such file"),
     ("https://idp/token: 401 Unauthorized", "https://idp/token: 401 Unauthorized"),
     ("POST /login/token=abc123", "POST /login/token=[hidden]"),
+    ("https://api-token:abcd1234@host/x", "https://api-token:[hidden]"),
+    ("http://proxy-password:hunter2@proxy:3128", "http://proxy-password:[hidden]"),
+    ("strimzi.io/password: hunter2", "strimzi.io/password: [hidden]"),
+    ("user/password:hunter2", "user/password:[hidden]"),
+    ("login with username/password: bob/hunter2", "login with username/password: [hidden]"),
+    ('{"a/secret": "hunter2"}', '{"a/secret": [hidden]}'),
+    ("/secret: hunter2", "/secret: [hidden]"),
     ("topic orders partition 3", "topic orders partition 3"),
 ]
 
