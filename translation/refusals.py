@@ -60,7 +60,8 @@ class Reason(StrEnum):
         other = _BACK if sides.is_reverse else _EMERGENCY if sides.is_emergency else _SENTENCES
         template = other.get(self, _SENTENCES[self])
         if is_alone:
-            template = (_ALONE_BACK if sides.is_reverse else _ALONE).get(self, template)
+            alone = _ALONE_BACK if sides.is_reverse else _ALONE_EMERGENCY if sides.is_emergency else _ALONE
+            template = alone.get(self, template)
         return template.format(read=sides.read, written=sides.written)
 
 
@@ -126,6 +127,8 @@ _SENTENCES = {
 }
 
 _EMERGENCY = {
+    Reason.BEYOND_SOURCE_END: "the group's last checkpoint is past the end of the log that was mirrored: "
+    + _SET_BY_HAND,
     Reason.NEVER_RAN: "{written} has a checkpoint of the group in this partition, but no mirror of it: leave the group"
     " out of the failover, and set its other offsets on {written} with `kafka-consumer-groups --reset-offsets"
     " --execute`",
@@ -173,6 +176,9 @@ _ALONE = {
     Reason.NOT_MIRRORED: _NOT_IN_FLOW,
     Reason.BEYOND_SOURCE_END: "the topic on {read} was recreated with fewer partitions and no longer has this one:"
     " delete the group's offset of this partition on {read} with `kafka-consumer-groups --delete-offsets`",
+}
+_ALONE_EMERGENCY = {
+    Reason.NOT_MIRRORED: "the flow from {read} to {written} does not mirror this topic, so its offsets are not moved",
 }
 _ALONE_BACK = {
     Reason.NOT_MIRRORED: _NOT_A_MIRROR,

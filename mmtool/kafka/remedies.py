@@ -45,7 +45,7 @@ _NAMES = {
         COORDINATOR_LOAD_IN_PROGRESS""",
     "check that the controllers of {alias} run and have elected an active one": """
         NOT_CONTROLLER STALE_BROKER_EPOCH STALE_CTRL_EPOCH UNKNOWN_CONTROLLER_ID""",
-    "raise the quota of mmtool's principal on {alias}, or run the same command again later": """
+    "raise the quota of mmtool's principal on {alias}, or wait for less load, then run the same command again": """
         THROTTLING_QUOTA_EXCEEDED""",
     "run the same command again": CUT_SHORT,
     "check which brokers of {alias} are down or overloaded": """

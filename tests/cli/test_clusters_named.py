@@ -140,7 +140,11 @@ def test_the_reference_has_the_sentence_of_a_translation_from_source_to_target(r
 
 
 @pytest.mark.parametrize("reason", sorted(set(Reason) - {Reason.UNREADABLE_STATE}))
-def test_no_remedy_of_an_emergency_needs_the_source(reason):
-    said = reason.said_of(Sides("east", "west", is_emergency=True))
-    assert "translate-offsets" not in said
-    assert "mmtool replicate" not in said
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_no_remedy_of_an_emergency_needs_the_source(reason, is_alone):
+    said = reason.said_of(Sides("east", "west", is_emergency=True), is_alone=is_alone)
+    assert [
+        command for command in ("translate-offsets", "mmtool replicate", "groups audit") if command in said
+    ] == []
+    assert "offset on east with" not in said
+    assert "partition on east with" not in said

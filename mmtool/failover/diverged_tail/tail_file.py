@@ -189,7 +189,7 @@ def _trusted(place: TopicPartition, view: BatchView) -> list[Record]:
     except BatchError as error:
         raise BatchError(
             f"the records of {place} on the source cannot be exported: {error.message}",
-            remedy=OTHER_LEADER_AND_AGAIN,
+            remedy=error.remedy or OTHER_LEADER_AND_AGAIN,
         ) from error
 
 

@@ -45,7 +45,8 @@ class LargeBatchError(BatchError):
 
     def __init__(self, base_offset: int, size: str, limit: str, next_offset: int) -> None:
         super().__init__(
-            f"the batch at offset {base_offset} has {size}; mmtool decodes at most {limit} of one batch"
+            f"the batch at offset {base_offset} has {size}; mmtool decodes at most {limit} of one batch",
+            remedy="the batch is intact: read its records with another client, such as kafka-console-consumer.sh",
         )
         self.next_offset = next_offset
 

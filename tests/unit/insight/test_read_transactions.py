@@ -15,7 +15,10 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 @pytest.mark.parametrize(
     ("cause", "remedy"),
     [
-        (THROTTLED, "raise the quota of mmtool's principal on east, or run the same command again later"),
+        (
+            THROTTLED,
+            "raise the quota of mmtool's principal on east, or wait for less load, then run the same command again",
+        ),
         (CUT_SHORT, "run the same command again"),
         (NO_LEADER, "check that every partition of the topic has a leader on east"),
         ("", "check east.bootstrap.servers, and that the brokers of east run"),
