@@ -154,7 +154,7 @@ def test_of_a_read_only_source_the_newest_record_is_followed_and_nothing_is_writ
         answer = smoke(properties, *options, source="third")
     assert (answer.code, list(results(answer))) == (0, NEWEST_STEPS), answer.stdout
     (picked,) = [row["message"] for row in answer.rows if row["step"] == "newest"]
-    assert picked.startswith("offset 99 of orders-third-0 of third")
+    assert picked.startswith("offset 99 of orders-third-0 on third")
     assert stored() == before
 
 
