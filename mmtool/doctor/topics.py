@@ -105,8 +105,9 @@ def check_names(flow: ExaminedFlow) -> Iterator[Finding]:
             f"{settings.name} matches no topic of {settings.source.alias}: nothing is mirrored",
             check_filters_and_rights(settings.name, settings.source.alias),
         )
-    yield from judge_names(settings, mirrored, view.target_topics(), has_run=_may_have_run(view))
-    yield from _taken(view)
+    ran = _may_have_run(view)
+    yield from judge_names(settings, mirrored, view.target_topics(), has_run=ran)
+    yield from _taken(view, has_run=ran)
     yield from _refused(flow)
     yield from _unknown_mirrors(view)
 
@@ -158,12 +159,20 @@ def judge_names(
 
 
 def _another_name(settings: FlowSettings, topic: str, *, has_run: bool | Unknown) -> str:
+    return _left_out(
+        settings,
+        topic,
+        f"set {settings.name}.mmtool.topic.rename.format so that mirrors get other names",
+        has_run=has_run,
+    )
+
+
+def _left_out(settings: FlowSettings, topic: str, renamed: str, *, has_run: bool | Unknown) -> str:
+    """The remedy for a topic whose mirror needs another name; ``renamed`` gives one, before the flow's first run."""
     exclude = f"add {topic} to topics.exclude of {settings.name}"
     if has_run is UNKNOWN:
         return exclude
-    if has_run:
-        return f"{exclude}; {_NAMES_STAY}"
-    return f"{exclude}, or set {settings.name}.mmtool.topic.rename.format so that mirrors get other names"
+    return f"{exclude}; {_NAMES_STAY}" if has_run else f"{exclude}, or {renamed}"
 
 
 def metric_name(topic: str) -> str:
@@ -178,7 +187,7 @@ def _alike(topics: Iterable[str]) -> dict[str, set[str]]:
     return found
 
 
-def _taken(view: FlowView) -> Iterator[Finding]:
+def _taken(view: FlowView, *, has_run: bool | Unknown) -> Iterator[Finding]:
     """Findings about mirrors that another mmtool flow to the same target writes."""
     if view.settings.keeps_names:
         return
@@ -187,19 +196,12 @@ def _taken(view: FlowView) -> Iterator[Finding]:
         for alias, control in view.other_controls().items()
         for position in control.positions.values()
     }
-    found = taken_names(view.mirrored(), view.settings.remote_topic, taken, view.settings.target.alias)
+    settings = view.settings
+    found = taken_names(view.mirrored(), settings.remote_topic, taken, settings.target.alias)
+    renamed = f"set {settings.alias_keys.source} to another alias: the names of the mirrors contain it"
     for topic, why in sorted(found.items()):
-        remedy = _another_alias(view.settings, topic, has_run=_may_have_run(view))
-        yield problem(Check.NAMES, view.settings.target.alias, topic, why.cause, remedy)
-
-
-def _another_alias(settings: FlowSettings, topic: str, *, has_run: bool | Unknown) -> str:
-    exclude = f"add {topic} to topics.exclude of {settings.name}"
-    if has_run is UNKNOWN:
-        return exclude
-    if has_run:
-        return f"{exclude}; {_NAMES_STAY}"
-    return f"{exclude}, or set {settings.alias_keys.source} to another alias: the names of the mirrors contain it"
+        remedy = _left_out(settings, topic, renamed, has_run=has_run)
+        yield problem(Check.NAMES, settings.target.alias, topic, why.cause, remedy)
 
 
 def _refused(flow: ExaminedFlow) -> Iterator[Finding]:

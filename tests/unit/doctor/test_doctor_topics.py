@@ -6,6 +6,7 @@ from mmtool.doctor.finding import Severity
 from mmtool.doctor.loops import judge_file, judge_identity, judge_topics, known_aliases
 from mmtool.doctor.topics import judge_names, judge_partitions, judge_schemas, judge_unknown_mirror
 from mmtool.plan.topics.facts import TopicFacts
+from mmtool.translation.known import UNKNOWN
 from mmtool.translation.names import DefaultPolicy
 
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
@@ -65,6 +66,11 @@ def test_names_that_are_one_in_metrics_are_a_problem_only_before_the_mirror_is_t
 def test_other_names_are_no_remedy_once_the_flow_has_run(flow, has_run, remedy):
     (found,) = judge_names(flow(), ["a.b"], ["A_a_b"], has_run=has_run)
     assert found.remedy == remedy
+
+
+def test_a_wrong_name_is_found_where_it_is_unknown_whether_the_flow_has_run(flow):
+    (found,) = judge_names(flow(), ["a.b"], ["A_a_b"], has_run=UNKNOWN)
+    assert found.remedy == "add a.b to topics.exclude of A->B"
 
 
 def test_two_topics_with_one_mirror_are_a_problem_each(flow):
