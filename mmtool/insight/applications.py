@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.insight.partitions import partition_facts
-from mmtool.plan.groups.applications import AGAIN, AppState, StateLoss, StateTopic, internal_topics
+from mmtool.plan.groups.applications import AppState, StateLoss, StateTopic, internal_topics
 from mmtool.plan.groups.commit_metadata import is_of_streams
 from mmtool.plan.groups.facts import ABSENT, Commit, GroupFacts
 from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.words import AGAIN
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:

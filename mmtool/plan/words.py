@@ -52,8 +52,9 @@ def joined(*sentences: str) -> str:
     return "; ".join(filter(None, sentences))
 
 
-_AGAIN = "run the same command again"
-_LAST = re.compile(rf"(^|[,;] then ){_AGAIN}(: .*)?$")
+AGAIN = "run the same command again"
+"""The remedy that a repetition is, alone or at the end of another one."""
+_LAST = re.compile(rf"(^|[,;] then ){AGAIN}(: .*)?$")
 
 
 def first_part(remedy: str) -> str:
@@ -64,7 +65,7 @@ def first_part(remedy: str) -> str:
     return _LAST.sub("", remedy)
 
 
-def then(remedy: str, again: str = _AGAIN) -> str:
+def then(remedy: str, again: str = AGAIN) -> str:
     """A remedy and the command to run after it, in place of the one that the remedy may end with."""
     first = first_part(remedy)
     if first:

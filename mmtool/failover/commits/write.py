@@ -25,7 +25,7 @@ from mmtool.errors import (
 from mmtool.failover.operation.operation import nobody_else
 from mmtool.insight.problem_remedies import remedy_of
 from mmtool.kafka.ports import Problem
-from mmtool.plan.words import counted, few, joined, then
+from mmtool.plan.words import AGAIN, counted, few, joined, then
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
@@ -322,9 +322,7 @@ def _put_back(
     return Written(plan.group, outcome, frozenset(still.keys() - unheard), problems, unknown, causes)
 
 
-def failure_of_writing(
-    results: Iterable[Written], where: str, again: str = "run the same command again"
-) -> MmtoolError | None:
+def failure_of_writing(results: Iterable[Written], where: str, again: str = AGAIN) -> MmtoolError | None:
     """The error with which writing groups ends, by the contract's exit codes; None if every group was written.
 
     Args:

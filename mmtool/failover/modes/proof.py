@@ -11,7 +11,8 @@ from mmtool.kafka.ports import LogPart
 from mmtool.plan.failover.boundaries import boundaries
 from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import MOST_PROVEN
-from mmtool.plan.groups.applications import AGAIN, end_loss, or_without_state
+from mmtool.plan.groups.applications import end_loss, or_without_state
+from mmtool.plan.words import AGAIN
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
-from mmtool.plan.words import few, joined
+from mmtool.plan.words import AGAIN, few, joined
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition
 
@@ -66,9 +66,6 @@ class StateLoss(NamedTuple):
         " and let `topics` match them"
     )
 
-
-AGAIN = "run the same command again"
-"""The remedy for a state topic that changed while the command ran."""
 
 _AT_ITS_END = {
     Reason.AMBIGUOUS: "no stored offset proves that {target} has its last records",

@@ -8,6 +8,7 @@ from mmtool.errors import OwnedElsewhereError, RefusedError
 from mmtool.insight.partitions import partition_facts
 from mmtool.plan.flow.moves import Action
 from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.words import AGAIN
 from mmtool.replication.flow_state.borrowed_flow import STOP_OWNER, owned, owner_now
 from mmtool.replication.flow_state.flow_moves import execute, rehearse_seek
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
-_AGAIN = "run the same command again"
 """Callers that continue by another command replace it (`then`)."""
 
 
@@ -53,13 +53,13 @@ class FlowPassing:
                     f"{move.facts.source}: the flow cannot skip the diverged records that were replayed: the log"
                     f" on {flow.identity.target_alias} does not match the stored state",
                     remedy=f"run `mmtool flow rebuild {flow.identity.options} --topic {move.facts.source.topic}"
-                    f" --execute`, then {_AGAIN}",
+                    f" --execute`, then {AGAIN}",
                     code="ambiguous",
                 )
         try:
-            execute(found, self._say, is_held=True, again=_AGAIN)
+            execute(found, self._say, is_held=True, again=AGAIN)
         except OwnedElsewhereError as error:
-            raise OwnedElsewhereError(error.message, remedy=f"{STOP_OWNER}, then {_AGAIN}") from error
+            raise OwnedElsewhereError(error.message, remedy=f"{STOP_OWNER}, then {AGAIN}") from error
 
 
 def _left(flow: FlowNow, to: Mapping[TopicPartition, UpstreamOffset]) -> dict[TopicPartition, UpstreamOffset]:
