@@ -194,6 +194,13 @@ def test_a_pem_key_that_its_password_does_not_open_is_said(lines, problem, pem, 
     assert f"{problem} the private key in {pem}/key.pem; set A.ssl.key.password" in line
 
 
+def test_a_certificate_file_without_a_key_may_have_it_in_another_file(pem, load):
+    line = refusal(load, f"A.security.protocol = SSL\nA.ssl.certificate.location = {pem}/cert.pem\n")
+    assert line.endswith(
+        f"{pem}/cert.pem holds no private key; add it, or name its file in A.ssl.key.location"
+    )
+
+
 def test_a_pem_path_with_a_null_character_is_refused(load):
     line = refusal(load, "A.security.protocol = SSL\nA.ssl.ca.location = /tmp/a\\u0000b\n")
     assert line.endswith("expected a readable PEM file (not a path)")

@@ -99,6 +99,15 @@ def test_a_partition_whose_times_could_not_be_asked_is_a_warning_and_not_called_
     assert finding.message == f"{PLACE} could not be checked: A does not answer"
 
 
+def test_partitions_that_could_not_be_asked_for_different_reasons_have_a_row_each():
+    away, denied = UnreachableError("A does not answer"), UnreachableError("A denies READ")
+    failed = {PLACE._replace(partition=number): error for number, error in enumerate([away, denied, away])}
+    assert [row.message for row in unasked(Check.TIMESTAMPS, "A", failed)] == [
+        "orders-0, orders-2 could not be checked: A does not answer",
+        "orders-1 could not be checked: A denies READ",
+    ]
+
+
 def times(*, is_ahead=False, is_certain=True, is_raised=False, stamped=()):
     refused = [
         RefusedTimes(
