@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from mmtool.runtime.new_file import NewFile
 
 _NOTES = (Column("kind"), Column("path"), Column("message", note=True))
-WAYS = (
-    ("continue where MirrorMaker 2 stops; stop its connectors when mmtool asks for it", ("--take-over",)),
-)
+WAYS = (("continue where MirrorMaker 2 stops; stop MirrorMaker 2 when mmtool asks for it", ("--take-over",)),)
 """What is done next with the file: a sentence, and the options of `mmtool replicate`."""
 
 

@@ -127,6 +127,9 @@ _SENTENCES = {
 }
 
 _EMERGENCY = {
+    Reason.SOURCE_UNREACHABLE: "{written} has no checkpoint of the group in this partition, and an emergency failover"
+    " does not ask {read}: a commit that the group has on {written} stays unchanged; if the group has none there,"
+    " `--unknown earliest` or `--unknown latest` commits one",
     Reason.BEYOND_SOURCE_END: "the group's last checkpoint is past the end of the log that was mirrored: "
     + _SET_BY_HAND,
     Reason.NEVER_RAN: "{written} has a checkpoint of the group in this partition, but no mirror of it: leave the group"

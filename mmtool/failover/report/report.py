@@ -297,10 +297,10 @@ def _price(ended: Ended) -> str:
         likely = "" if expected is UNKNOWN else f" ({expected:,} expected)"
         return f"{loss} lost, {_at_most(again, f'{again:,}')} read again{likely}"
     if ended.rehearsal.plan.mode is Mode.FAILBACK:
-        passed = figures.diverged_records
-        done = "replayed" if ended.rehearsal.plan.diverged == Replay() else "skipped"
-        more = "" if passed is None else f", {counted(passed, 'diverged record')} {done}"
-        return f"{lost} records lost, {again} read again{more}"
+        diverged = counted(figures.diverged_records or 0, "diverged record")
+        replays = ended.rehearsal.plan.diverged == Replay()
+        more = f"; {diverged} replayed" if replays else f"; the groups skip {diverged}"
+        return f"{lost} records lost, {again} read again{more if figures.diverged_records else ''}"
     names, behind = ended.rehearsal.names, figures.diverged_records
     late = (
         f"; {counted(behind or 0, 'record')} produced on {names.source} after the groups had stopped, not yet on"

@@ -298,6 +298,11 @@ def _read_again(costs: Costs, names: Names) -> str:
         again = f"{read}, which the groups may have read on {names.source} after the checkpoints"
         return f"{again}; the expected number is unknown, because the commit rate of a group is unknown"
     if costs.expected == 0:
-        return f"probably no record is read again, because no group was committing on {names.source} ({most})"
-    again = f"about {counted(costs.expected, 'record')} {are(costs.expected)} read again"
-    return f"{again}, estimated from how fast the groups were committing on {names.source} ({most})"
+        return (
+            f"{most} {are(costs.reread)} read again, and probably none, because no group was committing on"
+            f" {names.source}"
+        )
+    return (
+        f"{most} {are(costs.reread)} read again, and probably about {costs.expected:,}, estimated from how fast the"
+        f" groups were committing on {names.source}"
+    )

@@ -140,7 +140,7 @@ def refusal_of(moves: Collection[Move], flow: str) -> RefusedError | None:
 def _way_on(reason: Reason, flow: str) -> str:
     if reason is Reason.BEYOND_SOURCE_END:
         return "name an offset up to the end of the source's log, which kafka-get-offsets.sh shows"
-    return f"move the other partitions with --topic or --csv; {forget_missing(flow)}"
+    return f"name only the other partitions, with --topic or --csv; {forget_missing(flow)}"
 
 
 def _rows(flow: FlowNow, moves: Moves) -> list[FlowRow]:
@@ -359,7 +359,11 @@ class _Mover:
             why = self._run.view.refused.get(source.topic)
             if why is None:
                 gone = f"topic {source.topic} no longer exists on {flow.source.alias}"
-                raise RefusedError(gone, remedy="move the other topics with --topic or --csv")
+                raise RefusedError(
+                    f"{gone}; partitions of other topics may already have been changed",
+                    remedy=f"run the same command without {source.topic}: name the other topics with --topic, or leave"
+                    " its lines out of the --csv file",
+                )
             raise RefusedError(
                 f"{source}: {why}", remedy="remove this cause, then run the same command again"
             )

@@ -104,9 +104,7 @@ class MirrorMakerGuard:
             return
         raise OwnedElsewhereError(
             f"MirrorMaker 2 runs flow {name}: {sign.sentence}",
-            remedy="stop MirrorMaker 2's connectors, then run `mmtool replicate -c FILE --take-over`, which continues"
-            " where the connectors stopped; if MirrorMaker 2 only sends heartbeats, set"
-            f" {name}.emit.heartbeats.enabled = false in MirrorMaker 2's file",
+            remedy=_stop(sign, name),
             code=BY_MIRROR_MAKER,
         )
 
@@ -273,6 +271,20 @@ async def _sign(flow: FlowSettings, seconds: float) -> str:
             remedy=f"check that {flow.source.alias} and {flow.target.alias} answer, then run the same command again",
         ) from None
     return "" if sign is None else sign.sentence
+
+
+def _stop(sign: Sign, flow: str) -> str:
+    """How MM2 is stopped, by the evidence: a worker stays in its group when only its connectors stop."""
+    take_over = "then run `mmtool replicate -c FILE --take-over`, which continues where MirrorMaker 2 stopped"
+    if not sign.last_written:
+        return (
+            "stop MirrorMaker 2's processes, or the Connect workers in this group (they stay in it if only the"
+            f" connectors stop), {take_over}"
+        )
+    return (
+        f"stop MirrorMaker 2's connectors, {take_over}; if MirrorMaker 2 only sends heartbeats, set"
+        f" {flow}.emit.heartbeats.enabled = false in MirrorMaker 2's file"
+    )
 
 
 def _at_work(group: DescribedGroup, alias: str) -> str:
