@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SOON = timedelta(days=30)
 """Certificates that expire within this time are reported."""
-LOGIN_STAGES = {Stage.MECHANISM, Stage.LOGIN, Stage.PROOF, Stage.CLIENT_CERTIFICATE}
+LOGIN_STAGES = {Stage.MECHANISM, Stage.NO_LOGIN, Stage.LOGIN, Stage.PROOF, Stage.CLIENT_CERTIFICATE}
 """A listener that fails at one of these is there, and the login fails."""
 _BY_CERTIFICATE = {Stage.TLS, Stage.CLIENT_CERTIFICATE}
 _RENEW_THEIRS = (
@@ -189,7 +189,7 @@ def _login_remedy(name: str, stage: Stage, login: Sasl | None) -> str:
     elif isinstance(login, PasswordLogin):
         otherwise = (
             f"correct the user name and the password in {name}.sasl.jaas.config, or in {name}.sasl.username and"
-            f" {name}.sasl.password where these are set; if the listener takes no login, {protocol}"
+            f" {name}.sasl.password where these are set"
         )
     elif isinstance(login, MskLogin):
         otherwise = (
@@ -206,6 +206,8 @@ def _login_remedy(name: str, stage: Stage, login: Sasl | None) -> str:
     return {
         Stage.MECHANISM: f"set {name}.sasl.mechanism to a mechanism that the listener enables, or add the"
         " mechanism that mmtool uses to the brokers' sasl.enabled.mechanisms",
+        Stage.NO_LOGIN: f"{protocol} (PLAINTEXT or SSL), or {name}.bootstrap.servers to a listener that takes SASL"
+        " logins",
         Stage.PROOF: remedy_of(UNPROVEN, name),
         Stage.CLIENT_CERTIFICATE: f"set {name}.ssl.keystore.location to a key store whose certificate the brokers'"
         " trust store accepts",

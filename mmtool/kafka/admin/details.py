@@ -29,6 +29,7 @@ class Stage(StrEnum):
     ANSWER = "answer"
     PROTOCOL = "protocol"
     MECHANISM = "mechanism"
+    NO_LOGIN = "no login"
     LOGIN = "login"
     PROOF = "proof"
 

@@ -223,7 +223,7 @@ async def _check_mechanism(
     with _in_protocol():
         error_code, enabled = request.read(memoryview(answer))
     if error_code == Code.ILLEGAL_SASL_STATE:
-        raise _FailedError(Stage.LOGIN, TAKES_NO_LOGIN)
+        raise _FailedError(Stage.NO_LOGIN, TAKES_NO_LOGIN)
     if mechanism not in enabled:
         raise _FailedError(Stage.MECHANISM, enabled_mechanisms(enabled))
 

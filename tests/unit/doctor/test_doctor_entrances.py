@@ -92,6 +92,14 @@ def test_a_refused_login_is_no_dead_listener():
             "correct the user name and the",
         ),
         (
+            Stage.NO_LOGIN,
+            WITH_LOGIN,
+            None,
+            "the listener takes no login",
+            "cluster A refuses the login at one:9092: the listener takes no login",
+            "set A.security.protocol to the protocol of the listener (PLAINTEXT or SSL), or A.bootstrap.servers to a",
+        ),
+        (
             Stage.PROOF,
             WITH_LOGIN,
             None,
