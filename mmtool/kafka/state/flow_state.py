@@ -79,7 +79,7 @@ class FollowedFlowState(KafkaFlowState):
         for place in self._stale:
             self._maps.pop(place, None)
         stale = [key for place in self._stale for key in self._keys[place]]
-        self._maps |= partition_maps(self._blocks[key] for key in stale if key in self._blocks)
+        self._maps |= partition_maps((self._blocks[key] for key in stale if key in self._blocks), identity)
         self._stale.clear()
         return dict(self._maps)
 

@@ -19,12 +19,6 @@ if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
     from mmtool.kafka.wire.blocking_client import BlockingWireClient
 
-REBUILD_RUNS = (
-    "if a newer mmtool release wrote the record, run that release; otherwise stop `mmtool replicate`, then run `mmtool"
-    " flow rebuild -c FILE -s SOURCE -t TARGET --execute`, which derives the offset runs again from the topics of both"
-    " clusters"
-)
-"""The remedy where a stored offset run cannot be read."""
 FOREIGN_RECORD = (
     "run the mmtool release that wrote the record; if another program wrote it, stop that program and write a"
     " tombstone (the same key, a null value), after which compaction removes the record"
@@ -278,11 +272,11 @@ def newest_records(records: Iterable[LogRecord]) -> list[LogRecord]:
 
 
 def unreadable(
-    topic: str, partition: int, offset: int, why: str, remedy: str = FOREIGN_RECORD
+    where: str, partition: int, offset: int, why: str, remedy: str = FOREIGN_RECORD
 ) -> RefusedError:
-    """The refusal for a stored record that cannot be read (``unreadable_state``)."""
+    """The refusal for a stored record that cannot be read (``unreadable_state``); ``where`` names its topic."""
     return RefusedError(
-        f"{topic}-{partition} offset {offset} cannot be read: {why}",
+        f"the record at offset {offset} in partition {partition} of {where} cannot be read: {why}",
         remedy=remedy,
         code="unreadable_state",
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.state.control_view import ControlView
-from mmtool.kafka.state.log_reader import REBUILD_RUNS, newest_records, read_log, unreadable
+from mmtool.kafka.state.log_reader import newest_records, read_log, unreadable
 from mmtool.plan.records.documents import (
     ProducerRecord,
     UnreadableDocumentError,
@@ -57,7 +57,12 @@ def read_control(
         try:
             view.apply(record.key, record.value, record.offset)
         except UnreadableDocumentError as error:
-            raise unreadable(identity.control_topic, record.partition, record.offset, str(error)) from error
+            raise unreadable(
+                f"{identity.control_topic} on {identity.target_alias}",
+                record.partition,
+                record.offset,
+                str(error),
+            ) from error
     return view
 
 
@@ -128,7 +133,7 @@ def _map_of(records: Mapping[BlockKey, LogRecord], identity: FlowIdentity) -> Pa
     found: dict[BlockKey, Block] = {}
     for record in records.values():
         take_block(found, record, identity)
-    (whole,) = partition_maps(found.values()).values()
+    (whole,) = partition_maps(found.values(), identity).values()
     return whole
 
 
@@ -164,9 +169,19 @@ def _key_of(record: LogRecord, identity: FlowIdentity) -> BlockKey:
 
 
 def _unreadable_run(
-    identity: FlowIdentity, record: LogRecord, why: str, remedy: str = REBUILD_RUNS
+    identity: FlowIdentity, record: LogRecord, why: str, remedy: str | None = None
 ) -> RefusedError:
-    return unreadable(identity.runs_topic, record.partition, record.offset, why, remedy)
+    where = f"{identity.runs_topic} on {identity.target_alias}"
+    return unreadable(where, record.partition, record.offset, why, remedy or _rebuild_runs(identity))
+
+
+def _rebuild_runs(identity: FlowIdentity) -> str:
+    """The remedy where a stored offset run cannot be read."""
+    return (
+        "if a newer mmtool release wrote the record, run that release; otherwise stop `mmtool replicate`, then run"
+        f" `mmtool flow rebuild {identity.options} --execute`, which derives the offset runs (the map of source offsets"
+        " to target offsets) again from the topics of both clusters"
+    )
 
 
 def _recreate_runs(identity: FlowIdentity) -> str:
@@ -214,8 +229,8 @@ def newest_blocks(blocks: Iterable[Block]) -> dict[Place, Block]:
     return newest
 
 
-def partition_maps(blocks: Iterable[Block]) -> dict[Place, PartitionMap]:
-    """Join blocks into every partition's map.
+def partition_maps(blocks: Iterable[Block], identity: FlowIdentity) -> dict[Place, PartitionMap]:
+    """Join blocks of a flow into every partition's map.
 
     Raises:
         RefusedError: blocks contradict each other.
@@ -228,7 +243,7 @@ def partition_maps(blocks: Iterable[Block]) -> dict[Place, PartitionMap]:
     except UnreadableStateError as error:
         raise RefusedError(
             f"{error.what}: {error.why}",
-            remedy=REBUILD_RUNS,
+            remedy=_rebuild_runs(identity),
             code="unreadable_state",
         ) from error
 

@@ -66,21 +66,22 @@ def test_no_record_is_no_map():
 
 def test_of_many_blocks_the_one_that_cannot_be_read_is_named():
     first, second = blocks()
-    assert "internal-0 offset 1 cannot be read: checksum" in why(
-        record(0, first), record(1, second, value=encode_block(second)[:-1] + b"\x00")
+    assert (
+        "the record at offset 1 in partition 0 of mmtool-offset-runs.east.internal on west cannot be read: checksum"
+        in why(record(0, first), record(1, second, value=encode_block(second)[:-1] + b"\x00"))
     )
 
 
 def test_a_block_under_another_block_s_key_is_refused():
     first, second = blocks()
-    assert "offset 1 cannot be read: the key of the record does not fit its value" in why(
+    assert " on west cannot be read: the key of the record does not fit its value" in why(
         record(0, first), record(1, first, key=encode_key(second.key))
     )
 
 
 def test_a_block_of_other_clusters_is_refused():
     (block,) = blocks(replace(ORDERS, source_cluster_id=ClusterId("elsewhere")), 1)
-    assert "offset 0 cannot be read: it was written for other clusters than" in why(record(0, block))
+    assert " on west cannot be read: it was written for other clusters than" in why(record(0, block))
 
 
 def test_a_missing_block_is_refused():
@@ -97,7 +98,9 @@ def test_who_reads_on_is_refused_again_and_again_by_what_cannot_be_read(monkeypa
     monkeypatch.setattr(state_log, "read_log", lambda *_, start: stored[start.get(0, 0) :])
     west, view = ClusterSettings(alias="west", bootstrap_servers="nowhere:1"), ControlView()
     for _ in range(3):
-        with pytest.raises(RefusedError, match="internal-0 offset 1 cannot be read"):
+        with pytest.raises(
+            RefusedError, match=r"the record at offset 1 in partition 0 of .*internal on west cannot"
+        ):
             read_control(west, FLOW, view)
     stored.append(log[1]._replace(offset=3))
     assert read_control(west, FLOW, view).failed_over.keys() == {"a", "b", "c"}
