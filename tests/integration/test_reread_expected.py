@@ -86,4 +86,7 @@ def test_a_group_that_commits_steadily_is_expected_to_read_again_what_it_read_un
     assert found[idle]["reread_expected"] == 0
     assert found[idle]["reread_max"] == RECORDS - 100
     assert row["reread_expected"] == expected
-    assert f"about {expected:,} records are read again" in ended.stderr
+    assert (
+        f"records are read again, and probably about {expected:,}, estimated from how fast the groups"
+        in ended.stderr
+    )
