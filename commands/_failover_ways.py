@@ -168,7 +168,7 @@ def cancel(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """End an interrupted operation that has not committed offsets yet; undo its preparations (fence, ACLs)."""
+    """End an interrupted operation that has not committed offsets yet; undo its preparations, such as --fence."""
     from mmtool.failover.operation.states import Event
     from mmtool.failover.service.lookup import find_operation
 
@@ -187,7 +187,7 @@ def rollback(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Undo an operation that has committed offsets: restore its groups' previous offsets, and lift its fence.
+    """Undo an operation that has committed offsets: restore its groups' previous offsets, and undo --fence.
 
     mmtool removes ACLs that --promote-acls created, or creates again ACLs that a failback removed. After an emergency
     failover, its topics are mirrored again. After a planned one, offset sync of its groups resumes. After a failback,
