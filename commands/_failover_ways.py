@@ -135,7 +135,7 @@ def resume(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
-    """Continue an interrupted operation, from any host.
+    """Continue an interrupted operation, from any host. A drill cannot be resumed.
 
     If the operation stopped before it committed an offset, mmtool runs every check again. If it stopped later, mmtool
     commits the remaining offsets as they were planned.

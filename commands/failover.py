@@ -87,8 +87,8 @@ MaxRto = Annotated[
         "--max-rto",
         metavar="DURATION",
         parser=options.duration,
-        help="Exit with 4 if the drill takes longer than this (90s, 5m) from its start until the copies' offsets are"
-        f" read back. {_UNMEASURED}",
+        help="Exit with 4 if the drill takes longer than this, for example 90s or 5m, from its start until the copies'"
+        f" offsets are read back. {_UNMEASURED}",
         show_default=False,
     ),
 ]

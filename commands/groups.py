@@ -52,14 +52,16 @@ From = Annotated[
     typer.Option(
         "--in",
         metavar="spark-checkpoint DIR",
-        help="Instead of a group, with --format spark: the checkpointLocation of a Structured Streaming query.",
+        help="With --format spark, instead of a group: translate the offsets in the checkpoint of a Structured"
+        " Streaming query; DIR is its checkpointLocation.",
         rich_help_panel=options.WHAT,
     ),
 ]
 File = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help="Kafka's reset file, as `mmtool groups export` writes it, or an undo file."
+        metavar="FILE",
+        help="Kafka's reset file with offsets of the target, as `mmtool groups export` writes it, or an undo file.",
     ),
 ]
 OneGroup = Annotated[

@@ -63,7 +63,8 @@ KeepData = Annotated[
     bool,
     typer.Option(
         "--keep-data",
-        help="Delete nothing: the next `mmtool lab up` with this --state-dir continues with it.",
+        help="Delete nothing: the next `mmtool lab up` with this --state-dir starts these clusters again,"
+        " with their topics and groups.",
     ),
 ]
 

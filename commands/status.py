@@ -125,7 +125,7 @@ def status(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Show flows from any host: owner, position and lag per partition; with --groups, whether groups can fail over."""
+    """Show the flows, with state and lag of each partition, or with --groups whether groups can fail over."""
     from mmtool.commands._connections import selection, watched_flows
 
     by_group = groups or group is not None

@@ -311,8 +311,8 @@ class FlowReader:
         for name, entry in found.items():
             if name not in HOOKABLE:
                 close = get_close_matches(name, HOOKABLE, n=1, cutoff=0.5)
-                meant = f"did you mean {close[0]}?" if close else f"a hook can follow {', '.join(HOOKABLE)}"
-                self.report.refused(entry, f"no hook runs after a step {name}: {meant}")
+                meant = f"did you mean {close[0]}?" if close else f"these steps exist: {', '.join(HOOKABLE)}"
+                self.report.refused(entry, f"{name} is no step that a hook can follow; {meant}")
         return found
 
     def _units(self) -> dict[str, Unit]:

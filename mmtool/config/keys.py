@@ -131,7 +131,8 @@ _SELECTION = (
         "use.defaults.from",
         "choice",
         "target",
-        "Which cluster's defaults apply to a topic config without an override. As in MM2, only under `S->T.`.",
+        "Which cluster's defaults apply to a topic config without an override. As in MM2, it is read only with the"
+        " prefix of a flow (`S->T.`).",
         choices=("target", "source"),
         flow_only=True,
     ),
@@ -260,9 +261,8 @@ _OWN = (
         "mmtool.failover.min.interval.seconds",
         "integer",
         None,
-        "Seconds after a move of a group during which a planned or emergency failover of it in the opposite direction"
-        " is refused; a failback never is. Not set: nothing is refused, and mmtool only warns, for 5 minutes after the"
-        " move.",
+        "How many seconds after the move of a group a planned or emergency failover in the opposite direction is"
+        " refused; a failback never is. Not set: it is not refused; in the first 5 minutes mmtool prints a warning.",
         minimum=1,
     ),
     Key(

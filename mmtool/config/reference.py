@@ -103,8 +103,8 @@ _SECURITY = """\
 - mmtool finds the format of a store from its content. `ssl.truststore.type` and `ssl.keystore.type` are accepted and
   not needed.
 - mmtool reads some stores with the `java` that Spark runs on, in memory: JKS stores, PKCS12 stores whose key has a
-  password of its own, and PKCS12 key stores that are used as trust stores. As in Java, of a key store that is used as
-  trust store only the first certificate of the key's chain is trusted.
+  password of its own, and PKCS12 key stores that are used as trust stores. If a trust store contains a private key with
+  its certificate chain, mmtool trusts only the first certificate of the chain, as Java does.
 - Stores are read on the host where the command runs: Spark's executors need no copy.
 - Stores of other types (JCEKS, BKS) are refused; the error shows the command that converts them.
 - A wrong password is an error. A store without the needed key or certificate is an error.

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _MIRROR_BACK = (
     "let the reverse flow mirror {group}-.*-(changelog|repartition) and the application's input topics with"
-    " IdentityReplicationPolicy: check its `enabled` and `topics`, and keep `mmtool replicate` running for it"
+    " IdentityReplicationPolicy: check `enabled` and `topics` of the reverse flow, and keep `mmtool replicate`"
+    " running for it"
 )
 
 

@@ -62,7 +62,9 @@ def _in_memory(text: str, ends: contextlib.ExitStack) -> str | None:
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_FREE = "free some space in that folder, or set XDG_RUNTIME_DIR to another folder of this user"
+_FREE = (
+    "free some space on the file system of that folder, or set XDG_RUNTIME_DIR to another folder of this user"
+)
 _OTHER_FOLDER = "set XDG_RUNTIME_DIR or XDG_STATE_HOME to a folder that this user can write to"
 
 

@@ -107,7 +107,7 @@ SPARK_SLOTS = Family(
     "mmtool_spark_slots",
     Kind.GAUGE,
     (*_FLOW, "kind"),
-    "Spark slots of the flow's Spark job, by kind: `wanted`, one for each task, and `held`.",
+    "Spark slots of the flow's Spark job, by kind: `wanted` (one for each task) and `held`.",
 )
 CLUSTER_UP = Family(
     "mmtool_cluster_up", Kind.GAUGE, ("cluster",), "1 while the cluster answers, 0 while it does not."

@@ -135,12 +135,14 @@ def _check_standing(cluster: ClusterPort, writing: list[GroupPlan]) -> None:
         moved = sorted(at for at in plan.to_write() if now[plan.group].get(at) != before.get(at))
         if moved:
             raise _at_work(
-                f"group {plan.group} has no members on {cluster.alias}, and its committed offset in"
-                f" {moved[0]} changed: a consumer with assign(), another tool, a running `mmtool groups"
-                " sync`, or `mmtool replicate` with sync.group.offsets.enabled commits for it",
+                f"group {plan.group} has no members on {cluster.alias}, but its committed offset in"
+                f" {moved[0]} has changed since this command read it: a consumer with assign(), another tool, a"
+                " running `mmtool groups sync`, or `mmtool replicate` with sync.group.offsets.enabled commits for it",
                 "stop that consumer, tool or offset sync, then run the same command again",
             )
 
 
 def _at_work(message: str, remedy: str) -> RefusedError:
-    return RefusedError(f"{message}; no offset was committed", remedy=remedy, code=Reason.ACTIVE_ON_TARGET)
+    return RefusedError(
+        f"{message}; mmtool has committed no offset", remedy=remedy, code=Reason.ACTIVE_ON_TARGET
+    )

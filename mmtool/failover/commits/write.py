@@ -51,7 +51,9 @@ _NAMED = 5
 
 MOVED_JUST_NOW = "was committed by another client just now"
 
-_NOT_SENT = Problem(UnreachableError.code, "not sent, because no broker answered earlier commits")
+_NOT_SENT = Problem(
+    UnreachableError.code, "the offset was not sent, because no broker answered earlier commits"
+)
 
 
 class Outcome(Enum):

@@ -277,7 +277,8 @@ class DivergedTailWriter:
         return f"run `mmtool failover resume {self.operation_id} -c FILE --execute`"
 
     def _in_part(self, error: MmtoolError, count: int, records: str) -> MmtoolError:
-        passed = f", and {self.flow.identity.name} skips them" if self._replays else ""
+        where, name = destination(self.flow, self.diverged)[0].alias, self.flow.identity.name
+        passed = f" to {where}, so flow {name} does not mirror these again" if self._replays else ""
         again = "start the failback again" if self._replays else self._resume
         return PartlyAppliedError(
             f"{error.message}; {count} of {records} {are(count)} written{passed}",

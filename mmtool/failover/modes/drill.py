@@ -332,7 +332,8 @@ def gate(row: Row, limits: Limits) -> GateError | None:
         return None
     if row["state"] == "planned":
         return GateError(
-            f"nothing was measured: {message}", remedy="add --execute --yes: a rehearsal measures nothing"
+            "nothing was measured: a rehearsal cannot show that the drill meets its limits",
+            remedy="add --execute; without a terminal also --yes",
         )
     return GateError(
         f"the drill {failing(row, limits)}: {message}",

@@ -432,9 +432,11 @@ def acls_left(found: Recorded, settings: FlowSettings) -> list[NextStep]:
     if not found.promotion_stands or not promotion.acls:
         return []
     said = (
-        f"the operation withdrew ACLs of producers on {there.alias}; an administrator can create them again with:"
+        f"the operation removed the ACLs of producers on {there.alias}; if these producers must write there again"
+        " without a rollback, an administrator creates the ACLs with:"
         if promotion.withdraws
-        else f"the operation created ACLs for producers on {there.alias}; an administrator can remove them with:"
+        else f"the operation created ACLs for producers on {there.alias}; if these producers must not write there any"
+        " more, an administrator removes the ACLs with:"
     )
     servers, adds = there.bootstrap_servers, promotion.withdraws
     commands = tuple(acl_command(acl, servers, adds=adds) for acl in promotion.acls)

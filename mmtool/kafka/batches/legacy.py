@@ -109,7 +109,7 @@ def _nullable(memory: memoryview, at: int) -> tuple[bytes | None, int]:
     if length == -1:
         return None, at
     if not 0 <= length <= len(memory) - at:
-        raise ValueError(f"a field of {length} bytes, but {len(memory) - at} are left")
+        raise ValueError(f"a field says that it has {length} bytes, and only {len(memory) - at} bytes follow")
     return bytes(memory[at : at + length]), at + length
 
 

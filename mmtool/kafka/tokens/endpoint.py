@@ -119,7 +119,7 @@ class TokenEndpoint:
             except (ssl.SSLError, ValueError, TypeError):
                 raise self._away(
                     f"cannot be verified: OpenSSL refuses {trusted.origin}",
-                    f"correct the CA certificates of {trusted.origin}: they must be PEM",
+                    f"replace what is damaged in {trusted.origin} by intact CA certificates in PEM",
                 ) from None
         return context
 

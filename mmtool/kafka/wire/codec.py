@@ -113,7 +113,9 @@ class Cursor:
         start = self._at
         self._at += length
         if self._at > len(self._view):
-            raise IndexError(f"a field of {length} bytes, but {len(self._view) - start} are left")
+            raise IndexError(
+                f"a field says that it has {length} bytes, and only {len(self._view) - start} bytes follow"
+            )
         return self._view[start : self._at]
 
     def string(self) -> str | None:

@@ -85,7 +85,7 @@ class Promotion:
             if not topics:
                 return f"create no ACL on {on}: these groups have no commit in a topic of {names.flow}"
             if self.guards:
-                return f"on {on}, allow the producers of {topics} WRITE"
+                return f"create WRITE ACLs on {on} for the producers that write to {topics}"
             return (
                 f"create no ACL on {on}: every right to write {topics} that can be copied from {names.source} is"
                 f" already on {on}"

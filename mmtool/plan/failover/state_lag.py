@@ -63,19 +63,23 @@ class StateLag:
     def _age(self) -> str:
         """How the state's age compares with that of the offsets, as a further sentence; empty where it is unknown."""
         newer, older = (
-            "" if seconds is UNKNOWN or seconds <= 0 else f"up to {seconds:,.1f} s {word}"
+            "" if seconds is UNKNOWN or seconds <= 0 else f"{seconds:,.1f} s {word}"
             for seconds, word in ((self.ahead_seconds, "newer"), (self.late_seconds, "older"))
         )
-        if not newer and not older:
-            return ""
         group = self.topic.group
-        follows = (
-            f"records that {group} reads again change the state a second time"
-            if newer
-            else f"{group} {_OLDER}"
+        again = f"records that {group} reads again change the state a second time"
+        if newer and older:
+            return (
+                f". Compared with the offsets of group {group}, this state is between {older} and {newer}:"
+                f" {group} {_OLDER}, or {again}"
+            )
+        if newer:
+            return f". This state is up to {newer} than the offsets of group {group}: {again}"
+        return (
+            f". This state is up to {older} than the offsets of group {group}: {group} {_OLDER}"
+            if older
+            else ""
         )
-        bounds = " and ".join(filter(None, (newer, older)))
-        return f". This state is {bounds} than the offsets of group {group}: {follows}"
 
 
 def state_lags(

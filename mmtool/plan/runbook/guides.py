@@ -83,7 +83,7 @@ GUIDES: dict[StepName, Guide] = {
     StepName.TRANSACTIONS: Guide(
         done_when="No transaction with records in {topics} on {here} is open.",
         stop_when="A transaction stays open for longer than `--timeout` (in this step 90 s by default): the message"
-        " names its partition, and its producer id where {here} tells it. mmtool lifts the fence, and no offset has"
+        " names its partition, and its producer id if {here} reports it. mmtool lifts the fence, and no offset has"
         " been written. Let the producer commit or abort, then run `{resume}`.",
         way_back=_NOTHING,
         by_hand="List the transactions on {here}, and wait until none with records in {topics} is Ongoing"
@@ -92,8 +92,8 @@ GUIDES: dict[StepName, Guide] = {
     ),
     StepName.ENDS: Guide(
         done_when="The log ends of {topics} on {here} do not move for the watch time.",
-        stop_when="A log end moves: a producer still writes, and the message names the partition and, where {here}"
-        " tells it, the producer id. mmtool lifts the fence, and no offset has been written. Stop that producer, then"
+        stop_when="A log end moves: a producer still writes, and the message names the partition and, if {here}"
+        " reports it, the producer id. mmtool lifts the fence, and no offset has been written. Stop that producer, then"
         " run `{resume}`.",
         way_back=_NOTHING,
         by_hand="Read the log ends on {here} twice, some seconds apart: they must be the same.",
@@ -316,7 +316,7 @@ _OF_MODE: dict[tuple[Mode, StepName], Guide] = {
         by_hand="Remove the groups from `groups.exclude` of the mirror from {there} to {here}, and restart it.",
     ),
     (Mode.EMERGENCY, StepName.CHECK): Guide(
-        done_when="No group of {groups} has members on {there} (state Empty, or no such group), and no other"
+        done_when="On {there}, no selected group ({groups}) has members: each is Empty, or does not exist. No other"
         " operation is running. {here} is not contacted.",
         stop_when="A group has members on {there}: the message lists them with their hosts. Stop them, then run"
         " `{resume}`. If mmtool refused before step 1 began, no operation exists: run the command of the section"
@@ -382,13 +382,13 @@ _OF_FENCE: dict[tuple[FenceKind, StepName], Guide] = {
     (FenceKind.WATCH, StepName.TRANSACTIONS): replace(
         GUIDES[StepName.TRANSACTIONS],
         stop_when="A transaction stays open for longer than `--timeout` (in this step 90 s by default): the message"
-        " names its partition, and its producer id where {here} tells it. Nothing has been changed. Let the producer"
+        " names its partition, and its producer id if {here} reports it. Nothing has been changed. Let the producer"
         " commit or abort, then run `{resume}`.",
     ),
     (FenceKind.WATCH, StepName.ENDS): replace(
         GUIDES[StepName.ENDS],
-        stop_when="A log end moves: a producer still writes, and the message names the partition and, where {here}"
-        " tells it, the producer id. Nothing has been changed. Stop that producer, then run `{resume}`.",
+        stop_when="A log end moves: a producer still writes, and the message names the partition and, if {here}"
+        " reports it, the producer id. Nothing has been changed. Stop that producer, then run `{resume}`.",
     ),
 }
 """The texts that depend on the kind of fence; the texts of `GUIDES` are those for ACLs."""

@@ -144,7 +144,7 @@ class _Drain:
             if not await _reached(self.flow, identity, goal):
                 raise MmtoolError(
                     f"flow {self.flow.name} stopped before it had mirrored the remaining records",
-                    remedy="no offset was written; run the same command again; if this comes again, `mmtool status -c"
+                    remedy="no offset was written; run the same command again; if this happens again, `mmtool status -c"
                     " FILE` shows which partitions are not mirrored, and why",
                 )
 

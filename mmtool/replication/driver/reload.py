@@ -143,6 +143,9 @@ def _changes(running: Iterable[FlowSettings], chosen: Chosen) -> dict[str, Chang
 
 def _of_flows(running: Iterable[FlowSettings], chosen: Chosen) -> Iterator[str]:
     before, now = ({flow.name for flow in flows} for flows in (running, chosen.flows))
-    for names, what in ((now - before, "is new: starts"), (before - now, "is no longer enabled: stops")):
+    for names, what in (
+        (now - before, "is new: starts"),
+        (before - now, "is no longer enabled: it runs until"),
+    ):
         for name in sorted(names):
             yield f"flow {name} {what} at the next start of `mmtool replicate`"

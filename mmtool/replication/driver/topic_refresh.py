@@ -92,13 +92,13 @@ class TopicRefresher:
             if run.view.matched == 0 and run.life.is_claimed:
                 source = run.flow.identity.source_alias
                 starts = (
-                    "mirroring starts when a topic does"
+                    "mirroring starts when there is one"
                     if run.flow.settings.refresh_topics
-                    else "stop and start `mmtool replicate` when a topic does (refresh.topics.enabled = false)"
+                    else "when there is one, stop and start `mmtool replicate` (refresh.topics.enabled = false)"
                 )
                 said = (
-                    f"no topic of {source} matches `topics` yet (without topics.exclude, and without topics that mmtool"
-                    f" may not read); {starts}"
+                    f"nothing to mirror yet: {source} has no topic that matches `topics`, that topics.exclude does not"
+                    f" exclude and that mmtool may read; {starts}"
                 )
                 self.say(flow_notice(run.name, said, Event.NO_TOPIC))
             if run.view.left_out:

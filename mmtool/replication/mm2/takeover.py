@@ -192,8 +192,9 @@ class Mm2Takeover:
             raise RefusedError(
                 f"{waiting[0]} on {self.flow.target.alias} has an open transaction, so mmtool cannot read what"
                 " MirrorMaker 2 wrote last; nothing was mirrored",
-                remedy="run the same command again when the transaction has ended: its producer's"
-                " transaction.timeout.ms ends it, and `kafka-transactions.sh abort` a hanging one",
+                remedy="run the same command again when the transaction has ended: the coordinator aborts it after its"
+                " producer's transaction.timeout.ms; if it stays open longer, abort it with `kafka-transactions.sh"
+                " abort`",
                 code="open_transaction",
             )
         starts = await list_offsets(self.flow.target, dict.fromkeys(downs, EARLIEST), read_committed=False)

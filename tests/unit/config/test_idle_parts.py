@@ -21,7 +21,7 @@ FAULTS = [
     pytest.param(THERE, "C->B.transforms = mask\n", "transform", id="transformation"),
     pytest.param(THERE, "C.sasl.password = ${env:NOWHERE}\n", "NOWHERE", id="placeholder"),
     pytest.param(THERE, "C.ssl.ca.location = $HOME/ca.pem\n", "not substituted", id="shell variable"),
-    pytest.param(THERE, "C->B.mmtool.hook.nothing = /bin/true\n", "no hook runs after a step", id="hook"),
+    pytest.param(THERE, "C->B.mmtool.hook.nothing = /bin/true\n", "no step that a hook can follow", id="hook"),
     pytest.param(THERE, "C.security.protocol = SSL\nC.ssl.ca.location = /nowhere/ca.pem\n", "/nowhere", id="file"),
     pytest.param(HEAD, "C.bootstrap.servers = c\n", "no port", id="server"),
     pytest.param(HEAD, "", "C.bootstrap.servers", id="no server"),

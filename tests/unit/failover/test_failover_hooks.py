@@ -293,9 +293,9 @@ def test_a_crash_between_a_hook_and_its_record_runs_it_again(hook, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("handover", "did you mean hand_over?"), ("xyz", "a hook can follow ")]
+    ("name", "meant"), [("handover", "did you mean hand_over?"), ("xyz", "these steps exist: ")]
 )
 def test_a_step_that_does_not_exist_is_a_problem_of_the_file(tmp_path, name, meant):
-    with pytest.raises(UsageError, match=f"no hook runs after a step {name}") as refused:
+    with pytest.raises(UsageError, match=f"{name} is no step that a hook can follow") as refused:
         Scene(tmp_path, f"mmtool.hook.{name} = /bin/true\n")
     assert meant in refused.value.message

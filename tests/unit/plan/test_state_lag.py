@@ -42,8 +42,9 @@ CHANGELOG = "app-counts-changelog"
             (30_000, 31_000),
             10.0,
             (
-                ". This state is up to 10.0 s newer and up to 11.0 s older than the offsets of group app: records that"
-                " app reads again change the state a second time"
+                ". Compared with the offsets of group app, this state is between 11.0 s older and 10.0 s newer: app"
+                " may start with older state than its offsets, or records that app reads again change the state a"
+                " second time"
             ),
         ),
         ((30_000, 30_000), (30_000,), 0.0, ""),

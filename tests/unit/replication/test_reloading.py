@@ -115,7 +115,7 @@ def test_whatever_happens_while_a_file_is_read_the_flow_goes_on(scene):
 def test_a_file_without_the_flow_leaves_it_as_it_is(scene):
     scene.path.write_text(BASE.replace("a->b", "b->c"))
     asyncio.run(scene.reloader._reload(asked=False))
-    new, gone = "flow b->c is new: starts", "flow a->b is no longer enabled: stops"
+    new, gone = "flow b->c is new: starts", "flow a->b is no longer enabled: it runs until"
     then = "at the next start of `mmtool replicate`"
     assert scene.warned == [f"{scene.path}: {new} {then}; {gone} {then}"]
     assert scene.flow.name == "a->b"
