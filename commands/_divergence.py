@@ -21,8 +21,8 @@ Option = Annotated[
     typer.Option(
         "--diverged",
         help="Where the diverged records (records on the source that were never mirrored) go. file: a local file;"
-        " `topic NAME`: a topic on the source; replay: the mirrored topics on the target, as new records that the reverse"
-        " flow mirrors to the source.",
+        " `topic NAME`: a topic on the source; replay: the mirrored topics on the target, as new records that the"
+        " reverse flow mirrors to the source.",
         rich_help_panel=options.WHAT,
     ),
 ]
