@@ -187,11 +187,11 @@ def rollback(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Undo an operation that has committed offsets: restore its groups' previous offsets, and undo --fence.
+    """Undo an operation that has committed offsets: restore its groups' previous offsets, and lift its fence.
 
-    mmtool removes ACLs that --promote-acls created, or creates again ACLs that a failback removed. After an emergency
-    failover, its topics are mirrored again. After a planned one, offset sync of its groups resumes. After a failback,
-    its topics count as failed over again, and are not mirrored.
+    mmtool removes ACLs that --promote-acls created, or creates again ACLs that a failback removed. If it was an
+    emergency failover, its topics are mirrored again. If it was a planned one, offset sync of its groups resumes. If
+    it was a failback, its topics count as failed over again, and are not mirrored.
 
     Refused while a group has members on the cluster that it moved to. Also refused if a group has committed other
     offsets on that cluster since, or if a later operation moved it: roll that operation back first.

@@ -44,8 +44,8 @@ Watch = Annotated[
         "--fence-watch",
         metavar="DURATION",
         parser=options.duration,
-        help="With --fence acl, hook or watch: how long no record may arrive in the groups' topics on the source before"
-        " the failover continues (default 2s).",
+        help="With --fence acl, hook or watch: the failover continues after no record has arrived in the groups' topics"
+        " on the source for this long (default 2s).",
         show_default=False,
     ),
 ]

@@ -40,7 +40,7 @@ COLUMNS = (
 
 
 def demo(*, keep: Keep = False, state_dir: StateDir = None, output: Output = OutputFormat.TABLE) -> None:
-    """Run a tour: two clusters, real data, replication, a planned failover, and a check that nothing is lost."""
+    """Run a tour on two clusters on this host: replication, a planned failover, and a check that nothing is lost."""
     from mmtool.lab import demo_stage
     from mmtool.lab.state import StateDirectory, default_directory
 

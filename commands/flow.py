@@ -118,9 +118,10 @@ def forget(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Delete the stored state of topics; the next start of `mmtool replicate` mirrors them again.
+    """Delete the stored positions and offset maps of topics; the next start of `mmtool replicate` mirrors them again.
 
-    Mirroring restarts at mmtool.start and appends to the existing mirrors on the target. Until a record is mirrored
+    Mirroring restarts at mmtool.start (default: the earliest record) and appends to the existing mirrors on the target,
+    so that these hold such records twice. Until a record is mirrored
     again, commits at its offset cannot be translated. Stop `mmtool replicate` before --execute.
     """
     from mmtool.replication.flow_state.flow_moves import execute as run

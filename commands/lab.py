@@ -91,7 +91,7 @@ def up(
 ) -> None:
     """Start embedded Kafka clusters, which run until `mmtool lab down`.
 
-    After `mmtool lab down --keep-data`, options default to their last values with the same --state-dir.
+    After `mmtool lab down --keep-data`, an option that is not given has its last value for the same --state-dir.
     """
     from mmtool.lab import session
     from mmtool.lab.artifacts import is_cached
@@ -145,7 +145,10 @@ def down(*, state_dir: StateDir = None, keep_data: KeepData = False) -> None:
 
 @app.command()
 def status(*, state_dir: StateDir = None, output: Output = OutputFormat.TABLE) -> None:
-    """Show the clusters and their current state."""
+    """Show the embedded clusters of `mmtool lab up`: each broker with its state and address; change nothing.
+
+    --state-dir names the same folder as for `lab up`.
+    """
     directory = _directory(state_dir)
     state = directory.read() if directory.is_running() else None
     if state is None:

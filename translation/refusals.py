@@ -132,9 +132,9 @@ _EMERGENCY = {
     " `--unknown earliest` or `--unknown latest` commits one",
     Reason.BEYOND_SOURCE_END: "the group's last checkpoint is past the end of the log that was mirrored: "
     + _SET_BY_HAND,
-    Reason.NEVER_RAN: "{written} has a checkpoint of the group in this partition, but no mirror of it: leave the group"
-    " out of the failover, and set its other offsets on {written} with `kafka-consumer-groups --reset-offsets"
-    " --execute`",
+    Reason.NEVER_RAN: "{written} has a checkpoint of the group in this partition, but not the mirrored"
+    " partition: leave the group out of the failover, and set its offsets in other partitions on {written} with"
+    " `kafka-consumer-groups --reset-offsets --execute`",
     Reason.UNKNOWN_GROUP: "{written} has no checkpoint of the group, so the group cannot move in an emergency: `mmtool"
     " failover emergency -c FILE --all-groups` lists the groups that can",
     Reason.BEYOND_MIRROR: "the log of the mirror on {written} is shorter than what was mirrored: "

@@ -102,7 +102,9 @@ def decode_columns(parts: Sequence[bytes], counts: Sequence[int]) -> Offsets:
     total = int(last[-1]) if len(last) else 0
     bounds = np.cumsum(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)))
     if len(ends) != total or not np.array_equal(np.concatenate([[-1], ends])[last] + 1, bounds):
-        raise UnreadableStateError("varint column", f"{len(ends)} values in {len(octets)} bytes, not {total}")
+        raise UnreadableStateError(
+            "varint column", f"its parts should hold {total} numbers as its header says, and do not"
+        )
     return _gathered(octets, ends) if total else np.zeros(0, dtype=np.int64)
 
 

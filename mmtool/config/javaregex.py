@@ -234,7 +234,7 @@ class _Translator:
     def _flagged(self, on: str, off: str) -> _Flags:
         for letter in on + off:
             if letter not in "is":
-                self.cursor.refuse(f"the flag {letter} is not supported: only i and s are")
+                self.cursor.refuse(f"mmtool does not support the flag {letter}, only i and s")
         any_case = (self.flags.any_case or "i" in on) and "i" not in off
         dot_all = (self.flags.dot_all or "s" in on) and "s" not in off
         return _Flags(any_case, dot_all)

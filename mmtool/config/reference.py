@@ -69,8 +69,9 @@ For the target, the keys are the same with `target.cluster.alias`. The alias tha
 The alias of `clusters` stays in `mm2-offsets.ALIAS.internal`, in the group of MirrorMaker 2's workers and in the names
 of mmtool's internal topics. With a blank `replication.policy.separator` and blank aliases topics keep their names.
 
-If a topic name begins with a known alias, it is split after the longest such alias. Any other name is split at the
-first separator. If an alias contains the separator, mmtool refuses flows in both directions between the two clusters,
+To find the source cluster of a mirrored topic, mmtool splits the topic's name into alias and topic. If the name begins
+with aliases of this file's flows, the longest of them is the alias. Otherwise the alias ends at the first separator, as
+in MirrorMaker 2. If an alias contains the separator, mmtool refuses flows in both directions between the two clusters,
 because MirrorMaker 2 would mirror topics back under ever longer names: set `ALIAS.alias`. A slash in an alias is
 written as a dash in topic names.
 """

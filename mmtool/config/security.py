@@ -22,6 +22,7 @@ from mmtool.keystores.certificates import (
     has_expired,
     has_key,
     is_self_issued,
+    missing_issuer,
     opens,
     out_of_date,
     renewal,
@@ -153,8 +154,8 @@ class _Reader:
         if certificates and not any(map(is_self_issued, certificates)):
             self.report.warn(
                 entry,
-                f"{pem.origin} holds no root certificate; OpenSSL, unlike Java, trusts no other certificate by itself: "
-                f"import the certificate of {certificates[0].issuer.rfc4514_string()}",
+                f"{pem.origin} holds no root certificate, which OpenSSL, unlike Java, needs: add the certificate of"
+                f" {missing_issuer(certificates)}",
             )
 
     def _check_identity(self, entry: Entry, found: _Identity) -> None:

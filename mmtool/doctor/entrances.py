@@ -354,8 +354,10 @@ def judge_versions(alias: str, answers: Sequence[ListenerAnswer], floor: Floor) 
             names = found.setdefault(release_of(one.apis), [])
             names.extend([name] if name not in names else [])
     if not found:
-        message = f"releases were not checked: no broker of {alias} answered which API versions it supports"
-        yield warning(Check.VERSIONS, alias, "", message, f"see the listeners rows of {alias}")
+        message = f"releases were not checked: no broker of {alias} answered the request for its API versions"
+        yield warning(
+            Check.VERSIONS, alias, "", message, f"see the listeners and authentication rows of {alias}"
+        )
         return
     findings = [*_old(alias, found, floor), *_mixed(alias, found)]
     yield from findings or [ok(Check.VERSIONS, alias, f"Kafka {next(iter(found))}")]

@@ -228,10 +228,10 @@ def _groups(row: Mapping[str, Any]) -> Html:
 
 
 _NOTE = (
-    "Before: the group's commit before the operation, on the cluster that the groups go to. After: the commit on that"
-    " cluster once the operation had written its offsets, by its journal. Consumers may have committed since; a"
-    " rollback restores the commits of before. Partitions without a commit of the group are left out; the embedded JSON"
-    " has them."
+    "Before: the offset that the group had committed, before the operation, on the cluster to which the groups move."
+    " After: the offset that the operation has committed there, as its journal records it; consumers may have committed"
+    " others since. A rollback restores the offsets of before. Partitions in which the group had no commit on the"
+    " cluster that it leaves are not listed; the embedded JSON has them."
 )
 _NOTES = {
     "drill": "A drill commits offsets for copies of the groups only, and deletes the copies at its end: the groups"

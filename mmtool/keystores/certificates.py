@@ -141,6 +141,16 @@ def leaf_subject(text: str) -> str:
     return _subject(found[0]) if found else ""
 
 
+def missing_issuer(certificates: Sequence[Certificate]) -> str:
+    """The name of an issuer whose certificate is not among these, of which none is its own issuer.
+
+    Of a chain file this is the root; of a bundle with several, that of the first certificate.
+    """
+    subjects = {certificate.subject for certificate in certificates}
+    outside = [one.issuer for one in certificates if one.issuer not in subjects]
+    return (outside or [certificates[0].issuer])[0].rfc4514_string()
+
+
 def is_self_issued(certificate: Certificate) -> bool:
     """Whether a certificate is its own issuer, as roots are; True where its names cannot be decoded."""
     try:

@@ -138,17 +138,17 @@ def _text(store: StoreFile, content: bytes) -> str:
 def _not_read(store: StoreFile, store_format: Format) -> str:
     """The sentence that says why a file is not a store that mmtool reads."""
     convert = (
-        f"convert it: keytool -importkeystore -srckeystore {store.shown} -srcstoretype {{}} "
+        f"convert it: `keytool -importkeystore -srckeystore {store.shown} -srcstoretype {{}} "
         f"-destkeystore {store.kind}.p12 -deststoretype PKCS12"
     )
-    then = f", then set {store.key('location')} to {store.kind}.p12 and {store.key('type')} to PKCS12"
+    then = f"`, then set {store.key('location')} to {store.kind}.p12 and {store.key('type')} to PKCS12"
     bks = " -providerclass org.bouncycastle.jce.provider.BouncyCastleProvider -providerpath bcprov.jar"
     kept = {
         Format.EMPTY: f"{store.shown} is empty; expected a JKS, PKCS12 or PEM store",
         Format.JCEKS: f"{store.shown} is a JCEKS store, which mmtool does not read; {convert.format('JCEKS')}{then}",
         Format.BKS: f"{store.shown} is a BKS store, which mmtool does not read; {convert.format('BKS')}{bks}{then}",
         Format.DER: f"{store.shown} is a DER file, not a store; "
-        f"for a certificate: openssl x509 -inform DER -in {store.shown} -out {store.kind}.pem, then set "
+        f"for a certificate: `openssl x509 -inform DER -in {store.shown} -out {store.kind}.pem`, then set "
         f"{store.key('location')} to {store.kind}.pem and {store.key('type')} to PEM",
     }
     store_type = store.store_type.strip().upper()

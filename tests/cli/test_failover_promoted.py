@@ -139,7 +139,7 @@ def test_a_first_acl_that_would_lock_out_the_consumers_is_refused(planned, scene
     scene.acls.allows_unruled = UNKNOWN
     ended = planned(*EXECUTE)
     assert (ended.code, scene.acls.rules) == (3, set())
-    assert "a first ACL would lock out all other clients" in ended.stderr
+    assert "the first ACL would lock out all other clients" in ended.stderr
 
 
 # --- principals with other names --------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from mmtool.kafka.batches.encode import encode
 from mmtool.kafka.batches.records import body_of, fields_of, read_columns
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.logs.sequence_append import KafkaAppender
-from mmtool.kafka.state.claims import ONE_OWNER
 from mmtool.kafka.state.own_log import known_everywhere
 from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.codes import Code
@@ -36,6 +35,9 @@ if TYPE_CHECKING:
 SOURCE_HEADERS = b"mmtool.source."
 """Prefix of the header names that state a dead letter's source cluster, topic, partition and offset."""
 _SECONDS = 15.0
+_NEXT_OWNER = (
+    "another process runs the flow now and copies this partition; `mmtool status -c FILE` shows that process"
+)
 _NEWEST = 100
 """Newest records that are searched for a dead letter.
 
@@ -101,7 +103,7 @@ class KafkaDeadLetters:
     def __init__(self, target: ClusterSettings, transactional_id: str, replication_factor: int) -> None:
         self._target = target
         self._factor = replication_factor
-        self._appender = KafkaAppender(target, transactional_id, _SECONDS, ONE_OWNER)
+        self._appender = KafkaAppender(target, transactional_id, _SECONDS, _NEXT_OWNER)
         self._wire = BlockingWireClient(wire_cluster(target, "dead-letters", role="consumer"), _SECONDS)
         self._ready: set[TopicPartition] = set()
         self._unanswered: dict[TopicPartition, Letter] = {}

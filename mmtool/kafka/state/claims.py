@@ -30,11 +30,10 @@ T = TypeVar("T")
 
 _TRANSACTION_TIMEOUT_MS = 60_000
 _CLAIMS_AT_ONCE = 16
-ONE_OWNER = (
-    "only one process runs a flow; to take over when that process ends, start"
-    " `mmtool replicate -c FILE --standby`"
+_CLAIM_AGAIN = (
+    "run the same command again; if that fails too, stop the process that runs the flow, which `mmtool status -c FILE`"
+    " shows"
 )
-"""The remedy for a process that lost a flow's claim to another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +159,9 @@ async def _ask(cluster: WireCluster, transactional_id: str, request: WireRequest
 def _check(cluster: WireCluster, code: int, transactional_id: str) -> None:
     if code in (Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED):
         raise ClaimLostError(
-            f"transactional id {transactional_id} on {cluster.alias} was claimed meanwhile, by another process or by"
-            " an earlier try of this one",
-            remedy=ONE_OWNER,
+            f"transactional id {transactional_id} on {cluster.alias} was claimed again while mmtool claimed it, by"
+            " another process or by an earlier request of this one",
+            remedy=_CLAIM_AGAIN,
         )
     cluster.check_denied(code, f"WRITE on transactional id {transactional_id}")
     if code != Code.NONE:

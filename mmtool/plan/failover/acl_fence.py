@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 _INSTEAD = (
-    "stop the producers and use --fence watch, or set mmtool.hook.fence to an executable that stops them and use"
+    "stop the producers and use --fence watch; or set mmtool.hook.fence to an executable that stops them, and use"
     " --fence hook"
 )
-_ELSE = f"or {_INSTEAD}"
+_ELSE = f"; or {_INSTEAD}"
 
 
 class Writer(NamedTuple):
@@ -198,7 +198,7 @@ def _guards(
         yield Guard(
             "may_not_alter_acls",
             f"mmtool cannot create ACLs on {cluster}: it lacks ALTER on the cluster",
-            f"grant ALTER on the cluster to mmtool's principal, {_ELSE}",
+            f"grant ALTER on the cluster to mmtool's principal{_ELSE}",
         )
     if isinstance(facts.writers, CannotTell):
         yield Guard(
@@ -211,7 +211,7 @@ def _guards(
             "everybody_may_write",
             f"on {cluster}, an ACL for {EVERYBODY} lets every principal write {few(of[EVERYBODY])}; a DENY for"
             f" {EVERYBODY} would stop mmtool and the reverse flow as well",
-            f"replace that ACL with ACLs for the producers' own principals, {_ELSE}",
+            f"replace that ACL with ACLs for the producers' own principals{_ELSE}",
         )
     unruled = [topic for topic in topics if not any(binding.matches(topic) for binding in bindings)]
     if unruled and facts.allows_unruled is not False:
@@ -222,23 +222,23 @@ def _guards(
                 "super_user_writes",
                 f"{principal} may write {few(of[principal])} on {cluster} and is a super user: ACLs do not apply to"
                 " super users",
-                f"let its producers connect as another principal, {_ELSE}",
+                f"let its producers connect as another principal{_ELSE}",
             )
 
 
 def _unruled(topics: list[str], cluster: str, *, certain: bool) -> Guard:
     setting = "allow.everyone.if.no.acl.found"
     may = (
-        f"every principal may write ({setting})"
+        f"every principal may write them ({setting} = true)"
         if certain
-        else f"if {setting} is set ({cluster} does not show whether it is), every principal may write"
+        else f"if {setting} is true (mmtool cannot read it), every principal may write them"
     )
     return Guard(
         "everybody_may_write",
-        f"no ACL on {cluster} names {few(topics)}: {may}; a first ACL would lock out all other clients, consumers"
-        " included",
+        f"no ACL on {cluster} names {few(topics)}: {may}; the fence's DENY would be the first ACL, and would lock out"
+        " all other clients, consumers included",
         f"create ACLs for the producers and consumers of {few(topics)}"
-        f"{'' if certain else or_show(setting, cluster)}, {_ELSE}",
+        f"{'' if certain else or_show(setting, cluster)}{_ELSE}",
     )
 
 

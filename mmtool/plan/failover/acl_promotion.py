@@ -324,13 +324,13 @@ def _guards(acls: tuple[Binding, ...], target: AclFacts, cluster: str) -> Iterat
     if unruled := few(sorted({acl.name for acl in acls if not _is_ruled(acl, target.bindings)})):
         setting = "allow.everyone.if.no.acl.found"
         certain = target.allows_unruled is True
-        is_set = "is set" if certain else f"may be set ({cluster} does not show it to mmtool)"
+        is_set = "is true" if certain else "may be true (mmtool cannot read it)"
         yield Guard(
             "everybody_may_write",
-            f"{setting} {is_set}, and no ACL on {cluster} names {unruled}: a first ACL would lock out all other"
+            f"{setting} {is_set} on {cluster}, and no ACL there names {unruled}: the first ACL would lock out all other"
             " clients, consumers and mirrors included",
             f"create ACLs for the other clients of {unruled} on {cluster} first"
-            f"{'' if certain else or_show(setting, cluster)}, or {_WITHOUT}",
+            f"{'' if certain else or_show(setting, cluster)}; or {_WITHOUT}",
         )
 
 

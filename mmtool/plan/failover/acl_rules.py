@@ -186,6 +186,6 @@ def bindings_of(rows: Iterable[Iterable[str]]) -> tuple[Binding, ...]:
 def or_show(setting: str, cluster: str) -> str:
     """The part of a remedy for a broker setting that mmtool may not read: let mmtool read it."""
     return (
-        f", or, if {setting} is not set on {cluster}, grant DESCRIBE_CONFIGS on the cluster to mmtool's principal, so"
-        " that mmtool can see that"
+        f"; or, if {setting} is false on {cluster}, grant mmtool's principal DESCRIBE_CONFIGS on the cluster, so that"
+        " mmtool can read it"
     )

@@ -306,9 +306,9 @@ def _notes(runbook: Runbook) -> Iterator[str]:
     yield f"- Start the consumers with `bootstrap.servers={there.bootstrap}`{_renamed(runbook)}."
     if plan.mode is Mode.EMERGENCY:
         yield (
-            f"- Let producers write to {there.alias}. Records that never reached {there.alias} stay on {here.alias}"
-            f" when {here.alias} returns: {code(_failback(runbook))} rehearses the failback, which saves them; add"
-            " `--execute` to do it."
+            f"- Let producers write to {there.alias}. Records that never reached {there.alias} are still on"
+            f" {here.alias} when {here.alias} returns. {code(_failback(runbook))} rehearses the failback, which saves"
+            " them; add `--execute` to do it."
         )
     elif plan.fence.kind is not FenceKind.NONE:
         yield f"- Start the producers with `bootstrap.servers={there.bootstrap}`. {_fence_stays(runbook)}"

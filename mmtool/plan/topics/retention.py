@@ -70,7 +70,7 @@ def passing(oldest_ms: int, now_ms: int, keeps: Retention, first_ms: int | None)
         return ""
     return (
         f"{due_words(due, now_ms)} the source may delete records that are not mirrored yet ({due.name}): raise"
-        f" {due.name} on the source until the lag is 0"
+        f" {due.name} on the source, at least until the lag is 0"
     )
 
 

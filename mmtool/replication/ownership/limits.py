@@ -265,11 +265,31 @@ async def refuse_met_topics(runs: Sequence[FlowRun]) -> None:
                 raise UsageError(
                     f"topic {by_remote[remote]} of {one.flow.source.alias} and topic {topic} of"
                     f" {other.flow.source.alias} would both be {remote} on {one.flow.target.alias}",
-                    remedy=f"add {topic} to {other.name}.topics.exclude; or, if {other.name} has mirrored no topic yet,"
-                    f" set {other.flow.settings.alias_keys.source} to another alias, which then is a part of the"
-                    " mirrors' names",
+                    remedy=way_apart(topic, other.flow.settings, one.flow.settings),
                     code="names_meet",
                 )
+
+
+def way_apart(topic: str, flow: FlowSettings, other: FlowSettings) -> str:
+    """The remedy for a topic whose mirror has the same name as one of another flow.
+
+    Args:
+        topic: The source topic.
+        flow: The flow that mirrors it.
+        other: The flow that mirrors another topic to the same name.
+    """
+    renamed = "".join(
+        f"; or, if {one.name} has mirrored no topic yet, set {one.alias_keys.source} to another alias: the names of its"
+        " mirrors contain it"
+        for one in (flow, other)
+        if _names_contain_alias(one)
+    )
+    return f"add {topic} to {flow.name}.topics.exclude{renamed}"
+
+
+def _names_contain_alias(flow: FlowSettings) -> bool:
+    policy = flow.policy
+    return policy.names_source if isinstance(policy, RenamePolicy) else not flow.keeps_names
 
 
 def _common_name(one: FlowSettings, other: FlowSettings) -> str | None:

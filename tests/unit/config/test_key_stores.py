@@ -273,9 +273,12 @@ def test_an_expired_certificate_among_good_ones_is_a_warning(store, load):
 
 def test_a_trust_store_without_a_root_is_a_warning_for_openssl_needs_one(store, load):
     key, root = issue("root")
-    _, middle = issue("middle", issuer=(root.subject, key))
+    middle_key, middle = issue("middle", issuer=(root.subject, key))
+    _, leaf = issue("leaf", issuer=(middle.subject, middle_key))
     (warning,) = load(trusting(store("middle.p12", trusted=[middle]))).warnings
-    assert warning.endswith("by itself: import the certificate of CN=root")
+    assert warning.endswith("needs: add the certificate of CN=root")
+    (chain,) = load(trusting(store("chain.p12", trusted=[leaf, middle]))).warnings
+    assert chain.endswith("needs: add the certificate of CN=root")
     assert load(trusting(store("both.p12", trusted=[middle, root]))).warnings == ()
 
 

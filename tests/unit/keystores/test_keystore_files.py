@@ -42,7 +42,7 @@ def test_a_format_is_told_by_the_content(content, expected):
         (
             bytes.fromhex("30820404308202ec"),
             "",
-            "{} is a DER file, not a store; for a certificate: openssl x509 ",
+            "{} is a DER file, not a store; for a certificate: `openssl x509 ",
         ),
         (b"-----BEGIN CERTIFICATE-----\n\xff", "PEM", "{} is a PEM file with bytes that are not UTF-8; "),
     ],

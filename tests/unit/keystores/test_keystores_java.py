@@ -183,10 +183,10 @@ def test_a_store_that_the_jvm_has_no_memory_for_is_refused_and_the_next_one_is_r
 def test_a_jceks_store_is_refused_with_the_command_that_converts_it(keytool):
     path = keytool.key("client.jceks", "JCEKS")
     with pytest.raises(
-        StoreError, match=r"is a JCEKS store, .*; convert it: keytool -importkeystore"
+        StoreError, match=r"is a JCEKS store, .*; convert it: `keytool -importkeystore"
     ) as caught:
         read_identity(own(path))
-    command = str(caught.value).partition("convert it: keytool ")[2].partition(", then set ")[0].split()
+    command = str(caught.value).partition("convert it: `keytool ")[2].partition("`, then set ")[0].split()
     keytool.run(*command, "-srcstorepass", "changeit", "-deststorepass", "changeit")
     assert subjects(read_identity(own(keytool.folder / "keystore.p12")).chain) == ["CN=client.jceks"]
 

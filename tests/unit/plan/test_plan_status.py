@@ -357,7 +357,7 @@ def test_what_the_source_is_about_to_delete_unmirrored_is_told_before_it_happens
     row = standing.with_age(NOW_MS - age_ms, NOW_MS, keeps, NOW_MS - SAME_LOG)
     found = re.fullmatch(
         r"slow; (?:from (\S+) on, (in .*),|at (any moment)) the source may delete records that are not mirrored yet"
-        r" \((.*)\): raise \S+ on the source until the lag is 0",
+        r" \((.*)\): raise \S+ on the source, at least until the lag is 0",
         row.reason,
     )
     if found is None:

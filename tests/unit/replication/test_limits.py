@@ -13,6 +13,7 @@ from mmtool.replication.ownership.limits import (
     refuse_growth,
     refuse_meeting,
     refuse_repetition,
+    way_apart,
 )
 
 _BASE = """
@@ -242,3 +243,29 @@ def test_the_remedy_against_a_split_alias_is_one_after_which_nothing_is_refused(
     lines = caught.value.remedy.removeprefix("set ").split(" (topic")[0].split(" and ")
     assert [key for key in keys if key not in " ".join(lines)] == []
     refuse_growth(load_text(text + "\n".join(lines) + "\n").flows)
+
+
+@pytest.mark.parametrize(
+    ("more", "flows_with_their_alias"),
+    [
+        ("", ["b->c", "a->c"]),
+        ("a->c.replication.policy.class = " + _IDENTITY.split(" = ")[1], ["b->c"]),
+        ("b->c.mmtool.topic.rename.format = dr-${topic}\n", ["a->c"]),
+        ("b->c.mmtool.topic.rename.format = dr-${source}-${topic}\n", ["b->c", "a->c"]),
+    ],
+    ids=["prefixed", "one keeps names", "renamed without the source", "renamed with the source"],
+)
+def test_another_alias_is_advised_only_for_a_flow_whose_mirrors_have_it_in_their_names(
+    load_text, more, flows_with_their_alias
+):
+    three = (
+        "clusters = a, b, c\nc.bootstrap.servers = localhost:3\na->c.enabled = true\nb->c.enabled = true\n"
+    )
+    flows = {
+        flow.name: flow for flow in load_text(_BASE.replace("a->b.enabled = true", "") + three + more).flows
+    }
+    remedy = way_apart("orders", flows["b->c"], flows["a->c"])
+    assert remedy.startswith("add orders to b->c.topics.exclude")
+    assert [name for name in ("b->c", "a->c") if f"if {name} has mirrored no topic yet" in remedy] == (
+        flows_with_their_alias
+    )
