@@ -83,7 +83,7 @@ def test_a_flow_with_nothing_to_mirror_outlives_a_target_that_hangs_for_longer_t
     bench = Bench(own, tmp_path)
     source, target = own["source"].bootstrap, own["target"].bootstrap
     with bench.start(bench.properties("rest-.*")) as process:
-        process.wait_line("matches `topics` yet", PATIENCE_SECONDS)
+        process.wait_line("nothing to mirror yet", PATIENCE_SECONDS)
         own["target"].pause_broker(0)
         time.sleep(SESSION_SECONDS + 5)
         own["target"].resume_broker(0)
