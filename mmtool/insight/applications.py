@@ -117,7 +117,9 @@ def _if_source_answers(loss: StateLoss, source: str) -> StateLoss:
     """The loss with a remedy that says that it needs the source: nothing can be mirrored from a lost one."""
     if loss.remedy.endswith(AGAIN):
         return loss
-    return loss._replace(remedy=f"as long as {source} answers, {loss.remedy}")
+    condition, rest = f"as long as {source} answers", loss.remedy
+    also = rest.removeprefix("if ")
+    return loss._replace(remedy=f"{condition}, {rest}" if also == rest else f"{condition} and {also}")
 
 
 def _internal(

@@ -173,15 +173,15 @@ def _error(
         why = f"; if it runs, `mmtool status -c FILE{named}` shows why"
         return RefusedError(
             f"flow {settings.name} has never mirrored {few(sorted(topics)) or 'a topic'} to {settings.target.alias}",
-            remedy=f"start the flow if it does not run: mmtool replicate -c FILE -s {settings.source.alias}"
-            f" -t {settings.target.alias}{why}",
+            remedy=f"start the flow if it does not run: `mmtool replicate -c FILE -s {settings.source.alias}"
+            f" -t {settings.target.alias}`{why}",
             code=Reason.NEVER_RAN,
         )
     if chosen.unknown:
         return RefusedError(
             f"{settings.source.alias} has no group {', '.join(chosen.unknown)}",
-            remedy=f"list the groups: mmtool groups audit -c FILE -s {settings.source.alias}"
-            f" -t {settings.target.alias}",
+            remedy=f"list the groups: `mmtool groups audit -c FILE -s {settings.source.alias}"
+            f" -t {settings.target.alias}`",
             code=Reason.UNKNOWN_GROUP,
         )
     return None

@@ -117,7 +117,7 @@ class SmokeFlow:
     @property
     def runner(self) -> str:
         """The process that runs the flow, as the start of a sentence."""
-        return "MirrorMaker 2" if self.by_mm2 else "the running replicate"
+        return "MirrorMaker 2" if self.by_mm2 else "the running `mmtool replicate`"
 
     def probe(self) -> str:
         """Check that both clusters answer, and are two different clusters.

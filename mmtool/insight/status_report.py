@@ -162,7 +162,7 @@ def gate(rows: Iterable[PartitionRow], max_lag_seconds: float | None) -> GateErr
     of = f" by {len(failing)} of {counted(len(found), 'partition')}" if len(found) > 1 else ""
     return GateError(
         f"--max-lag-seconds {max_lag_seconds:g} is not met{of}: {named}{more}",
-        remedy="mmtool status -c FILE shows the state and the reason of each partition",
+        remedy="`mmtool status -c FILE` shows the state of each partition and its reason",
     )
 
 

@@ -86,9 +86,9 @@ class Translation:
         )
         return RefusedError(
             f"flow {settings.name}{enabled} never ran: it has mirrored no topic from {here} to {there}",
-            remedy=f"{enable}start it: mmtool replicate -c FILE -s {here} -t {there}; if it runs, `mmtool status -c"
+            remedy=f"{enable}start it: `mmtool replicate -c FILE -s {here} -t {there}`; if it runs, `mmtool status -c"
             f" FILE` shows why nothing is mirrored; if {there}->{here} has run, that flow translates commits on {read}"
-            f" to offsets of {written}: mmtool translate-offsets -c FILE -s {there} -t {here}{option}",
+            f" to offsets of {written}: `mmtool translate-offsets -c FILE -s {there} -t {here}{option}`",
             code=Reason.NEVER_RAN,
         )
 
@@ -205,7 +205,7 @@ def _nothing_matches(flow: FlowSettings, topics: Collection[str]) -> UsageError:
     here, there = flow.source.alias, flow.target.alias
     if any(map(flow.came_from_target, topics)):
         return UsageError(
-            f"{flow.name} matches no topic of {here}: mirrors of topics of {there} are not mirrored back",
+            f"{flow.name} matches no topic of {here}: topics that were mirrored from {there} are not mirrored back",
             remedy=f"select the flow that mirrors topics of {there}: -s {there} -t {here} (with `mmtool"
             f" translate-offsets`, add --reverse to translate commits on {here}); or check `topics` and"
             f" `topics.exclude` of {flow.name}",
@@ -323,8 +323,8 @@ def selection_warnings(selected: SelectedGroups) -> tuple[str, ...]:
         found.append(left_out(selected.excluded))
     if not selected.known and not selected.unknown:
         found.append(
-            "no consumer group matches the options, `groups` and `groups.exclude`; brokers list only groups on which"
-            " mmtool's principal has DESCRIBE"
+            "no consumer group matches the command's options and the filters `groups` and `groups.exclude`; brokers"
+            " list only groups on which mmtool's principal has DESCRIBE"
         )
     return tuple(found)
 

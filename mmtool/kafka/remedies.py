@@ -30,15 +30,15 @@ _NAMES = {
         ELIGIBLE_LEADERS_NOT_AVAILABLE FENCED_LEADER_EPOCH LEADER_NOT_AVAILABLE NOT_LEADER_FOR_PARTITION
         NOT_LEADER_OR_FOLLOWER OFFSET_NOT_AVAILABLE PREFERRED_LEADER_NOT_AVAILABLE REPLICA_NOT_AVAILABLE
         UNKNOWN_LEADER_EPOCH""",
-    "start the brokers of {alias} that are down; if none is down, compare min.insync.replicas of {topic} with the"
-    " replicas in sync that kafka-topics.sh --describe lists": """
+    "start the brokers of {alias} that are down; if none is down, {topic} has fewer in-sync replicas (Isr in"
+    " kafka-topics.sh --describe) than its min.insync.replicas: add replicas, or lower min.insync.replicas": """
         NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND _ISR_INSUFF""",
     "a log directory of a broker of {alias} is offline, and the broker's log names it: free space if its disk is full,"
     " else replace the disk; then restart the broker": """
         KAFKA_STORAGE_ERROR LOG_DIR_NOT_FOUND""",
-    "check that __consumer_offsets and __transaction_state exist on {alias} and every partition of them has a leader;"
-    " brokers create them once as many run as offsets.topic.replication.factor and"
-    " transaction.state.log.replication.factor say": """
+    "check that __consumer_offsets and __transaction_state exist on {alias} and that all their partitions have leaders;"
+    " the brokers create a missing one only while enough brokers run for its replication factor"
+    " (offsets.topic.replication.factor, transaction.state.log.replication.factor)": """
         COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR _WAIT_COORD""",
     "wait some minutes, then run the same command again: a broker of {alias} is still loading groups and transactional"
     " ids": """
@@ -100,8 +100,9 @@ _NAMES = {
     OTHER_LEADER_AND_AGAIN: "CORRUPT_MESSAGE INVALID_MSG _BAD_MSG",
     "raise max.message.bytes of {topic} on {alias}": "MESSAGE_TOO_LARGE MSG_SIZE_TOO_LARGE",
     "raise segment.bytes of {topic} on {alias}": "RECORD_LIST_TOO_LARGE",
-    "raise message.timestamp.before.max.ms or message.timestamp.after.max.ms of {topic} on {alias} (before Kafka 3.6"
-    " message.timestamp.difference.max.ms, in 3.6 to 3.9 that one as well)": "INVALID_TIMESTAMP",
+    "raise the limits on timestamps of {topic} on {alias}: message.timestamp.before.max.ms and"
+    " message.timestamp.after.max.ms (Kafka 3.6 and later), message.timestamp.difference.max.ms (up to Kafka"
+    " 3.9)": "INVALID_TIMESTAMP",
     "if {topic} is compacted, it takes no record without a key: set its cleanup.policy=delete on {alias}; if it is not"
     " compacted, read the logs of the brokers of {alias}, which have the cause": """
         INVALID_RECORD""",

@@ -339,7 +339,7 @@ def test_the_reverse_of_a_one_way_flow_leads_to_the_option_for_it(mmtool, scene,
     assert (ended.code, ended.stderr.splitlines()) == (
         2,
         [
-            "error: west->east matches no topic of west: mirrors of topics of east are not mirrored back",
+            "error: west->east matches no topic of west: topics that were mirrored from east are not mirrored back",
             (
                 "remedy: select the flow that mirrors topics of east: -s east -t west (with `mmtool translate-offsets`,"
                 " add --reverse to translate commits on west); or check `topics` and `topics.exclude` of west->east"

@@ -127,7 +127,7 @@ def test_points_are_kept_in_a_file_by_a_user_who_may_not_write_the_control_topic
     with verify(bench, properties, **home) as process:
         first = process.wait()
     assert first.code == 0, first.stderr
-    assert first.stderr.count("how far each partition was verified, for --since last, is stored") == 1
+    assert first.stderr.count("mmtool stores the verified offsets, for --since last, in") == 1
     with verify(bench, properties, "--since", "last", **home) as process:
         second = process.wait()
     assert (second.code, [row["records_compared"] for row in second.rows]) == (0, [0]), second.stderr

@@ -199,7 +199,7 @@ class ScenarioScene:
             scene.journal.failure = UnreachableError(said.journal)
         if said.operator:
             scene.lock.failure = OwnedElsewhereError(
-                f"another operation on flow east->west is running: {said.operator}; nothing was written"
+                f"another operation on flow east->west is running: {said.operator}; this command wrote nothing"
             )
         alter = scene.target.groups.alter
 

@@ -120,8 +120,8 @@ class VerifiedPoints:
         except MmtoolError as error:
             self._in_topic = False
             self.warnings.append(
-                f"how far each partition was verified, for --since last, is stored in {self._file} on this host only,"
-                f" because the flow's control topic cannot be written: {with_remedy(error)}"
+                f"mmtool stores the verified offsets, for --since last, in {self._file} on this host only, because the"
+                f" flow's control topic cannot be written: {with_remedy(error)}"
             )
         return self._in_topic
 

@@ -162,7 +162,7 @@ def _problem(facts: PartitionFacts, flow: FlowSettings) -> Uncompared | None:
     if facts.source_log is UNKNOWN:
         missing = f"partition_missing: {here} has no {facts.source}"
         return Uncompared(
-            missing, f"check whether {topic} was deleted on {here}: nothing is left to compare then"
+            missing, f"check that {topic} still exists on {here} (a deleted topic cannot be compared)"
         )
     if facts.target_log is UNKNOWN:
         is_shared = flow.keeps_names and flow.way_back is not None  # it holds records of the target itself

@@ -156,9 +156,11 @@ class ComparedRow:
     def _excuses(self) -> str:
         found, target = self.findings, self.target.topic
         letters = (
-            f"{counted(found.letters, 'record')} in {target}{DEAD_LETTER_SUFFIX}" if found.letters else ""
+            f"{counted(found.letters, 'record')} {are(found.letters)} in {target}{DEAD_LETTER_SUFFIX} instead"
+            if found.letters
+            else ""
         )
-        gaps = f"{counted(found.in_gaps, 'record')} skipped by an operator" if found.in_gaps else ""
+        gaps = f"an operator skipped {counted(found.in_gaps, 'record')}" if found.in_gaps else ""
         return joined(letters, gaps)
 
     def document(self) -> ComparisonRow:
@@ -220,11 +222,11 @@ _REMEDIES = {
 """By the kind of the first difference; any other kind: `_AGAIN`."""
 _BY_MMTOOL = (
     "stop `mmtool replicate` and the consumers of {mirror} on {target}, delete {mirror} on {target}, run `mmtool flow"
-    " forget {flow} --execute`, and start `mmtool replicate` with mmtool.start = earliest"
+    " forget {flow} --execute`, start `mmtool replicate` with mmtool.start = earliest, and start the consumers"
 )
 _BY_MM2 = (
     "stop MirrorMaker 2 and the consumers of {mirror} on {target}, delete {mirror} on {target} and MirrorMaker 2's"
-    " stored offsets of {topic}, and start MirrorMaker 2"
+    " stored offsets of {topic}, and start MirrorMaker 2 and the consumers"
 )
 """How a topic is mirrored again from the source."""
 

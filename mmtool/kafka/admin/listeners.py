@@ -163,7 +163,7 @@ class ListenerTrial:
             raise _FailedError(Stage.LOGIN, why + hint) from error
 
     def _last_request(self) -> str:
-        return "the login, or the request after it" if self.entrance.security.sasl else "the second request"
+        return "the login or the request after it" if self.entrance.security.sasl else "the second request"
 
     def _options(self) -> dict[str, Any]:
         security = self.entrance.security

@@ -70,7 +70,9 @@ class _Room(threading.local):
             return bytes(self._view[:size])
         except cramjam.DecompressionError as error:  # its only one
             if "whole buffer" in str(error) or "output buffer" in str(error):
-                raise DecodedSizeError(f"they have more than {MOST_BYTES >> 20} MiB") from error
+                raise DecodedSizeError(
+                    f"its decompressed records have more than {MOST_BYTES >> 20} MiB"
+                ) from error
             raise
         finally:
             if size > _KEPT_BYTES:

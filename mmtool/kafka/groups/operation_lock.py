@@ -79,7 +79,7 @@ class OperationLock:
         if holder is None:
             raise not_let_in(self._target.alias, self._group)
         raise OwnedElsewhereError(
-            f"another operation on flow {self._flow} is running: {holder}; nothing was written",
+            f"another operation on flow {self._flow} is running: {holder}; this command wrote nothing",
             remedy="wait until that operation has ended: `mmtool failover list -c FILE` shows its state",
         )
 

@@ -31,8 +31,8 @@ T = TypeVar("T")
 _TRANSACTION_TIMEOUT_MS = 60_000
 _CLAIMS_AT_ONCE = 16
 _CLAIM_AGAIN = (
-    "run the same command again; if that fails too, stop the process that runs the flow, which `mmtool status -c FILE`"
-    " shows"
+    "run the same command again; if that fails too, stop the other process that runs the flow (`mmtool status -c FILE`"
+    " shows it), and run the command once more"
 )
 
 
@@ -159,8 +159,8 @@ async def _ask(cluster: WireCluster, transactional_id: str, request: WireRequest
 def _check(cluster: WireCluster, code: int, transactional_id: str) -> None:
     if code in (Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED):
         raise ClaimLostError(
-            f"transactional id {transactional_id} on {cluster.alias} was claimed again while mmtool claimed it, by"
-            " another process or by an earlier request of this one",
+            f"while mmtool claimed transactional id {transactional_id} on {cluster.alias}, another process claimed it"
+            " too (or a delayed earlier request of this process did)",
             remedy=_CLAIM_AGAIN,
         )
     cluster.check_denied(code, f"WRITE on transactional id {transactional_id}")

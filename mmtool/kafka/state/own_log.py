@@ -75,7 +75,7 @@ def check_counts(alias: str, wanted: Iterable[CreateTopic], found: Mapping[str, 
             raise RefusedError(
                 f"topic {topic.name} on {alias} has {counted(count, 'partition')} instead of {topic.partitions}:"
                 " another program created the topic, or added partitions",
-                remedy=f"delete the topic if it has no records: mmtool creates it again; {_recreated(topic.name)}",
+                remedy=f"delete the topic, and mmtool creates it again; {_recreated(topic.name)}",
                 code="state_topic",
             )
 
@@ -83,13 +83,13 @@ def check_counts(alias: str, wanted: Iterable[CreateTopic], found: Mapping[str, 
 def _recreated(topic: str) -> str:
     """What to do about an internal topic that has records and must be created again."""
     if topic in {PRODUCERS_TOPIC, JOURNAL_TOPIC}:
-        return "if it has records, they are lost with the topic, and no command can restore them"
+        return "the records of the topic are then lost, and no command can restore them"
     other, lost = (
         ("control", "") if is_runs_topic(topic) else ("offset-runs", " except failed-over marks and pauses")
     )
     return (
-        f"if it has records, delete it as well, keep the {other} topic of the flow, and run `mmtool flow rebuild -c"
-        f" FILE -s SOURCE -t TARGET --execute`, which restores the records{lost}"
+        f"if the topic has records, keep the {other} topic of the flow, and afterwards run `mmtool flow rebuild -c FILE"
+        f" -s SOURCE -t TARGET --execute`, which restores the records{lost}"
     )
 
 
@@ -105,8 +105,8 @@ def check_kept(alias: str, found: Mapping[str, Mapping[str, ConfigEntry]]) -> No
             raise RefusedError(
                 f"topic {name} on {alias} has cleanup.policy={policy.value}: Kafka would delete"
                 " what mmtool stores in it",
-                remedy=f"kafka-configs.sh --bootstrap-server HOST:PORT --alter --topic {name} --add-config"
-                " cleanup.policy=compact",
+                remedy=f"run `kafka-configs.sh --bootstrap-server HOST:PORT --alter --topic {name} --add-config"
+                f" cleanup.policy=compact` with HOST:PORT of a broker of {alias}",
                 code="state_topic",
             )
 

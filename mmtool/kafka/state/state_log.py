@@ -178,17 +178,18 @@ def _unreadable_run(
 def _rebuild_runs(identity: FlowIdentity) -> str:
     """The remedy where a stored offset run cannot be read."""
     return (
-        "if a newer mmtool release wrote the record, run that release; otherwise stop `mmtool replicate`, then run"
-        f" `mmtool flow rebuild {identity.options} --execute`, which derives the offset runs (the map of source offsets"
-        " to target offsets) again from the topics of both clusters"
+        "if a newer mmtool release wrote the record, run that release; otherwise stop `mmtool replicate`, run `mmtool"
+        f" flow rebuild {identity.options} --execute`, which derives the offset runs (the map of source offsets to"
+        " target offsets) again from the topics of both clusters, and start `mmtool replicate`"
     )
 
 
 def _recreate_runs(identity: FlowIdentity) -> str:
     """The remedy for records of other clusters, which a rebuild leaves in the topic."""
     return (
-        f"stop `mmtool replicate`, delete topic {identity.runs_topic} on {identity.target_alias}, then run `mmtool flow"
-        f" rebuild {identity.options} --execute`: it recreates the topic and derives the offset runs again"
+        f"stop `mmtool replicate`, delete topic {identity.runs_topic} on {identity.target_alias}, run `mmtool flow"
+        f" rebuild {identity.options} --execute`, which recreates the topic and derives the offset runs again, and"
+        " start `mmtool replicate`"
     )
 
 

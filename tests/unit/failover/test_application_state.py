@@ -335,6 +335,17 @@ def test_an_emergency_refuses_an_application_of_whose_state_the_target_knows_not
     assert emergency.rehearse(scene.side, APP).refusal is None
 
 
+def test_an_emergency_puts_both_conditions_of_a_new_copy_into_one_clause(tmp_path):
+    scene = made(tmp_path, f"{IDENTITY}{ALL}west->east.enabled = true\n")
+    scene.told("app", "orders", (30, 30), metadata=STREAM_TIME)
+    scene.mirrored(CHANGELOG, 0, [(0, 0, 9)], 9, source_end=9)
+    copy_cut(scene)
+    remedy = emergency.rehearse(scene.side, APP).refusal.remedy
+    assert remedy.startswith(
+        f"as long as east answers and the application has never run on west, mirror {CHANGELOG} again: stop"
+    )
+
+
 @pytest.mark.parametrize("lose", LOSSES)
 def test_an_emergency_refuses_state_whose_copy_the_target_has_lost(lost, lose):
     lost.mirrored(CHANGELOG, 0, [(0, 0, 9)], 9, source_end=9)

@@ -55,7 +55,7 @@ def test_the_summary_counts_partitions_by_verdict_and_the_records():
 def test_what_the_flow_did_not_ship_on_purpose_is_told_and_changes_no_verdict():
     found = row(0, letters=1, in_gaps=2)
     assert (str(found.verdict), gate([found])) == ("identical", None)
-    assert found.reason == "1 record in east.orders.mmtool-dlq; 2 records skipped by an operator"
+    assert found.reason == "1 record is in east.orders.mmtool-dlq instead; an operator skipped 2 records"
 
 
 def test_the_error_names_a_different_partition_before_one_that_is_only_incomplete():
@@ -72,7 +72,8 @@ def test_one_partition_is_not_counted():
 FLOW = "-c FILE -s east -t west --topic orders"
 REPLACE = (
     "replace the mirror: stop `mmtool replicate` and the consumers of east.orders on west, delete east.orders on west,"
-    f" run `mmtool flow forget {FLOW} --execute`, and start `mmtool replicate` with mmtool.start = earliest"
+    f" run `mmtool flow forget {FLOW} --execute`, start `mmtool replicate` with mmtool.start = earliest, and start the"
+    " consumers"
 )
 MOVED = (
     "nothing to do if the producers of orders have moved to west; otherwise stop the producer that writes to"
@@ -128,5 +129,5 @@ def test_what_is_not_different_is_mirrored_further_or_compared_again():
 def test_a_mirror_that_mirror_maker_made_is_replaced_by_mirror_maker():
     assert gate([replace(DIFFERENT, is_by_mm2=True)]).remedy == (
         "replace the mirror: stop MirrorMaker 2 and the consumers of east.orders on west, delete east.orders on west"
-        " and MirrorMaker 2's stored offsets of orders, and start MirrorMaker 2"
+        " and MirrorMaker 2's stored offsets of orders, and start MirrorMaker 2 and the consumers"
     )
