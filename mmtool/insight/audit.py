@@ -20,7 +20,7 @@ from mmtool.plan.groups.audit import (
 )
 from mmtool.plan.groups.facts import select_groups, told_of_others
 from mmtool.plan.groups.offsets import Direction, Rules, ever_ran
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import counted, named_topics
 from mmtool.runtime.threads import Unawaited
 from mmtool.translation.refusals import Reason
 
@@ -172,7 +172,7 @@ def _error(
         named = f" --topic {min(topics)}" if topics else ""
         why = f"; if it runs, `mmtool status -c FILE{named}` shows why"
         return RefusedError(
-            f"flow {settings.name} has never mirrored {few(sorted(topics)) or 'a topic'} to {settings.target.alias}",
+            f"flow {settings.name} has never mirrored {named_topics(sorted(topics)) if topics else 'a topic'}",
             remedy=f"start the flow if it does not run: `mmtool replicate -c FILE -s {settings.source.alias}"
             f" -t {settings.target.alias}`{why}",
             code=Reason.NEVER_RAN,

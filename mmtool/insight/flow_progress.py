@@ -34,7 +34,8 @@ def log_ends(flow: FlowNow, topics: Collection[str]) -> dict[TopicPartition, Sou
     missing = [place for place in places if place not in bounds]
     if missing:
         raise UnreachableError(
-            f"{flow.clusters.source.alias} returns no end offset for {few(missing)}, which it has just listed",
+            f"{flow.clusters.source.alias} returns no end offset for partitions that it has just listed:"
+            f" {few(missing)}",
             remedy="run the command again: topics that were deleted meanwhile are then left out",
         )
     return {

@@ -67,8 +67,8 @@ def refined(
     if len(near) < len(searches):
         far = [search.facts.source for search in searches if search.stretch.longest > _LONGEST]
         warnings.append(
-            f"the translated offsets of {counted(len(far), 'commit')} in {few(sorted(set(far)))} stay bounded or"
-            f" ambiguous: --refine compares at most {_LONGEST:,} records for each commit"
+            f"--refine compares at most {_LONGEST:,} records for each commit, so the translated offsets of"
+            f" {counted(len(far), 'commit')} stay bounded or ambiguous: {few(sorted(set(far)))}"
         )
     placed = _placed(flow, near, warnings)
     return {

@@ -185,8 +185,7 @@ def _mirrored(
     absent = lacking(unseen) if unseen else ()
     if hidden := [name for name in unseen if name not in absent]:
         raise NotAuthorisedError(
-            f"cluster {flow.source.alias} denies DESCRIBE on {named_topics(hidden)}, and so does not list"
-            f" {'it' if len(hidden) == 1 else 'them'}",
+            f"cluster {flow.source.alias} denies DESCRIBE, and so does not list {named_topics(hidden)}",
             remedy="grant mmtool's principal READ, which includes DESCRIBE: `mmtool acls -c FILE --for read` lists"
             " every right that it needs",
         )

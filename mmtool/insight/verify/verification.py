@@ -75,7 +75,7 @@ class Options:
         if self.since is None:
             return "the beginning of both logs"
         if self.since == "last":
-            return "where the last run found both sides the same"
+            return "the point up to which the last run found both sides the same"
         return f"records from {self.since.isoformat()} on"
 
 

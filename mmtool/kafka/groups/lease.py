@@ -222,8 +222,8 @@ def not_let_in(alias: str, group: str) -> UnreachableError:
     """The error for a process that got no lease in time although no other process has it."""
     waited = f"within {NOBODY_WAITS_SECONDS:g} s"
     return UnreachableError(
-        f"cluster {alias} assigned mmtool no partition of consumer group {group} {waited}, though no other member has"
-        " one",
+        f"mmtool joined consumer group {group} on {alias} and was assigned no partition {waited}, though no other"
+        " member has one",
         remedy="run the same command again; if it fails again, read the log of the broker that coordinates the group",
     )
 

@@ -65,7 +65,7 @@ def test_the_verdict_is_that_of_the_worst_partition(rows, word, tone):
     ("options", "key", "words"),
     [
         (Options(sample=0.05), "sample", "5%, in ranges chosen at random"),
-        (Options(since="last"), "since", "where the last run found both sides the same"),
+        (Options(since="last"), "since", "the point up to which the last run found both sides the same"),
         (
             Options(since=datetime(2026, 1, 31, tzinfo=UTC)),
             "since",

@@ -72,7 +72,7 @@ class Waits:
         (
             None,
             60,
-            "cluster west assigned mmtool no partition of consumer group mmtool.failover.east within 60 s",
+            "mmtool joined consumer group mmtool.failover.east on west and was assigned no partition within 60 s",
         ),
     ],
     ids=["of somebody", "of nobody"],

@@ -73,7 +73,10 @@ def test_a_topic_that_is_not_there_is_named():
             "keep the control topic of the flow, and afterwards run `mmtool flow rebuild -c FILE",
         ),
         ("mmtool-control.a.internal", "restores the records except failed-over marks and pauses"),
-        ("mmtool-journal.internal", "the records of the topic are then lost, and no command can restore them"),
+        (
+            "mmtool-journal.internal",
+            "the records of the topic are then lost, and no command can restore them",
+        ),
     ],
 )
 def test_a_topic_with_other_partitions_says_what_can_be_restored(name, remedy):

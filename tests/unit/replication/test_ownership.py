@@ -191,7 +191,10 @@ def test_one_that_nobody_lets_in_does_not_say_that_somebody_runs_the_flow(monkey
     error, said, seconds = newcomer(monkeypatch, repeat(None))
     told = (
         9,
-        "cluster west assigned mmtool no partition of consumer group g within 60 s, though no other member has one",
+        (
+            "mmtool joined consumer group g on west and was assigned no partition within 60 s, though no other member"
+            " has one"
+        ),
     )
     assert ((error.exit_code, error.message), seconds) == (told, 61)
     assert said == [
