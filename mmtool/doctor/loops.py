@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.doctor.finding import Check, Finding, problem
 from mmtool.errors import UsageError
-from mmtool.plan.words import few
+from mmtool.plan.words import few, named_topics
 from mmtool.replication.ownership.limits import refuse_growth, refuse_repetition
 from mmtool.translation.names import DefaultPolicy
 
@@ -115,19 +115,23 @@ def judge_topics(
     if found:
         route = _hops(policy, found[0], aliases)
         way = "->".join([*reversed(route), cluster])
+        upstream = list(dict.fromkeys(policy.upstream_topic(name) for name in found))
         yield problem(
             Check.LOOP,
             cluster,
             found[0],
-            f"by name, {few(found, _NAMED)} on {cluster} {_are(found)} from {cluster} itself ({way}): the flows mirror"
+            f"{named_topics(found, _NAMED)} on {cluster} {_are(found)} of {cluster} itself ({way}): the flows mirror"
             " in a loop",
             "give each cluster the same alias in all flows, and all flows one replication.policy.separator; or add"
-            f" {few(found, _NAMED)} to topics.exclude; then delete {few(found, _NAMED)} on {cluster}",
+            f" {few(upstream, _NAMED)} to topics.exclude of each flow to {cluster}; then delete {few(found, _NAMED)} on"
+            f" {cluster}",
         )
 
 
 def _are(topics: Collection[str]) -> str:
-    return "is a copy of a topic" if len(topics) == 1 else "are copies of topics"
+    return (
+        "is, by its name, a copy of a topic" if len(topics) == 1 else "are, by their names, copies of topics"
+    )
 
 
 def _hops(policy: ReplicationPolicy, name: str, aliases: Collection[str]) -> list[str]:
