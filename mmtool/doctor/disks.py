@@ -56,7 +56,11 @@ def _of_dir(alias: str, node: int, one: LogDir) -> Iterator[Finding]:
     if one.failure:
         message = f"{what} is offline ({one.failure}): its replicas cannot be read or written"
         yield problem(
-            Check.DISK, alias, subject, message, "replace or repair the disk, then restart the broker"
+            Check.DISK,
+            alias,
+            subject,
+            message,
+            "free space if the disk is full, else repair or replace it; then restart the broker",
         )
     elif one.total is not UNKNOWN and one.usable is not UNKNOWN and _share(one) < _LITTLE:
         say = problem if _share(one) < _NOTHING else warning
@@ -113,7 +117,10 @@ def judge_copy(facts: CopyFacts, flow: str) -> Iterator[Finding]:
     room, wanted = sum(map(_free, told)), facts.to_come
     if wanted <= room:
         yield ok(
-            Check.DISK, "", f"up to {size(wanted)} to copy, {size(room)} free on {facts.target_alias}", flow
+            Check.DISK,
+            "",
+            f"{facts.target_alias} has {size(room)} free, and {flow} has up to {size(wanted)} to copy",
+            flow,
         )
         return
     say = (

@@ -156,10 +156,14 @@ def _lone(side: ReplicaFacts) -> Iterator[Finding]:
     factors = [factor.key for factor in side.factors if factor.replicas == _LONE]
     if side.brokers > _LONE and (lone or factors):
         brokers = counted(side.brokers, "broker")
-        what = f"partitions of {few(lone)} have one replica" if lone else f"{few(factors)} = 1"
+        what = (
+            f"partitions of {few(lone)} have one replica"
+            if lone
+            else " and ".join(f"{factor} = 1" for factor in factors)
+        )
         message = f"{what}, and {side.alias} has {brokers}: if one broker is lost, records are lost"
         factor = min(3, side.brokers)
-        set_to = f"set {few(factors)} to {factor}" if factors else ""
+        set_to = f"set {' and '.join(factors)} to {factor}" if factors else ""
         add = "add replicas to existing topics with kafka-reassign-partitions.sh" if lone else ""
         remedy = joined(set_to, add)
         yield warning(Check.REPLICATION_FACTOR, side.alias, "", message, remedy)
@@ -177,8 +181,10 @@ def _limited(findings: Iterator[Finding]) -> Iterator[Finding]:
     if len(found) > _ROWS:
         first = found[0]
         rest = few([one.subject for one in found[_ROWS:]], 3)
+        more = len(found) - _ROWS
+        have = "has" if more == 1 else "have"
         message = (
-            f"{counted(len(found) - _ROWS, 'more topic')} ({rest}) with the same finding as {first.subject}:"
+            f"{counted(more, 'more topic')} ({rest}) {have} the same finding as {first.subject}:"
             f" {first.message}"
         )
         yield first._replace(subject="", message=message)

@@ -1,5 +1,7 @@
 """What is made of replicas, disks and Spark's needs."""
 
+from dataclasses import replace
+
 import pytest
 
 from mmtool.doctor.disks import CopyFacts, judge_copy, judge_disks, largest_sizes
@@ -76,6 +78,15 @@ def test_one_replica_is_a_warning_only_where_there_could_be_more():
     assert rows(judge_replicas([side(lone, brokers=1, factor=1)], "A->B")) == [("ok", "A->B")]
 
 
+def test_each_key_that_makes_one_replica_is_named():
+    keys = ("replication.factor", "checkpoints.topic.replication.factor")
+    (found,) = judge_replicas(
+        [replace(side(), factors=tuple(Factor(key, 1, "topics") for key in keys))], "A->B"
+    )
+    assert found.message.startswith(f"{keys[0]} = 1 and {keys[1]} = 1, and B has 3 brokers")
+    assert found.remedy == f"set {keys[0]} and {keys[1]} to 3"
+
+
 # --- disks ------------------------------------------------------------------------------------------------
 
 
@@ -96,6 +107,11 @@ def log_dir(usable, total=100 * GIB, failure="", **sizes):
 def test_a_full_or_offline_log_directory_is_found(directory, severity):
     (finding,) = judge_disks("B", {1: (directory,)})
     assert finding.severity == severity
+
+
+def test_a_full_disk_is_the_first_cause_of_an_offline_log_directory():
+    (finding,) = judge_disks("B", {1: (log_dir(UNKNOWN, UNKNOWN, "Disk error (KAFKA_STORAGE_ERROR)"),)})
+    assert finding.remedy.startswith("free space if the disk is full, else repair or replace it")
 
 
 def test_brokers_that_do_not_tell_sizes_are_said_to_be_too_old_for_it():
