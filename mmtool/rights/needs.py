@@ -136,13 +136,13 @@ _SEARCHED = "mmtool cannot look for an offset or for the newest record in the to
 _CANARY_RECORDS = "`mmtool smoke` cannot write canary records"
 _COMMITS = "translated offsets of the group cannot be committed"
 _GROUP_OFFSETS = "mmtool cannot translate the group's offsets"
-_UNDO = "a rollback or a drill cannot delete offsets of a group that had none before"
+_UNDO = "a rollback or a drill cannot delete offsets of a group that had none before the operation"
 _TIMES = "the time of a group's last commit is unknown"
 _BROKERS = "settings of the brokers are not checked"
 _LISTED = (
     "only groups on which mmtool has DESCRIBE are listed, disks are not checked, and ACLs are not copied"
 )
-_OF_MM2 = "a flow that MirrorMaker 2 runs cannot be read"
+_OF_MM2 = "mmtool cannot read the state of a flow that MirrorMaker 2 runs"
 _REVERSE = "a failback cannot see what the reverse flow mirrored"
 _SYNCS = "MirrorMaker 2's offset syncs cannot be written"
 _CHECKPOINTS = "checkpoints cannot be written"
@@ -199,7 +199,7 @@ _SOURCE = (
     Need("source", Kind.OFFSET_SYNCS, "CREATE", _SYNCS, _REPLICATE),
     Need("source", Kind.HEARTBEATS, "WRITE", _NO_BEATS, optional=_REPLICATE),
     Need("source", Kind.HEARTBEATS, "CREATE", _NO_BEATS, optional=_REPLICATE),
-    Need("source", Kind.INTERNAL, "READ", "operations of the reverse flow cannot be seen", _FAILOVER),
+    Need("source", Kind.INTERNAL, "READ", "mmtool cannot see failovers of the reverse flow", _FAILOVER),
     Need("source", Kind.INTERNAL, "READ", _ORIGINS, _EVERY - _FAILOVER, when=_MUST_TELL_ORIGINS),
     Need("source", Kind.INTERNAL, "READ", _ORIGINS, optional=_EVERY - _FAILOVER, when=_MAY_TELL_ORIGINS),
     Need("source", Kind.COMMITS, "READ", _TIMES, optional=_READ | _FAILOVER),
@@ -261,7 +261,7 @@ _TARGET = (
         "target",
         Kind.MIRRORS,
         "ALTER",
-        "when the source topic gains partitions, the whole topic is not mirrored until the mirror has as many",
+        "when the source topic gains partitions, no partition is mirrored until the mirror has as many",
         optional=_REPLICATE,
     ),
     Need(
@@ -350,7 +350,9 @@ _TARGET = (
         _REPLICATE,
     ),
     Need("target", Kind.OWN_GROUPS, "READ", "`mmtool failover` cannot get the operation lock", _FAILOVER),
-    Need("target", Kind.OWN_GROUPS, "DESCRIBE", "the flow's owner is unknown", _READ | _SMOKE),
+    Need(
+        "target", Kind.OWN_GROUPS, "DESCRIBE", "mmtool cannot see which process runs the flow", _READ | _SMOKE
+    ),
     Need(
         "target",
         Kind.OWN_GROUPS,

@@ -74,8 +74,8 @@ def strimzi(rights: Sequence[NeededRight], principal: str) -> str:
     if kind != "User" or not _KUBERNETES_NAME.fullmatch(user):
         raise UsageError(
             f"{principal} is not the principal of a KafkaUser",
-            remedy="set --principal to User:NAME, or to User:CN=NAME of a client certificate; NAME may have lower-case"
-            " letters, digits, - and .",
+            remedy="set --principal to User:NAME, or to User:CN=NAME of a client certificate; NAME may contain"
+            " lower-case letters, digits, '-' and '.'",
         )
     documents = groupby(rights, key=lambda right: right.cluster)
     return "".join(
