@@ -36,7 +36,7 @@ def check_same_cluster(flow: ExaminedFlow) -> Iterable[Finding]:
         return
     one, other = flow.settings.source.alias, flow.settings.target.alias
     message = f"{one} and {other} are the same cluster, {source}: `mmtool replicate` does not start"
-    remedy = f"give {one}.bootstrap.servers and {other}.bootstrap.servers the servers of their own clusters"
+    remedy = f"set {one}.bootstrap.servers and {other}.bootstrap.servers to servers of two different clusters"
     yield problem(Check.CLUSTER_ID, "", flow.name, message, remedy)
 
 

@@ -49,7 +49,7 @@ def check_cluster_id(cluster: ExaminedCluster) -> Iterable[Finding]:
     found = cluster.port.probe()
     expected = cluster.settings.expected_cluster_id
     key = f"{cluster.alias}.mmtool.cluster.id"
-    compared = f"as {key} expects" if expected else f"not compared: {key} is not set"
+    compared = f"as {key} expects" if expected else f"not checked against an expected id: {key} is not set"
     yield ok(Check.CLUSTER_ID, cluster.alias, f"cluster id {found}, {compared}")
 
 

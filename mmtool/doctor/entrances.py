@@ -11,7 +11,7 @@ from mmtool.doctor.releases import OLDEST, release_of
 from mmtool.kafka.admin.details import Stage
 from mmtool.kafka.remedies import UNPROVEN, remedy_of
 from mmtool.keystores.certificates import CHECK_CLOCKS
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import are, counted, few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -65,8 +65,8 @@ def _unreachable(alias: str, one: ListenerAnswer, others_answer: bool) -> Findin
         message = f"bootstrap server {one.address} of {one.entrance.name} {_why(one)}{spared}"
         return say(Check.LISTENERS, alias, one.address, message, _bootstrap_remedy(one))
     message = (
-        f"broker {one.broker} of {alias} advertises {one.address}, which {_why(one)}; partitions that it leads cannot"
-        " be mirrored from this host"
+        f"broker {one.broker} of {alias} advertises {one.address}, which {_why(one)}; partitions that this broker leads"
+        " cannot be mirrored from this host"
     )
     return problem(Check.LISTENERS, alias, one.address, message, _advertised_remedy(one))
 
@@ -86,7 +86,8 @@ def _bootstrap_remedy(one: ListenerAnswer) -> str:
     if one.failed is Stage.PROTOCOL:
         return (
             f"correct {one.address} in {key} if it is no listener of Kafka; else set"
-            f" {one.entrance.name}.security.protocol to the one of the listener (a TLS listener needs SSL or SASL_SSL)"
+            f" {one.entrance.name}.security.protocol to the protocol of the listener (a TLS listener needs SSL or"
+            " SASL_SSL)"
         )
     if one.failed in _BY_CERTIFICATE or one.failed is Stage.ANSWER:
         return (
@@ -249,12 +250,14 @@ def judge_certificates(
         yield from found
     elif not shown:
         yield ok(
-            Check.CERTIFICATE, alias, "no certificate to check: the file sets none, and no broker showed one"
+            Check.CERTIFICATE,
+            alias,
+            "no certificate to check: the properties file sets none, and no broker showed one",
         )
     else:
         first = min(shown, key=lambda one: one.ends)
         count = counted(len(shown), "certificate")
-        message = f"{count} valid; the first expires on {_date(first.ends)}: {first.what}"
+        message = f"{count} {are(len(shown))} valid; the first expires on {_date(first.ends)}: {first.what}"
         yield ok(Check.CERTIFICATE, alias, message)
 
 

@@ -32,7 +32,7 @@ TOPIC_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
     CheckOf(
         Check.RETENTION,
         check_retention,
-        "records are kept until they are mirrored, and mirrors keep them as long as their source topics",
+        "records are kept until they are mirrored, and mirrors keep them as long as their source topics do",
     ),
     CheckOf(Check.COMPACTION, check_compaction, "each mirror has the cleanup.policy of its source topic"),
     CheckOf(
@@ -62,19 +62,29 @@ GROUP_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
         check_streams_group,
         "no Kafka Streams application would lose its state in a failover",
     ),
-    CheckOf(Check.SHARE_GROUP, check_share_group, "no share groups among the flow's groups", _SOURCE),
+    CheckOf(Check.SHARE_GROUP, check_share_group, "none of the flow's groups is a share group", _SOURCE),
     CheckOf(
-        Check.CONNECT_GROUP, check_connect_group, "no Kafka Connect groups among the flow's groups", _SOURCE
+        Check.CONNECT_GROUP,
+        check_connect_group,
+        "none of the flow's groups belongs to Kafka Connect",
+        _SOURCE,
     ),
 )
 """Checks of a flow's groups."""
 
 MM2_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
-    CheckOf(Check.MM2_OFFSET_LAG, check_offset_lag, "MirrorMaker 2 syncs the offsets of every partition"),
-    CheckOf(Check.MM2_FILTERS, check_filters, "MirrorMaker 2's topic and group filters agree with this file"),
+    CheckOf(Check.MM2_OFFSET_LAG, check_offset_lag, "MirrorMaker 2 writes offset syncs of every partition"),
+    CheckOf(
+        Check.MM2_FILTERS,
+        check_filters,
+        "MirrorMaker 2's topic and group filters agree with the properties file",
+    ),
     CheckOf(Check.MM2_CHECKPOINTS, check_checkpoints, "MirrorMaker 2's checkpoints keep up with the groups"),
     CheckOf(
-        Check.MM2_SCOPE, check_scope, "every key of the file is in a scope where it is read", frozenset()
+        Check.MM2_SCOPE,
+        check_scope,
+        "every key of the properties file is in a scope where it is read",
+        frozenset(),
     ),
 )
 """Checks of an existing MirrorMaker 2."""

@@ -72,20 +72,18 @@ def judge_sizes(facts: SizeFacts) -> Iterator[Finding]:
         ok(
             Check.MESSAGE_SIZE,
             "",
-            f"{facts.alias} accepts every record size that the source accepts{_but(facts.unsure)}",
+            f"{facts.alias} accepts every record size that the source accepts{_but(facts.alias, facts.unsure)}",
             facts.flow,
         )
     ]
 
 
-def _but(unsure: Sequence[str]) -> str:
+def _but(alias: str, unsure: Sequence[str]) -> str:
     """The clause of an ``ok`` row about topics that were not checked; empty where all were."""
     if not unsure:
         return ""
-    missing = "the topic does not exist yet" if len(unsure) == 1 else "the topics do not exist yet"
-    return (
-        f"; not checked for {few(unsure, 2)}: {missing}, and the target's brokers do not show their defaults"
-    )
+    missing = "its mirror does not exist yet" if len(unsure) == 1 else "their mirrors do not exist yet"
+    return f"; not checked for {few(unsure, 2)}: {missing}, and the brokers of {alias} do not show their defaults"
 
 
 def judge_hidden(check: Check, hidden: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
@@ -104,16 +102,16 @@ def _letters(facts: SizeFacts) -> Iterator[Finding]:
         reset = resets.get(mirror)
         limit = (
             f"set max.message.bytes = {reset.source_limit} on source topic {reset.topic} itself (the config sync copies"
-            f" it to {mirror}),"
+            f" it to {mirror}), so that later records fit"
             if reset is not None
-            else f"raise max.message.bytes of {mirror} on {facts.alias}, if it is still too low,"
+            else f"if max.message.bytes of {mirror} on {facts.alias} is still too low, raise it for later records"
         )
         message = (
             f"{counted(number, 'record')} {are(number)} in the dead-letter topic {topic} on {facts.alias} instead"
             f" of {mirror}, because of max.message.bytes of {mirror}"
         )
         remedy = (
-            f"{limit} so that later records fit; let the applications that need these records read {topic}, then delete"
+            f"{limit}; let the applications that need these records read {topic}, then delete"
             f" {topic} on {facts.alias}"
         )
         yield problem(Check.MESSAGE_SIZE, facts.alias, topic, message, remedy)
@@ -246,7 +244,7 @@ def judge_times(facts: TimeFacts) -> Iterator[Finding]:
         ok(
             Check.TIMESTAMPS,
             "",
-            f"{facts.alias} accepts and keeps every timestamp{_but(facts.unsure)}",
+            f"{facts.alias} accepts and keeps every timestamp{_but(facts.alias, facts.unsure)}",
             facts.flow,
         )
     ]
@@ -287,5 +285,8 @@ def _first(findings: Iterable[Finding]) -> list[Finding]:
         return found
     rest = found[_ROWS:]
     named = few([one.subject for one in rest], 3)
-    message = f"{counted(len(rest), 'more topic')} with such findings ({named}); the first: {rest[0].message}"
+    have = "has" if len(rest) == 1 else "have"
+    message = (
+        f"{counted(len(rest), 'more topic')} {have} such findings ({named}); the first: {rest[0].message}"
+    )
     return [*found[:_ROWS], found[_ROWS]._replace(subject="", message=message)]

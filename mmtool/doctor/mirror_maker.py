@@ -159,9 +159,9 @@ def judge_offset_lag(
             small[0] if len(small) == 1 else "",
             f"offset.lag.max = {lag_max:,}, and partitions of {few(small, _NAMED)} hold fewer records: MirrorMaker 2"
             " writes few offset syncs of them, and groups that lag on them read many records again after a failover",
-            f"set {key} = {_DEFAULT_LAG_MAX} or less, or commit exact offsets at the failover: mmtool"
+            f"set {key} = {_DEFAULT_LAG_MAX} or less, or commit exact offsets at the failover: `mmtool"
             f" translate-offsets -c FILE -s {settings.source.alias} -t {settings.target.alias} --all-groups --refine"
-            " --execute",
+            " --execute`",
         )
 
 
@@ -212,11 +212,11 @@ def judge_translated_topics(
             Check.MM2_FILTERS,
             settings.target.alias,
             topic,
-            f"MirrorMaker 2 writes checkpoints of {few(sorted(translated[topic]), _NAMED)} on {topic}, which"
+            f"MirrorMaker 2 writes checkpoints of {few(sorted(translated[topic]), _NAMED)} for topic {topic}, which"
             f" {settings.name} does not mirror ({settings.unmirrored(topic)}): MirrorCheckpointConnector has another"
-            f" topics filter than this file; mmtool neither mirrors {topic} nor translates offsets on it",
-            "give MirrorSourceConnector, MirrorCheckpointConnector and this file the same `topics` and `topics.exclude`"
-            f" for {settings.name}",
+            f" `topics` filter than the properties file; mmtool neither mirrors {topic} nor translates offsets on it",
+            "give MirrorSourceConnector, MirrorCheckpointConnector and the properties file the same `topics` and"
+            f" `topics.exclude` for {settings.name}",
         )
 
 
@@ -243,10 +243,10 @@ def judge_excluded_groups(
             Check.MM2_FILTERS,
             settings.source.alias,
             left[0] if len(left) == 1 else "",
-            f"groups and groups.exclude leave out groups that read mirrored topics ({few(left, _NAMED)}): MirrorMaker 2"
-            " does not translate their offsets",
-            f"change groups and groups.exclude of {settings.name} so that they accept {few(left, _NAMED)}; nothing to"
-            f" do for groups that stay on {settings.source.alias}",
+            f"`groups` and `groups.exclude` of {settings.name} leave out groups that read mirrored topics"
+            f" ({few(left, _NAMED)}): MirrorMaker 2 does not translate their offsets",
+            f"change `groups` and `groups.exclude` of {settings.name} so that they accept {few(left, _NAMED)};"
+            f" nothing to do for groups that stay on {settings.source.alias}",
         )
 
 
@@ -459,9 +459,9 @@ def judge_unreached(settings: FlowSettings, groups: Mapping[str, TopicPartition]
             group,
             f"group {group} has committed an offset below the oldest offset sync of {place}: MirrorMaker 2 cannot"
             " translate this offset",
-            "find the exact offset by comparing records: mmtool translate-offsets -c FILE --refine -s"
-            f" {settings.source.alias} -t {settings.target.alias} -g {group} (with --execute it is committed on"
-            f" {settings.target.alias})",
+            "find the exact offset by comparing records: `mmtool translate-offsets -c FILE --refine -s"
+            f" {settings.source.alias} -t {settings.target.alias} -g {group}` (with --execute, mmtool"
+            f" commits it on {settings.target.alias})",
         )
 
 

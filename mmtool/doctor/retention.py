@@ -102,13 +102,13 @@ def judge_lag(
     gaps = sum(lag.gaps for lag in lags)
     if not gaps:
         return None
-    them = "it" if gaps == 1 else "them"
+    them, they = ("it", "it was") if gaps == 1 else ("them", "they were")
     return warning(
         Check.RETENTION,
         alias,
         topic,
-        f"{alias} deleted {counted(gaps, 'offset')} of {topic} unmirrored: the mirror lacks {them}, and mirroring"
-        " continued after the gap",
+        f"{alias} deleted {counted(gaps, 'offset')} of {topic} before {they} mirrored: the mirror lacks {them}, and"
+        " mirroring continued after the gap",
         f"nothing brings these offsets into the mirror; to prevent another gap, raise {_LIMITS} of {topic} on {alias}"
         " above the longest outage that you plan for",
     )
@@ -144,7 +144,7 @@ def _is_lost(settings: FlowSettings, topic: str, lost: list[tuple[PartitionLag, 
     (lag, why), more = lost[0], len(lost) - 1
     alias, others = (
         settings.source.alias,
-        f", and offsets of {counted(more, 'more partition')}" if more else "",
+        f" (likewise in {counted(more, 'more partition')})" if more else "",
     )
     remedy = (
         f"the deleted records cannot be mirrored{_after_loss(settings, lag)}; to prevent another gap, raise"
@@ -221,9 +221,7 @@ def _hidden_positions(view: FlowView) -> Iterator[Finding]:
     """The warning that MirrorMaker 2 runs the flow and its stored positions may not be read."""
     if view.mm2_runs() and (why := view.traces().hidden) is not None:
         name = view.settings.name
-        message = (
-            f"could not be checked: the offsets that MirrorMaker 2 has copied cannot be read: {why.message}"
-        )
+        message = f"could not be checked: MirrorMaker 2's progress cannot be read: {why.message}"
         yield warning(Check.RETENTION, view.settings.target.alias, name, message, why.remedy)
 
 
@@ -238,7 +236,7 @@ def judge_target_retention(pair: TopicPair) -> Iterator[Finding]:
     if "delete" not in cleanup_policies(pair.target):
         return
     shorter = [
-        f"{name} = {_kept(name, mine)}, and {_kept(name, theirs)} on {pair.source_alias}"
+        f"{name} = {_kept(name, mine)} ({pair.source_alias}: {_kept(name, theirs)})"
         for name, theirs, mine in (
             ("retention.ms", here.ms, there.ms),
             ("retention.bytes", here.bytes, there.bytes),
@@ -253,7 +251,7 @@ def judge_target_retention(pair: TopicPair) -> Iterator[Finding]:
             pair.target_alias,
             pair.mirror,
             f"{pair.mirror} on {pair.target_alias} keeps less than its source topic: {'; '.join(shorter)};"
-            " after a failover, a group that lags further than the mirror keeps finds its next records deleted",
+            " after a failover, the mirror may lack records that a lagging group has not read yet",
             _lengthen(pair, [one.partition(" ")[0] for one in shorter]),
         )
 
@@ -266,8 +264,8 @@ def _lengthen(pair: TopicPair, names: Iterable[str]) -> str:
         f" {pair.source_alias} or more (-1: without limit)"
         if on_mirror
         else "",
-        f"set {' and '.join(on_source)} of topic {pair.topic} on {pair.source_alias} itself, to the value that it has"
-        f" now by default: {by_config_sync(' and '.join(on_source), pair.mirror)}"
+        f"set {' and '.join(on_source)} explicitly on topic {pair.topic} of {pair.source_alias}, to the present"
+        f" default: {by_config_sync(' and '.join(on_source), pair.mirror)}"
         if on_source
         else "",
     )
@@ -393,7 +391,7 @@ def judge_tombstones(
         f"the mirror of {lag.place} has been behind for {span_words(waited)}, and {alias} keeps tombstones for"
         f" {span_words(keeps)} (delete.retention.ms): if {alias} deletes a tombstone before it is mirrored, its"
         " key stays in the mirror",
-        f"raise delete.retention.ms of {topic} on {alias} above the mirror's lag, before the mirror catches up",
+        f"raise delete.retention.ms of {topic} on {alias} above the mirror's lag until the mirror has caught up",
     )
 
 

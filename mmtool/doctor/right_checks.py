@@ -72,8 +72,8 @@ def _untold_rights(flow: ExaminedFlow) -> Iterator[Finding]:
         found = details.topics().values()
         if found and all(topic.rights is UNKNOWN for topic in found):
             message = (
-                f"rights on topics of {details.alias} were not checked: mmtool reads them only from Kafka"
-                " 2.8 or later"
+                f"rights on topics of {details.alias} were not checked: only brokers of Kafka 2.8 or later"
+                " report them"
             )
             command = "mmtool acls --for replicate --for failover -c FILE"
             remedy = f"compare the ACLs of {details.principal} with `{command}`"

@@ -256,7 +256,7 @@ def _undecided(alias: str, topics: Collection[str], error: NotAuthorisedError) -
         Check.NAMES,
         alias,
         named[0] if len(named) == 1 else "",
-        f"could not be checked whether mmtool or MirrorMaker 2 has written {few(named)} on {alias}: {error.message}",
+        f"mmtool could not check whether a flow wrote to {few(named)} on {alias}: {error.message}",
         error.remedy,
     )
 

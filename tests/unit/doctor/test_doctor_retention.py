@@ -135,9 +135,9 @@ def kept(policy="delete", ms=str(7 * DAY_MS), size="-1"):
     [
         (kept(), kept(), None),
         (kept(), kept(ms=str(8 * DAY_MS)), None),
-        (kept(), kept(ms=str(DAY_MS)), "retention.ms = 1 day, and 7 days on A"),
-        (kept(ms="-1"), kept(), "retention.ms = 7 days, and without limit on A"),
-        (kept(), kept(size="1000"), "retention.bytes = 1,000 bytes, and without limit on A"),
+        (kept(), kept(ms=str(DAY_MS)), "retention.ms = 1 day (A: 7 days)"),
+        (kept(ms="-1"), kept(), "retention.ms = 7 days (A: without limit)"),
+        (kept(), kept(size="1000"), "retention.bytes = 1,000 bytes (A: without limit)"),
         (kept("compact"), kept("compact", ms="1"), None),
     ],
 )
@@ -158,7 +158,7 @@ def test_an_override_that_the_config_sync_removes_is_to_be_set_on_the_source():
     )
     (shorter,) = judge_target_retention(both._replace(source=kept()))
     assert shorter.remedy.startswith(
-        "set retention.ms of topic orders on A itself, to the value that it has now"
+        "set retention.ms explicitly on topic orders of A, to the present default: the config sync then copies"
     )
 
 
