@@ -222,5 +222,8 @@ def rows_hash(rows: Iterable[Mapping[str, Any]]) -> Hash:
     text = json.dumps(list(rows), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     digest = sha256(f"{text}\n".encode(errors="surrogatepass")).hexdigest()
     return Hash(
-        "rows", digest, "jq -cS .data RESULT.json | sha256sum, where RESULT.json is the output of -o json"
+        "rows",
+        digest,
+        "jq -cS .data RESULT.json | sha256sum, where RESULT.json is what the command that wrote this page printed with"
+        " -o json",
     )

@@ -42,7 +42,9 @@ def write_page(path: Path, evidence: Evidence, signer: Signer | None, secrets: C
         CheckFailedError: The file cannot be written; the operation or comparison itself has ended.
     """
     page = page_bytes(evidence.document(iso(datetime.now(UTC)), secrets), signer)
-    write_claimed(path, page, "the evidence page", over=_OVER[evidence.kind], remedy=_remedy(path, evidence))
+    write_claimed(
+        path, page, "the evidence page", over=_OVER[evidence.kind], remedy=_remedy(path, evidence, signer)
+    )
 
 
 _OVER = {
@@ -52,9 +54,10 @@ _OVER = {
 }
 
 
-def _remedy(path: Path, evidence: Evidence) -> str:
+def _remedy(path: Path, evidence: Evidence, signer: Signer | None) -> str:
     writable = f"check that {path} can be written and that its disk has free space, then"
     if evidence.kind is Kind.VERIFY:
         return f"{writable} run `mmtool verify` again"
     found = next(fact.value for fact in evidence.summary if fact.key == "operation_id")
-    return f"{writable} write the page again: `mmtool failover show {found} -c FILE --html {path}`"
+    sign = "" if signer is None else " --sign KEY.pem"
+    return f"{writable} write the page again: `mmtool failover show {found} -c FILE --html {path}{sign}`"

@@ -91,8 +91,9 @@ def _summary(found: Recorded, entries: Sequence[Entry]) -> Iterator[Fact]:
     yield Fact("operation_id", "operation", found.operation_id)
     yield Fact("mode", "mode", str(found.mode))
     yield Fact("flow", "flow", names.flow)
-    yield Fact("from", "groups leave", here)
-    yield Fact("to", "groups go to", there)
+    leave, reach = ("source", "target") if is_drill else ("groups leave", "groups go to")
+    yield Fact("from", leave, here)
+    yield Fact("to", reach, there)
     yield Fact("groups", "groups", f"{len(groups):,}: {few(groups, _NAMED)}")
     yield Fact("by", "done by", ", ".join(operators))
     yield Fact("reason", "reason given", found.reason or None)
@@ -159,10 +160,12 @@ def _step(told: Sequence[Entry]) -> tuple[str, str]:
 
 
 def _fence(told: Sequence[Entry]) -> tuple[str, str]:
-    what = "fence against producers"
-    return f"{what} recorded in the journal, before it is set" if told[0].body[
-        "stands"
-    ] else f"{what} lifted", ""
+    body, what = told[0].body, "fence against producers"
+    if not body["stands"]:
+        return f"{what} lifted", ""
+    if body.get("ends"):
+        return "log ends of the fenced topics recorded in the journal", ""
+    return f"{what} recorded in the journal, before it is set", ""
 
 
 def _acls(told: Sequence[Entry]) -> tuple[str, str]:

@@ -199,7 +199,7 @@ def _halves(halves: Sequence[Mapping[str, Any]]) -> Html:
     ]
     columns = (
         ("producer id", "number"), ("epoch", "number"), ("topic", "name"), ("partition", "number"),
-        ("source offsets", "word"), ("on the target", "word"), ("certain", "word"),
+        ("source offsets", "word"), ("on the target", "word"), ("certainly one transaction", "word"),
     )  # fmt: skip
     return table(columns, rows)
 
@@ -230,8 +230,8 @@ def _groups(row: Mapping[str, Any]) -> Html:
 _NOTE = (
     "Before: the offset that the group had committed, before the operation, on the cluster to which the groups move."
     " After: the offset that the operation has committed there, as its journal records it; consumers may have committed"
-    " others since. A rollback restores the offsets of before. Partitions in which the group had no commit on the"
-    " cluster that it leaves are not listed; the embedded JSON has them."
+    ' other offsets since. A rollback restores the offsets "before". Partitions in which the group had no commit on'
+    " the cluster that it leaves are not listed; the embedded JSON has them."
 )
 _NOTES = {
     "drill": "A drill commits offsets for copies of the groups only, and deletes the copies at its end: the groups"

@@ -29,7 +29,7 @@ _EVIDENCE_IN = re.compile(re.escape(EVIDENCE) + rb"([^<]*)</script>")
 _SIGNATURE_IN = re.compile(re.escape(SIGNATURE) + rb"([A-Za-z0-9+/=]*)</pre>")
 
 _NEW_KEY = (
-    "openssl genpkey -algorithm ed25519 -out KEY.pem, then openssl pkey -in KEY.pem -pubout -out PUB.pem"
+    "`openssl genpkey -algorithm ed25519 -out KEY.pem`, then `openssl pkey -in KEY.pem -pubout -out PUB.pem`"
 )
 
 

@@ -111,7 +111,7 @@ def test_a_stray_producer_is_four_and_the_fence_is_gone(fenced, scene, monkeypat
 def test_a_rollback_lowers_the_fence(fenced, failover, scene):
     name = row_of(fenced(*EXECUTE))["operation_id"]
     rehearsed = failover("rollback", name)
-    assert "and lift its fence on east\n" in rehearsed.stderr
+    assert "and lift the fence on east\n" in rehearsed.stderr
     assert scene.fences.rules == {MAY, FENCE}
     assert (failover("rollback", name, *EXECUTE).code, scene.fences.rules) == (0, {MAY})
 

@@ -52,7 +52,7 @@ _REMEDIES = {
 }
 """What to do about groups that are not completely synced, with the first one of each state."""
 _OTHERS = (
-    "the group has no members on {}, and another client commits for it, a consumer with assign() or a tool:"
+    "the group has no members on {}, but another client (a consumer with assign(), or a tool) commits for it:"
     " offset sync skips the group until its offsets have not changed for 60 s"
 )
 

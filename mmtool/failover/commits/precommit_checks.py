@@ -138,7 +138,8 @@ def _check_standing(cluster: ClusterPort, writing: list[GroupPlan]) -> None:
                 f"group {plan.group} has no members on {cluster.alias}, but its committed offset in"
                 f" {moved[0]} has changed since this command read it: a consumer with assign(), another tool, a"
                 " running `mmtool groups sync`, or `mmtool replicate` with sync.group.offsets.enabled commits for it",
-                "stop that consumer, tool or offset sync, then run the same command again",
+                "run the same command again; if it is refused again, stop that consumer, tool or offset sync until the"
+                " command has ended",
             )
 
 

@@ -20,7 +20,7 @@ from mmtool.failover.commits.write import (
 )
 from mmtool.kafka.ports import Problem
 from mmtool.plan.groups.undo import plan_undo
-from mmtool.plan.words import counted
+from mmtool.plan.words import counted, few
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
@@ -74,11 +74,13 @@ class Undoing:
         if not reasons:
             return None
         whom = groups_of([group.group for group in self.groups if group.refused])
-        said = [
-            f"{reason}: {_WHY_NOT[reason].format(group='the group', where=self.cluster.alias)}"
-            for reason in sorted(set(reasons))
-        ]
+        said = [f"{reason}: {self._why_not(reason)}" for reason in sorted(set(reasons))]
         return refused_for(reasons, whom, "; ".join(said))
+
+    def _why_not(self, reason: Reason) -> str:
+        names = [group.group for group in self.groups if reason in group.refused.values()]
+        whom = "the group" if len(names) == 1 else f"each of the groups {few(names)}"
+        return _WHY_NOT[reason].format(group=whom, where=self.cluster.alias)
 
     def rows(self, written: Iterable[Written] = ()) -> list[ImportedRow]:
         """One row for each commit to undo; ``offset`` is None if it is to be deleted."""

@@ -188,7 +188,7 @@ def _trusted(place: TopicPartition, view: BatchView) -> list[Record]:
         return list(decode(view))
     except BatchError as error:
         raise BatchError(
-            f"the records of {place} on the source cannot be exported: {error.message}",
+            f"the records of {place} on the flow's source cannot be exported: {error.message}",
             remedy=error.remedy or OTHER_LEADER_AND_AGAIN,
         ) from error
 

@@ -185,8 +185,8 @@ def _check_whole(source: BatchesPort, tails: FoundTails, before: BeforeReplay) -
     )
     if left != before.records:
         raise UnknownProgressError(
-            f"the source now holds {left} of the {counted(before.records, 'diverged record')}: an interrupted attempt"
-            " may have written some of them, mmtool does not know which, and writes no more of them"
+            f"the flow's source now holds {left} of the {counted(before.records, 'diverged record')}: an interrupted"
+            " attempt may have written some of them; mmtool does not know which, and writes no more"
         )
 
 

@@ -39,7 +39,7 @@ class AclUse:
     Attributes:
         name: As ``the fence``.
         acls: As ``the fence's DENY ACLs``.
-        one: One of them, as ``a DENY of WRITE``.
+        one: One of them, as ``a DENY for WRITE``.
         code: How error codes begin, as ``fence``.
         is_right: The ACLs are what was asked for, so that a missing right of mmtool has the exit code for that.
         remedies: What to do about an ACL that cannot be created, by the problem's name, beside `_NOT_MADE`.
@@ -131,8 +131,8 @@ class AclChange:
         return UnreachableError(
             f"{why.message}; {self.port.alias} has none of {self.use.acls} now, but may still create them",
             remedy="list the ACLs in two minutes with `kafka-acls.sh --bootstrap-server"
-            f" {shell_word(self.port.servers)} --list {listed}`; if the list has {self.use.one} of this operation,"
-            " remove that ACL",
+            f" {shell_word(self.port.servers)} --list {listed}`; if the list has {self.use.one} that this"
+            " operation created, remove that ACL",
         )
 
     def _left(self, left: Mapping[Binding, object], what: str) -> PartlyAppliedError:
@@ -140,7 +140,7 @@ class AclChange:
         return PartlyAppliedError(
             f"{what} could not be removed on {self.port.alias}: {few(list(left))} may still exist ({problem})",
             remedy=f"{self.use.again}; an administrator can also remove the ACLs, the first with:"
-            f" {acl_command(first, self.port.servers)}",
+            f" `{acl_command(first, self.port.servers)}`",
             code=f"{self.use.code}_left",
         )
 

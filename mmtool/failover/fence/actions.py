@@ -55,13 +55,13 @@ class Stray:
 
     def __str__(self) -> str:
         if self.came < 0:
-            return f"{self.place} lost {counted(-self.came, 'record')}: its log was truncated"
+            return f"{self.place} lost {counted(-self.came, 'record')} (its log was truncated)"
         if self.producers is UNKNOWN:
             who = "unknown producers"
         else:
             ids = few([f"producer id {writer.producer_id}" for writer in self.producers], 3)
             who = ids or "a producer without idempotence"
-        return f"{counted(self.came, 'record')} in {self.place} by {who}"
+        return f"{counted(self.came, 'record')} in {self.place} (by {who})"
 
 
 _PAST_THE_FENCE = {
@@ -120,7 +120,7 @@ def raise_fence(port: FencePort, plan: FencePlan) -> tuple[Binding, ...]:
     """
     if plan.guards:
         remedies = dict.fromkeys(guard.remedy for guard in plan.guards)
-        said = few([guard.sentence for guard in plan.guards], len(plan.guards))
+        said = joined(*(guard.sentence for guard in plan.guards))
         raise RefusedError(said, remedy=joined(*remedies), code=plan.guards[0].code)
     AclChange(port, plan.denies, _FENCE).create(lambda: _check(port, plan))
     return plan.denies
@@ -139,7 +139,7 @@ def lower_fence(port: FencePort, created: Collection[Binding]) -> None:
 _FENCE = AclUse(
     "the fence",
     "the fence's DENY ACLs",
-    "a DENY of WRITE",
+    "a DENY for WRITE",
     "fence",
     remedies={"SECURITY_DISABLED": "use --fence hook or --fence watch: the brokers have no authorizer"},
 )
@@ -190,8 +190,8 @@ def await_transactions(
                 f"{counted(len(still_open), 'transaction')} on {port.alias} did not end within {seconds:g} s:"
                 f" {few([_open(one) for one in still_open])}",
                 remedy="let the producers commit or abort, then run the same command again; if a producer is gone, wait"
-                " for its transaction.timeout.ms, or abort its transaction, the first with: kafka-transactions.sh"
-                f" --bootstrap-server {servers} abort {place} --start-offset {first.open_from}",
+                " for its transaction.timeout.ms, or abort its transaction, the first with: `kafka-transactions.sh"
+                f" --bootstrap-server {servers} abort {place} --start-offset {first.open_from}`",
                 code="open_transactions",
             )
         pause(_LOOK_SECONDS)
@@ -258,8 +258,8 @@ def _ends(cluster: ClusterPort, places: Collection[TopicPartition]) -> dict[Topi
         raise RefusedError(
             f"{few(gone)} no longer {'exists' if len(gone) == 1 else 'exist'} on {cluster.alias}: mmtool cannot check"
             f" that no producer writes to {'it' if len(gone) == 1 else 'them'}",
-            remedy="find out who deleted or recreated the topic; then run the same command again: it reads the topics"
-            f" and partitions of {cluster.alias} from the start",
+            remedy="find out who deleted or recreated the topic; then run the same command again: it plans with"
+            f" the topics and partitions that {cluster.alias} then has",
         )
     return {place: bounds.log_end for place, bounds in found.items()}
 

@@ -81,7 +81,7 @@ def _grown(rules: FencePlan, topics: tuple[str, ...]) -> FencePlan:
         return rules
     guard = Guard(
         "fence_stale",
-        f"the groups have committed offsets in {few(left)}, which the operation's fence does not cover",
+        f"the groups have committed offsets in topics that the operation's fence does not cover: {few(left)}",
         "end the operation with `mmtool failover cancel OPERATION_ID -c FILE --execute` (`mmtool failover list -c FILE`"
         " shows the id), and start a new operation, whose fence covers these topics too",
     )

@@ -68,8 +68,8 @@ def refuse_missing(flow: FlowSettings, missing: int, when: str, again: str = "")
     shown = f"see with `mmtool status -c FILE -s {source} -t {target}` which partition is halted or lags"
     todo = f"{shown}, and remove the cause"
     raise GateError(
-        f"{target} does not hold every record that {source} held {when}: {counted(missing, 'offset')} {are(missing)}"
-        " missing; no offset was committed",
+        f"{target} does not hold every record that {source} held {when}: up to"
+        f" {counted(missing, 'record')} {are(missing)} missing; no offset was committed",
         remedy=then(todo, again) if again else then(todo),
     )
 

@@ -217,8 +217,8 @@ def _never_left(settings: FlowSettings) -> RefusedError:
     here, there = settings.source.alias, settings.target.alias
     return RefusedError(
         f"flow {settings.name} never ran and moved no group: there is nothing to fail back to {here}",
-        remedy=f"name the flow of the earlier failover; if that moved the groups to {here}, the flow is -s {there}"
-        f" -t {here}",
+        remedy=f"name the flow of the earlier failover; if that failover moved the groups to {here}, the flow is"
+        f" -s {there} -t {here}",
         code=Reason.NEVER_RAN,
     )
 
@@ -365,8 +365,8 @@ class _Steps:
         held = sorted(self.marking.own())
         if held and self.salvage is not None and self.salvage.is_half_way:
             raise RefusedError(
-                f"{few(held)} must stay marked as failed over: otherwise {self.rehearsal.names.flow} would mirror the"
-                " diverged records that are already replayed, and they would come a second time",
+                f"{few(held)} must stay marked as failed over: otherwise {self.rehearsal.names.flow} would mirror a"
+                " second time the diverged records that are already replayed",
                 remedy=ways_on(self.rehearsal.plan.operation_id),
                 code="open_operation",
             )

@@ -133,7 +133,7 @@ def told(
             )
         if found.strangers:
             yield (
-                f"{found.place}: another producer wrote {counted(found.strangers, 'record')} into its"
+                f"{found.place}: another producer wrote {counted(found.strangers, 'record')} into the"
                 f" mirror on {names.target}; mmtool does not copy them to {names.source}: groups that need them must"
                 f" read them on {names.target} before the failback"
             )
@@ -205,7 +205,7 @@ def at_home_already(plans: Iterable[GroupPlan], moved: Collection[str], names: N
         ahead = {} if plan.group in moved else dict(_skipped(plan))
         if ahead:
             yield (
-                f"no recorded failover moved group {plan.group} to {names.target}, and it would skip"
+                f"no recorded failover moved group {plan.group} to {names.target}, and a failback would make it skip"
                 f" {counted(sum(ahead.values()), 'record')} on {names.source}"
                 f" ({few(sorted(map(str, ahead)), 3)}): leave the group out unless it has read these records on"
                 f" {names.target}"

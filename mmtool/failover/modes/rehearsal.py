@@ -141,6 +141,6 @@ _REMEDIES: dict[str, str] = {
         "check -s and -t: groups can move once `mmtool replicate` or MirrorMaker 2 has mirrored their topics;"
         " nothing was changed"
     ),
-    "source_commits_moved": "stop the client that commits for the group, a consumer with assign() or a tool; then run"
-    " the same command again",
+    "source_commits_moved": "stop the client that commits for the group (a consumer with assign(), or a tool); then"
+    " run the same command again",
 }

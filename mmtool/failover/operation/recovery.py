@@ -242,7 +242,7 @@ class RollbackPlan:
         done = f"{self.event.replace('_', ' ')} operation {self.found.operation_id}"
         parts = [self.undoing.question] if self.undoing.writable else []
         if self.found.fence_stands:
-            parts.append(f"lift its fence on {self.found.names.source}")
+            parts.append(f"lift the fence on {self.found.names.source}")
         if self.found.promotion_stands:
             promotion, target = self.found.head.plan.promotion, self.found.names.target
             how = "create again" if promotion.withdraws else "remove"

@@ -357,7 +357,7 @@ def _after_failback(ended: Ended) -> str:
     if not released:
         topics = few(topics_of(ended.cutover.plans))
         if not topics:
-            return f"keep `mmtool replicate` running: these groups read no topic that {names.flow} mirrors"
+            return f"leave `mmtool replicate` as it is: these groups read no topic that {names.flow} mirrors"
         return (
             f"fail back the other groups that read {topics} on {names.target} as well: until then {names.flow} does not"
             f" mirror {topics}"

@@ -129,6 +129,7 @@ def test_a_drill_has_its_own_figures_and_names_the_groups_and_not_their_shadows(
     evidence = operation_evidence(found, entries, row)
     told = facts(evidence)
     assert (evidence.kind, told["groups"], told["records_read"]) == (Kind.DRILL, "2: app, billing", 16)
+    assert [fact.name for fact in evidence.summary if fact.key in {"from", "to"}] == ["source", "target"]
 
 
 def test_the_digests_are_those_of_the_records_on_the_journal_topic(scene, tmp_path):
@@ -153,17 +154,19 @@ def entry(number, kind, body, state="running"):
 def test_a_fence_a_diverged_tail_and_a_resumption_are_told():
     entries = [
         entry(1, "began", {"version": "0.1.0", "pid": 7}),
-        entry(2, "fence", {"stands": True}),
-        entry(3, "step", {"step": "drain", "step_state": "failed", "problem": "not within 8 s"}, "failed"),
-        entry(4, "began", {"version": "0.2.0", "pid": 8}),
-        entry(5, "tail", {"stands": True}),
-        entry(6, "tail", {"stands": False}),
-        entry(7, "fence", {"stands": False}),
-        entry(8, "ended", {"sentence": "all is well", "problem": ""}, "completed"),
+        entry(2, "fence", {"stands": True, "ends": []}),
+        entry(3, "fence", {"stands": True, "ends": [["orders", 0, 7]]}),
+        entry(4, "step", {"step": "drain", "step_state": "failed", "problem": "not within 8 s"}, "failed"),
+        entry(5, "began", {"version": "0.2.0", "pid": 8}),
+        entry(6, "tail", {"stands": True}),
+        entry(7, "tail", {"stands": False}),
+        entry(8, "fence", {"stands": False}),
+        entry(9, "ended", {"sentence": "all is well", "problem": ""}, "completed"),
     ]
     assert [(moment.event, moment.detail, moment.state) for moment in timeline(entries)] == [
         ("operation began", "mmtool 0.1.0, pid 7", "running"),
         ("fence against producers recorded in the journal, before it is set", "", "running"),
+        ("log ends of the fenced topics recorded in the journal", "", "running"),
         ("step drain: failed", "not within 8 s", "failed"),
         ("operation resumed", "mmtool 0.2.0, pid 8", "running"),
         (

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mmtool.errors import UsageError
-from mmtool.evidence.document import canonical
-from mmtool.evidence.file import page_bytes
+from mmtool.errors import CheckFailedError, UsageError
+from mmtool.evidence.document import Fact, Kind, canonical
+from mmtool.evidence.file import page_bytes, write_page
 from mmtool.evidence.signature import (
     EncryptedKeyError,
     PageError,
@@ -19,6 +19,7 @@ from mmtool.evidence.signature import (
     load_public_key,
     load_signer,
 )
+from tests.unit.evidence.conftest import evidence_of
 
 ROOT = Path(__file__).parents[3]
 PAYLOAD = re.compile(rb'(<script type="application/json" id="evidence">)(.*?)(</script>)', re.DOTALL)
@@ -34,6 +35,14 @@ def with_document(page, change):
     document = json.loads(payload_of(page))
     change(document)
     return PAYLOAD.sub(lambda found: found[1] + canonical(document) + found[3], page)
+
+
+@pytest.mark.parametrize(("key", "signs"), [(None, ""), ("ann.pem", " --sign KEY.pem")])
+def test_a_page_that_cannot_be_written_is_written_again_with_the_same_options(keys, tmp_path, key, signs):
+    operation = evidence_of([], kind=Kind.OPERATION, summary=(Fact("operation_id", "operation", "op-1"),))
+    with pytest.raises(CheckFailedError) as found:
+        write_page(tmp_path, operation, key and load_signer(keys / key), ())
+    assert found.value.remedy.endswith(f"`mmtool failover show op-1 -c FILE --html {tmp_path}{signs}`")
 
 
 def test_a_page_is_valid_for_the_key_of_its_signer(signed, document, ann_public):

@@ -138,6 +138,7 @@ def test_who_was_frozen_while_taking_back_takes_nothing_from_whoever_came_meanwh
     with pytest.raises(MmtoolError, match="another process started, resumed or ended operation") as refused:
         take_back(rehearse, context, log)
     assert (refused.value.exit_code, everything(scene)) == (10 if behind == "its look" else 6, there)
+    assert refused.value.remedy.count("run the same command again") == 1
 
 
 def test_a_target_that_goes_away_behind_the_commits_of_a_rollback_is_six_and_the_rest_is_done_later(scene):

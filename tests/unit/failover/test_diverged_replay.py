@@ -91,7 +91,7 @@ def test_where_the_source_has_deleted_records_between_two_tries_nothing_is_guess
     target = FakeAppender(lives=[1])
     with pytest.raises(UnreachableError):
         replay_tail(source, target, tails, BEFORE, lambda place: place)
-    with pytest.raises(RefusedError, match="the source now holds 15 of the 99 diverged records"):
+    with pytest.raises(RefusedError, match="the flow's source now holds 15 of the 99 diverged records"):
         replay_tail(source, target, tails, BEFORE, lambda place: place)
 
 

@@ -250,7 +250,7 @@ def test_an_export_that_fails_leaves_no_file(case, tmp_path):
     folder = tmp_path / "exports"
     folder.mkdir()
     with pytest.raises(
-        BatchError, match="the records of orders-0 on the source cannot be exported: offsets 10 to 12"
+        BatchError, match="the records of orders-0 on the flow's source cannot be exported: offsets 10 to 12"
     ):
         export_tail(
             case.source, tails, folder / "tail.jsonl", operation_id="op-1", source_cluster_id="east-id"

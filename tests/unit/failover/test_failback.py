@@ -149,7 +149,8 @@ def test_who_had_read_further_at_home_is_not_moved_back(scene, ran):
 def test_who_never_left_is_told_of_before_it_skips_what_it_was_sent_back_to(scene):
     """Its offsets away are copies of older ones at home."""
     never_left = (
-        "no recorded failover moved group app to west, and it would skip 7 records on east (orders-0)"
+        "no recorded failover moved group app to west, and a failback would make it skip 7 records on east"
+        " (orders-0)"
     )
     assert not any(never_left in warning for warning in rehearse(scene.both, BOTH).warnings)
     scene.state.marked(MovedGroupRecord("app", False, "op-away", "ann@host-1", 1))

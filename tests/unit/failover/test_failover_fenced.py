@@ -148,7 +148,7 @@ def test_who_still_writes_is_named_and_the_fence_is_taken_back(scene):
     ended = execute(rehearsal, scene, replace(context, clock=Clock(pause=pause)), journalist)
     error = ended.operation.error
     assert (error.exit_code, error.code) == (4, "stray_producers")
-    assert "1 record in orders-0 by producer id 7" in error.message
+    assert "1 record in orders-0 (by producer id 7)" in error.message
     assert (scene.fences.rules, states(ended)["fence"], scene.drained) == ({MAY}, "undone", [])
     assert not found(scene).fence_stands
 
@@ -345,7 +345,7 @@ def taken_back(scene, event):
 
 def test_a_rollback_lowers_the_fence(scene, ran):
     ran()
-    assert taken_back(scene, Event.ROLL_BACK).question.endswith("lift its fence on east")
+    assert taken_back(scene, Event.ROLL_BACK).question.endswith("lift the fence on east")
     assert (scene.fences.rules, found(scene).fence_stands, found(scene).state) == (
         {MAY},
         False,

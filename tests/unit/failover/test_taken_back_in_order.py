@@ -6,13 +6,16 @@ import pytest
 
 from kit.scene import all_mirrored
 from mmtool.errors import RefusedError
+from mmtool.failover.commits.undo import Undoing
 from mmtool.failover.modes import emergency
 from mmtool.failover.operation.records import in_journal_order, recorded
 from mmtool.failover.operation.recovery import rehearse_taking_back, take_back
 from mmtool.failover.operation.states import Event
 from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.groups.undo import UndoGroup
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.translation.types import ClusterId
+from mmtool.translation.refusals import Reason
+from mmtool.translation.types import ClusterId, TopicPartition
 
 IDENTITY = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")
 
@@ -86,3 +89,14 @@ def test_what_came_later_is_told_by_the_journal_and_not_by_the_clocks_of_hosts(s
     ]
     assert recorded(slow)[0].operation_id != first
     assert in_journal_order(slow)[0].operation_id == first
+
+
+@pytest.mark.parametrize(
+    ("groups", "whom"), [(["app"], "the group"), (["app", "late"], "each of the groups app, late")]
+)
+def test_a_refused_undo_says_what_to_do_for_each_group(scene, groups, whom):
+    place = TopicPartition("orders", 0)
+    undone = [UndoGroup(name, {}, frozenset(), {place: Reason.ACTIVE_ON_TARGET}, {}) for name in groups]
+    assert Undoing(scene.target, tuple(undone), 0.0).refusal.remedy == (
+        f"active_on_target: {whom} has members on west: stop them, then run the same command again"
+    )
