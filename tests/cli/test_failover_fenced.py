@@ -49,7 +49,7 @@ def test_a_rehearsal_is_zero_and_shows_the_fence_and_what_it_leaves_open(fenced,
     ended = fenced()
     steps = {step["name"]: step["sentence"] for step in row_of(ended)["steps"]}
     assert (ended.code, list(steps)[1:4]) == (0, ["fence", "await_transactions", "watch_ends"])
-    assert "deny User:alice WRITE on orders" in steps["fence"]
+    assert "deny WRITE to User:alice on orders" in steps["fence"]
     assert "do not move for 0.25 s" in steps["watch_ends"]
     assert (scene.fences.rules, scene.journal.stored) == ({MAY}, {})
 

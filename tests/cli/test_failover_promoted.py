@@ -52,7 +52,7 @@ def test_a_rehearsal_shows_every_right_and_creates_none(planned, scene):
     ended = planned()
     assert (ended.code, scene.acls.rules) == (0, set()), ended.stderr
     assert step_of(ended)["sentence"] == (
-        "on west, allow User:alice WRITE on orders and 1 right on transactional ids"
+        "on west, create ACLs for User:alice: WRITE on orders; 1 right on transactional ids"
     )
     about = {"principal": "User:alice", "host": "*", "operation": "WRITE"}
     assert row_of(ended)["promoted_acls"] == [

@@ -130,10 +130,12 @@ class FencePlan:
         if not self.topics:
             return "deny no principal: there is no topic to fence"
         if not principals and self.guards:
-            return f"deny the producers of {few(self.topics)} WRITE"
+            return f"deny WRITE to the producers of {few(self.topics)}"
         if not principals:
-            return f"deny no principal: by ACLs, only mmtool and super users may write {few(self.topics)}"
-        return f"deny {few(principals)} WRITE on {few(sorted({deny.name for deny in self.denies}))}"
+            return (
+                f"create no ACL: the existing ACLs let only mmtool and super users write {few(self.topics)}"
+            )
+        return f"deny WRITE to {few(principals)} on {few(sorted({deny.name for deny in self.denies}))}"
 
 
 def fence_plan(facts: FenceFacts, cluster: str) -> FencePlan:

@@ -29,7 +29,7 @@ from mmtool.plan.failover.acl_rules import (
 )
 from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.principal_map import SAME_NAMES, PrincipalMap
-from mmtool.plan.words import are, counted, few
+from mmtool.plan.words import are, counted, few, joined
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -91,8 +91,9 @@ class Promotion:
                 f" already on {on}"
             )
         if self.withdraws:
-            return f"on {on}, withdraw {self._rights} from {few(self.granted_to)}"
-        return f"on {on}, allow {few(self.granted_to)} {self._rights}"
+            created = f"the ACLs that an earlier failover created for {few(self.granted_to)}"
+            return f"on {on}, remove {created}: {self._rights}"
+        return f"on {on}, create ACLs for {few(self.granted_to)}: {self._rights}"
 
     @property
     def granted_to(self) -> list[str]:
@@ -106,7 +107,7 @@ class Promotion:
     @property
     def _rights(self) -> str:
         beside = sum(acl.resource == TRANSACTIONAL_ID for acl in self.acls)
-        return _listed(
+        return joined(
             f"WRITE on {few(self.granted_on)}" if self.granted_on else "",
             counted(beside, "right") + " on transactional ids" if beside else "",
             "IDEMPOTENT_WRITE on the cluster" if any(acl.resource == CLUSTER for acl in self.acls) else "",
@@ -130,12 +131,6 @@ class Promotion:
 
 
 NO_PROMOTION = Promotion()
-
-
-def _listed(*parts: str) -> str:
-    """The parts that are not empty, with "and" before the last."""
-    said = [part for part in parts if part]
-    return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
 
 
 def promotion_body(promotion: Promotion, *, stands: bool) -> dict[str, Any]:
@@ -356,8 +351,7 @@ def _kept_out(partly: Collection[Binding], names: Names) -> Iterator[Guard]:
     for right in sorted(partly):
         yield Guard(
             "partly_denied",
-            f"{right.operation} on {right.name} is not promoted for {right.principal}: a DENY on {names.source} takes a"
-            " part of that right",
+            f"{right.right} is not promoted for {right.principal}: a DENY on {names.source} takes a part of that right",
             f"if {right.principal} is to have it, create the ACLs on {names.target} yourself",
         )
 
@@ -369,10 +363,10 @@ def _super_users(source: AclFacts, topics: Collection[str], names: Names) -> Ite
         rule.principal for rule in source.bindings if rule.gives_write and any(map(rule.matches, topics))
     }
     if supers := sorted(writers & source.super_users - source.own):
-        users = "a super user" if len(supers) == 1 else "super users"
+        users, them = ("a super user", "it") if len(supers) == 1 else ("super users", "them")
         yield Guard(
             "super_user_writes",
-            f"no ACL is promoted for {few(supers)}, {users} of {names.source}",
+            f"{few(supers)} {are(len(supers))} {users} of {names.source}: no ACL is promoted for {them}",
             f"if {few(supers)} {are(len(supers))} to write on {names.target}, create the ACLs yourself",
         )
 
@@ -381,8 +375,7 @@ def _denied(granted: Collection[Binding], there: Collection[Binding], names: Nam
     for right in sorted(right for right in granted if _is_met(right, there)):
         yield Guard(
             "denied_on_target",
-            f"a DENY on {names.target} keeps {right.principal} from {right.operation} on {right.name}: DENY wins over"
-            " the promoted ACL",
+            f"a DENY on {names.target} keeps {right.principal} from {right.right}: DENY wins over the promoted ACL",
             f"remove that DENY from {names.target}",
         )
 

@@ -70,10 +70,15 @@ class Binding(NamedTuple):
     resource: str = TOPIC
 
     def __str__(self) -> str:
+        host = "" if self.host == ANY_HOST else f" from host {self.host}"
+        return f"{self.permission} {self.right} for {self.principal}{host}"
+
+    @property
+    def right(self) -> str:
+        """The operation and the resource: ``WRITE on topic orders``."""
         kind = self.resource.lower().replace("_", " ")
         on = f"{kind}s that start with {self.name}" if self.pattern == PREFIXED else f"{kind} {self.name}"
-        host = "" if self.host == ANY_HOST else f" from host {self.host}"
-        return f"{self.permission} {self.operation} on {on} for {self.principal}{host}"
+        return f"{self.operation} on {on}"
 
     def matches(self, name: str, resource: str = TOPIC) -> bool:
         """Whether the rule applies to a topic, or to another resource by its whole name."""

@@ -51,18 +51,18 @@ def drill_figures(row: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, str]]
 
 
 _FIGURES = (
-    ("rto_seconds", "planned failover: seconds until the last offset was read back (RTO)", "s"),
+    ("rto_seconds", "planned failover: time from its start until the last offset was read back (RTO)", "s"),
     ("rpo_records", "planned failover: records lost (RPO)", ""),
     ("reread_records", "planned failover: records read again, at most", ""),
     ("records_read", "first records after the offsets, identical on both clusters", ""),
     (
         "emergency_rpo_records",
-        "an emergency failover at the start of the drill would have lost, at most: records",
+        "emergency failover, estimated for the start of the drill: records lost, at most",
         "",
     ),
     (
         "emergency_knowledge_age_seconds",
-        "an emergency failover at the start of the drill would have used checkpoints up to this age",
+        "emergency failover, estimated for the start of the drill: age of the oldest checkpoint",
         "s",
     ),
 )

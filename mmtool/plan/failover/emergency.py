@@ -256,11 +256,10 @@ def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknow
     costs = costs_of(plan)
     left = {v.source for of in plan.groups for v in of.verdicts if v.refusal is Reason.SOURCE_UNREACHABLE}
     if left:
-        them = "it" if len(left) == 1 else "them"
         yield (
-            f"{names.target} has no checkpoint of some group in {counted(len(left), 'partition')}"
-            f" ({few(sorted(map(str, left)), 3)}): the group gets no new commit in {them}; where it has none on"
-            f" {names.target}, --unknown earliest or --unknown latest commits one"
+            f"in {counted(len(left), 'partition')} ({few(sorted(map(str, left)), 3)}), {names.target} has no checkpoint"
+            " of one or more groups, so mmtool commits no offset for these groups there; to commit one where a group"
+            f" has no commit on {names.target} either, add --unknown earliest or --unknown latest"
         )
     at = costs.partitions_at_risk
     if costs.lost is UNKNOWN:
@@ -270,10 +269,11 @@ def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknow
         )
     elif costs.lost:
         are, them = ("is", "it") if costs.lost == 1 else ("are", "them")
-        skips = f", or these groups skip {them}" if _skips(plan) else ""
+        missing = f"{names.target} does not hold {them}"
+        why = f"but {missing} or these groups skip {them}" if _skips(plan) else f"and {missing}"
         yield (
             f"at most {counted(costs.lost, 'record')} {are} lost: {names.source} was last seen to hold"
-            f" {them}, and {names.target} does not hold {them}{skips} ({few(at)})"
+            f" {them}, {why} ({few(at)})"
         )
     if silent_seconds is not UNKNOWN and silent_seconds > _SHORT_SECONDS and costs.lost is not UNKNOWN:
         yield (

@@ -67,8 +67,8 @@ class Fence:
             )
             return (
                 f"{raises}: {nothing}",
-                f"wait for no transaction: {nothing}",
-                f"watch no log end: {nothing}",
+                f"skip this step: {nothing}",
+                f"skip this step: {nothing}",
             )
         topics, seconds = few(self.topics), f"{self.watch_seconds:g} s"
         why = f"the topics of {flow} in which {groups} commits"

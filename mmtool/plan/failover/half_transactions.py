@@ -87,7 +87,7 @@ class HalfTransactionRow(TypedDict):
     Attributes:
         producer_id: Its producer's id.
         producer_epoch: Its producer's epoch.
-        certain: False where the parts are likely of one transaction, and not certainly.
+        certain: Whether the parts certainly belong to one transaction; false where that is only likely.
         partitions: Its parts.
     """
 
@@ -133,7 +133,7 @@ class HalfTransaction:
         parts = ", ".join(
             f"{_offsets(share)} of {share.place} (mirrored: {arrived})" for share, arrived in self.shares
         )
-        doubt = "" if self.certain else "; likely one transaction, not certain"
+        doubt = "" if self.certain else "; these are likely parts of one transaction, but this is not certain"
         return f"producer id {self.producer_id}, epoch {self.epoch}: {parts}{doubt}"
 
 
@@ -244,11 +244,11 @@ def told_by_target(known: TransactionsOnTarget, names: Names) -> str:
         )
     if known.topics:
         return (
-            f"{few(known.topics)} may hold transactions, and {names.target} has every record up to the last seen end of"
-            f" {names.source}: transactions that ended after that may be on {names.target} in part; {later}"
+            f"{few(known.topics)} may hold transactions, and {names.target} has every record that {names.source} was"
+            f" last seen to hold: transactions that ended after that may be on {names.target} in part; {later}"
         )
     return (
-        f"no complete transaction of {names.source} is in the mirrored records of {names.target}: a transaction's"
-        f" marker would leave a gap in their source offsets, and there is none; only {names.source} can show whether"
-        f" {names.target} has a part of one: {later}"
+        f"the mirrored records on {names.target} hold no complete transaction of {names.source}: a transaction's marker"
+        f" leaves a gap in the source offsets, and these records have no gap; only {names.source} can show whether"
+        f" {names.target} has a part of a transaction: {later}"
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mmtool.plan.words import Names
     from mmtool.translation.divergence import DivergedTail
 
-_INSTEAD = "use `--diverged topic NAME`, or `--diverged file`"
+_INSTEAD = "use `--diverged topic NAME` or `--diverged file`"
 
 
 def replay_guards(names: Names, facts: HomeFacts, topics: Container[str]) -> tuple[Guard, ...]:
@@ -69,7 +69,7 @@ def _on_the_way(names: Names, facts: HomeFacts, known: PartitionFacts, tail: Div
         yield Guard(
             "no_way_home",
             sentence,
-            f"let topics and topics.exclude of {names.target}->{names.source} accept {known.target.topic}, or"
+            f"let topics and topics.exclude of {names.target}->{names.source} accept {known.target.topic}; or"
             f" {_INSTEAD}",
         )
     elif not tail.is_final:
@@ -81,8 +81,8 @@ def _on_the_way(names: Names, facts: HomeFacts, known: PartitionFacts, tail: Div
             "ambiguous",
             sentence,
             f"stop `mmtool replicate`, run `mmtool flow rebuild -c FILE -s {names.source} -t {names.target} --topic"
-            f" {place.topic} --execute`, which derives these offset runs, and start `mmtool replicate` again; or"
-            f" {_INSTEAD}",
+            f" {place.topic} --execute`, which derives these offset runs, run the failback again, and then start"
+            f" `mmtool replicate` again; or {_INSTEAD}",
         )
 
 
@@ -101,7 +101,7 @@ def _behind(names: Names, facts: HomeFacts, known: PartitionFacts) -> Iterator[G
             yield Guard(
                 "would_read_twice",
                 sentence,
-                f"let {group.group} catch up on {names.target} first, or {_INSTEAD}",
+                f"let {group.group} catch up on {names.target} first; or {_INSTEAD}",
             )
 
 

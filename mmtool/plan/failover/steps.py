@@ -213,15 +213,19 @@ def _going_home(
         StepName.FIND: (
             f"find the diverged tail: records of {topics} on {home} that were never mirrored to {away}"
             if held
-            else f"look for no diverged tail: {_no_mirror(names)}"
+            else f"skip this step: {_no_mirror(names)}"
         ),
         StepName.DRAIN_BACK: (
-            f"mirror to {home} the records that were produced on {away} and that {groups} {read}"
+            f"mirror to {home} the records that were produced on {away} in topics that {groups} {read}"
             + (f", and the state in {few(state)}" if state else "")
         ),
         StepName.TRANSLATE: (
-            f"translate {counted(committed, 'committed offset')} of {away} to offsets of {home}: a group that has read"
-            " all mirrored records continues after the diverged tail"
+            f"translate {counted(committed, 'committed offset')} of {away} to offsets of {home}"
+            + (
+                ": a group that has read all mirrored records continues after the diverged tail"
+                if held
+                else ""
+            )
         ),
         StepName.VALIDATE: f"check every offset against the logs of {home}, and that no client committed"
         " meanwhile",
@@ -239,6 +243,8 @@ def _no_mirror(names: Names) -> str:
 
 def _salvaging(names: Names, held: tuple[str, ...], diverged: Diverged) -> dict[StepName, str]:
     """The sentence of the step that writes the diverged tail."""
+    if not held:
+        return {StepName.EXPORT: f"skip this step: {_no_mirror(names)}"}
     match diverged:
         case ToFile():
             export = "write the diverged records to a file, before any other write"
@@ -248,8 +254,6 @@ def _salvaging(names: Names, held: tuple[str, ...], diverged: Diverged) -> dict[
             export = (
                 f"produce the diverged records of {names.source} again to {few(held)} on {names.target},"
                 f" and make {names.flow} skip the originals"
-                if held
-                else f"produce no diverged record: {_no_mirror(names)}"
             )
     return {StepName.EXPORT: export}
 
@@ -321,7 +325,7 @@ def _drilling(names: Names, plans: tuple[GroupPlan, ...], state: tuple[str, ...]
     return {
         **_going_away(Mode.PLANNED, names, plans, state),
         StepName.CHECK: f"read the groups' committed offsets on {names.source}; the groups may be active",
-        StepName.WRITE: f"commit the offsets on {names.target} for the copies {shadows}",
+        StepName.WRITE: f"commit the offsets on {names.target} for copies of the groups: {shadows}",
         StepName.READ: (
             f"read the first records after each offset on {names.target}, and compare them with"
             f" {names.source}'s"

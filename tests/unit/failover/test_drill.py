@@ -130,7 +130,7 @@ def test_the_report_is_a_page_with_the_figures(scene, ran, tmp_path):
     write_report(tmp_path / "drill.md", row)
     page = (tmp_path / "drill.md").read_text()
     assert page.startswith("# Failover drill of east->west\n")
-    assert "| an emergency failover at the start of the drill would have lost, at most: records | 5 |" in page
+    assert "| emergency failover, estimated for the start of the drill: records lost, at most | 5 |" in page
     assert "| planned failover: records lost (RPO) | 0 |" in page
     assert "8. **read_first_records** (done):" in page
 

@@ -91,7 +91,8 @@ def test_a_rehearsal_says_who_is_denied_what_and_denies_nobody(scene):
     row = rehearsed_row(rehearse(scene.look(), APP, fence=scene.fence()))
     said = next(step["sentence"] for step in row["steps"] if step["name"] == "fence")
     assert (
-        said == "on east, deny User:alice WRITE on orders (the topics of east->west in which app has commits)"
+        said
+        == "on east, deny WRITE to User:alice on orders (the topics of east->west in which app has commits)"
     )
     assert (scene.fences.rules, scene.drained) == ({MAY}, [])
 

@@ -257,6 +257,15 @@ def test_a_deny_on_the_target_is_named():
     assert codes(promotion.warnings) == ["denied_on_target"]
 
 
+def test_a_right_on_a_prefix_of_transactional_ids_is_named_with_its_kind():
+    tx = allow("User:alice", "tx-", PREFIXED, resource=TRANSACTIONAL_ID)
+    denied = deny("User:alice", "tx-", PREFIXED)._replace(resource=TRANSACTIONAL_ID)
+    (warning,) = plan(allow("User:alice"), tx, there=[denied]).warnings
+    assert (
+        "keeps User:alice from WRITE on transactional ids that start with tx-: DENY wins" in warning.sentence
+    )
+
+
 def test_a_super_user_of_the_source_is_named():
     assert codes(plan(allow("User:boss")).warnings) == ["super_user_writes", "no_producer"]
 
@@ -288,8 +297,8 @@ def test_the_sentence_names_who_gets_what():
         allow("User:bob", "kafka-cluster", operation="IDEMPOTENT_WRITE", resource=CLUSTER),
     )
     assert promotion.sentence(NAMES) == (
-        "on west, allow User:alice, User:bob WRITE on orders, 1 right on transactional ids and IDEMPOTENT_WRITE on the"
-        " cluster"
+        "on west, create ACLs for User:alice, User:bob: WRITE on orders; 1 right on transactional ids; IDEMPOTENT_WRITE"
+        " on the cluster"
     )
 
 
@@ -323,6 +332,14 @@ def test_a_failback_withdraws_what_was_promoted_and_still_exists():
     withdrawal = plan_withdrawal(["orders"], promoted, facts(allow("User:alice"), TX, allow("User:carol")))
     assert withdrawal == Promotion(
         is_asked_for=True, acls=tuple(sorted([allow("User:alice"), TX])), withdraws=True
+    )
+
+
+def test_the_sentence_of_a_withdrawal_names_whose_rights_end():
+    withdrawal = plan_withdrawal(["orders"], {allow("User:alice"), TX}, facts(allow("User:alice"), TX))
+    assert withdrawal.sentence(NAMES) == (
+        "on west, remove the ACLs that an earlier failover created for User:alice: WRITE on orders; 1 right on"
+        " transactional ids"
     )
 
 

@@ -148,12 +148,13 @@ def test_a_rule_that_denies_one_host_is_not_enough():
 
 def test_a_fence_says_whom_it_denies_what():
     assert plan(allow("User:alice"), allow("User:bob", "o", "PREFIXED")).sentence == (
-        "deny User:alice, User:bob WRITE on orders"
+        "deny WRITE to User:alice, User:bob on orders"
     )
-    assert plan().sentence == "deny no principal: by ACLs, only mmtool and super users may write orders"
+    assert plan().sentence == "create no ACL: the existing ACLs let only mmtool and super users write orders"
     assert plan(topics=()).sentence == "deny no principal: there is no topic to fence"
     assert (
-        fence_plan(replace(FACTS, bindings=UNKNOWN), "east").sentence == "deny the producers of orders WRITE"
+        fence_plan(replace(FACTS, bindings=UNKNOWN), "east").sentence
+        == "deny WRITE to the producers of orders"
     )
 
 
@@ -191,12 +192,12 @@ def test_the_steps_of_a_fence_without_topics_say_why_nothing_is_done(kind):
         (
             {"bindings": frozenset(), "allows_unruled": True},
             "everybody_may_write",
-            "no ACL on east names orders: every principal may write (allow.everyone.if.no.acl.found)",
+            "no ACL on east names orders: every principal may write them (allow.everyone.if.no.acl.found = true)",
         ),
         (
             {"bindings": frozenset(), "allows_unruled": UNKNOWN},
             "everybody_may_write",
-            "if allow.everyone.if.no.acl.found is set (east does not show whether it is), every principal may write",
+            "if allow.everyone.if.no.acl.found is true (mmtool cannot read it), every principal may write them",
         ),
     ],
 )

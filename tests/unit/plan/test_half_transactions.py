@@ -57,7 +57,9 @@ def test_transactions_of_one_epoch_are_told_apart_by_their_times():
     assert told(found) == [[(A, Arrived.ALL), (B, Arrived.NONE)]]
     assert found[0].shares[0][0].first == 3
     assert not found[0].certain
-    assert str(found[0]).endswith(" (mirrored: none); likely one transaction, not certain")
+    assert str(found[0]).endswith(
+        " (mirrored: none); these are likely parts of one transaction, but this is not certain"
+    )
 
 
 def test_another_producer_s_records_are_another_transaction():
@@ -107,7 +109,7 @@ def test_what_is_mirrored_to_the_last_seen_end_may_lack_what_ended_since():
 def test_a_topic_without_gaps_has_no_complete_transaction():
     found = transactions_on_target(facts({OTHER: map_of(ORDERS, [(0, 0, 5)], 5)}, {OTHER: 9}))
     assert (found.topics, found.behind) == ((), ())
-    assert "no complete transaction of east is in the mirrored records of west" in told_by_target(
+    assert "the mirrored records on west hold no complete transaction of east" in told_by_target(
         found, EAST_WEST
     )
 

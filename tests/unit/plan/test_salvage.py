@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.maps import map_of
 from kit.plans import tails_and_cuts
+from kit.runs import ORDERS
 from mmtool.plan.failover.divergence import Replay, ToFile, ToTopic, diverged_of
+from mmtool.plan.failover.failback_facts import HomeFacts
+from mmtool.plan.failover.replay import replay_guards
+from mmtool.plan.failover.steps import Mode, StepName, steps_of
 from mmtool.plan.failover.tail_progress import (
     Begun,
     begun_body,
@@ -18,9 +23,14 @@ from mmtool.plan.failover.tail_progress import (
     whole,
     written_body,
 )
-from mmtool.translation.types import TopicPartition
+from mmtool.plan.groups.offsets import PartitionFacts
+from mmtool.plan.words import Names
+from mmtool.translation.divergence import DivergedTail, TailPart
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 PLACE = TopicPartition("orders", 0)
+NAMES = Names("east", "west")
 
 
 @pytest.mark.parametrize("diverged", [ToFile(), ToTopic("salvage"), Replay()])
@@ -71,3 +81,26 @@ def test_what_is_written_twice_in_part_is_written_once_in_whole(found):
     left = left_of(tail, first.get(PLACE, ()))
     second = {PLACE: left.parts} if left.parts else {}
     assert sum(part.records for part in together(first, second)[PLACE]) == tail.records
+
+
+@pytest.mark.parametrize("diverged", [ToFile(), ToTopic("salvage"), Replay()])
+def test_without_a_topic_of_the_flow_no_step_speaks_of_diverged_records(diverged):
+    steps = steps_of(Mode.FAILBACK, NAMES, (), diverged=diverged)
+    said = {step.name: step.sentence for step in steps}
+    skipped = "skip this step: these groups read no topic that east->west mirrors"
+    assert said[StepName.FIND] == said[StepName.EXPORT] == skipped
+    assert not any("diverged" in sentence for sentence in said.values())
+
+
+def test_a_replay_that_needs_a_rebuild_runs_before_replicate_starts_again():
+    """The replay moves the position of the flow, which a running replicate owns."""
+    known = PartitionFacts(PLACE, PLACE, map_of(ORDERS, [(0, 0, 10)], 10), UNKNOWN, UNKNOWN)
+    start, end = UpstreamOffset(10), UpstreamOffset(15)
+    tail = DivergedTail(start, end, (TailPart(start, end, 5),), is_final=False, brought_to=start)
+    facts = HomeFacts(
+        (), (), {PLACE: known}, {PLACE: known}, {PLACE: tail}, one_name=True, topics=("orders",)
+    )
+    (guard,) = replay_guards(NAMES, facts, ("orders",))
+    assert guard.code == "ambiguous"
+    at = [guard.remedy.index(words) for words in ("flow rebuild", "run the failback again", "then start")]
+    assert at == sorted(at)
