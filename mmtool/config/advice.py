@@ -58,7 +58,7 @@ _COPIED_WHOLE = (
 _JAVA_ONLY = "settings of Java's TLS and SASL, without effect in mmtool (they may stay in the file)"
 _WITHOUT_ROLE = (
     "without effect, in MirrorMaker 2 as well, because client settings under an alias need the prefix "
-    "ALIAS.consumer., ALIAS.producer. or ALIAS.admin. (security settings do not)"
+    "`ALIAS.consumer.`, `ALIAS.producer.` or `ALIAS.admin.` (security settings do not)"
 )
 
 _DEFAULT_FILTERS = {
@@ -212,16 +212,20 @@ class _Adviser:
                 right = BLACKLISTS.get(name, name)
                 flow = self._flow_name(prefix.removesuffix("."))
                 for_all = (
-                    "" if right in FLOW_KEYS and FLOW_KEYS[right].flow_only else f", or {right} for all flows"
+                    ""
+                    if right in FLOW_KEYS and FLOW_KEYS[right].flow_only
+                    else f", or `{right}` for all flows"
                 )
-                return f"has no effect under an alias, as in MM2: write {flow}.{right}{for_all}"
+                return f"has no effect under an alias, as in MirrorMaker 2: write `{flow}.{right}`{for_all}"
             if scope == "global" and name in FLOW_KEYS:
                 return (
-                    f"has no effect without the prefix of a flow, as in MM2: write {self._flow_name()}.{name}"
+                    "has no effect without the prefix of a flow, as in MirrorMaker 2: write"
+                    f" `{self._flow_name()}.{name}`"
                 )
             if scope == "global" and name.partition(".")[0] in ROLES:
                 return (
-                    f"has no effect without the prefix of a cluster, as in MM2: write {self._alias()}.{name}"
+                    "has no effect without the prefix of a cluster, as in MirrorMaker 2: write"
+                    f" `{self._alias()}.{name}`"
                 )
         return None
 
@@ -262,7 +266,10 @@ class _Adviser:
 
     def _unknown(self, key: str) -> str:
         if self._is_no_pair(key):
-            return f"has no effect: the key names no pair of the clusters {', '.join(self.aliases)}"
+            return (
+                f"has no effect: the key names no pair of the clusters {', '.join(self.aliases)}; correct its aliases,"
+                " or add the missing one to `clusters`"
+            )
         close = self._closest(key)
         return "is unknown and has no effect" + (f": did you mean {close}?" if close else "")
 

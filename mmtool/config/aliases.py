@@ -137,9 +137,9 @@ def warn_of_meeting(enabled: Sequence[FlowSettings], report: Report) -> None:
         if one.target.alias == other.target.alias and (example := _meeting_names(one, other)):
             report.note(
                 f"{one.name} and {other.name}: topic {example[0]} of {one.source.alias} and topic {example[1]} of"
-                f" {other.source.alias} would both be {example[2]} on {one.target.alias}. `mmtool replicate` does not"
-                f" start both flows while such topics exist: set {other.alias_keys.source} to another alias, or add one"
-                " topic of each such pair to topics.exclude"
+                f" {other.source.alias} would both be {example[2]} on {one.target.alias}. `mmtool replicate` refuses"
+                f" to run both flows while such topics exist: set {other.alias_keys.source} to another alias, or add"
+                " one topic of each such pair to topics.exclude"
             )
 
 
@@ -169,8 +169,8 @@ def warn_of_left_out(enabled: Iterable[FlowSettings], report: Report) -> None:
         policy, aliases = flow.policy, flow.topic_aliases
         if isinstance(policy, DefaultPolicy) and not policy.separator and len(aliases.target) == 1:
             report.note(
-                f"{flow.name}: with a blank separator, mmtool and MM2 read each letter of a topic name as an alias, so"
-                f" topics with {aliases.target!r} in their names are not mirrored: set"
+                f"{flow.name}: with a blank separator, mmtool and MirrorMaker 2 read each letter of a topic name as"
+                f" an alias, so topics with {aliases.target!r} in their names are not mirrored: set"
                 f" {flow.alias_keys.target} to a longer alias"
             )
         if isinstance(policy, IdentityPolicy) and aliases.source == aliases.target:

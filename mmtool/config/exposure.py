@@ -47,7 +47,7 @@ def exposed_files(path: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def _mend(path: Path) -> str:
     """How to let only mmtool read a file: another user's file would be closed to mmtool, too, by its mode alone."""
-    command = f"chmod 600 {shell_word(str(path))}"
+    command = f"`chmod 600 {shell_word(str(path))}`"
     with suppress(OSError):
         if os.getuid() not in {0, path.stat().st_uid}:
             return f"as root, make the user of mmtool the owner of the file, then {command}"

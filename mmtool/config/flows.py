@@ -166,7 +166,7 @@ class FlowReader:
         if entry.value.strip().lower() not in {"true", "false"}:
             self.report.warn(
                 entry,
-                "is neither true nor false: mmtool reads it as false, as MM2 does, and the flow is not enabled",
+                "is neither true nor false: mmtool and MirrorMaker 2 read it as false, so the flow is not enabled",
             )
         return java_parse_boolean(entry.value.strip())
 
@@ -221,14 +221,14 @@ class FlowReader:
             return excludes
         present = f"{entry.key.removesuffix('blacklist')}exclude"
         merge = (
-            f"move them to {present}"
+            "move them there"
             if present in self.scopes.entries
-            else f"set {present} to the patterns that `mmtool config show -c {shell_word(str(self.report.path))}`"
-            " prints for it, followed by these"
+            else f"remove this key, and set {present} to the patterns that `mmtool config show -c"
+            f" {shell_word(str(self.report.path))}` prints for {name}.exclude, followed by the patterns of this key"
         )
         self.report.warn(
             entry,
-            f"Kafka has ignored this key since 4.0. mmtool adds the patterns of this key to {present}: {merge}",
+            f"Kafka has ignored this key since 4.0. mmtool adds its patterns to {present}: {merge}",
         )
         old = self._checked(parse_list(entry.value), entry)
         return self._checked(tuple(dict.fromkeys((*excludes, *old))), entry)

@@ -52,9 +52,9 @@ def compile_java(pattern: str) -> Pattern[str]:
     try:
         return regex.compile(_Translator(Cursor(pattern)).whole(), regex.V1)
     except RecursionError:
-        raise PatternRefusedError(pattern, "it is nested too deeply") from None
+        raise PatternRefusedError(pattern, "groups are nested too deeply") from None
     except (regex.error, OverflowError) as error:
-        raise PatternRefusedError(pattern, f"not a usable regular expression: {error}") from None
+        raise PatternRefusedError(pattern, f"the regular expression is not usable: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class _Translator:
     def whole(self) -> str:
         text = self._alternatives()
         if not self.cursor.at_end:
-            self.cursor.refuse("a ) has no matching (")
+            self.cursor.refuse("a closing parenthesis has no opening one")
         return text
 
     def _alternatives(self) -> str:
@@ -203,14 +203,14 @@ class _Translator:
         text = self._alternatives()
         self.in_lookbehind -= lookbehind
         if not self.cursor.take(")"):
-            self.cursor.refuse("a group is not closed")
+            self.cursor.refuse("a parenthesis is not closed")
         return f"{written or opening}{text})"
 
     def _named_group(self) -> str:
         name = self.cursor.text_between("(?<", ">")
         if name is None or not _GROUP_NAME.fullmatch(name) or name in self.names:
             self.cursor.refuse(
-                "a group name starts with a letter, has only letters and digits, and is used once"
+                "a group name must start with a letter, have only letters and digits, and be used only once"
             )
         self.groups += 1
         self.names.add(name)
@@ -254,7 +254,7 @@ class _Translator:
     def _bounds(self) -> str:
         match = _BOUNDS.match(self.cursor.pattern, self.cursor.position)
         if match is None:
-            self.cursor.refuse("{ is not followed by a count: write \\{ for the character")
+            self.cursor.refuse("{ is not followed by a count: write [{] for the character")
         if any(len(digits) > _MOST_DIGITS for digits in match.groups("")):
             self.cursor.refuse("a count is too large")
         low, high = int(match.group(1)), match.group(3)

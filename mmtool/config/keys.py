@@ -261,16 +261,16 @@ _OWN = (
         "mmtool.failover.min.interval.seconds",
         "integer",
         None,
-        "How many seconds after the move of a group a planned or emergency failover in the opposite direction is"
-        " refused; a failback never is. Not set: it is not refused; in the first 5 minutes mmtool prints a warning.",
+        "After a group was moved, mmtool refuses a planned or emergency failover in the opposite direction for this"
+        " many seconds; it never refuses a failback. Not set: it refuses none, and warns in the first 5 minutes.",
         minimum=1,
     ),
     Key(
         "mmtool.topic.rename.format",
         "text",
         None,
-        "Format of topic names on the target, used instead of `replication.policy.class`: `${topic}` with text, or"
-        " `${source}`, before or after it, as `dr-${topic}`.",
+        "Format of topic names on the target, used instead of `replication.policy.class`: `${topic}`, with text"
+        " or `${source}` before or after it, as `dr-${topic}`.",
     ),
     Key(
         "mmtool.origins",
@@ -315,7 +315,7 @@ _OWN = (
         "choice",
         "halt",
         "The source topic was deleted and recreated, or its mirror was deleted: halt its partitions, or mirror the"
-        " topic from `mmtool.start`; for a deleted mirror this needs a restart of `replicate`.",
+        " topic from `mmtool.start`; for a deleted mirror this needs a restart of `mmtool replicate`.",
         choices=("halt", "restart"),
     ),
 )

@@ -15,7 +15,7 @@ from mmtool.config.placeholders import Resolver, UnresolvedError
 from mmtool.config.properties import PropertiesFile, read_properties
 from mmtool.config.read_files import ReadFiles
 from mmtool.config.report import Report
-from mmtool.config.scopes import ROLES, Clients, Scopes, Side, part_of_key
+from mmtool.config.scopes import ROLES, Clients, Scopes, Side, part_of_key, sibling
 from mmtool.config.security import PROTOCOLS, read_security
 from mmtool.config.servers import parse_servers
 from mmtool.config.settings import ClusterSettings, FlowSettings, Settings
@@ -163,10 +163,19 @@ def _resolved_entry(entry: Entry, resolver: Resolver, report: Report, *, needed:
     if holds_pem(entry.key, resolved.value):
         say_last(
             entry,
-            "contains PEM text, expected a path: write a private key to ssl.keystore.key, the client's certificates to "
-            "ssl.keystore.certificate.chain, trusted certificates to ssl.truststore.certificates",
+            f"contains PEM text, expected a path: {_place_of_pem(entry)}",
         )
     return resolved
+
+
+def _place_of_pem(entry: Entry) -> str:
+    """Where the PEM text of a key that expects a path belongs."""
+    chain, key = sibling(entry, "ssl.keystore.certificate.chain"), sibling(entry, "ssl.keystore.key")
+    if entry.key.endswith("ssl.keystore.location"):
+        return f"move the private key to {key}, and the certificates to {chain}"
+    trusted = sibling(entry, "ssl.truststore.certificates")
+    places = {"ssl.key.location": key, "ssl.certificate.location": chain}
+    return f"move the text to {next((to for end, to in places.items() if entry.key.endswith(end)), trusted)}"
 
 
 def _named_aliases(file: PropertiesFile, resolver: Resolver) -> tuple[str, ...]:

@@ -138,7 +138,9 @@ class Resolver:
         provider = self.providers.get(name)
         if provider is None:
             known = ", ".join(self.providers)
-            raise UnresolvedError(f"{shown}: there is no config provider {name!r}; use one of: {known}")
+            raise UnresolvedError(
+                f"{shown}: the config provider {name!r} is not declared; use one of: {known}"
+            )
         if provider.kind == "env":
             return self._variable(provider, path, key, shown)
         if provider.kind == "file":

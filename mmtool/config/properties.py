@@ -142,7 +142,7 @@ def _entry(path: Path, number: int, line: str) -> Entry:
         ) from None
     if len(key) > _LONGEST_KEY:
         raise ConfigError(
-            f"{path}:{number}: a key of {len(key)} characters, more than {_LONGEST_KEY}",
+            f"{path}:{number}: the key has {len(key)} characters, more than {_LONGEST_KEY}",
             remedy="check the line, and the backslashes at the ends of the lines before it",
         )
     return Entry(key, number, value, value)

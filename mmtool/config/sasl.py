@@ -18,7 +18,7 @@ from mmtool.config.jaas import (
 )
 from mmtool.config.scopes import filled, sibling
 from mmtool.config.settings import Mechanism, PasswordLogin
-from mmtool.config.token_logins import MSK_CLIENT_HANDLER, TokenLoginReader
+from mmtool.config.token_logins import HANDLER, KAFKA_HANDLERS, MSK_CLIENT_HANDLER, TokenLoginReader
 from mmtool.config.values import java_trim
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ class SaslReader:
         if entry is None:
             at = self.properties["security.protocol"]
             self.report.refused(
-                at, f"Kafka's default mechanism is GSSAPI: set {sibling(at, 'sasl.mechanism')}; {_KERBEROS}"
+                at,
+                f"{sibling(at, 'sasl.mechanism')} is not set, and Kafka's default is GSSAPI: set it. {_KERBEROS}",
             )
             return None
         word = entry.value.strip()
@@ -155,13 +156,21 @@ class SaslReader:
             )
         return None
 
+    def _may_leave_jaas(self, mechanism: str) -> bool:
+        """Whether the login can be written without JAAS: the login handlers of Strimzi and MSK read only JAAS."""
+        handler = self._filled(HANDLER)
+        return mechanism != OAUTH or handler is None or handler.value.strip() in KAFKA_HANDLERS
+
     def _jaas(self, mechanism: str, entry: Entry) -> Login | None:
         """The login module of a JAAS configuration, if it is the one of the mechanism."""
-        way_out = _way_out(entry, mechanism)
+        leaves_jaas = self._may_leave_jaas(mechanism)
+        way_out = f"; or {_way_out(entry, mechanism)}" if leaves_jaas else ""
         try:
             login = parse_jaas(entry.value)
         except ValueError as error:
-            self.report.refused(entry, f"expected {error}, as `{_example(mechanism)}`; or {way_out}")
+            self.report.refused(
+                entry, f"expected {error}, as `{_example(mechanism, with_options=leaves_jaas)}`{way_out}"
+            )
             return None
         if login.module == KERBEROS_MODULE:
             self.report.refused(entry, _KERBEROS)
@@ -169,17 +178,17 @@ class SaslReader:
             self.report.refused(
                 entry,
                 f"expected {_MODULE_OF[mechanism]} for {mechanism}, not {login.module}: correct the module or"
-                f" {sibling(entry, 'sasl.mechanism')}; or {way_out}",
+                f" {sibling(entry, 'sasl.mechanism')}{way_out}",
             )
         else:
             return login
         return None
 
 
-def _example(mechanism: str) -> str:
+def _example(mechanism: str, *, with_options: bool) -> str:
     """A login of the mechanism, as ``sasl.jaas.config`` has it."""
     names = {MSK: (), OAUTH: ("clientId", "clientSecret")}.get(mechanism, ("username", "password"))
-    return jaas_text(_MODULE_OF[mechanism], dict.fromkeys(names, "..."))
+    return jaas_text(_MODULE_OF[mechanism], dict.fromkeys(names if with_options else (), "..."))
 
 
 def _way_out(entry: Entry, mechanism: str) -> str:

@@ -51,18 +51,18 @@ _ASSERTION = (
     "key, and set {id} and {secret}"
 )
 
+_USE_CLIENT = "use a client id and its secret (oauth.client.id, oauth.client.secret)"
 _STRIMZI_REFUSED = {
-    "oauth.access.token": "a fixed token expires: set oauth.access.token.location, or a client id and its secret",
-    "oauth.refresh.token": "refresh tokens are not supported: use a client id and its secret",
-    "oauth.refresh.token.location": "refresh tokens are not supported: use a client id and its secret",
-    "oauth.password.grant.username": "the password grant is not supported: use a client id and its secret",
-    "oauth.client.assertion": "signed assertions are not supported: use a client id and its secret",
-    "oauth.client.assertion.location": "signed assertions are not supported: use a client id and its secret",
+    "oauth.access.token": "set oauth.access.token.location instead, or a client id and its secret",
+    "oauth.refresh.token": _USE_CLIENT,
+    "oauth.refresh.token.location": _USE_CLIENT,
+    "oauth.password.grant.username": _USE_CLIENT,
+    "oauth.client.assertion": _USE_CLIENT,
+    "oauth.client.assertion.location": _USE_CLIENT,
 }
 _MSK_REFUSED = dict.fromkeys(
     ("awsRoleAccessKeyId", "awsRoleSecretAccessKey", "awsRoleSessionToken"),
-    "mmtool does not read access keys from sasl.jaas.config: remove the option, and put the keys into an AWS profile "
-    "or the environment",
+    "remove the access keys from sasl.jaas.config, and put them into an AWS profile or the environment",
 )
 _SIGNER = "aws_msk_iam_sasl_signer"
 _REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com", re.IGNORECASE)
@@ -139,7 +139,9 @@ class TokenLoginReader:
             self._credential(CLIENT_SECRET, "clientSecret"),
         )
         if client is None or secret is None:
-            self._report_no_client(entry, "clientId and clientSecret")
+            at = self.jaas or entry
+            keys = f"{sibling(at, CLIENT_ID)} and {sibling(at, CLIENT_SECRET)}, or "
+            self._report_no_client(at, f"{keys}clientId and clientSecret")
             return None
         return OAuthLogin(
             endpoint=url,
@@ -199,12 +201,10 @@ class TokenLoginReader:
             return None
         return text
 
-    def _report_no_client(self, entry: Entry, options: str) -> None:
-        at = self.jaas or entry
+    def _report_no_client(self, at: Entry, names: str) -> None:
         self.report.refused(
             at,
-            f"OAUTHBEARER needs a client id and its secret; set {sibling(at, CLIENT_ID)} and "
-            f"{sibling(at, CLIENT_SECRET)}, or {options} in {sibling(at, 'sasl.jaas.config')}",
+            f"OAUTHBEARER needs a client id and its secret; set {names} in {sibling(at, 'sasl.jaas.config')}",
         )
 
     def _credential(self, name: str, option: str) -> tuple[Entry, str] | None:
@@ -267,7 +267,7 @@ class TokenLoginReader:
         if url is None or not url.startswith("file:"):
             return url
         self.report.refused(
-            at, f"to read the token from a file, set oauth.access.token.location (option {name})"
+            at, f"{name} cannot be a file: to read the token from a file, set oauth.access.token.location"
         )
         return None
 
@@ -332,7 +332,7 @@ class TokenLoginReader:
     def _refuses_options(self, refused: Mapping[str, str]) -> bool:
         found = next((name for name in refused if self._option(name)), None)
         if found is not None and self.jaas is not None:
-            self.report.refused(self.jaas, f"{refused[found]} (option {found})")
+            self.report.refused(self.jaas, f"the option {found} is not supported: {refused[found]}")
         return found is not None
 
     def _extensions(self, prefix: str) -> tuple[tuple[str, str], ...]:

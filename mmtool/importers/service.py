@@ -108,6 +108,7 @@ def _content(path: Path) -> bytes:
         raise UsageError(f"{path}: {error.strerror}", remedy="name a file that can be read") from None
     if len(content) > _MOST_BYTES:
         raise UsageError(
-            f"{path}: more than {_MOST_BYTES >> 20} MiB", remedy="import fewer resources at once"
+            f"{path}: more than {_MOST_BYTES >> 20} MiB",
+            remedy="keep only MirrorMaker 2's resources or connectors in it",
         )
     return content

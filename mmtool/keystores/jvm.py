@@ -157,7 +157,7 @@ class StoreJvm:
             ValueError,
         ) as error:  # no number where the port should be: the JVM said something else
             raise UsageError(
-                f"{java} does not start, so JKS stores cannot be read",
+                f"{java} does not start",
                 remedy="check `java -version`, JAVA_TOOL_OPTIONS and free memory",
                 code="java",
             ) from error
@@ -230,4 +230,4 @@ def _gateway_jar() -> Path:
     for folder in folders or ():
         for jar in sorted(Path(folder, "jars").glob("py4j-*.jar")):
             return jar
-    raise UsageError("pyspark's jars are missing, so JKS stores cannot be read", remedy="reinstall mmtool")
+    raise UsageError("pyspark's jars are missing", remedy="reinstall mmtool")

@@ -169,8 +169,8 @@ def _sentence(fault: Fault, store: StoreFile, store_format: Format) -> str:
         f"set {key_password} to the password of the key, or remove {key_password} if the key has the password of the"
         " store",
         Fault.DAMAGED: f"{name} is damaged or uses a cipher that Java does not have; "
-        f"if `keytool -list -keystore {store.shown}` reads it, copy it into a new store with keytool"
-        " -importkeystore, else create the store again",
+        f"if `keytool -list -keystore {store.shown}` reads it, copy it into a new store with `keytool"
+        " -importkeystore`, else create the store again",
         Fault.ITERATIONS: f"{name} asks for {TOO_MANY}; create it again from its certificates and keys, with"
         " fewer iterations",
         Fault.NO_CERTIFICATE: f"{name} holds no certificate; {lists}; import {holds} into it",

@@ -54,7 +54,7 @@ def connect_deployment(files: Sequence[tuple[str, object]]) -> Deployment:
     deployment = Deployment(tuple(connectors), notes=tuple(notes))
     if not deployment.has_flow:
         raise UsageError(
-            f"{', '.join(names)}: no {ConnectorKind.SOURCE}, so there is no flow to import",
+            f"{', '.join(names)}: no {ConnectorKind.SOURCE}, so no flow can be imported",
             remedy=f"name the file with the {ConnectorKind.SOURCE} as well:"
             f" {shell_line(('--connect', *names, 'OTHER.json'))}",
         )

@@ -86,7 +86,7 @@ def strimzi_deployment(names: Sequence[str], documents: Iterable[object], mounts
     if not deployment.has_flow:
         more = shell_line(("--strimzi", *names, "OTHER.yaml"))
         raise UsageError(
-            f"no mirror of {name} has a sourceConnector, so there is no flow to import",
+            f"no mirror of {name} has a sourceConnector, so no flow can be imported",
             remedy=f"add sourceConnector to an entry of spec.mirrors, or name the file that has it as well: {more}",
         )
     return deployment
@@ -165,7 +165,7 @@ class _Resource:
             alias = settings["alias"].value
             if alias in self._clusters:
                 raise UsageError(
-                    f"{cluster.at('alias')}: there are two clusters {alias!r}", remedy="rename one"
+                    f"{cluster.at('alias')}: two clusters are called {alias!r}", remedy="rename one"
                 )
             self._clusters[alias] = settings
             if alias == connect and any(mirror.text("targetCluster") in {alias, None} for mirror in mirrors):
@@ -215,7 +215,7 @@ class _Resource:
             )
         if alias not in self._clusters:
             raise UsageError(
-                f"{mirror.at(name)}: there is no cluster {alias!r}",
+                f"{mirror.at(name)}: `spec.clusters` has no cluster {alias!r}",
                 remedy="name an alias of `spec.clusters`",
             )
         self._used.add(alias)

@@ -69,7 +69,8 @@ class _Reader:
         self._left -= 1
         if self._left < 0:
             raise UsageError(
-                f"{self._name}: more than {_MOST_NODES} values", remedy="import fewer resources at once"
+                f"{self._name}: more than {_MOST_NODES} values",
+                remedy="keep only KafkaMirrorMaker2 resources in it",
             )
         kind = node.tag.removeprefix(_TAG)
         if isinstance(node, yaml.MappingNode) and kind == "map":

@@ -28,9 +28,9 @@ def test_a_blacklist_is_added_to_the_excludes_with_a_warning(scope, load):
     ]
     keys = [said.partition(f": {scope}")[2] for said in settings.warnings]
     assert keys == [
-        f"{name}.blacklist: Kafka has ignored this key since 4.0. mmtool adds the patterns of this key to"
-        f" {scope}{name}.exclude: set {scope}{name}.exclude to the patterns that `mmtool config show -c"
-        f" {settings.path}` prints for it, followed by these"
+        f"{name}.blacklist: Kafka has ignored this key since 4.0. mmtool adds its patterns to"
+        f" {scope}{name}.exclude: remove this key, and set {scope}{name}.exclude to the patterns that `mmtool config"
+        f" show -c {settings.path}` prints for {name}.exclude, followed by the patterns of this key"
         for name in ("topics", "groups", "config.properties")
     ]
 
@@ -48,7 +48,7 @@ def test_a_flows_own_blacklist_wins_over_the_global_one(load):
 def test_a_blacklist_under_an_alias_has_no_effect_as_in_mm2(load):
     settings = load("A.topics.blacklist = secret.*\n")
     assert settings.flows[0].mirrors_topic("secret.a")
-    assert "write A->B.topics.exclude, or topics.exclude for all flows" in settings.warnings[0]
+    assert "write `A->B.topics.exclude`, or `topics.exclude` for all flows" in settings.warnings[0]
 
 
 def test_a_blacklist_that_is_no_pattern_is_refused(load):

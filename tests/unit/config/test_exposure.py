@@ -30,7 +30,7 @@ def named(path):
 def test_a_properties_file_with_a_password_that_everybody_may_read_is_named_with_the_command(file):
     path = file("mm 2.properties", LOGIN)
     assert exposed_files(path, {}) == (
-        f"{path} holds a secret, and every user of this host may read it: chmod 600 '{path}'",
+        f"{path} holds a secret, and every user of this host may read it: `chmod 600 '{path}'`",
     )
 
 
@@ -40,7 +40,7 @@ def test_a_file_of_another_user_is_first_given_to_mmtools_which_could_not_read_i
     assert exposed_files(path, {}) == (
         (
             f"{path} holds a secret, and every user of this host may read it: as root, make the user of mmtool the"
-            f" owner of the file, then chmod 600 {path}"
+            f" owner of the file, then `chmod 600 {path}`"
         ),
     )
 

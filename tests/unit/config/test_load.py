@@ -377,7 +377,10 @@ def test_a_flow_travels_to_a_spark_worker_with_its_secrets(load):
 
 def test_a_flow_between_clusters_that_are_not_there_is_pointed_out(load):
     (warning,) = load("A->dr.site.enabled = true\n").warnings
-    assert warning.endswith("A->dr.site.enabled: has no effect: the key names no pair of the clusters A, B")
+    assert warning.endswith(
+        "A->dr.site.enabled: has no effect: the key names no pair of the clusters A, B; correct its aliases, or add the"
+        " missing one to `clusters`"
+    )
 
 
 words = st.sampled_from(

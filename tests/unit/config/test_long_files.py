@@ -50,7 +50,7 @@ def test_certificates_that_nothing_ends_are_passed_over_in_time():
     ("line", "why"),
     [
         (r"topics = \ud83d", r"mm2.properties:1: `\ud83d` is half of a character"),
-        ("k" * 5000, "mm2.properties:1: a key of 5000 characters"),
+        ("k" * 5000, "mm2.properties:1: the key has 5000 characters"),
     ],
 )
 def test_what_no_property_can_be_is_refused_with_its_line(tmp_path, line, why):

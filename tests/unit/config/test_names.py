@@ -210,7 +210,14 @@ def test_a_refusal_names_the_one_pattern_of_the_list():
     with pytest.raises(PatternRefusedError) as caught:
         NameFilter(("orders", "pay(", "x"))
     assert caught.value.pattern == "pay("
-    assert str(pickle.loads(pickle.dumps(caught.value))) == "pay(: a group is not closed (at character 5)"  # noqa: S301 - our own bytes
+    copy = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own bytes
+    assert str(copy) == "pay(: a parenthesis is not closed (at character 5)"
+
+
+def test_a_brace_is_written_as_a_class_which_needs_no_backslash():
+    with pytest.raises(PatternRefusedError, match=r"write \[\{\] for the character"):
+        NameFilter(("a{b",))
+    assert NameFilter(("a[{]b",)).accepts("a{b")
 
 
 def test_a_filter_travels_to_a_spark_worker():

@@ -155,7 +155,10 @@ def test_a_login_reaches_sparks_workers_and_shows_no_secret(load):
 
 REFUSED = {
     "Kerberos": ("sasl.mechanism = GSSAPI\n", "librdkafka of the Python wheels is built without it"),
-    "Kerberos by default": ("", "Kafka's default mechanism is GSSAPI"),
+    "Kerberos by default": (
+        "",
+        "sasl.mechanism is not set, and Kafka's default is GSSAPI: set it. Kerberos (GSSAPI) is not",
+    ),
     "Kerberos in JAAS": (
         "sasl.mechanism = PLAIN\nsasl.jaas.config = com.sun.security.auth.module.Krb5LoginModule required;\n",
         "Kerberos (GSSAPI) is not supported",
@@ -184,6 +187,10 @@ REFUSED = {
         f"sasl.mechanism = OAUTHBEARER\n{ENDPOINT}",
         "OAUTHBEARER needs a client id and its secret",
     ),
+    "no client of Strimzi's": (
+        f'{STRIMZI_LINES}oauth.token.endpoint.uri="https://x/token";\n',
+        "needs a client id and its secret; set oauth.client.id and oauth.client.secret in sasl.jaas.config",
+    ),
     "a URL of another kind": (
         f"sasl.mechanism = OAUTHBEARER\nsasl.oauthbearer.token.endpoint.url = ftp://x\n{JAAS};\n",
         "begins with https://, http:// or file:",
@@ -202,15 +209,15 @@ REFUSED = {
     ),
     "a person's refresh token": (
         f'{STRIMZI_LINES}oauth.refresh.token="{CANARY}";\n',
-        "refresh tokens are not supported: use a client id and its secret (option oauth.refresh.token)",
+        "the option oauth.refresh.token is not supported: use a client id and its secret (oauth.client.id,",
     ),
     "Strimzi's endpoint in a file": (
         f'{STRIMZI_LINES}oauth.token.endpoint.uri="file:/token";\n',
-        "to read the token from a file, set oauth.access.token.location (option oauth.token.endpoint.uri)",
+        "oauth.token.endpoint.uri cannot be a file: to read the token from a file, set oauth.access.token.location",
     ),
     "keys of AWS in JAAS": (
         f'sasl.mechanism = AWS_MSK_IAM\n{IAM} awsRoleSecretAccessKey="{CANARY}";\n',
-        "environment (option awsRoleSecretAccessKey)",
+        "the option awsRoleSecretAccessKey is not supported: remove the access keys from sasl.jaas.config",
     ),
 }
 
@@ -219,6 +226,24 @@ REFUSED = {
 def test_what_has_no_equal_is_refused_by_name(text_and_reason, load):
     text, reason = text_and_reason
     assert reason in refusal_of(load, f"security.protocol = SASL_SSL\n{text}")
+
+
+@pytest.mark.parametrize(
+    ("handler", "offered"),
+    [
+        ("org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler", True),
+        ("io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler", False),
+    ],
+)
+def test_keys_instead_of_jaas_are_offered_where_the_login_handler_reads_them(load, handler, offered):
+    lines = (
+        f"sasl.mechanism = OAUTHBEARER\nsasl.login.callback.handler.class = {handler}\nsasl.jaas.config = x\n"
+    )
+    said = refusal_of(load, f"security.protocol = SASL_SSL\n{lines}")
+    assert (
+        'as `org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required clientId="' in said
+    ) is offered
+    assert ("write the client to sasl.oauthbearer.client.credentials.client.id" in said) is offered
 
 
 def test_a_cluster_without_a_region_is_refused(load, monkeypatch):

@@ -32,24 +32,27 @@ def test_an_unknown_key_is_said_to_hold_text_that_was_not_substituted(load):
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "remedy"),
     [
-        "ssl.key.location",
-        "ssl.keystore.location",
-        "ssl.truststore.location",
-        "ssl.ca.location",
-        "ssl.certificate.location",
+        ("ssl.key.location", "move the text to A.ssl.keystore.key"),
+        (
+            "ssl.keystore.location",
+            "move the private key to A.ssl.keystore.key, and the certificates to A.ssl.keystore.certificate.chain",
+        ),
+        ("ssl.truststore.location", "move the text to A.ssl.truststore.certificates"),
+        ("ssl.ca.location", "move the text to A.ssl.truststore.certificates"),
+        ("ssl.certificate.location", "move the text to A.ssl.keystore.certificate.chain"),
     ],
 )
 @pytest.mark.parametrize("value", ["-----BEGIN PRIVATE KEY----- canary", "${env:PEM}"])
-def test_pem_text_in_place_of_a_path_is_refused_without_quoting_it(load, name, value):
+def test_pem_text_in_place_of_a_path_is_refused_without_quoting_it(load, name, remedy, value):
     with pytest.raises(ConfigError) as refused:
         load(
             f"A.security.protocol = SSL\nA.{name} = {value}\n",
             environ={"PEM": "-----BEGIN PRIVATE KEY----- canary"},
         )
     (line,) = refused.value.message.splitlines()
-    assert f"A.{name}: contains PEM text, expected a path: write a private key to ssl.keystore.key, " in line
+    assert line.endswith(f"A.{name}: contains PEM text, expected a path: {remedy}")
     assert "canary" not in line
 
 

@@ -261,7 +261,7 @@ def test_a_heartbeat_connector_of_the_other_direction_enables_heartbeats_alone(e
         (b'{"a": {"b": 1}}', "mm2.json is not the JSON of Kafka Connect connectors"),
         (b"[]", "mm2.json: no connector of MirrorMaker 2"),
         (json.dumps(connector("Heartbeat")).encode(),
-         "mm2.json: no MirrorSourceConnector, so there is no flow to import"),
+         "mm2.json: no MirrorSourceConnector, so no flow can be imported"),
         (json.dumps({"connector.class": "MirrorSourceConnector"}).encode(),
          "mm2.json: MirrorSourceConnector has no source.cluster.alias"),
         (json.dumps(connector("Source") | {"target.cluster.alias": "east"}).encode(),

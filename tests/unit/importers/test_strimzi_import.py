@@ -375,7 +375,7 @@ def test_dates_and_numbers_stay_as_they_are_written(entries):
             f"{new}: &{new} [{','.join([f'*{old}'] * 10)}]\n" for old, new in zip("abcde", "bcdef", strict=True)
         ), "dr.yaml: more than 100000 values"),
         (V1BETA2.replace("sourceCluster: east", "sourceCluster: oops"),
-         "dr.yaml: dr: spec.mirrors[0].sourceCluster: there is no cluster 'oops'"),
+         "dr.yaml: dr: spec.mirrors[0].sourceCluster: `spec.clusters` has no cluster 'oops'"),
         (V1BETA2.replace("alias: east", "name: east"), "dr.yaml: dr: spec.clusters[0].alias is missing"),
         (external("authentication: {type: kerberos}"),
          ("dr.yaml: dr: spec.clusters[0].authentication.type: 'kerberos' is no login that mmtool knows: expected tls,"
@@ -404,9 +404,7 @@ def test_a_document_that_cannot_be_imported_is_refused_with_its_place(entries, t
 def test_mirrors_without_a_source_connector_are_no_flow_to_import(entries):
     with pytest.raises(UsageError) as refused:
         entries(V1.replace("    sourceConnector: {}\n", ""))
-    assert (
-        refused.value.message == "no mirror of dr.yaml has a sourceConnector, so there is no flow to import"
-    )
+    assert refused.value.message == "no mirror of dr.yaml has a sourceConnector, so no flow can be imported"
     assert refused.value.remedy == (
         "add sourceConnector to an entry of spec.mirrors, or name the file that has it as well: --strimzi dr.yaml"
         " OTHER.yaml"
