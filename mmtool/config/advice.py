@@ -66,9 +66,9 @@ _DEFAULT_FILTERS = {
     for kind, name in (("topic", "Topic"), ("group", "Group"), ("config.property", "ConfigProperty"))
 }
 _FILTER_KEYS = {
-    "topic.filter.class": "topics and topics.exclude",
-    "group.filter.class": "groups and groups.exclude",
-    "config.property.filter.class": "config.properties.exclude",
+    "topic.filter.class": "`topics` and `topics.exclude`",
+    "group.filter.class": "`groups` and `groups.exclude`",
+    "config.property.filter.class": "`config.properties.exclude`",
 }
 _TRANSFORMS = "transforms"
 _ARROW = re.compile(r"(.+?)->(.+)")
