@@ -90,10 +90,7 @@ def test_02_a_doubled_equals_sign_is_refused_with_line_and_reason_and_loads_once
     found = check("02", edit=lambda text: without_stores(text).replace("==", "="))
     assert (found.code, found.errors) == (0, {})
     for name in ("topics", "groups"):
-        assert (
-            f"mmtool adds the patterns of this key to {name}.exclude"
-            in found.warnings[f"{name}.blacklist"][0]
-        )
+        assert f"mmtool adds its patterns to {name}.exclude" in found.warnings[f"{name}.blacklist"][0]
 
 
 def test_04_settings_without_a_role_are_one_line_and_nothing_is_guessed(check):
@@ -138,10 +135,10 @@ def test_12_a_pair_that_is_none_and_an_escape_in_a_pattern_are_warned_of(check):
     found = check("12", edit=without_stores)
     assert "names no pair of the clusters" in found.warnings["source->target.emit.heartbeats.enabled"][0]
     honoured, escape = found.warnings["topics.blacklist"]
-    assert "mmtool adds the patterns of this key to topics.exclude" in honoured
+    assert "mmtool adds its patterns to topics.exclude" in honoured
     assert r"`.*\replica` contains a character that no topic or group name has" in escape
     (misplaced,) = found.warnings["cloud.checkpoints.topic.replication.factor"]
-    assert "write source->cloud.checkpoints.topic.replication.factor" in misplaced
+    assert "write `source->cloud.checkpoints.topic.replication.factor`" in misplaced
 
 
 def test_14_a_missing_login_is_refused_with_where_to_put_it(check):
@@ -173,7 +170,7 @@ def test_21_a_protocol_in_front_of_a_server_loads_and_a_comment_in_a_secret_is_s
     for alias in ("source", "target"):
         assert any("part of the value" in line for line in found.warnings[f"{alias}.ssl.truststore.password"])
         assert f"{alias}.bootstrap.servers" not in found.warnings
-    assert "mmtool adds the patterns of this key to topics.exclude" in found.warnings["topics.blacklist"][0]
+    assert "mmtool adds its patterns to topics.exclude" in found.warnings["topics.blacklist"][0]
 
 
 def test_21_a_file_that_has_mm2_send_heartbeats_alone_loads_and_says_that_no_flow_is_enabled(check):
