@@ -385,7 +385,7 @@ def _position(text: str) -> Start | int:
         return parse_start(word)
     except ValueError as error:
         raise UsageError(
-            f"--to {text}: not an offset, {error}",
+            f"--to {text}: expected an offset, {error}",
             remedy="write for example --to latest, --to 1500 or --to 2026-01-31T12:00:00Z",
         ) from None
 

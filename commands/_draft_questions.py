@@ -52,7 +52,7 @@ def draft_of(path: Path, given: Mapping[str, object], *, asks: bool) -> Draft:
     if missing and not asks:
         raise UsageError(
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing",
-            remedy=f"add {', '.join(missing)}; or run `mmtool init` on a terminal without --yes, which asks for each",
+            remedy=f"add {', '.join(missing)}; or, to be asked for each, run `mmtool init` on a terminal without --yes",
         )
     if asks:
         talk(f"{path} is written after the last question; Enter takes the value in brackets")
@@ -141,7 +141,7 @@ def _login(answers: Answers, side: str, alias: str) -> Login:
     if chosen == "AWS_MSK_IAM":
         return Login(chosen)
     is_token = chosen == "OAUTHBEARER"
-    who, what = ("Client id", "Client secret") if is_token else ("User name", "Password")
+    who, what = ("Client id", "client secret") if is_token else ("User name", "password")
     user = answers.needed(Question(f"--{side}-user", f"{who} of mmtool on {alias}", _filled))
     secret = _secret(answers, f"--{side}-password-from", f"{what} of {user} on {alias}", f"{alias}_PASSWORD")
     endpoint = Question(f"--{side}-token-endpoint", f"Token endpoint of {alias}, a URL", _filled)
@@ -165,7 +165,7 @@ def _store(answers: Answers, side: str, alias: str, kind: str, name: str) -> Sto
     if store.is_pem:
         return store
     variable = f"{alias}_{kind}_PASSWORD"
-    return Store(path, _secret(answers, f"--{side}-{kind}-password-from", f"Password of {path}", variable))
+    return Store(path, _secret(answers, f"--{side}-{kind}-password-from", f"password of {path}", variable))
 
 
 def _secret(answers: Answers, option: str, what: str, variable: str) -> Placeholder:
@@ -176,7 +176,7 @@ def _secret(answers: Answers, option: str, what: str, variable: str) -> Placehol
         return str(Placeholder.parse(text))
 
     name = re.sub(r"\W|^(?=\d)", "_", variable, flags=re.ASCII).upper()
-    text = f"{what} comes from env:NAME, file:PATH:KEY or directory:PATH:FILE"
+    text = f"Where mmtool reads the {what}: env:NAME, file:PATH:KEY or directory:PATH:FILE"
     return Placeholder.parse(answers.needed(Question(option, text, check, f"env:{name}")))
 
 

@@ -85,7 +85,7 @@ def asked_for(html: Path | None, sign: Path | None) -> Page | None:
     """
     if html is None and sign is not None:
         raise UsageError(
-            f"--sign {sign}: there is no page to sign", remedy="add --html FILE, which writes the page"
+            f"--sign {sign} needs --html, which writes the page to sign", remedy="add --html FILE"
         )
     if html is None:
         return None

@@ -34,8 +34,8 @@ Option = Annotated[
     typer.Option(
         "--fence",
         help="How producers are kept from writing to the groups' topics on the source. acl: DENY rules for the"
-        " principals that may write; hook: runs mmtool.hook.fence; watch: only checks that you have stopped the"
-        " producers; none: producers may keep writing.",
+        " principals that may write; hook: the program that the key mmtool.hook.fence names; watch: mmtool only checks"
+        " that you have stopped the producers; none: producers may keep writing.",
     ),
 ]
 Watch = Annotated[
@@ -44,8 +44,8 @@ Watch = Annotated[
         "--fence-watch",
         metavar="DURATION",
         parser=options.duration,
-        help="With --fence acl, hook or watch: the failover continues after no record has arrived in the groups' topics"
-        " on the source for this long (default 2s).",
+        help="With --fence acl, hook or watch: how long the groups' topics on the source must get no record before the"
+        " failover continues (default 2s).",
         show_default=False,
     ),
 ]

@@ -22,7 +22,8 @@ Yes = Annotated[
     bool,
     typer.Option(
         "--yes",
-        help="Ask no questions: both aliases and bootstrap servers must be given; other options have their defaults.",
+        help="Ask no questions: the aliases and bootstrap servers of both clusters must be given; other options have"
+        " their defaults.",
     ),
 ]
 Topics = Annotated[

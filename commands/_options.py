@@ -247,7 +247,7 @@ AllowRewind = Annotated[
     bool,
     typer.Option(
         "--allow-rewind",
-        help="Also move groups back: commit an offset below the one that the group has committed on the same cluster.",
+        help="Also move groups back: replace a committed offset with a lower one.",
         rich_help_panel=CONSENT,
     ),
 ]

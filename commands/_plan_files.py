@@ -87,7 +87,7 @@ def opened(ctx: typer.Context, path: Path | None, mode: str) -> SavedPlan | None
     if beside:
         raise UsageError(
             f"--plan {path}: the plan already sets groups and options, so {', '.join(beside)} cannot be added",
-            remedy=f"leave out {', '.join(beside)}, or, without --plan, write a new plan with --out FILE",
+            remedy="leave them out; or, without --plan, write a new plan with --out FILE",
         )
     saved = load(path)
     if saved.plan.mode != mode:

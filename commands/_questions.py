@@ -82,7 +82,7 @@ class Answers:
         if unused:
             names = ", ".join(unused)
             raise UsageError(
-                f"{names}: without effect beside the other options",
+                f"{names} {'has' if len(unused) == 1 else 'have'} no effect with the other options",
                 remedy=f"leave out {names}, or {otherwise}",
             )
 

@@ -71,7 +71,7 @@ def acls(
 ) -> None:
     """Print the ACLs that mmtool needs for the flows of the properties file; no cluster is contacted.
 
-    Without an ACL that is marked optional, the commands work, except for the feature that the column WHY names.
+    An ACL that is marked optional is needed only for the feature that the column WHY names.
     """
     from dataclasses import asdict
 

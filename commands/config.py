@@ -97,15 +97,15 @@ def import_(
         typer.Option(
             "--secrets-dir",
             metavar="DIR",
-            help="Where each Kubernetes secret is mounted as a folder; the written file reads secrets from it.",
+            help="Folder that has a folder for each mounted Kubernetes secret; the written file reads secrets from it.",
         ),
     ] = "/etc/mmtool/secrets",
     keep_secrets: Annotated[
         bool,
         typer.Option(
             "--keep-secrets",
-            help="Copy secrets that the input has in clear text into the written file. Without this option, that file"
-            " reads them from environment variables.",
+            help="Copy clear-text secrets of the input to the written file. Without this option, that file reads them"
+            " from environment variables.",
         ),
     ] = False,
     output: Output = OutputFormat.TABLE,

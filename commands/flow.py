@@ -120,9 +120,9 @@ def forget(
 ) -> None:
     """Delete the stored positions and offset maps of topics; the next start of `mmtool replicate` mirrors them again.
 
-    Mirroring restarts at mmtool.start (default: the earliest record) and appends to the existing mirrors on the target,
-    so that these hold such records twice. Until a record is mirrored
-    again, commits at its offset cannot be translated. Stop `mmtool replicate` before --execute.
+    Mirroring restarts at mmtool.start (default: the earliest record). Records that are mirrored again are on the target
+    twice. Until a record is mirrored again, commits at its offset cannot be translated. Stop
+    `mmtool replicate` before --execute.
     """
     from mmtool.replication.flow_state.flow_moves import execute as run
     from mmtool.replication.flow_state.flow_moves import rehearse_forget

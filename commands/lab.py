@@ -217,7 +217,8 @@ def _refusal(rows: list[BrokerRow], state_dir: Path | None) -> RefusedError | No
     return RefusedError(
         f"broker {', broker '.join(stopped)} {'has' if len(stopped) == 1 else 'have'} stopped; the lab does not"
         " restart a broker by itself",
-        remedy=f"start all brokers again with their data: mmtool lab down --keep-data{here}, then mmtool lab up{here}",
+        remedy=f"start all brokers again with their data: `mmtool lab down --keep-data{here}`,"
+        f" then `mmtool lab up{here}`",
         code="broker_stopped",
     )
 

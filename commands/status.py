@@ -131,12 +131,12 @@ def status(
     by_group = groups or group is not None
     if watching and max_lag_seconds is not None:
         raise UsageError(
-            "--max-lag-seconds checks once, --watch never ends",
+            "--max-lag-seconds checks once; --watch never ends",
             remedy="leave out --watch, or --max-lag-seconds",
         )
     if by_group and max_lag_seconds is not None:
         raise UsageError(
-            "--max-lag-seconds checks partitions, --groups and -g show groups",
+            "--max-lag-seconds checks partitions; --groups and -g show groups",
             remedy="leave out --max-lag-seconds, or --groups and -g",
         )
     chosen = selection(group, None, all_groups=False)

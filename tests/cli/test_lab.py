@@ -33,7 +33,7 @@ def test_up_does_not_pass_a_dead_broker_over(mmtool, half_dead, more, states):
     assert ended.stderr.endswith(
         "error: broker 0 of cluster b has stopped; the lab does not restart a broker by itself\n"
         "remedy: start all brokers again with their data:"
-        f" mmtool lab down --keep-data{here}, then mmtool lab up{here}\n"
+        f" `mmtool lab down --keep-data{here}`, then `mmtool lab up{here}`\n"
     )
 
 

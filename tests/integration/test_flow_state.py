@@ -226,7 +226,7 @@ def test_forgotten_topics_are_mirrored_again_and_lead_nowhere_until_then(made, t
     ("words", "code", "said"),
     [
         (("--to", "101"), 3, "beyond_source_end"),
-        (("--to", "yesterday"), 2, "not an offset"),
+        (("--to", "yesterday"), 2, "expected an offset"),
         (("--to", "2026-01-31T12:00:00"), 2, "with its zone"),
         ((), 2, "one of|either"),
         (("--to", "1", "--csv", "nowhere.csv"), 2, "either"),
