@@ -19,11 +19,12 @@ _INSTALL = (
 _MISSING = f"{_INSTALL}and put java on PATH, or set JAVA_HOME to the folder of the JDK or JRE"
 _TOO_OLD = f"{_INSTALL}and let JAVA_HOME name its folder, or unset JAVA_HOME and put its java first on PATH"
 _WRONG_HOME = (
-    f"set JAVA_HOME to the folder of a JDK or JRE, or unset it if java is on PATH; {_INSTALL}if there is none"
+    "set JAVA_HOME to the folder of a JDK or JRE, or unset it if java is on PATH;"
+    f" if Java is not installed, {_INSTALL.strip()}"
 )
 _DOES_NOT_RUN = (
-    "check JAVA_TOOL_OPTIONS and free memory; "
-    f"if this is no working Java, {_INSTALL}and let JAVA_HOME name the folder of the new one"
+    "check JAVA_TOOL_OPTIONS and whether this host has free memory; "
+    f"if this Java is broken, {_INSTALL}and let JAVA_HOME name the folder of the new one"
 )
 """What to do about each reason why there is no usable Java."""
 

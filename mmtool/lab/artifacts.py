@@ -36,9 +36,9 @@ _VERSION = (
     "MMTOOL_IVY_SETTINGS"
 )
 _NETWORK = (
-    "check the network (behind a proxy: JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=... -Dhttps.proxyPort=...; "
-    "with a Maven repository of your own: MMTOOL_IVY_SETTINGS=ivysettings.xml) and the free space in the cache folder, "
-    "then run the command again"
+    "check the network (behind a proxy, set JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=... -Dhttps.proxyPort=...; "
+    "for a Maven repository of your own, set MMTOOL_IVY_SETTINGS=ivysettings.xml) and the free space of "
+    "the cache folder, then run the command again"
 )
 
 

@@ -267,10 +267,14 @@ class _Story:
         for worker in self.workers():
             worker.finish()
         total = self.written()
-        self.tell.note(f"written: {total:,} committed records, {self.aborted():,} in aborted transactions")
+        self.tell.note(
+            f"written: {total:,} committed records, and {self.aborted():,} in aborted transactions"
+        )
         for reader in self.readers:
             read = count(reader.reading)
-            self.tell.note(f"{reader.habit.group:<10} has read {read:>7,} of them{_behind_marker(reader)}")
+            self.tell.note(
+                f"{reader.habit.group:<10} has read {read:>7,} committed records{_behind_marker(reader)}"
+            )
         self.tell.done("every group has committed its offsets and has no members")
 
     def rehearse(self) -> None:

@@ -113,8 +113,8 @@ class StateDirectory:
             raise self._unusable("read", error) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(
-                f"{self.path}/lab.json does not describe a lab, or one of another version of mmtool: {error}",
-                remedy="choose another directory with --state-dir, or remove that file if no lab runs in this one",
+                f"{self.path}/lab.json does not describe a lab that this version of mmtool can read: {error}",
+                remedy=f"choose another directory with --state-dir; or, if no lab runs in {self.path}, remove the file",
             ) from error
 
     def write(self, state: LabState) -> None:
