@@ -122,7 +122,7 @@ CHECKPOINT_AGE = Family(
     "mmtool_checkpoint_age_seconds",
     Kind.GAUGE,
     _GROUP,
-    "Age of the group's oldest checkpoint on the target, over its partitions, in seconds.",
+    "Age of the group's last checkpoint on the target, in seconds; the largest value of its partitions.",
 )
 GROUP_LAG = Family(
     "mmtool_group_lag_records",
@@ -134,7 +134,7 @@ GROUP_REREAD = Family(
     "mmtool_group_reread_records",
     Kind.GAUGE,
     _GROUP,
-    "Records that the group would read again if it failed over now, at most; summed over its partitions.",
+    "Upper limit of the records that the group would read again if it failed over now; summed over its partitions.",
 )
 FAILOVER_READY = Family(
     "mmtool_failover_ready",
