@@ -79,7 +79,8 @@ def _write_document(result: Result) -> None:
 
 
 _LOOK_FIRST = (
-    f"first see with `mmtool failover list -c FILE` whether an operation is open; if none is, {REPORT}"
+    "first run `mmtool failover list -c FILE`: if an operation is open, `mmtool failover show OPERATION_ID -c FILE`"
+    f" shows how to continue or undo it; if none is open, {REPORT}"
 )
 _READING = ("failover list", "failover show")
 

@@ -101,7 +101,7 @@ def test_after_an_unexpected_error_a_failover_is_looked_at_before_it_is_run_agai
 ):
     with pytest.raises(SystemExit), handle_failures(command, OutputFormat.TABLE):
         raise KeyError("x")
-    assert ("remedy: first see with `mmtool failover list -c FILE`" in capsys.readouterr().err) == looks_first
+    assert ("remedy: first run `mmtool failover list -c FILE`" in capsys.readouterr().err) == looks_first
 
 
 def test_only_debug_shows_a_traceback(ended):
