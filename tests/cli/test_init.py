@@ -172,7 +172,7 @@ TYPED = (
     (b"protocol of east", b"sasl_plaintext\n"),
     (b"mechanism of east", b"\n"),
     (b"User name", b"mm tool\n"),
-    (b"Password", b"canary\n"),
+    (b"reads the password", b"canary\n"),
     (b"never the secret itself", b""),
     (b"[env:EAST_PASSWORD]: ", b"\n"),
     (b"mirror to, for example west: ", b"east\n"),
