@@ -44,7 +44,7 @@ class Event(StrEnum):
     )
     OWNERSHIP_LOST = (
         "ownership_lost",
-        "This process has lost the ownership lease or a producer epoch of the flow, and reacquires the flow.",
+        "This process has lost ownership of the flow, or its last batches may be incomplete; it reacquires the flow.",
     )
     OWNERSHIP_REACQUIRED = (
         "ownership_reacquired",
@@ -76,8 +76,14 @@ class Event(StrEnum):
     TOPIC_CREATED = "topic_created", "A topic was created on the target."
     PARTITIONS_ADDED = "partitions_added", "A topic on the target was given more partitions."
     TOPIC_HALTED = "topic_halted", "A topic cannot be mirrored at all."
-    TOPIC_DELETED = "topic_deleted", "A mirrored topic was deleted on the source."
-    TOPICS_LEFT_OUT = "topics_left_out", "Topics are not mirrored because of their names."
+    TOPIC_DELETED = (
+        "topic_deleted",
+        "A mirrored topic was deleted on the source, or its mirror on the target.",
+    )
+    TOPICS_LEFT_OUT = (
+        "topics_left_out",
+        "Topics are not mirrored because their names look like those of mirrors.",
+    )
     TOPICS_UNREADABLE = (
         "topics_unreadable",
         "The topics of a flow could not be refreshed; `replicate` retries.",
@@ -139,7 +145,7 @@ class Event(StrEnum):
     WARNING = "warning", "A warning; the command continues."
     ERROR = (
         "error",
-        "The error that ended the command, or that of one group, topic or partition, with code, remedy and exit code.",
+        "An error that ended the command, or one of a group, topic or partition; with code, remedy and exit code.",
     )
     LIBRARY_LOG = "library_log", "A log line or warning of a library; most of them only with `--debug`."
 

@@ -171,7 +171,7 @@ def test_duties_take_over_their_switches_and_what_must_wait_is_named(live):
         },
     )
     live.heard(
-        r"consumer\.isolation\.level, .*takes effect at the next start.*mmtool\.shards cannot change", before
+        r"the next start of .* applies .*consumer\.isolation\.level.*mmtool\.shards cannot change", before
     )
     wait_until(lambda: live.moves("heartbeats"), "heartbeats again", PATIENCE_SECONDS)
 

@@ -184,7 +184,7 @@ def test_traces_of_another_log_are_refused_and_nothing_is_mirrored(fleet, tmp_pa
         ("position", "--take-over"),
         ("position of Strimzi's", "mirrormaker2-cluster-offsets"),
         ("sync", "mm2-offset-syncs.source.internal"),
-        ("none", "already hold records"),
+        ("none", "already holds records"),
     ],
 )
 def test_without_a_take_over_it_is_said_that_what_mm2_copied_comes_again(

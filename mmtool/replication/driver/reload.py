@@ -122,7 +122,7 @@ class Reloader:
         for flow, c in changes.items():
             if c.waiting:
                 sentences.append(
-                    f"{flow}: a change of {', '.join(c.waiting)} takes effect at the next start of `mmtool replicate`"
+                    f"{flow}: the next start of `mmtool replicate` applies the changes of {', '.join(c.waiting)}"
                 )
             if c.fixed:
                 sentences.append(
@@ -144,8 +144,8 @@ def _changes(running: Iterable[FlowSettings], chosen: Chosen) -> dict[str, Chang
 def _of_flows(running: Iterable[FlowSettings], chosen: Chosen) -> Iterator[str]:
     before, now = ({flow.name for flow in flows} for flows in (running, chosen.flows))
     for names, what in (
-        (now - before, "is new: starts"),
+        (now - before, "is new: it starts at"),
         (before - now, "is no longer enabled: it runs until"),
     ):
         for name in sorted(names):
-            yield f"flow {name} {what} at the next start of `mmtool replicate`"
+            yield f"flow {name} {what} the next start of `mmtool replicate`"

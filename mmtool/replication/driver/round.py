@@ -224,7 +224,7 @@ class Round:
         except MmtoolError as error:
             self._sayings.once(
                 "word",
-                f"the workers cannot be sent the command to end their Spark job: {retried(error)};"
+                f"the command to end the Spark job cannot be sent to its workers: {retried(error)};"
                 " mmtool keeps trying",
             )
             await asyncio.sleep(_AGAIN_SECONDS)

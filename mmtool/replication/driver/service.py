@@ -22,7 +22,7 @@ from mmtool.java import java_binary
 from mmtool.output.console import leave_terminal
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.marks import FAILED_OVER_REMEDY
-from mmtool.plan.words import are, few, flow_options
+from mmtool.plan.words import are, flow_options
 from mmtool.replication.driver.engine import Engine
 from mmtool.replication.driver.progress import FlowsShown, row_of_flow, rows_of_run
 from mmtool.replication.driver.reload import Reloader
@@ -85,7 +85,7 @@ class Outcome:
         one, several = verbs
         first = min(rows, key=lambda row: row["topic"] is None)
         if first["topic"] is None:  # all are rows of flows, which their reasons name
-            return few([row["reason"] for row in rows])
+            return "; ".join(str(row["reason"]) for row in rows)
         place, reason = _place(first), first["reason"]
         if len(rows) == 1:
             return f"{place} {one}: {reason}"

@@ -92,13 +92,13 @@ class TopicRefresher:
             if run.view.matched == 0 and run.life.is_claimed:
                 source = run.flow.identity.source_alias
                 starts = (
-                    "mirroring starts when there is one"
+                    "mirroring starts when such a topic exists"
                     if run.flow.settings.refresh_topics
-                    else "when there is one, stop and start `mmtool replicate` (refresh.topics.enabled = false)"
+                    else "when such a topic exists, stop and start `mmtool replicate` (refresh.topics.enabled = false)"
                 )
                 said = (
-                    f"nothing to mirror yet: {source} has no topic that matches `topics`, that topics.exclude does not"
-                    f" exclude and that mmtool may read; {starts}"
+                    f"nothing to mirror yet: `topics` and topics.exclude select no topic of {source} that mmtool may"
+                    f" read; {starts}"
                 )
                 self.say(flow_notice(run.name, said, Event.NO_TOPIC))
             if run.view.left_out:
@@ -144,10 +144,10 @@ async def refuse_idle(runs: Sequence[FlowRun]) -> None:
     """
     if any(await asyncio.gather(*(run.matches() for run in runs))):
         return
-    which = ", ".join(f"flow {run.name} matches no topic of cluster {run.flow.source.alias}" for run in runs)
-    names = " and ".join(f"{run.name}.topics" for run in runs)
+    which = "; ".join(f"flow {run.name} matches no topic of cluster {run.flow.source.alias}" for run in runs)
+    names = ", ".join(f"{run.name}.topics" for run in runs)
     raise UsageError(
         which,
-        remedy=f"check {names} and topics.exclude, that the topics exist, and that mmtool may read them",
+        remedy=f"check {names} and topics.exclude: they must select topics that exist and that mmtool may read",
         code="no_topic",
     )

@@ -87,14 +87,12 @@ class Rehearsal:
     def sentences(self) -> list[str]:
         """What the moves do, in sentences for the operator who confirms them."""
         late = [move for move in self.moves.values() if self.is_to_a_time and move.is_to_the_end]
+        have = "has" if len(late) == 1 else "have"
         said = (
-            [
-                f"no record at or after the time of --to in {counted(len(late), 'partition')}: the log end is used"
-            ]
-            if late
-            else []
+            f"{counted(len(late), 'partition')} {have} no record at or after the time of --to: the new position is the"
+            " log end"
         )
-        return said + sentences(self.moves.values(), self.flow.identity.target_alias)
+        return ([said] if late else []) + sentences(self.moves.values(), self.flow.identity.target_alias)
 
     @property
     def is_needed(self) -> bool:
@@ -312,7 +310,7 @@ def _refuse_other(asked: Moves, found: Moves, run: FlowRun) -> None:
         if before is None or before.action is not move.action:
             was = "none" if before is None else before.action
             raise RefusedError(
-                f"the action for {move.facts.source} changed after the rehearsal, from {was} to {move.action};"
+                f"the action for {move.facts.source} changed from {was} to {move.action} during this command;"
                 " no partition was changed",
                 remedy="run the same command without --execute to see what it does now",
                 code="changed_meanwhile",

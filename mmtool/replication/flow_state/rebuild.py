@@ -119,8 +119,8 @@ class Rebuilt:
         if self.anew:
             said.append(
                 f"the rebuild recreates the control topic {self.flow.identity.control_topic} on"
-                f" {self.flow.identity.target_alias}, and pauses the flow. Which topics had failed over or were paused"
-                f" is lost with the old topic. After the rebuild, {resume_after_loss(self.flow.identity)}"
+                f" {self.flow.identity.target_alias}, and pauses the flow. mmtool no longer knows which topics had"
+                f" failed over or were paused. After the rebuild, {resume_after_loss(self.flow.identity)}"
             )
         return said
 

@@ -36,8 +36,7 @@ class FlowPassing:
             raise owned(
                 flow.identity.name,
                 owner,
-                "; --diverged replay makes this flow skip the diverged records, and so needs that no `mmtool replicate`"
-                " runs it",
+                "; no `mmtool replicate` may run this flow while --diverged replay makes it skip the diverged records",
             )
 
     def pass_over(self, flow: FlowNow, to: Mapping[TopicPartition, UpstreamOffset]) -> None:

@@ -152,7 +152,7 @@ class MirrorMakerGuard:
                 return sign
 
     async def _falls_silent(self, sign: Sign, say: Say) -> bool:
-        said = f"MirrorMaker 2's workers have left, but {sign.sentence}: checking whether it has stopped"
+        said = f"MirrorMaker 2's workers have left their group, but {sign.sentence}: checking whether it has stopped"
         say(flow_notice(self.flow.settings.name, said, Event.MIRROR_MAKER_SEEN))
         deadline = time.monotonic() + sign.silence_seconds
         while time.monotonic() < deadline:
@@ -233,9 +233,9 @@ class MirrorMakerGuard:
         if here.emit_offset_syncs or here.emit_checkpoints:
             self.warnings.append(
                 f"{here.name}: MirrorMaker 2 runs between these clusters too, under other topic names"
-                f" ({sign.sentence}): mmtool and MirrorMaker 2 both write to MirrorMaker 2's offset-syncs and"
-                f" checkpoints topics: set {here.name}.emit.offset-syncs.enabled = false and"
-                f" {here.name}.emit.checkpoints.enabled = false in mmtool's file"
+                f" ({sign.sentence}), and mmtool writes to the same offset-syncs and checkpoints topics: set"
+                f" {here.name}.emit.offset-syncs.enabled = false and {here.name}.emit.checkpoints.enabled = false in"
+                " mmtool's file"
             )
 
 

@@ -241,8 +241,9 @@ class Mm2Takeover:
         go = "continues" if len(found) == 1 else "continue"
         parts = [f"{counted(len(found), 'partition')} {go} where MirrorMaker 2 stopped"] if found else []
         if others and not self._begun:
+            them = "it" if others == 1 else "them"
             parts.append(
-                f"MirrorMaker 2 stored no offset of {counted(others, 'partition')}: mirrored from {start}"
+                f"MirrorMaker 2 stored no offset of {counted(others, 'partition')}: mmtool mirrors {them} from {start}"
             )
         if parts:
             self.warnings.append(f"{name}: {'; '.join(parts)}")
@@ -278,8 +279,8 @@ class Mm2Takeover:
             self.warnings.append(
                 f"{here.name}: MirrorMaker 2 has mirrored {few(sorted(topics), 3)} before, and its offsets ({where})"
                 f" are ignored: {self._what_follows()}; to continue where MirrorMaker 2 stopped, stop `mmtool"
-                f" replicate`, run {self._forget(topics)}, and start it again with --take-over: what was mirrored"
-                f" until then stays on {here.target.alias}"
+                f" replicate`, run {self._forget(topics)}, and start `mmtool replicate` again with --take-over: what"
+                f" was mirrored until then stays on {here.target.alias}"
             )
         others = {up.topic for up in written} - topics
         if (
@@ -288,12 +289,15 @@ class Mm2Takeover:
             and not here.keeps_names
             and not here.begins_again
         ):
-            names = few([here.remote_topic(topic) for topic in sorted(others)], 3)
+            names = named_topics([here.remote_topic(topic) for topic in sorted(others)], 3)
+            hold, them, these = (
+                ("holds", "it", "this topic") if len(others) == 1 else ("hold", "them", "these topics")
+            )
             self.warnings.append(
-                f"{here.name}: {names} on {here.target.alias} already hold records, but neither mmtool nor"
-                f" MirrorMaker 2 has stored offsets for them: {self._what_follows()}; to have each record once, stop"
-                f" `mmtool replicate`, delete these topics on {here.target.alias}, run {self._forget(others)}, and"
-                " start it again"
+                f"{here.name}: {names} on {here.target.alias} already {hold} records, but neither mmtool nor"
+                f" MirrorMaker 2 has stored offsets for {them}: {self._what_follows()}; to have each record once, stop"
+                f" `mmtool replicate`, delete {these} on {here.target.alias}, run {self._forget(others)}, and start"
+                " `mmtool replicate` again"
             )
 
     def _what_follows(self) -> str:
@@ -312,8 +316,8 @@ class Mm2Takeover:
         alias = self.flow.settings.target.alias
         return (
             f"nothing has to be done if consumers on {alias} tolerate a record twice; to have each record once, stop"
-            f" `mmtool replicate`, delete the mirror on {alias}, run {self._forget(topics)}, and start it again without"
-            " --take-over"
+            f" `mmtool replicate`, delete the mirror on {alias}, run {self._forget(topics)}, and start `mmtool"
+            " replicate` again without --take-over"
         )
 
     def _forget(self, topics: Collection[str]) -> str:

@@ -60,8 +60,11 @@ async def _check_shown(flow: FlowContext, warnings: list[str]) -> None:
     hidden = sorted(name for name, topic in found.items() if name in names and topic.error_code in DENIED)
     if not hidden:
         return
-    it, words = ("it", "the name") if len(hidden) == 1 else ("them", "the names")
-    denied = f"{flow.identity.name}: cluster {flow.source.alias} has no {named_topics(hidden)}, or denies READ on {it}"
+    it, words, do = ("it", "the name", "does") if len(hidden) == 1 else ("them", "the names", "do")
+    denied = (
+        f"{flow.identity.name}: {named_topics(hidden)} {do} not exist on cluster {flow.source.alias}, or READ on {it}"
+        " is denied"
+    )
     helps = f"correct {words} in `topics`, or grant mmtool's principal READ on {it}"
     if len(hidden) == len(flow.settings.topics.include):
         raise NotAuthorisedError(denied, remedy=f"{helps}: {DOCTOR_PRINTS}")

@@ -279,8 +279,8 @@ def way_apart(topic: str, flow: FlowSettings, other: FlowSettings) -> str:
         other: The flow that mirrors another topic to the same name.
     """
     renamed = "".join(
-        f"; or, if {one.name} has mirrored no topic yet, set {one.alias_keys.source} to another alias: the names of its"
-        " mirrors contain it"
+        f"; or, if {one.name} has mirrored no topic yet, set {one.alias_keys.source} to another alias: mirror names"
+        " contain the alias"
         for one in (flow, other)
         if _names_contain_alias(one)
     )
@@ -320,9 +320,11 @@ def _edge(flow: FlowSettings) -> Edge:
 
 def _repeats(first: tuple[str, ...], second: tuple[str, ...]) -> UsageError:
     where = second[-1]
-    ways = "->".join(second) if len(first) == 1 else f"{'->'.join(first)} and {'->'.join(second)}"
+    ways = f"a second time through {'->'.join(second)}"
+    if len(first) > 1:
+        ways = f"twice, through {'->'.join(first)} and through {'->'.join(second)}"
     return UsageError(
-        f"identical topic names: a record of {second[0]} would reach {where} a second time through {ways}",
+        f"identical topic names: a record of {second[0]} would reach {where} {ways}",
         remedy="set mmtool.origins = local for a full mesh, or disable a flow, or use DefaultReplicationPolicy"
         f" ({_NAMES_KEPT})",
         code="loop",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
-from mmtool.plan.words import few, flow_options
+from mmtool.plan.words import counted, flow_options
 from mmtool.translation.names import topic_part
 
 if TYPE_CHECKING:
@@ -58,7 +58,9 @@ def names_refusal(flow: FlowSettings, changed: Mapping[str, str], otherwise: str
         changed: As `changed_names` returns it; not empty.
         otherwise: An alternative, as the end of the remedy.
     """
-    renamed = few([renamed_to(flow, topic, remote) for topic, remote in changed.items()], _NAMED)
+    named = [renamed_to(flow, topic, remote) for topic, remote in list(changed.items())[:_NAMED]]
+    more = len(changed) - _NAMED
+    renamed = "; ".join([*named, f"and {counted(more, 'more topic')}"] if more > 0 else named)
     return RefusedError(
         f"{flow.name}: topics on {flow.target.alias} would change their names: {renamed}; nothing was copied",
         remedy=f"keep the names: {_how_to_keep(flow, changed)}{otherwise}",

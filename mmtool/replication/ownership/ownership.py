@@ -78,7 +78,7 @@ class Ownership:
             await self._wait(_SILENT_SECONDS)
             return
         owner = await self._holder()
-        until = "until it ends" if standby and owner else waits(owner)
+        until = "until that process ends" if standby and owner else waits(owner)
         name = self._identity.name
         said = f"flow {name} {f'is run by {owner}' if owner else 'has no owner yet'}; waiting {until}"
         say(Notice(said, Event.OWNERSHIP_AWAITED, **flow_fields(name), owner=str(owner or "")))

@@ -45,7 +45,7 @@ _SOURCE_SECONDS = 15.0
 """The total wait for source partitions without a leader, so that the other partitions continue."""
 COMPARED_LATER = (
     "mmtool continues the partition by itself when the source partition can be read again; it then first compares the"
-    " records that the previous `mmtool replicate` copied last"
+    " last records of the previous `mmtool replicate` with the source"
 )
 
 
@@ -161,7 +161,7 @@ class _Resumption:
         async with self.limit:
             _, resumed = await retrying(
                 attempt,
-                what=f"reading how far target partition {tp} was mirrored",
+                what=f"reading the last records of target partition {tp}",
                 alias=self.flow.target.alias,
                 seconds=_LEADER_SECONDS,
             )

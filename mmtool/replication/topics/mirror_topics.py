@@ -33,7 +33,7 @@ from mmtool.plan.topics.facts import (
 )
 from mmtool.plan.words import counted
 from mmtool.replication.driver.config_notices import ConfigNotices
-from mmtool.replication.ownership.name_changes import renamed_to, under_new_names
+from mmtool.replication.ownership.name_changes import under_new_names
 from mmtool.replication.topics.absence import AbsenceCheck
 from mmtool.replication.topics.mirror import MirroredTopic
 from mmtool.replication.topics.presence import presence_of
@@ -252,7 +252,7 @@ class MirrorTopics:
         remote = flow.remote_topic(about.source_topic)
         if remote != about.target_topic:
             return (
-                f"topic {renamed_to(flow, about.source_topic, about.target_topic)}: restore the former name in the"
+                f"its mirror {about.target_topic} would now be called {remote}: restore the former name in the"
                 f" configuration; or, {under_new_names(flow, [about.source_topic])}"
             )
         presence = presence_of(about.target_topic_id, target.get(remote))

@@ -37,7 +37,9 @@ def test_a_take_over_words_a_start_as_the_file_would(load, lines, worded):
     flow = SimpleNamespace(settings=load(lines).flows[0])
     predecessor = Mm2Takeover(flow, take_over=True, warnings=warnings)
     predecessor._say_what_follows({}, 3)
-    assert warnings == [f"A->B: MirrorMaker 2 stored no offset of 3 partitions: mirrored from {worded}"]
+    assert warnings == [
+        f"A->B: MirrorMaker 2 stored no offset of 3 partitions: mmtool mirrors them from {worded}"
+    ]
     assert f" {worded}" in predecessor._what_follows()
 
 

@@ -37,17 +37,19 @@ def warned(*names, refreshes=True, others=("payments",)):
             ("orders",),
             True,
             (
-                "east->west: cluster east has no topic orders, or denies READ on it, so mmtool does not mirror it;"
-                " correct the name in `topics`, or grant mmtool's principal READ on it: mirroring then starts by itself"
+                "east->west: topic orders does not exist on cluster east, or READ on it is denied, so mmtool does not"
+                " mirror it; correct the name in `topics`, or grant mmtool's principal READ on it: mirroring then"
+                " starts by itself"
             ),
         ),
         (
             ("audit", "orders"),
             False,
             (
-                "east->west: cluster east has no topics audit, orders, or denies READ on them, so mmtool does not"
-                " mirror them; correct the names in `topics`, or grant mmtool's principal READ on them. Then stop and"
-                " start `mmtool replicate`: with refresh.topics.enabled = false it looks for topics only at its start"
+                "east->west: topics audit, orders do not exist on cluster east, or READ on them is denied, so mmtool"
+                " does not mirror them; correct the names in `topics`, or grant mmtool's principal READ on them. Then"
+                " stop and start `mmtool replicate`: with refresh.topics.enabled = false it looks for topics only at"
+                " its start"
             ),
         ),
     ],
@@ -60,7 +62,10 @@ def test_hidden_topics_are_named_with_both_causes(names, refreshes, said):
 def test_a_flow_of_hidden_topics_alone_is_refused():
     with pytest.raises(NotAuthorisedError) as refused:
         warned("orders", others=())
-    assert refused.value.message == "east->west: cluster east has no topic orders, or denies READ on it"
+    assert (
+        refused.value.message
+        == "east->west: topic orders does not exist on cluster east, or READ on it is denied"
+    )
     assert refused.value.remedy.startswith(
         "correct the name in `topics`, or grant mmtool's principal READ on it: `mm"
     )

@@ -51,6 +51,14 @@ def test_a_ring_that_keeps_names_is_refused_by_its_way_around(flows):
         refuse_repetition(flows(_RING + _IDENTITY))
 
 
+def test_two_ways_to_one_cluster_are_both_named(flows):
+    more = "clusters = a, b, c\nc.bootstrap.servers = localhost:3\nb->c.enabled = true\na->c.enabled = true\n"
+    with pytest.raises(
+        UsageError, match=r"a record of a would reach c twice, through a->\S+ and through a->\S+$"
+    ):
+        refuse_repetition(flows(more + _IDENTITY))
+
+
 @pytest.mark.parametrize(
     "more",
     [

@@ -42,6 +42,16 @@ def test_the_message_has_both_names_and_the_line_that_keeps_the_old_ones(flow):
     refuse_changed_names(kept, on_record(orders="Aorders"), ())
 
 
+def test_several_changed_names_are_set_apart(flow):
+    names = {name: f"A.{name}" for name in ("a", "b", "c", "d", "e")}
+    with pytest.raises(RefusedError) as caught:
+        refuse_changed_names(flow("source.cluster.alias = site\n"), on_record(**names), ())
+    said = "; ".join(f"{n} is mirrored to A.{n} and would now be called site.{n}" for n in ("a", "b", "c"))
+    assert caught.value.message == (
+        f"A->B: topics on B would change their names: {said}; and 2 more topics; nothing was copied"
+    )
+
+
 def test_another_separator_is_refused_without_a_line_that_would_not_help(flow):
     with pytest.raises(RefusedError) as caught:
         refuse_changed_names(flow("replication.policy.separator = _\n"), on_record(orders="A.orders"), ())

@@ -115,8 +115,8 @@ def test_whatever_happens_while_a_file_is_read_the_flow_goes_on(scene):
 def test_a_file_without_the_flow_leaves_it_as_it_is(scene):
     scene.path.write_text(BASE.replace("a->b", "b->c"))
     asyncio.run(scene.reloader._reload(asked=False))
-    new, gone = "flow b->c is new: starts", "flow a->b is no longer enabled: it runs until"
-    then = "at the next start of `mmtool replicate`"
+    new, gone = "flow b->c is new: it starts at", "flow a->b is no longer enabled: it runs until"
+    then = "the next start of `mmtool replicate`"
     assert scene.warned == [f"{scene.path}: {new} {then}; {gone} {then}"]
     assert scene.flow.name == "a->b"
 
@@ -125,7 +125,7 @@ def test_what_waits_for_the_next_start_is_named_once_and_without_its_value(scene
     sasl = "a.security.protocol = SASL_SSL\na.sasl.mechanism = PLAIN\na.sasl.username = u\n"
     for _ in range(2):
         scene.reload(f"{sasl}a.sasl.password = hush\nmmtool.shards = 5")
-    security = "a->b: a change of a.security.protocol takes effect at the next start of `mmtool replicate`"
+    security = "a->b: the next start of `mmtool replicate` applies the changes of a.security.protocol"
     shards = (
         "a->b: mmtool.shards cannot change after the flow's first start: the old value stays in"
         " force; nothing has to be done"

@@ -487,7 +487,7 @@ def test_a_leader_of_the_target_that_does_not_come_back_in_a_minute_is_said_and_
     monkeypatch.setattr(recover_shards, "_LEADER_SECONDS", 0.0)
     with pytest.raises(
         UnreachableError,
-        match=r"^reading how far target partition source\.orders-0 was mirrored failed: broker 1 does not answer$",
+        match=r"^reading the last records of target partition source\.orders-0 failed: broker 1 does not answer$",
     ):
         scene.resume()
     assert scene.standing.halted == {}

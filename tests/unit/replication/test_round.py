@@ -168,5 +168,5 @@ def test_a_word_that_the_target_does_not_take_is_said_once_and_ends_no_round(mon
     why = "topic mmtool-control.east.internal is missing on cluster west"
     assert (outcome, said) == (
         ["a row"],
-        [f"the workers cannot be sent the command to end their Spark job: {why}; mmtool keeps trying"],
+        [f"the command to end the Spark job cannot be sent to its workers: {why}; mmtool keeps trying"],
     )
