@@ -109,7 +109,7 @@ def test_every_flow_whose_topics_have_all_failed_over_is_named():
     found = rows(State.FAILED_OVER, State.FAILED_OVER)
     for row, flow in zip(found, ("a->b", "c->b"), strict=True):
         row.update({"topic": None, "partition": None, "reason": f"{flow}: all topics failed over"})
-    assert Outcome(found).error.message == "a->b: all topics failed over, c->b: all topics failed over"
+    assert Outcome(found).error.message == "a->b: all topics failed over; c->b: all topics failed over"
 
 
 @pytest.mark.parametrize("states", [[], [State.CAUGHT_UP, State.PAUSED]])
