@@ -142,7 +142,7 @@ def test_a_time_that_no_record_has_reached_yet_means_the_end_and_is_said_to(made
         in answer.stderr
     )
     answer = made.run("seek", "--topic", topics["same"], "--to", "1999-01-31T12:00:00Z")
-    assert "the log end is used" not in answer.stderr
+    assert "the new position is the log end" not in answer.stderr
 
 
 def test_a_rehearsal_shows_what_would_be_and_changes_nothing(made, topics):
