@@ -50,16 +50,19 @@ class Reason(StrEnum):
         """The cause and the remedy, in one line, for a translation from source to target."""
         return self.said_of(FORWARD)
 
-    def said_of(self, sides: Sides, *, is_alone: bool = False) -> str:
+    def said_of(self, sides: Sides, *, is_alone: bool | None = None) -> str:
         """The cause and the remedy as of `sentence`, for a translation between the clusters of ``sides``.
 
         Args:
             sides: The clusters.
-            is_alone: The refused partition has no counterpart on the cluster that commits are written to.
+            is_alone: Whether the refused partition has no counterpart on the cluster that commits are written to; None
+                where that is unknown: the sentence then has both causes.
         """
         other = _BACK if sides.is_reverse else _EMERGENCY if sides.is_emergency else _SENTENCES
         template = other.get(self, _SENTENCES[self])
-        if is_alone:
+        if is_alone is False and not sides.is_emergency:
+            template = (_PAIRED_BACK if sides.is_reverse else _PAIRED).get(self, template)
+        elif is_alone:
             alone = _ALONE_BACK if sides.is_reverse else _ALONE_EMERGENCY if sides.is_emergency else _ALONE
             template = alone.get(self, template)
         return template.format(read=sides.read, written=sides.written)
@@ -174,6 +177,10 @@ _BACK = {
     " yourself with `kafka-consumer-groups --reset-offsets --execute`",
 }
 """Sentences that differ for a translation from target to source."""
+
+_PAIRED = {Reason.NOT_MIRRORED: _SKIPPED}
+_PAIRED_BACK = {Reason.NOT_MIRRORED: _SKIPPED_BACK}
+"""Sentences that differ for a partition with a counterpart on the other cluster: the flow mirrors its topic."""
 
 _ALONE = {
     Reason.NOT_MIRRORED: _NOT_IN_FLOW,

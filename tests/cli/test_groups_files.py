@@ -239,7 +239,7 @@ def test_a_group_with_members_is_left_alone(groups, file, scene):
     ("text", "arguments", "said"),
     [
         ("a,0,1\n", [], "names no group: it has three columns"),
-        ("a,0\n", ["-g", "app"], "line 1: expected topic,partition,offset"),
+        ("a,0\n", ["-g", "app"], "line 1 is 'a,0': expected topic,partition,offset"),
         ("mmtool.x,a,0,1\n", [], "mmtool.x is an internal group of mmtool, whose offsets are not imported"),
         (
             "a,0,1\n",

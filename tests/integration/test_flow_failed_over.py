@@ -101,7 +101,7 @@ def test_what_has_failed_over_is_not_mirrored_until_it_is_released(bench, mmtool
 
         marks.topics(plain)
         asked = time.monotonic()
-        process.wait_line(rf"1 topic \({plain}\) not mirrored: failed over by ann@east")
+        process.wait_line(rf"1 topic \({plain}\) is not mirrored: failed over by ann@east")
         wait_until(lambda: stands_still(stage, held), f"{held} to stand still", PATIENCE_SECONDS)
         measured(
             f"a failed over topic stood still {time.monotonic() - asked - HOLD_SECONDS:.1f} s after its mark"

@@ -105,7 +105,7 @@ def test_a_flow_starts_with_the_slots_that_are_there_and_is_spread_when_those_th
         process = stage.start()
         process.wait_line(r"Spark has 0 of 2 slots; nothing is copied", _START_SECONDS)
         waiting = {
-            ("waiting", "Spark has 0 of 2 slots; this partition is copied once Spark has a slot for it")
+            ("waiting", "Spark has 0 of 2 slots; this partition waits for a slot: check Spark's executors")
         }
         wait_until(lambda: _states(mmtool, stage) == waiting, "waiting", 20)
         cluster.start_worker()

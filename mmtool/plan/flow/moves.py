@@ -50,7 +50,7 @@ class FlowRow(NamedTuple):
         upstream_before: The next offset to mirror, before the command.
         upstream_after: The next offset to mirror, after the command.
         downstream_after: The lowest target offset that the next mirrored record can get.
-        records_skipped: Offsets that are never mirrored: at most so many records.
+        records_skipped: The number of offsets that are never mirrored; they may hold fewer records.
         records_repeated: Records that will be on the target once more.
         records_mapped: Records whose offset is known exactly on both sides; only `rebuild` counts them.
         action: What is done with the partition.
@@ -235,8 +235,7 @@ def _repeat(whose: str, skipped: int, repeated: int, target: str) -> str:
     said = (
         f"{whose} restarted: {counted(repeated, 'record') if repeated else 'no record'} will be on {target} a second"
         " time, after the first copies; committed offsets before the new position are no longer translated (reason"
-        " not_mirrored), and those after it only once their records are mirrored again (until then, reason"
-        " beyond_mirror)"
+        " not_mirrored); later ones are not translated until their records are mirrored again (reason beyond_mirror)"
     )
     return f"{said}; {_at_most(skipped)} {are(skipped)} never mirrored" if skipped else said
 
@@ -245,8 +244,8 @@ def _forget(whose: str, skipped: int, repeated: int, target: str) -> str:
     again = counted(repeated, "record")
     said = (
         f"{whose} forgotten: the records on {target} stay; where the source still has the topic, the next `mmtool"
-        f" replicate` mirrors it again from mmtool.start on{f', {again} a second time' if repeated else ''}; until then"
-        " no committed offset of it is translated (reason never_ran)"
+        f" replicate` mirrors it again from mmtool.start on{f' and copies {again} a second time' if repeated else ''};"
+        " until then no committed offset of the topic is translated (reason never_ran)"
     )
     return f"{said}; {_at_most(skipped)} {are(skipped)} never mirrored" if skipped else said
 

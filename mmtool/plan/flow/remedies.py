@@ -19,7 +19,7 @@ def seek_to(place: TopicPartition, offset: int | str, flow: str) -> str:
         flow: The options that select the flow.
     """
     return (
-        f"stop `mmtool replicate`, write the line {place.topic},{place.partition},{offset} to a file offsets.csv, run"
+        f"stop `mmtool replicate`, write the line `{place.topic},{place.partition},{offset}` to a file offsets.csv, run"
         f" `mmtool flow seek {flow} --csv offsets.csv --execute`, {START_AGAIN}"
     )
 

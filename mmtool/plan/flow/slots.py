@@ -163,6 +163,4 @@ class SlotsRecord(Document):
         """Why a shard is not copied now; empty where it has a slot."""
         if shard not in self.waiting:
             return ""
-        return (
-            f"{slots_sentence(self.held, self.wanted)}; this partition is copied once Spark has a slot for it"
-        )
+        return f"{slots_sentence(self.held, self.wanted)}; this partition waits for a slot: check Spark's executors"

@@ -53,8 +53,8 @@ NOBODY = "replicate is not running"
 NOT_YET_NOBODY = "not mirrored yet, and replicate is not running"
 BY_MIRROR_MAKER = "mirrored by MirrorMaker 2"
 NOT_BY_MIRROR_MAKER = (
-    "MirrorMaker 2 mirrors this flow, and has stored no source offset of this partition: it has copied no record of it,"
-    " or the first one less than a minute ago"
+    "MirrorMaker 2 mirrors this flow, and has stored no source offset of this partition yet: it copied the first record"
+    " less than a minute ago, or has not copied one"
 )
 
 
@@ -261,15 +261,15 @@ def flow_row(facts: FlowFacts) -> PartitionRow | None:
         return PartitionRow(facts.source, facts.target, None, state=State.HALTED, reason=_control_lost(facts))
     if facts.holder is None:
         return PartitionRow(facts.source, facts.target, None, state=State.NEVER_RAN, reason=NEVER)
-    reason = f"{client_words(facts.holder)} is starting the flow for the first time"
+    reason = f"replicate ({client_words(facts.holder)}) is starting the flow for the first time"
     return PartitionRow(facts.source, facts.target, None, state=State.STARTING, reason=reason)
 
 
 def _control_lost(facts: FlowFacts) -> str:
     return (
         f"the flow's control topic on {facts.target} (mmtool-control.{topic_part(facts.source)}.internal) was deleted"
-        f" or emptied: stop `mmtool replicate` and {_rebuild(facts)}, which recreates the topic and pauses the flow;"
-        " then `mmtool status -c FILE` shows what to do before you resume it"
+        f" or emptied: stop `mmtool replicate`, {_rebuild(facts)}, which recreates the topic and pauses the flow, and"
+        " start `mmtool replicate` again; `mmtool status -c FILE` then shows what to do before you resume the flow"
     )
 
 
@@ -453,7 +453,7 @@ def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tup
     if hold is not None or facts.holder is None:
         return (State.IDLE, NOBODY) if hold is None else (hold.state, joined(hold.reason, gone))
     if not facts.announced:
-        return State.STARTING, f"{client_words(facts.holder)} is taking the flow over"
+        return State.STARTING, f"replicate ({client_words(facts.holder)}) is taking the flow over"
     if mine is None:
         return State.STARTING, "its worker has not reported yet"
     return (

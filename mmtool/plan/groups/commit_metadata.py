@@ -48,7 +48,7 @@ def position_map_warnings(groups: Iterable[GroupFacts], read_at: str, written_at
                 f" processed records (parallel-consumer); the map holds offsets of {read_at}, and mmtool copies it"
                 f" unchanged: on {written_at} the same records may have other offsets, and the group may skip or"
                 " repeat records. Next: before the move, stop the group's consumers so that they finish the records"
-                " they hold (close with drain); or after it, clear the metadata with `kafka-consumer-groups"
+                " they hold (close with drain); or, after the move, clear the metadata with `kafka-consumer-groups"
                 f" --reset-offsets --to-current --execute` on {written_at}, and the group only repeats records"
             )
 

@@ -173,7 +173,7 @@ _NO_CONSUMERS = {
     "share": "(share groups, KIP-932): mmtool does not translate their share-partition start offsets; set them on the"
     " cluster that the groups move to, with `kafka-share-groups.sh --reset-offsets`",
     "streams": "(streams groups, KIP-1071): mmtool moves neither their offsets nor their state stores; on the"
-    " cluster that they move to, start the applications from the beginning",
+    " cluster that the groups move to, start the applications from the beginning",
 }
 
 

@@ -39,7 +39,7 @@ def parse_reset_csv(lines: Iterable[str]) -> dict[TopicPartition, UpstreamOffset
     for number, (group, place, offset) in _rows(lines):
         if group is not None:
             raise ValueError(
-                f"line {number}: expected topic,partition,offset, and not a fourth column for a group"
+                f"line {number} has a fourth column: expected topic,partition,offset without a group"
             )
         if found.setdefault(place, UpstreamOffset(offset)) != offset:
             raise ValueError(f"line {number}: {place} has two offsets, {found[place]} and {offset}")
@@ -73,8 +73,8 @@ def _rows(lines: Iterable[str]) -> Iterator[tuple[int, ResetLine]]:
         *group, topic, partition, offset = row if len(row) in (3, 4) else ("", "", "")
         if not (topic.strip() and _is_partition(partition) and _is_number(offset)):
             raise ValueError(
-                f"line {number}: expected topic,partition,offset or group,topic,partition,offset, not"
-                f" {','.join(row)[:60]!r}"
+                f"line {number} is {','.join(row)[:60]!r}: expected topic,partition,offset or"
+                " group,topic,partition,offset"
             )
         if group == [""]:
             raise ValueError(f"line {number}: the group's name is empty")

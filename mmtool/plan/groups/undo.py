@@ -93,13 +93,11 @@ class Undo:
         """
         body = decode(value)
         if body.get("kind") != _KIND:
-            raise UnreadableDocumentError("a document of mmtool that is no undo file")
+            raise UnreadableDocumentError("it is another kind of mmtool file")
         try:
             return cls(ClusterId(body["cluster_id"]), tuple(_replaced(row) for row in body["replaced"]))
         except (KeyError, ValueError, TypeError) as error:
-            raise UnreadableDocumentError(
-                "an undo file with a field that is missing or of another type"
-            ) from error
+            raise UnreadableDocumentError("a field is missing or of another type") from error
 
 
 def _replaced(row: list[Any]) -> Replaced:

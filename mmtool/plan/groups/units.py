@@ -49,9 +49,9 @@ def dependencies(
         if outside:
             left = sorted(other for other, topics in staying.items() if set(topics) & set(outside))
             read, stay = ("reads", "stays") if len(left) == 1 else ("read", "stay")
-            it = "it" if len(left) == 1 else "them"
+            it, kind = ("it", "group") if len(left) == 1 else ("them", "groups")
             shared = (
-                f"; {few(left)} {read} these topics too and {stay} on {names.source}: to move {it} as well, add"
+                f"; {kind} {few(left)} {read} these topics too and {stay} on {names.source}: to move {it} as well, add"
                 f" {it} to {key}"
                 if left
                 else ""

@@ -329,8 +329,8 @@ class PositionRecord(Document):
         """The number of offsets that the source deleted unmirrored, as a sentence; empty without any."""
         if not self.gaps:
             return ""
-        were = f"{counted(self.gaps, 'offset')} before they were mirrored, the last one {self.gaps_end - 1}"
-        return f"the source deleted {were}; mirroring continues after the gap (mmtool.on.data.loss)"
+        lost = f"{counted(self.gaps, 'unmirrored offset')} up to {self.gaps_end - 1}"
+        return f"the source deleted {lost}; mirroring continues after the gap (mmtool.on.data.loss)"
 
     @property
     def foreign_said(self) -> str:

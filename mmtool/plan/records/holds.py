@@ -9,7 +9,7 @@ from mmtool.events import Event, Notice
 from mmtool.plan.records.documents import PauseRecord, State
 from mmtool.plan.records.marks import FAILED_OVER_REMEDY, FailedOverRecord
 from mmtool.plan.records.pauses import Pauses, name_of, news_of, remedy_of, sentence_of
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import are, counted, few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -94,7 +94,7 @@ def news(words: Iterable[PauseRecord | FailedOverRecord]) -> list[str]:
 
 
 def _failover_news(mark: FailedOverRecord, topics: list[str]) -> str:
-    which = f"{counted(len(topics), 'topic')} ({few(topics)})"
+    which = f"{counted(len(topics), 'topic')} ({few(topics)}) {are(len(topics))}"
     fields = {"topics": topics, "operation": mark.operation_id, "by": mark.by}
     if mark.failed_over:
         said = f"{which} not mirrored: {mark.sentence}; {FAILED_OVER_REMEDY}"

@@ -182,7 +182,7 @@ def _offset(commits: Mapping[TopicPartition, Commit], place: TopicPartition) -> 
 
 def _members(group: str, was: tuple[Member, ...], now: tuple[Member, ...], alias: str) -> Iterator[str]:
     if was != now:
-        yield f"group {group} on {alias} had {_who(was)}, and now has {_who(now)}"
+        yield f"group {group} on {alias} had {_who(was)}; it now has {_who(now)}"
 
 
 def _who(members: tuple[Member, ...]) -> str:

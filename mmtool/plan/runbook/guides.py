@@ -42,7 +42,8 @@ FIELDS = frozenset(
 _NOTHING = "Nothing to undo: the step only reads."
 _SLOW = (
     "The step takes longer than you can wait: stop it with Ctrl-C (`--timeout` ends it with exit code 4). Or a"
-    " partition is halted: `{status}` shows the reason; remove it. No offset has been written. Then run `{resume}`."
+    " partition is halted: `{status}` shows the reason and the remedy; apply it. No offset has been written. Then run"
+    " `{resume}`."
 )
 _RECORD = (
     "{there} does not accept the record: apply the remedy of the message, then run `{resume}`, which writes it. Start"
@@ -62,8 +63,8 @@ _PRINCIPAL = "(replace `User:THE-MIRROR` with the principal of `mmtool replicate
 
 GUIDES: dict[StepName, Guide] = {
     StepName.CHECK: Guide(
-        done_when="No group of {groups} has members on {here} or on {there} (state Empty, or no such group), and no"
-        " other operation on these groups is open.",
+        done_when="No selected group ({groups}) has members on {here} or on {there}: each is Empty, or does not exist."
+        " No other operation on these groups is open.",
         stop_when="A group has members: the message lists them with their hosts. Stop them, wait until their session"
         " ends (`session.timeout.ms`, 45 s by default), then run `{resume}`. If mmtool refused before step 1 began, no"
         " operation exists: run the command of the section Execute again.",
@@ -195,20 +196,21 @@ GUIDES: dict[StepName, Guide] = {
         way_back="`{rollback}` restores the previous offsets of all groups. It is refused, and changes nothing, if one"
         " of the groups has members or has committed since.",
         by_hand="The first commands set the offsets of each group from a file. The commented commands restore the"
-        " offsets that the group has on {there} now.",
+        " offsets that the group had on {there} at the rehearsal.",
     ),
     StepName.READ_BACK: Guide(
-        done_when="Another client reads exactly the offsets of step write from {there}.",
-        stop_when="The offsets differ: another client commits for these groups on {there}. Stop it; if a group is now"
-        " behind the offsets that mmtool wrote, reset it by hand as in step write. Then run `{resume}`.",
+        done_when="mmtool has read the groups' offsets from {there} over a new connection, and they are exactly those"
+        " of step write.",
+        stop_when="The offsets differ: an application or tool commits for these groups on {there}. Stop it; if a group"
+        " is now behind the offsets that mmtool wrote, reset it by hand as in step write. Then run `{resume}`.",
         way_back="`{rollback}`, as in step write.",
         by_hand="Describe the groups on {there}, and compare CURRENT-OFFSET with `continues at` in the table.",
     ),
     StepName.HAND_OVER: Guide(
         done_when="{there} has stored that each group now belongs to {there}; offset sync skips {groups} from now on.",
         stop_when=_RECORD,
-        way_back="`{rollback}` removes the entries that the groups belong to {there}, so that offset sync serves the"
-        " groups again, and restores their previous offsets on {there}.",
+        way_back="`{rollback}` lets offset sync include the groups again, and restores their previous offsets on"
+        " {there}.",
         by_hand="Exclude the groups from the offset sync of the mirror from {here} to {there}: set"
         " `groups.exclude` or `sync.group.offsets.enabled = false` in the mirror's properties file, and restart it.",
     ),
@@ -218,7 +220,7 @@ GUIDES: dict[StepName, Guide] = {
         " them. The groups are already on {there}.",
         way_back="`{pause}` stops the mirror and leaves the groups on {there}; `{rollback}` marks the topics as failed"
         " over again and restores the groups' previous offsets.",
-        by_hand="The command below removes the DENY on {here} that step mark_failed_over set by hand "
+        by_hand="The command below removes the DENY rule on {here} that you added by hand in step mark_failed_over "
         + _PRINCIPAL
         + "."
         " Then start the mirror from {there} to {here} again.",
@@ -277,17 +279,16 @@ _OF_CHOICE: dict[tuple[Kind, StepName], Guide] = {
     (Kind.REPLAY, StepName.RELEASE): replace(
         GUIDES[StepName.RELEASE],
         done_when="The flow {there}->{here} mirrors {topics} again, from the first record after the diverged tail.",
-        by_hand="Check that the mirror continues after the diverged records, remove the DENY for its principal "
-        + _PRINCIPAL
-        + ", and start it again.",
+        by_hand="Check that the mirror will continue after the diverged records, remove the DENY rule for its"
+        " principal " + _PRINCIPAL + ", and start the mirror again.",
     ),
 }
 """The texts that depend on where diverged records are written."""
 
 _OF_MODE: dict[tuple[Mode, StepName], Guide] = {
     (Mode.FAILBACK, StepName.DRAIN): Guide(
-        done_when="For each topic of {topics} that is not marked as failed over, {here} holds every record of"
-        " {there}.",
+        done_when="{here} holds every record that {there} has in {topics}. Topics that are marked as failed over are"
+        " left out.",
         stop_when=_SLOW,
         way_back="Nothing to undo: mirrored records stay, and mirroring continues.",
         by_hand="Wait until the last record of each partition on {there} is on {here}. Leave out topics whose mirror"

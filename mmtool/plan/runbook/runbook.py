@@ -143,8 +143,11 @@ def _costs(runbook: Runbook) -> Iterator[str]:
         yield f"- Records read again: {expected}at most {costs.reread:,}"
         yield f"- Age of the oldest checkpoint: {age}"
     else:
-        yield f"- Records lost: none. Offsets are written after {there} holds every record of these topics on {here}."
-        yield "- Records read again: none for `exact`; at most the given number for `bounded`."
+        yield (
+            f"- Records lost: none. Offsets are written after {there} holds every record that {here} has in these"
+            " topics."
+        )
+        yield "- Records read again: in the table below, none for `exact`, and at most the given number for `bounded`."
     for warning in saved.warnings:
         yield f"- {prose(warning)}"
 

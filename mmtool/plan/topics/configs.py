@@ -113,14 +113,14 @@ def plan_topic_configs(
 
 def _set(name: str, value: str, there: ConfigEntry | None) -> ConfigStep:
     if name == MIN_ISR and there is not None and _lowers(value, there.value):
-        return KeptConfig(name, f"{there.value} on the target, and the source's {value} would be less safe")
+        return KeptConfig(name, f"the target's value {there.value} is safer than the source's {value}")
     return SetConfig(name, value)
 
 
 def _reset(name: str, value: str, there: ConfigEntry) -> ConfigStep:
     if name == MIN_ISR and _lowers(value, there.value):
         return KeptConfig(
-            name, f"{there.value} on the target, and the source's default {value} would be less safe"
+            name, f"the target's value {there.value} is safer than the source's default {value}"
         )
     return ResetConfig(name)
 

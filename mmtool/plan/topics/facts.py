@@ -111,8 +111,8 @@ def source_deleted(name: str, missing: int) -> str:
 def forget_deleted(name: str) -> str:
     """The remedy for a mirrored source topic that was deleted."""
     return (
-        "to remove the topic from `mmtool status` when no group needs its offsets any more, stop `mmtool replicate` and"
-        f" run `mmtool flow forget -c FILE --topic {name} --execute`"
+        "to remove the topic from `mmtool status` when no group needs its offsets any more, stop `mmtool replicate`,"
+        f" run `mmtool flow forget -c FILE --topic {name} --execute`, and start `mmtool replicate` again"
     )
 
 
@@ -281,8 +281,8 @@ def check_filters_and_rights(flow: str, source: str) -> str:
         source: The source's alias.
     """
     return (
-        f"check `topics` and `topics.exclude` of {flow}, and that mmtool's principal has DESCRIBE on the topics:"
-        f" brokers of {source} list no others"
+        f"check `topics` and `topics.exclude` of {flow}, and that mmtool's principal has DESCRIBE on the topics of"
+        f" {source}: brokers hide topics without it"
     )
 
 
@@ -293,8 +293,8 @@ def meeting(names: Iterable[str], remote_topic: Callable[[str], str], alias: str
         by_remote.setdefault(remote_topic(name), []).append(name)
     return {
         name: HaltReason(
-            f"{' and '.join(sorted(together))} would both be called {remote} on {alias}",
-            "add one of them to topics.exclude",
+            f"{' and '.join(sorted(together))} would have the same name on {alias}, {remote}",
+            "add all but one of them to topics.exclude",
         )
         for remote, together in by_remote.items()
         if len(together) > 1

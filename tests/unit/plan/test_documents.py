@@ -218,7 +218,7 @@ def test_the_view_holds_what_the_last_owner_says_of_its_slots_and_nothing_of_an_
     assert view_of(FLOW, another_s, OWNER).slots is None
     view = view_of(FLOW, OWNER, mine, another_s, mine)
     assert (view.slots, view.controls) == (mine, {mine.key, another_s.key})
-    why = "Spark has 1 of 2 slots; this partition is copied once Spark has a slot for it"
+    why = "Spark has 1 of 2 slots; this partition waits for a slot: check Spark's executors"
     assert [mine.reason(shard) for shard in (0, 1)] == [why, ""]
 
 

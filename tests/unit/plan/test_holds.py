@@ -124,5 +124,5 @@ def test_an_operation_s_topics_are_told_of_in_one_sentence():
     words = [MARK, PAUSE, replace(MARK, topic="bills"), replace(MARK, topic="old", failed_over=False)]
     paused, marked, released = news(words)
     assert paused.startswith("orders is paused by bob@west")
-    assert marked.startswith(f"2 topics (bills, orders) not mirrored: {BY}; ")
-    assert released == "1 topic (old) mirrored again: released by ann@east (operation fo-7)"
+    assert marked.startswith(f"2 topics (bills, orders) are not mirrored: {BY}; ")
+    assert released == "1 topic (old) is mirrored again: released by ann@east (operation fo-7)"

@@ -162,7 +162,7 @@ def test_what_an_earlier_owner_wrote_is_not_live():
 
 def test_an_owner_that_has_not_yet_written_itself_down_is_taking_the_flow_over():
     row = only(facts(position(), blocks=[block()], members=(replace(STANDBY, holds=True),)))
-    assert (row.state, row.reason) == (State.STARTING, "host-2, pid 12 is taking the flow over")
+    assert (row.state, row.reason) == (State.STARTING, "replicate (host-2, pid 12) is taking the flow over")
 
 
 def test_pumps_that_fell_silent_are_not_live():
@@ -452,9 +452,9 @@ def test_a_flow_that_lost_its_control_topic_is_not_told_as_one_that_never_ran():
     row = flow_row(replace(facts(blocks=[block()]), ran=False))
     assert row.state == State.HALTED
     assert row.reason == (
-        "the flow's control topic on b (mmtool-control.a.internal) was deleted or emptied: stop `mmtool replicate` and"
-        " run `mmtool flow rebuild -c FILE -s a -t b --execute`, which recreates the topic and pauses the flow; then"
-        " `mmtool status -c FILE` shows what to do before you resume it"
+        "the flow's control topic on b (mmtool-control.a.internal) was deleted or emptied: stop `mmtool replicate`,"
+        " run `mmtool flow rebuild -c FILE -s a -t b --execute`, which recreates the topic and pauses the flow, and"
+        " start `mmtool replicate` again; `mmtool status -c FILE` then shows what to do before you resume the flow"
     )
     assert flow_row(replace(facts(), ran=False)).state == State.STARTING
 
@@ -467,7 +467,7 @@ def test_a_partition_whose_task_has_no_spark_slot_waits_and_says_so(state, age_m
         facts(position(state=state, age_ms=age_ms), blocks=[block()], ends=[25], slots=slots, shards=1)
     )
     assert (row.state, row.lag_records) == (State.WAITING, 15)
-    assert row.reason == "Spark has 1 of 2 slots; this partition is copied once Spark has a slot for it"
+    assert row.reason == "Spark has 1 of 2 slots; this partition waits for a slot: check Spark's executors"
 
 
 @pytest.mark.parametrize("state", [State.HALTED, State.PAUSED, State.FAILED_OVER])

@@ -22,12 +22,12 @@ def test_a_heading_is_passed_over_where_headings_stand():
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (["app,orders,0,42"], "line 1: expected topic,partition,offset, and not a fourth column for a group"),
-        (["orders,0"], "line 1: expected topic,partition,offset"),
+        (["app,orders,0,42"], "line 1 has a fourth column: expected topic,partition,offset without a group"),
+        (["orders,0"], "line 1 is 'orders,0': expected topic,partition,offset"),
         (["orders,0,42", "topic,partition,offset"], "line 2"),
         (["orders,0,-1"], "line 1"),
-        (["orders,0,1", ",0,2"], "line 2: expected topic,partition,offset"),
-        (["orders,4200000000,1"], "line 1: expected topic,partition,offset"),
+        (["orders,0,1", ",0,2"], "line 2 is ',0,2': expected topic,partition,offset"),
+        (["orders,4200000000,1"], "line 1 is 'orders,4200000000,1': expected topic,partition,offset"),
         (["orders,0,1", "x" * 200_000], "line 2: field larger than field limit"),
         (["orders,0,1", "orders,0,2"], "line 2: orders-0 has two offsets, 1 and 2"),
         ([""], "the file has no offsets"),

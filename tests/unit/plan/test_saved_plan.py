@@ -108,7 +108,7 @@ def test_a_group_is_told_by_its_commits_and_members():
     assert told(groups={"app": now}) == [
         "group app, orders-0 on east: the committed offset was 50 and is now 51",
         "group app, orders-0 on west: the committed offset was none and is now 1 (metadata m)",
-        "group app on east had no members, and now has the members app-1 on 10.0.0.7",
+        "group app on east had no members; it now has the members app-1 on 10.0.0.7",
     ]
     assert told(groups={}) == ["group app was found when the plan was made, and is not found now"]
 

@@ -108,7 +108,7 @@ def test_a_seek_forgets_the_epoch():
             1,
             "offsets 1 to 1 were mirrored and are gone from the source;",
             (
-                "write the line orders,0,1 to a file offsets.csv, run `mmtool flow seek -c FILE --csv offsets.csv"
+                "write the line `orders,0,1` to a file offsets.csv, run `mmtool flow seek -c FILE --csv offsets.csv"
                 " --execute`, then start `mmtool replicate` again"
             ),
         ),

@@ -32,7 +32,7 @@ LEADER = "make another replica the leader of the source partition; if every repl
 )
 def test_a_damaged_batch_is_skipped_with_a_command_that_is_whole(error, offset, more):
     assert why(error, PARTITION) == (
-        f"the checksum is wrong: {LEADER} stop `mmtool replicate`, write the line orders,3,{offset} to a file"
+        f"the checksum is wrong: {LEADER} stop `mmtool replicate`, write the line `orders,3,{offset}` to a file"
         " offsets.csv, run `mmtool flow seek -c FILE -s east -t west --csv offsets.csv --execute`, then start `mmtool"
         f" replicate` again{more}"
     )
@@ -46,7 +46,7 @@ def test_a_batch_that_is_only_too_large_to_decode_is_copied_under_a_higher_limit
         " max.message.bytes of east.orders on the target, raise that limit"
     )
     assert "leader" not in said
-    assert "write the line orders,3,13 to a file" in said
+    assert "write the line `orders,3,13` to a file" in said
 
 
 def refused(*reasons):

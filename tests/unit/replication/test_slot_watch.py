@@ -107,7 +107,7 @@ def test_the_shards_of_the_task_that_is_silent_for_longest_wait_with_the_reason(
     driver.spark.held = driver.spark.waiting = 1
     driver.passes(1, 1)
     assert driver.run.slots == SlotsRecord("me", wanted=2, held=1, waiting=(0, 2), round=1)
-    why = "Spark has 1 of 2 slots; this partition is copied once Spark has a slot for it"
+    why = "Spark has 1 of 2 slots; this partition waits for a slot: check Spark's executors"
     assert [driver.run.slots.reason(shard) for shard in (0, 1)] == [why, ""]
     driver.begin()
     assert driver.run.slots.waiting == ()
