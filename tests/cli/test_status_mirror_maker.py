@@ -90,7 +90,7 @@ def test_a_partition_that_it_has_told_nothing_of_was_never_mirrored_unless_it_is
     _, unknown, empty = rows()
     assert (unknown["state"], unknown["lag_records"]) == ("never_ran", None)
     assert unknown["reason"].startswith(
-        "MirrorMaker 2 mirrors this flow, and has stored no source offset of this partition: it has copied no record"
+        "MirrorMaker 2 mirrors this flow, and has stored no source offset of this partition yet: it copied"
     )
     assert (empty["state"], empty["lag_records"]) == ("caught_up", 0)
 
