@@ -72,7 +72,7 @@ def test_what_is_excluded_is_left_alone():
 def test_min_insync_replicas_is_never_lowered(here):
     (kept,) = planned(here, set_to("2"), name="min.insync.replicas")
     assert isinstance(kept, KeptConfig)
-    assert "2 on the target" in kept.reason
+    assert "the target's value 2 is safer" in kept.reason
 
 
 def test_min_insync_replicas_is_raised():
