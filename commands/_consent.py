@@ -32,8 +32,8 @@ def consent(question: str, *, yes: bool = False, about: Callable[[], Result] | N
         return
     if not has_terminal():
         raise RefusedError(
-            f"no terminal to confirm on, nothing was changed: {question}?",
-            remedy="to confirm without a terminal, add --yes",
+            f'nothing was changed: no terminal is attached to answer the question "{question}?"',
+            remedy="add --yes to the same command: mmtool then executes without the question",
             code="consent_needed",
         )
     if about is not None:

@@ -139,7 +139,7 @@ def down(*, state_dir: StateDir = None, keep_data: KeepData = False) -> None:
     else:
         talk(
             f"no lab runs in {directory.path}"
-            + (f"; its clusters had stopped already, and {kept}" if has_data else "")
+            + (f": the clusters there had stopped already; {kept}" if has_data else "")
         )
 
 

@@ -85,8 +85,8 @@ def verify(
 ) -> None:
     """Compare source and target record by record, on Spark: count, order, content, timestamp, offset mapping.
 
-    Changes no topic, record or group of yours. Without --sample, verify stores how far it compared, which --since last
-    reads: in mmtool's control topic on the target or, without the right to write there, in a file on this host.
+    Changes no topic, record or group of yours. Without --sample, verify stores how far it compared, for a later run
+    with --since last: in mmtool's control topic on the target, or in a file on this host if it may not write there.
 
     Exit code 0: all partitions are identical. 8: one is different, or could not be compared in full.
     """

@@ -13,7 +13,7 @@ from mmtool.errors import UsageError
 
 OLDEST = 17  # Spark 4 and Kafka 4 brokers both ask for it
 _INSTALL = (
-    f"install Java {OLDEST} or later (Debian, Ubuntu: apt install openjdk-17-jre-headless; "
+    f"install Java {OLDEST} or later (Debian, Ubuntu: apt install default-jre-headless; "
     "Fedora: dnf install java-21-openjdk-headless; macOS: brew install openjdk@21) "
 )
 _MISSING = f"{_INSTALL}and put java on PATH, or set JAVA_HOME to the folder of the JDK or JRE"

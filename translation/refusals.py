@@ -78,8 +78,8 @@ _SKIPPED = (
     " where mmtool runs the flow, skip them with `mmtool translate-offsets -c FILE -g GROUP --allow-skip --execute`"
 )
 _SKIPPED_BACK = (
-    "the records after the group's commit were not mirrored from {written}: let the group read past them on"
-    " {read}"
+    "records after the group's commit on {read} are not on {written}, or not as records of this flow: let the group"
+    " read past them on {read}"
 )
 _MIRROR_AGAIN = (
     "to mirror the topic again, stop `mmtool replicate`, run `mmtool flow forget -c FILE --topic TOPIC --execute`, and"
@@ -121,9 +121,10 @@ _SENTENCES = {
     Reason.UNREADABLE_STATE: "mmtool's stored state is damaged, or a newer mmtool wrote it: upgrade mmtool if a newer"
     " one did; for damaged offset runs, stop `mmtool replicate`, run `mmtool flow rebuild -c FILE --execute`, and start"
     " `mmtool replicate` again",
-    Reason.AMBIGUOUS: "no offset on {written} is proven for the group's commit on {read}: where MirrorMaker 2 runs the"
-    " flow, try `mmtool translate-offsets -c FILE -g GROUP --refine`; otherwise, or if that finds none, set the offset"
-    " on {written} yourself with `mmtool groups import OFFSETS.csv -c FILE --execute`",
+    Reason.AMBIGUOUS: "mmtool does not know which offset on {written} belongs to the group's commit on {read}:"
+    " where MirrorMaker 2 runs the flow, try `mmtool translate-offsets -c FILE -g GROUP --refine`; otherwise, or if"
+    " that finds none, write the offset on {written} into OFFSETS.csv as topic,partition,offset, and run"
+    " `mmtool groups import OFFSETS.csv -c FILE -g GROUP --execute`",
     Reason.STATE_NOT_MIRRORED: "{written} does not hold this Kafka Streams application's state topic under the same"
     " name, or lacks records of it: mirror the topic with IdentityReplicationPolicy (again, if {written} has lost"
     " records), or move the application with empty state by `--without-state`",
@@ -151,7 +152,8 @@ _EMERGENCY = {
     Reason.WOULD_REWIND: "the group's commit on {written} is ahead of the offset of its last checkpoint: to keep this"
     " commit, leave the group out of the failover; to move it back, reset it first with `kafka-consumer-groups"
     " --reset-offsets --execute`",
-    Reason.AMBIGUOUS: "no offset on {written} is proven for the group's last checkpoint: " + _SET_BY_HAND,
+    Reason.AMBIGUOUS: "mmtool does not know which offset on {written} belongs to the group's last checkpoint: "
+    + _SET_BY_HAND,
 }
 """Sentences that differ when only the target is read."""
 
@@ -173,7 +175,7 @@ _BACK = {
     " has no known offset on {written}: leave the group on {read}, or set its offset on {written} with"
     " `kafka-consumer-groups --reset-offsets --execute` and start its consumers on {written}",
     Reason.NOT_MIRRORED: f"{_NOT_A_MIRROR}; or {_SKIPPED_BACK}",
-    Reason.AMBIGUOUS: "no offset on {written} is proven for the group's commit on {read}: set the offset on {written}"
+    Reason.AMBIGUOUS: "mmtool does not know which offset on {written} belongs to the group's commit on {read}: set it"
     " yourself with `kafka-consumer-groups --reset-offsets --execute`",
 }
 """Sentences that differ for a translation from target to source."""

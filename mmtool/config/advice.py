@@ -223,11 +223,21 @@ class _Adviser:
                     f" `{self._flow_name()}.{name}`"
                 )
             if scope == "global" and name.partition(".")[0] in ROLES:
-                return (
-                    "has no effect without the prefix of a cluster, as in MirrorMaker 2: write"
-                    f" `{self._alias()}.{name}`"
-                )
+                return self._without_cluster(name)
         return None
+
+    def _without_cluster(self, name: str) -> str:
+        """The sentence for a client property without the prefix of a cluster."""
+        role, _, of_client = name.partition(".")
+        if role not in ROLES or not has_effect(role, of_client):
+            return (
+                "has no effect: MirrorMaker 2 reads it only with the prefix of a cluster, and mmtool does not use it at"
+                " all; remove it"
+            )
+        return (
+            "has no effect without the prefix of a cluster, as in MirrorMaker 2: write"
+            f" `{self._flow_name().partition('->')[0]}.{name}`"
+        )
 
     def _unread(self, scope: str, name: str, prefix: str) -> str:
         """The sentence for a key that no present release of MirrorMaker 2 reads in any scope."""

@@ -357,7 +357,7 @@ def judge_versions(alias: str, answers: Sequence[ListenerAnswer], floor: Floor) 
             names = found.setdefault(release_of(one.apis), [])
             names.extend([name] if name not in names else [])
     if not found:
-        message = f"releases were not checked: no broker of {alias} answered the request for its API versions"
+        message = f"the Kafka release of {alias} was not checked: no broker answered the request for its API versions"
         yield warning(
             Check.VERSIONS, alias, "", message, f"see the listeners and authentication rows of {alias}"
         )

@@ -133,7 +133,7 @@ def _of_sizes(facts: SizeFacts, one: TopicSizes) -> Finding:
     )
     if one.is_made and one.is_reset:
         remedy = (
-            f"set max.message.bytes = {one.source_limit} on source topic {one.topic} itself:"
+            f"set max.message.bytes = {one.source_limit} explicitly on source topic {one.topic}:"
             f" {by_config_sync('max.message.bytes', one.target_topic)}"
         )
     samples = {place: sample for place, sample in facts.samples.items() if place.topic == one.topic}

@@ -355,8 +355,8 @@ def _unequal(pair: TopicPair, severity: Severity, consequence: str) -> Finding:
         f"{pair.mirror}: cleanup.policy is {here or 'empty'} on {pair.source_alias} and {there or 'empty'} on"
         f" {pair.target_alias}: the mirror"
         f" {consequence}",
-        f"set cleanup.policy of topic {pair.topic} on {pair.source_alias} itself to {here or 'an empty list'}:"
-        f" {by_config_sync('cleanup.policy', pair.mirror)}"
+        f"set cleanup.policy explicitly on topic {pair.topic} of {pair.source_alias}, to the present default"
+        f" {here or '(an empty list)'}: {by_config_sync('cleanup.policy', pair.mirror)}"
         if "cleanup.policy" in pair.reset
         else f"set cleanup.policy of {pair.mirror} on {pair.target_alias} to {here or 'an empty list'}",
     )

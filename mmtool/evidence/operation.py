@@ -163,6 +163,8 @@ def _fence(told: Sequence[Entry]) -> tuple[str, str]:
     body, what = told[0].body, "fence against producers"
     if not body["stands"]:
         return f"{what} lifted", ""
+    if not body.get("topics", True):
+        return f"{what}: these groups have no topic to fence", ""
     if body.get("ends"):
         return "log ends of the fenced topics recorded in the journal", ""
     return f"{what} recorded in the journal, before it is set", ""

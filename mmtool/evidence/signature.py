@@ -189,7 +189,8 @@ def load_public_key(path: Path) -> Ed25519PublicKey:
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     remedy = (
-        "ask the signer for PUB.pem; `openssl pkey -in KEY.pem -pubout -out PUB.pem` writes it from KEY.pem"
+        "ask the signer for the public key; the signer writes it from the private key KEY.pem: `openssl pkey -in"
+        " KEY.pem -pubout -out PUB.pem`"
     )
     content = _read("--key", path)
     try:

@@ -178,5 +178,5 @@ def _why(row: PartitionRow) -> str:
     if row.state == State.HALTED:
         return "is halted"
     if row.lag_seconds is None:
-        return "has an unknown lag in seconds"
+        return "has no known lag in seconds"
     return f"lags {human.duration(row.lag_seconds)}"

@@ -122,7 +122,7 @@ _OURS: dict[Kind, tuple[type[MmtoolError], str]] = {
     Kind.DENIED: (NotAuthorisedError, "check the login of mmtool's principal on {alias}"),
     Kind.BUSY: (
         RefusedError,
-        "run the same command again later, or stop the other client of {alias} that uses the same group or partition",
+        "run the same command again later; or stop the other client of {alias} that uses this group or partition",
     ),
     Kind.GONE: (RefusedError, "check whether the topic or group was deleted or recreated on {alias}"),
     Kind.TOO_OLD: (RefusedError, TOO_OLD),

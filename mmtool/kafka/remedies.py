@@ -30,8 +30,8 @@ _NAMES = {
         ELIGIBLE_LEADERS_NOT_AVAILABLE FENCED_LEADER_EPOCH LEADER_NOT_AVAILABLE NOT_LEADER_FOR_PARTITION
         NOT_LEADER_OR_FOLLOWER OFFSET_NOT_AVAILABLE PREFERRED_LEADER_NOT_AVAILABLE REPLICA_NOT_AVAILABLE
         UNKNOWN_LEADER_EPOCH""",
-    "start the brokers of {alias} that are down; if none is down, {topic} has fewer in-sync replicas (Isr in"
-    " kafka-topics.sh --describe) than its min.insync.replicas: add replicas, or lower min.insync.replicas": """
+    "start the brokers of {alias} that are down; if none is down, see in the brokers' logs why replicas of {topic} are"
+    " not in sync; if it has fewer replicas than min.insync.replicas, add replicas or lower min.insync.replicas": """
         NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND _ISR_INSUFF""",
     "a log directory of a broker of {alias} is offline, and the broker's log names it: free space if its disk is full,"
     " else replace the disk; then restart the broker": """
@@ -52,7 +52,7 @@ _NAMES = {
         NETWORK_EXCEPTION REQUEST_TIMED_OUT""",
     "check the host names in {alias}.bootstrap.servers and in the brokers' advertised.listeners, and the DNS server of"
     " this host": "_RESOLVE",
-    "check {alias}.security.protocol and {alias}.bootstrap.servers: the broker closed the connection; `mmtool doctor -c"
+    "the broker closed the connection: check {alias}.security.protocol and {alias}.bootstrap.servers; `mmtool doctor -c"
     " FILE` names the cause": CLOSED,
     "correct {alias}.bootstrap.servers, or the DNS entries of these addresses: they now lead to another cluster, or to"
     " brokers whose storage was formatted again": OTHER_CLUSTER,

@@ -138,7 +138,9 @@ def test_a_rehearsal_names_the_partition_and_why(run, scene):
 def test_a_rehearsal_names_a_topic_that_cannot_be_on_the_target(run):
     answer = run("failover", "planned", "-g", "c")
     assert answer.code == 3
-    assert f"group c, {LONG}-0: cluster west cannot have this mirror topic: its name of 254" in answer.stderr
+    assert (
+        f"group c, {LONG}-0: cluster west cannot have a topic of this name: its name of 254" in answer.stderr
+    )
 
 
 def test_an_emergency_moves_who_does_not_read_it(run, scene, monkeypatch):

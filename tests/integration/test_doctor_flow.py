@@ -196,7 +196,7 @@ def found(patient):
 PLANTED = {
     ("retention", "ill-lost"): ("source", "problem", "deleted offsets 40 to 44"),
     ("retention", "ill-late"): ("source", "problem", "not mirrored yet (retention.ms keeps them for 10 days"),
-    ("retention", "source.ill-short"): ("target", "warning", "retention.ms = 1 day, and 7 days on source"),
+    ("retention", "source.ill-short"): ("target", "warning", "retention.ms = 1 day (source: 7 days)"),
     ("compaction", "source.ill-deleting"): ("target", "problem", "compact on source and delete on target"),
     ("compaction", "ill-stones"): ("source", "problem", "keeps tombstones for 1 second"),
     ("partitions", "source.ill-more"): (

@@ -118,7 +118,7 @@ def test_small_topics_under_a_large_offset_lag_are_found(mmtool, sick):
 def test_checkpoints_of_topics_that_the_file_does_not_mirror_are_found(mmtool, sick):
     (row,) = unwell(mmtool, sick.file(sick.orders), "mm2_filters")
     assert (row["subject"], row["severity"]) == (sick.audit, "warning")
-    assert "sick-app on sick-audit, which source->target does not mirror" in row["message"]
+    assert "sick-app for topic sick-audit, which source->target does not mirror" in row["message"]
 
 
 def test_groups_that_the_filter_leaves_out_are_found(mmtool, sick):

@@ -92,7 +92,7 @@ def test_a_failover_refuses_the_group_that_reads_it_and_says_why(run, flow, word
     answer = run(*words, "-g", flow.both)
     assert answer.code == 3
     assert (
-        f"{flow.long}-0: cluster target cannot have this mirror topic: its name of 256 characters"
+        f"{flow.long}-0: cluster target cannot have a topic of this name: its name of 256 characters"
         in answer.stderr
     )
     assert answer.seconds < SECONDS

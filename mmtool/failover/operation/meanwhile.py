@@ -36,6 +36,6 @@ def refuse_others(context: OperationContext, told: Mapping[str, int], *, is_unch
         unchanged = "nothing was changed; " if is_unchanged else ""
         raise OwnedElsewhereError(
             f"another process started, resumed or ended operation {others[0]} after this undo was planned",
-            remedy=f"{unchanged}see with `mmtool failover show {others[0]} -c FILE` whether the undo is still needed;"
-            " then run the same command again",
+            remedy=f"{unchanged}see with `mmtool failover show {others[0]} -c FILE` whether the undo is still needed,"
+            " and stop here if it is not; then run the same command again",
         )

@@ -215,6 +215,9 @@ def _with_groups(found: Recorded, last: Mapping[tuple[Kind, str], Entry]) -> Rec
     return replace(found, intents=intents, written=written)
 
 
+_BURY = "write a tombstone (a null value) with the key of each of these entries"
+
+
 @contextmanager
 def _making_sense_of(entry: Entry) -> Iterator[None]:
     try:
@@ -222,9 +225,10 @@ def _making_sense_of(entry: Entry) -> Iterator[None]:
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         why = f"field {error} is missing" if isinstance(error, KeyError) else str(error)
         raise RefusedError(
-            f"{JOURNAL_TOPIC}: entry {entry.number} of operation {entry.operation_id} cannot be read: {why}",
-            remedy="if a newer mmtool wrote the entry, upgrade mmtool on this host; if another program wrote the entry,"
-            " stop that program and delete the entry with a tombstone (the same key, a null value)",
+            f"entry {entry.number} of operation {entry.operation_id} in {JOURNAL_TOPIC} on the flow's target"
+            f" cannot be read: {why}",
+            remedy="if a newer mmtool wrote the entry, upgrade mmtool on this host; otherwise stop the program that"
+            f" wrote it, and delete all entries of the operation: {_BURY}",
             code="unreadable_state",
         ) from error
 
@@ -232,7 +236,13 @@ def _making_sense_of(entry: Entry) -> Iterator[None]:
 def _after(before: Recorded | None, entry: Entry) -> Recorded:
     if before is None:
         if entry.kind != Kind.BEGAN:
-            raise ValueError("its first entry is missing")
+            raise RefusedError(
+                f"the first entry of operation {entry.operation_id} in {JOURNAL_TOPIC} on the flow's target is"
+                " missing, so mmtool cannot read the operation",
+                remedy=f"check that the topic has cleanup.policy=compact, and delete the operation's other entries:"
+                f" {_BURY}",
+                code="unreadable_state",
+            )
         return _standing(_begun(entry), entry)
     return _standing(_TAKE[Kind(entry.kind)](before, entry.body), entry)
 

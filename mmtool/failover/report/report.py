@@ -359,7 +359,7 @@ def _after_failback(ended: Ended) -> str:
         if not topics:
             return f"leave `mmtool replicate` as it is: these groups read no topic that {names.flow} mirrors"
         return (
-            f"fail back the other groups that read {topics} on {names.target} as well: until then {names.flow} does not"
+            f"also fail back the other groups that read {topics} on {names.target}: until then {names.flow} does not"
             f" mirror {topics}"
         )
     if ended.rehearsal.plan.diverged == Replay():

@@ -85,7 +85,7 @@ async def read_bounds(
 def impossible(alias: str, problem: str) -> RefusedError:
     """The refusal for a topic name that no cluster accepts, with the reason that `name_problem` gives."""
     return RefusedError(
-        f"cluster {alias} cannot have this mirror topic: {problem}",
+        f"cluster {alias} cannot have a topic of this name: {problem}",
         remedy="exclude the topic with topics.exclude; mmtool.topic.rename.format can give mirrors other names only in"
         " a flow that has mirrored no topic yet",
         code="partition_missing",

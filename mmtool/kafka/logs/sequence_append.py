@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SECONDS_OF_A_LOOK = 600.0
-_ONE_OPERATION = "run one operation at a time: `mmtool failover list -c FILE` shows which one is running"
+_ONE_PROCESS = (
+    "another process has continued this operation, and completes it: `mmtool failover list -c FILE` shows its"
+    " state"
+)
 _NEVER = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE, Code.INVALID_RECORD})
 """Error codes of batches that the broker will never accept."""
 
@@ -65,7 +68,7 @@ class KafkaAppender:
     """
 
     def __init__(
-        self, cluster: ClusterSettings, transactional_id: str, seconds: float, way_on: str = _ONE_OPERATION
+        self, cluster: ClusterSettings, transactional_id: str, seconds: float, way_on: str = _ONE_PROCESS
     ) -> None:
         self._alias = cluster.alias
         self._id = transactional_id

@@ -75,21 +75,25 @@ def check_counts(alias: str, wanted: Iterable[CreateTopic], found: Mapping[str, 
             raise RefusedError(
                 f"topic {topic.name} on {alias} has {counted(count, 'partition')} instead of {topic.partitions}:"
                 " another program created the topic, or added partitions",
-                remedy=f"delete the topic, and mmtool creates it again; {_recreated(topic.name)}",
+                remedy=_recreate(topic.name),
                 code="state_topic",
             )
 
 
-def _recreated(topic: str) -> str:
-    """What to do about an internal topic that has records and must be created again."""
+def _recreate(topic: str) -> str:
+    """The remedy for an internal topic that must be created again."""
     if topic in {PRODUCERS_TOPIC, JOURNAL_TOPIC}:
-        return "the records of the topic are then lost, and no command can restore them"
+        return (
+            "if the topic has no records, delete it: mmtool creates it again; if it has records, they are lost with the"
+            " topic, and no command can restore them: first end open operations (`mmtool failover list -c FILE`)"
+        )
     other, lost = (
         ("control", "") if is_runs_topic(topic) else ("offset-runs", " except failed-over marks and pauses")
     )
     return (
-        f"if the topic has records, keep the {other} topic of the flow, and afterwards run `mmtool flow rebuild -c FILE"
-        f" -s SOURCE -t TARGET --execute`, which restores the records{lost}"
+        f"stop `mmtool replicate` and delete this topic, but not the {other} topic of the flow; if the topic had"
+        " records, run `mmtool flow rebuild -c FILE -s SOURCE -t TARGET --execute`, which restores them"
+        f"{lost}; then start `mmtool replicate`, which creates the topic if it does not exist"
     )
 
 

@@ -230,10 +230,11 @@ def _guards(
 
 def _unruled(topics: list[str], cluster: str, *, certain: bool) -> Guard:
     setting = "allow.everyone.if.no.acl.found"
+    them = "it" if len(topics) == 1 else "them"
     may = (
-        f"every principal may write them ({setting} = true)"
+        f"every principal may write {them} ({setting} = true)"
         if certain
-        else f"if {setting} is true (mmtool cannot read it), every principal may write them"
+        else f"if {setting} is true (mmtool cannot read it), every principal may write {them}"
     )
     return Guard(
         "everybody_may_write",

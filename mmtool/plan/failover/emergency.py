@@ -269,11 +269,10 @@ def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknow
         )
     elif costs.lost:
         are, them = ("is", "it") if costs.lost == 1 else ("are", "them")
-        missing = f"{names.target} does not hold {them}"
-        why = f"but {missing} or these groups skip {them}" if _skips(plan) else f"and {missing}"
+        skipped = f", or the groups skip {them} because of --unknown latest" if _skips_unread(plan) else ""
         yield (
             f"at most {counted(costs.lost, 'record')} {are} lost: {names.source} was last seen to hold"
-            f" {them}, {why} ({few(at)})"
+            f" {them}, and {names.target} does not hold {them}{skipped} ({few(at)})"
         )
     if silent_seconds is not UNKNOWN and silent_seconds > _SHORT_SECONDS and costs.lost is not UNKNOWN:
         yield (
@@ -284,9 +283,10 @@ def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknow
         yield f"checkpoints are up to {costs.oldest_seconds:.0f} s old: {_read_again(costs, names)}"
 
 
-def _skips(plan: FailoverPlan) -> bool:
-    answers = [verdict.answer for group in plan.groups for verdict in group.verdicts]
-    return any(isinstance(answer, Skipping) and answer.skip_max for answer in answers)
+def _skips_unread(plan: FailoverPlan) -> bool:
+    """Whether ``--unknown latest`` lets a group skip records that the target holds; no checkpoint says so."""
+    verdicts = [verdict for group in plan.groups for verdict in group.verdicts if verdict.knowledge is None]
+    return any(isinstance(verdict.answer, Skipping) and verdict.answer.skip_max for verdict in verdicts)
 
 
 def _read_again(costs: Costs, names: Names) -> str:

@@ -231,7 +231,7 @@ def _going_home(
         " meanwhile",
         StepName.WRITE: f"commit the offsets of {groups} on {home}",
         StepName.READ_BACK: f"read the offsets back from {home} with another client",
-        StepName.HAND_OVER: f"record that {groups} {are} on {home} again",
+        StepName.HAND_OVER: f"store that {groups} {are} on {home} again",
         StepName.REPORT: "measure the operation, and list the next steps",
     }
 
@@ -314,7 +314,7 @@ def _going_away(
         ),
         StepName.WRITE: f"commit the offsets of {groups} on {names.target}",
         StepName.READ_BACK: f"read the offsets back from {names.target} with another client",
-        StepName.HAND_OVER: f"record that {groups} now {belong} to {names.target}: offset sync stops for {them}",
+        StepName.HAND_OVER: f"store that {groups} now {belong} to {names.target}: offset sync stops for {them}",
         StepName.REPORT: "measure the operation, and list the next steps",
     }
 

@@ -50,12 +50,12 @@ START = FlowPhase.DEFERRED
 MEANING = {
     FlowPhase.DEFERRED: "not started yet",
     FlowPhase.JOINING: "waiting for the ownership lease",
-    FlowPhase.OWNED: "owned; mirroring has not started yet",
-    FlowPhase.RUNNING: "owned and mirrored",
+    FlowPhase.OWNED: "this process owns the flow; mirroring has not started yet",
+    FlowPhase.RUNNING: "this process owns and mirrors the flow",
     FlowPhase.LOST: "lost the ownership lease; asking for it again",
     FlowPhase.GIVEN_UP: "lost ownership; its workers are being stopped",
     FlowPhase.REACQUIRING: "reacquiring ownership",
-    FlowPhase.RECLAIMING: "owned again; mirroring has not restarted yet",
+    FlowPhase.RECLAIMING: "this process owns the flow, and checks the last batches before mirroring restarts",
     FlowPhase.CLOSED: "stopped",
 }
 """The sentence of each phase, for operators."""

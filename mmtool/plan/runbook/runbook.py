@@ -13,7 +13,7 @@ from mmtool.plan.failover.steps import POINT_OF_NO_RETURN, Mode, StepName, topic
 from mmtool.plan.markdown import code, prose, row
 from mmtool.plan.runbook.by_hand import Hands, read_from
 from mmtool.plan.runbook.guides import NOT_RELEASED, NOTHING_TO_RELEASE, guide_of
-from mmtool.plan.words import few, joined, moment
+from mmtool.plan.words import counted, few, joined, moment
 from mmtool.translation.answers import Bounded, Exact, Refused, Skipping
 from mmtool.translation.known import UNKNOWN
 
@@ -198,9 +198,9 @@ def _answer(verdict: Verdict, mode: Mode) -> tuple[str, str]:
         case Exact(offset):
             return str(offset), "exact"
         case Bounded(offset, most):
-            return str(offset), f"bounded: reads at most {most:,} records again"
+            return str(offset), f"bounded: reads at most {counted(most, 'record')} again"
         case Skipping(offset, most):
-            return str(offset), f"skips at most {most:,} records"
+            return str(offset), f"skips at most {counted(most, 'record')}"
         case Refused() | None:
             return "", ""
 

@@ -19,7 +19,7 @@ from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds
 from mmtool.plan.flow.take_over import Cut, Traces, cut_of
 from mmtool.plan.records.identity import shard_of
-from mmtool.plan.words import counted, few, named_topics
+from mmtool.plan.words import counted, named_topics
 from mmtool.replication.mm2.guard import MirrorMakerGuard
 from mmtool.replication.mm2.stop_point import ContradictionError, mm2_stop_point
 from mmtool.replication.pump.state_writer import store_owned
@@ -277,10 +277,11 @@ class Mm2Takeover:
         if topics:
             where = ", ".join(where for where, of in told.items() if of)
             self.warnings.append(
-                f"{here.name}: MirrorMaker 2 has mirrored {few(sorted(topics), 3)} before, and its offsets ({where})"
-                f" are ignored: {self._what_follows()}; to continue where MirrorMaker 2 stopped, stop `mmtool"
-                f" replicate`, run {self._forget(topics)}, and start `mmtool replicate` again with --take-over: what"
-                f" was mirrored until then stays on {here.target.alias}"
+                f"{here.name}: MirrorMaker 2 mirrored {named_topics(sorted(topics), 3)} earlier, and mmtool does not"
+                f" use MirrorMaker 2's offsets ({where}): {self._what_follows()}. To continue where"
+                f" MirrorMaker 2 stopped, stop `mmtool replicate`, run {self._forget(topics)}, and start"
+                " `mmtool replicate` again with --take-over; records that mmtool mirrors until then stay on"
+                f" {here.target.alias}"
             )
         others = {up.topic for up in written} - topics
         if (
@@ -307,10 +308,8 @@ class Mm2Takeover:
                 f"mirroring starts at {here.start_setting}, and records that the source has and"
                 f" {here.target.alias} lacks are left out"
             )
-        return (
-            f"every record from {here.start_setting} on is mirrored again, and {here.target.alias} then holds these"
-            " records twice"
-        )
+        twice = f"{here.target.alias} then holds records twice"
+        return f"mmtool mirrors the topics again ({here.start_setting}), and {twice}"
 
     def _if_tolerated(self, topics: Collection[str]) -> str:
         alias = self.flow.settings.target.alias

@@ -252,8 +252,9 @@ class MirrorTopics:
         remote = flow.remote_topic(about.source_topic)
         if remote != about.target_topic:
             return (
-                f"its mirror {about.target_topic} would now be called {remote}: restore the former name in the"
-                f" configuration; or, {under_new_names(flow, [about.source_topic])}"
+                f"its mirror {about.target_topic} would now be called {remote}: to keep the former name, restore it in"
+                " the configuration, and stop and start `mmtool replicate`; or,"
+                f" {under_new_names(flow, [about.source_topic])}"
             )
         presence = presence_of(about.target_topic_id, target.get(remote))
         if not presence.is_gone:

@@ -169,7 +169,8 @@ def test_what_mmtool_wrote_is_no_trace_of_mirror_maker_2():
         ("A.sync.group.offsets.enabled = true", "has no effect under an alias"),
         ("B.replication.policy.class = x.Y", "has no effect under an alias"),
         ("use.defaults.from = source", "has no effect without the prefix of a flow"),
-        ("consumer.fetch.min.bytes = 5", "has no effect without the prefix of a cluster"),
+        ("consumer.fetch.min.bytes = 5", "mmtool does not use it at all"),
+        ("consumer.isolation.level = read_committed", "has no effect without the prefix of a cluster"),
         (
             "A.fetch.min.bytes = 5",
             "without effect, in MirrorMaker 2 as well, because client settings under an alias",

@@ -153,8 +153,8 @@ def test_an_override_that_the_config_sync_removes_is_to_be_set_on_the_source():
     )
     (policy,) = judge_policies(both)
     assert policy.remedy == (
-        "set cleanup.policy of topic orders on A itself to compact: the config sync then copies cleanup.policy to"
-        " A.orders, and would remove an override that only A.orders has"
+        "set cleanup.policy explicitly on topic orders of A, to the present default compact: the config sync then"
+        " copies cleanup.policy to A.orders; it would remove a value that is set only on A.orders"
     )
     (shorter,) = judge_target_retention(both._replace(source=kept()))
     assert shorter.remedy.startswith(

@@ -151,6 +151,14 @@ def entry(number, kind, body, state="running"):
     return Entry("op-1", number, kind, number * 1000, "ann@host-1", state, past_return=False, body=body)
 
 
+def test_a_fence_of_groups_without_topics_is_told_without_log_ends():
+    body = {"stands": True, "ends": [], "topics": []}
+    moments = timeline([entry(number, "fence", body) for number in (1, 2)])
+    assert {moment.event for moment in moments} == {
+        "fence against producers: these groups have no topic to fence"
+    }
+
+
 def test_a_fence_a_diverged_tail_and_a_resumption_are_told():
     entries = [
         entry(1, "began", {"version": "0.1.0", "pid": 7}),

@@ -68,22 +68,36 @@ def test_a_group_whose_intent_makes_no_sense_is_refused_by_whoever_asks_for_it_a
     entries[1] = replace(entries[1], body={"group": "app", "direction": "sideways"})
     (found,) = recorded(entries)
     assert (found.state, found.group_names) == ("completed", ("app", "billing"))
-    with pytest.raises(RefusedError, match="entry 2 of operation op-1 cannot be read") as caught:
+    with pytest.raises(
+        RefusedError,
+        match=r"entry 2 of operation op-1 in mmtool-journal\.internal on the flow's target cannot be read",
+    ) as caught:
         _ = found.operation
     assert caught.value.code == "unreadable_state"
+
+
+def test_an_operation_without_its_first_entry_is_refused_by_what_is_missing():
+    with pytest.raises(
+        RefusedError, match=r"the first entry of operation op-1 in mmtool-journal\.internal"
+    ) as caught:
+        recorded(told(plan_of("app", 5))[1:])
+    assert caught.value.code == "unreadable_state"
+    assert "delete the operation's other entries: write a tombstone" in caught.value.remedy
 
 
 @pytest.mark.parametrize(
     "spoil",
     [
-        lambda entries: entries[1:],
         lambda entries: [replace(entries[0], body={}), *entries[1:]],
         lambda entries: [*entries[:-1], replace(entries[-1], state="elsewhere")],
         lambda entries: [*entries[:-1], replace(entries[-1], kind="rumour")],
         lambda entries: [entries[0], replace(entries[1], body={}), *entries[2:]],
     ],
-    ids=["no beginning", "nothing of it", "an unknown state", "an unknown kind", "nobody's intent"],
+    ids=["nothing of it", "an unknown state", "an unknown kind", "nobody's intent"],
 )
 def test_an_operation_of_which_it_is_not_known_how_it_stands_is_refused(spoil):
-    with pytest.raises(RefusedError, match="of operation op-1 cannot be read"):
+    with pytest.raises(
+        RefusedError,
+        match=r"of operation op-1 in mmtool-journal\.internal on the flow's target cannot be read",
+    ):
         recorded(spoil(told(plan_of("app", 5))))

@@ -96,7 +96,16 @@ def test_what_came_later_is_told_by_the_journal_and_not_by_the_clocks_of_hosts(s
 )
 def test_a_refused_undo_says_what_to_do_for_each_group(scene, groups, whom):
     place = TopicPartition("orders", 0)
-    undone = [UndoGroup(name, {}, frozenset(), {place: Reason.ACTIVE_ON_TARGET}, {}) for name in groups]
-    assert Undoing(scene.target, tuple(undone), 0.0).refusal.remedy == (
+
+    def remedy(reason):
+        undone = [UndoGroup(name, {}, frozenset(), {place: reason}, {}) for name in groups]
+        return Undoing(scene.target, tuple(undone), 0.0).refusal.remedy
+
+    assert remedy(Reason.ACTIVE_ON_TARGET) == (
         f"active_on_target: {whom} has members on west: stop them, then run the same command again"
+    )
+    assert remedy(Reason.WOULD_REWIND) == (
+        f"would_rewind: {whom} has since committed other offsets on west, and keeps them; to go back in spite of that,"
+        " reset it to its previous offsets with `kafka-consumer-groups --reset-offsets --execute` on west, then run the"
+        " same command again"
     )

@@ -70,12 +70,15 @@ def test_a_topic_that_is_not_there_is_named():
     [
         (
             "mmtool-offset-runs.a.internal",
-            "keep the control topic of the flow, and afterwards run `mmtool flow rebuild -c FILE",
+            "but not the control topic of the flow; if the topic had records, run `mmtool flow rebuild",
         ),
-        ("mmtool-control.a.internal", "restores the records except failed-over marks and pauses"),
+        (
+            "mmtool-control.a.internal",
+            "which restores them except failed-over marks and pauses; then start `mmtool replicate`",
+        ),
         (
             "mmtool-journal.internal",
-            "the records of the topic are then lost, and no command can restore them",
+            "they are lost with the topic, and no command can restore them: first end open operations",
         ),
     ],
 )

@@ -64,24 +64,29 @@ def test_no_record_is_no_map():
     assert maps_of([], FLOW) == {}
 
 
+def at(offset):
+    """How the error of the record at an offset begins."""
+    topic = "mmtool-offset-runs.east.internal on west"
+    return f"the record at offset {offset} in partition 0 of {topic} cannot be read:"
+
+
 def test_of_many_blocks_the_one_that_cannot_be_read_is_named():
     first, second = blocks()
-    assert (
-        "the record at offset 1 in partition 0 of mmtool-offset-runs.east.internal on west cannot be read: checksum"
-        in why(record(0, first), record(1, second, value=encode_block(second)[:-1] + b"\x00"))
+    assert f"{at(1)} checksum" in why(
+        record(0, first), record(1, second, value=encode_block(second)[:-1] + b"\x00")
     )
 
 
 def test_a_block_under_another_block_s_key_is_refused():
     first, second = blocks()
-    assert " on west cannot be read: the key of the record does not fit its value" in why(
+    assert f"{at(1)} the key of the record does not fit its value" in why(
         record(0, first), record(1, first, key=encode_key(second.key))
     )
 
 
 def test_a_block_of_other_clusters_is_refused():
     (block,) = blocks(replace(ORDERS, source_cluster_id=ClusterId("elsewhere")), 1)
-    assert " on west cannot be read: it was written for other clusters than" in why(record(0, block))
+    assert f"{at(0)} it was written for other clusters than" in why(record(0, block))
 
 
 def test_a_missing_block_is_refused():

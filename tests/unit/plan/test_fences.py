@@ -192,12 +192,12 @@ def test_the_steps_of_a_fence_without_topics_say_why_nothing_is_done(kind):
         (
             {"bindings": frozenset(), "allows_unruled": True},
             "everybody_may_write",
-            "no ACL on east names orders: every principal may write them (allow.everyone.if.no.acl.found = true)",
+            "no ACL on east names orders: every principal may write it (allow.everyone.if.no.acl.found = true)",
         ),
         (
             {"bindings": frozenset(), "allows_unruled": UNKNOWN},
             "everybody_may_write",
-            "if allow.everyone.if.no.acl.found is true (mmtool cannot read it), every principal may write them",
+            "if allow.everyone.if.no.acl.found is true (mmtool cannot read it), every principal may write it",
         ),
     ],
 )
