@@ -68,5 +68,5 @@ def test_a_limit_that_is_none_is_a_usage_error(drill, limit):
 def test_the_question_names_the_copies_and_not_the_group(drill):
     (error,) = json.loads(drill("--execute").stdout)["errors"]
     assert error["message"].endswith(
-        ": commit offsets for copies of app on west, and delete the copies afterwards?"
+        '"commit offsets for copies of app on west, and delete the copies afterwards?"'
     )
