@@ -12,7 +12,7 @@ class InvariantError(Exception):
     """
 
     def __init__(self, letter: str, sentence: str) -> None:
-        super().__init__(f"invariant {letter}: {sentence}")
+        super().__init__(f"its offset runs contradict each other: {sentence} (invariant {letter})")
         self.letter = letter
         self.sentence = sentence
 

@@ -196,7 +196,8 @@ class TokenLoginReader:
         if "@" in url.netloc:
             self.report.refused(
                 entry,
-                f"the URL holds a user name{named}: remove it, and set the client id and its secret by themselves",
+                f"the URL holds a user name{named}: remove it, and set the client id and its secret"
+                f" as {sibling(entry, CLIENT_ID)} and {sibling(entry, CLIENT_SECRET)}",
             )
             return None
         return text

@@ -240,7 +240,7 @@ class SmokeFlow:
             nonlocal said
             plan, verdict = self.verdict(self.look(place.topic), place, at := commit())
             said = f"offset {at.offset} of {place} on {self.clusters.source.alias} has no exact translation"
-            said += f" ({plan.why(verdict) or _bound(verdict)})"
+            said += f": {plan.why(verdict) or _bound(verdict)}"
             if verdict.refusal is not None and verdict.refusal not in _COMES_YET | {Reason.AMBIGUOUS}:
                 raise RefusedError(said, remedy=_REPEAT, code=verdict.refusal)
             if verdict.refusal is None and isinstance(verdict.answer, Exact) and verdict.target is not None:

@@ -70,7 +70,7 @@ def then(remedy: str, again: str = AGAIN) -> str:
     first = first_part(remedy)
     if first:
         return f"{first}; then {again}"
-    return again if remedy else f"fix that, then {again}"
+    return again if remedy else f"remove the cause, then {again}"
 
 
 def flow_options(source: str, target: str) -> str:

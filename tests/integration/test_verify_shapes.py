@@ -183,7 +183,9 @@ def test_a_source_that_was_compacted_for_records_behind_the_frontier_is_identica
 
 def test_a_record_that_the_target_takes_in_no_batch_is_told_by_its_dead_letter(compared):
     _, found = compared
-    assert [row["reason"] for row in found["wide"]] == [f"1 record in source.{of('wide')}.mmtool-dlq"]
+    assert [row["reason"] for row in found["wide"]] == [
+        f"1 record is in source.{of('wide')}.mmtool-dlq instead"
+    ]
 
 
 def test_a_dead_letter_that_is_gone_is_a_missing_record(bench, shapes, compared):

@@ -94,7 +94,7 @@ class _Reader:
             name = self._value(key)
             if not isinstance(name, str):
                 raise self._refused(
-                    key, "a key is null, a list or a mapping; if it is text, put it in quotes"
+                    key, "the name of a key (left of its colon) is not text; put it in quotes"
                 )
             if name in found:
                 raise self._refused(key, f"the key {name} appears twice")

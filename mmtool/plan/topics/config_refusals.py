@@ -115,12 +115,13 @@ def adjustment_sentences(adjustments: Iterable[ConfigAdjustment], source: str, t
 def _sentence(one: ConfigAdjustment, source: str, target: str) -> str:
     why = one.reason.rpartition(f"for configuration {one.name}: ")[2]
     if one.wanted is None:
-        return f"{one.name} has its default on {source} and stays {one.kept or 'as it is'} on {target}: {why}"
+        kept = f"stays {one.kept or 'as it is'} on {target}; the brokers of {target} say"
+        return f"{one.name} has its default on {source} and {kept}: {why}"
     said = f"{one.name} is {one.wanted} on {source}"
     if one.given is not None:
-        return f"{said} and {one.given} on {target}: {why}"
+        return f"{said} and {one.given} on {target}; the brokers of {target} say: {why}"
     if one.is_unknown:
         return f"{said} and not set on {target}, whose brokers do not know it"
     if one.kept is None:
-        return f"{said} and not set on {target}: {why}"
-    return f"{said} and stays {one.kept} on {target}: {why}"
+        return f"{said} and not set on {target}; the brokers of {target} say: {why}"
+    return f"{said} and stays {one.kept} on {target}; the brokers of {target} say: {why}"

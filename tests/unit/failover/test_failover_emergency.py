@@ -277,7 +277,9 @@ def test_marks_that_cannot_be_taken_back_are_said(scene, ran):
     scene.target.groups.missing_rights = missing
     ended = ran().operation
     assert "mark_failed_over could not be undone: gone as well" in ended.sentence
-    cancel = f"fix that, then run `mmtool failover cancel {ended.plan.operation_id} -c FILE --execute`"
+    cancel = (
+        f"remove the cause, then run `mmtool failover cancel {ended.plan.operation_id} -c FILE --execute`"
+    )
     assert ended.error.remedy == cancel
 
 

@@ -210,7 +210,7 @@ def test_exit_codes_follow_from_what_was_written(scene, groups):
             [failed("OFFSET_METADATA_TOO_LARGE"), failed("unreachable")],
             f"raise offset.metadata.max.bytes on the brokers of west; {AWAY}; then run it",
         ),
-        ([failed()], "fix that, then run it"),
+        ([failed()], "remove the cause, then run it"),
         (
             [failed("not_authorised", outcome=Outcome.DIFFERENT)],
             f"{GRANT}; then run it",

@@ -23,7 +23,7 @@ def test_one_thing_is_not_called_several(count, said):
 @pytest.mark.parametrize(
     ("remedy", "said"),
     [
-        ("", "fix that, then resume"),
+        ("", "remove the cause, then resume"),
         ("grant it", "grant it; then resume"),
         ("grant it, then run the same command again", "grant it; then resume"),
         ("wait; then run the same command again: it reads the topics", "wait; then resume"),

@@ -91,7 +91,7 @@ def test_an_older_state_of_a_block_than_the_next_one_follows_is_noticed():
         (lambda b: replace(b, about=replace(b.about, topic_id=TopicId("z"))), "another partition or flow"),
         (lambda b: replace(b, mirror_start=replace(START, upstream=UpstreamOffset(1))), "another start"),
         (lambda b: replace(b, previous=FIRST_BLOCK), "claims to be the first block"),
-        (lambda b: replace(b, runs=chain()[0].runs), "blocks overlap: invariant B"),
+        (lambda b: replace(b, runs=chain()[0].runs), "blocks overlap: its offset runs contradict each other"),
     ],
 )
 def test_blocks_that_do_not_belong_together_are_refused(broken, why):
