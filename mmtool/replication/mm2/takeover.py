@@ -309,7 +309,7 @@ class Mm2Takeover:
                 f" {here.target.alias} lacks are left out"
             )
         twice = f"{here.target.alias} then holds records twice"
-        return f"mmtool mirrors the topics again, from {here.start_setting}, and {twice}"
+        return f"mmtool mirrors from {here.start_setting}, and {twice}"
 
     def _if_tolerated(self, topics: Collection[str]) -> str:
         alias = self.flow.settings.target.alias
