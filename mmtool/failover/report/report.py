@@ -30,7 +30,7 @@ from mmtool.plan.failover.fence_plan import FenceKind, lowering_commands
 from mmtool.plan.failover.risks import NO_RISK
 from mmtool.plan.failover.steps import Mode, topics_of
 from mmtool.plan.groups.offsets import Direction
-from mmtool.plan.words import clock_time, counted, few
+from mmtool.plan.words import are, clock_time, counted, few
 from mmtool.translation.known import UNKNOWN, or_none
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ def _undo(plan: FailoverPlan, operation_id: str = "OPERATION_ID") -> str:
         lifts = " and lifts the fence" if plan.fence.asked_for else ""
         return f"{back}{lifts}; then start the consumers on {source}: their commits there are unchanged"
     if plan.mode is Mode.FAILBACK:
-        return f"{back}; the diverged records stay where they were written"
+        return f"{back}; it removes no diverged record that the failback has written"
     if plan.mode is Mode.DRILL:
         return "nothing to undo: a drill deletes its copies of the groups"
     return f"{back}, and lets `mmtool replicate` mirror the topics again"
@@ -297,9 +297,11 @@ def _price(ended: Ended) -> str:
         likely = "" if expected is UNKNOWN else f" ({expected:,} expected)"
         return f"{loss} lost, {_at_most(again, f'{again:,}')} read again{likely}"
     if ended.rehearsal.plan.mode is Mode.FAILBACK:
-        diverged = counted(figures.diverged_records or 0, "diverged record")
+        number, target = figures.diverged_records or 0, ended.rehearsal.names.target
+        never = f"{counted(number, 'record')} that never reached {target} {are(number)}"
+        it = "it" if number == 1 else "them"
         replays = ended.rehearsal.plan.diverged == Replay()
-        more = f"; {diverged} replayed" if replays else f"; the groups skip {diverged}"
+        more = f"; {never} replayed" if replays else f"; {never} exported, and the groups skip {it}"
         return f"{lost} records lost, {again} read again{more if figures.diverged_records else ''}"
     names, behind = ended.rehearsal.names, figures.diverged_records
     late = (

@@ -88,7 +88,8 @@ def _decoded(memory: memoryview, magic: int) -> list[_Message]:
         return _inside(outer, magic) if outer.attributes & CODEC_BITS else [outer]
     except Exception as error:
         offset = _MESSAGE.unpack_from(memory)[0]
-        raise BatchError(f"the format-{magic} message at offset {offset} cannot be read: {error}") from error
+        why = "it ends within a field" if isinstance(error, struct.error) else error
+        raise BatchError(f"the format-{magic} message at offset {offset} cannot be read: {why}") from error
 
 
 def _message(memory: memoryview, magic: int) -> _Message:

@@ -166,6 +166,18 @@ def test_a_corrupt_old_message_is_noticed(view):
         verify_crc(view(broken))
 
 
+def test_an_old_message_that_ends_within_a_field_is_named_by_its_offset(view):
+    """A key whose length takes all but two bytes leaves too few for the length of the value."""
+    broken = bytearray(legacy(1, 0, (4, 9, b"k", b"value")))
+    at_length = 26  # after offset, length, CRC-32, magic, attributes and timestamp
+    struct.pack_into(">i", broken, at_length, len(broken) - at_length - 4 - 2)
+
+    with pytest.raises(
+        BatchError, match="format-1 message at offset 4 cannot be read: it ends within a field"
+    ):
+        list(decode(view(broken)))
+
+
 def test_an_empty_batch_that_compaction_left_is_seen_as_empty(view):
     emptied = replace(batch_of([PlainRecord(5)]), records=(), last_offset=9)
 
