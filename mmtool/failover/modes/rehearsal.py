@@ -106,7 +106,7 @@ def nothing_selected(
         selected: The empty result.
         lists: What lists the groups to choose from, as a sentence.
     """
-    why, remedy = "", "check the keys groups and groups.exclude of the properties file"
+    why, remedy = "", f"check whether the keys groups and groups.exclude leave out every group: {lists}"
     if selected.excluded:
         why = f", as the keys groups and groups.exclude leave out {few(selected.excluded)}"
         remedy = "name the group with -g, which overrides these keys, or change these keys"
@@ -133,7 +133,10 @@ def refusal_of(guards: tuple[Guard, ...]) -> RefusedError:
     )
 
 
-_FIX_THAT = "do what the error says, then run the same command again; no offset was committed"
+_FIX_THAT = (
+    "do what the error says, then run the command again for the groups that are still to move; no offset was"
+    " committed"
+)
 
 
 _REMEDIES: dict[str, str] = {
