@@ -174,8 +174,8 @@ class ClusterReader:
         """The key that a pattern such as ``*.crt`` stands for: Strimzi's own CA secrets have one certificate."""
         if not fnmatchcase(_USUAL_CA, pattern):
             raise UsageError(
-                f"{one.at('pattern')}: mmtool does not know which keys of the secret {pattern!r} stands for",
-                remedy="write `certificate: KEY` instead of the pattern, once for each key",
+                f"{one.at('pattern')}: mmtool does not know which keys of the secret match the pattern {pattern!r}",
+                remedy="replace this entry by one entry for each key, each with secretName and `certificate: KEY`",
             )
         self.notes.append(
             Note(

@@ -143,12 +143,15 @@ def _unread(part: Range, error: Exception) -> Compared:
     return Compared(part, problem=problem, moved=moved, lost=lost, remedy=_remedy(error))
 
 
+_OTHER_LEADER = "make another replica the leader of this partition on one of the clusters; if the error stays, on the other one"
+
+
 def _remedy(error: Exception) -> str:
     """What to do about a range that could not be read; empty where the same command is enough."""
     if isinstance(error, MmtoolError):
         return error.remedy
     if isinstance(error.__cause__, BatchError):
-        return error.__cause__.remedy or "make another replica the leader of that partition"
+        return error.__cause__.remedy or _OTHER_LEADER
     return (
         ""
         if isinstance(error, OutOfRangeError)
