@@ -143,7 +143,10 @@ def _unread(part: Range, error: Exception) -> Compared:
     return Compared(part, problem=problem, moved=moved, lost=lost, remedy=_remedy(error))
 
 
-_OTHER_LEADER = "make another replica the leader of this partition on one of the clusters; if the error stays, on the other one"
+_OTHER_LEADER = (
+    "make another replica the leader of this partition on one of the clusters; if the error stays, on the other"
+    " cluster"
+)
 
 
 def _remedy(error: Exception) -> str:
