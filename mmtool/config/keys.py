@@ -315,7 +315,7 @@ _OWN = (
         "choice",
         "halt",
         "The source topic was deleted and recreated, or its mirror was deleted: halt its partitions, or mirror the"
-        " topic from `mmtool.start`; for a deleted mirror this needs a restart of `mmtool replicate`.",
+        " topic from `mmtool.start` (after a deleted mirror, this starts at the next start of `mmtool replicate`).",
         choices=("halt", "restart"),
     ),
 )

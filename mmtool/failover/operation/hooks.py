@@ -23,6 +23,7 @@ from mmtool.events import Event, Notice
 from mmtool.failover.operation.operation import Operation
 from mmtool.output import talk
 from mmtool.plain_text import printable, shell_word
+from mmtool.plan.failover.fence_plan import FenceKind
 from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import StepName, topics_of
 from mmtool.plan.words import then
@@ -53,7 +54,7 @@ def with_hooks(plan: FailoverPlan, hooks: Mapping[str, str]) -> FailoverPlan:
         hooks: Executables by step name; names of steps of other modes are ignored.
     """
     steps = tuple(
-        replace(step, sentence=f"{step.sentence}; then run the hook {hooks[step.name]}")
+        replace(step, sentence=f"{step.sentence}; {_runs(step, plan)} {hooks[step.name]}")
         if step.name in hooks
         else step
         for step in plan.steps
@@ -152,6 +153,12 @@ def _failed(
     again = f"run `mmtool failover resume {operation.plan.operation_id} -c FILE --execute`"
     remedy = f"{then(todo, again)}: this runs the hook again, and then the steps after it"
     return CheckFailedError(what, remedy=remedy, code="hook_failed")
+
+
+def _runs(step: Step, plan: FailoverPlan) -> str:
+    """How a step's sentence introduces its hook: a fence by hook is that hook and nothing else."""
+    is_the_step = step.name is StepName.FENCE and plan.fence.kind is FenceKind.HOOK
+    return "this hook is" if is_the_step else "then run the hook"
 
 
 def hooks_of(settings: FlowSettings, reason: str) -> Hooks:

@@ -370,8 +370,8 @@ _OF_FENCE: dict[tuple[FenceKind, StepName], Guide] = {
         done_when="The hook `mmtool.hook.fence` has exited with 0: it keeps producers off {topics} on {here}.",
         stop_when="The hook fails: mmtool runs it again with MMTOOL_ACTION=undo, and no offset has been written."
         " Correct the hook, then run `{resume}`.",
-        way_back="If a step fails before offsets are written, mmtool runs the hook with MMTOOL_ACTION=undo; after that,"
-        " `{rollback}` does, and restores the offsets.",
+        way_back="If a step fails before offsets are written, mmtool runs the hook with MMTOOL_ACTION=undo. After"
+        " offsets are written, `{rollback}` runs it so, and restores the previous offsets.",
         by_hand="Keep producers off {topics} on {here} as the hook does, or stop the producers.",
     ),
     (FenceKind.WATCH, StepName.FENCE): Guide(

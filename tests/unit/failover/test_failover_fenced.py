@@ -481,6 +481,8 @@ def test_an_own_fence_is_run_and_told_the_topics(scene, ran, hooked):
     assert (ended.operation.error, hooked(), scene.fences.rules) == (None, ["fence do orders"], {MAY})
     said = next(step["sentence"] for step in ended_row(ended)["steps"] if step["name"] == "fence")
     assert "run mmtool.hook.fence, which stops the producers of orders on east" in said
+    assert said.endswith("fence.sh")
+    assert ("; this hook is /" in said, "then run the hook" in said) == (True, False)
     assert "fence.sh raised on east stays" in lines_of(next_steps(ended))
 
 
