@@ -318,7 +318,7 @@ def judge_switches(settings: FlowSettings) -> Iterator[Finding]:
             target,
             flow,
             f"emit.checkpoints.enabled = false: MirrorMaker 2 translates no group's offsets to {target}",
-            f"set {flow}.emit.checkpoints.enabled = true",
+            f"set {flow}.emit.checkpoints.enabled = true, and restart MirrorMaker 2",
         )
     elif not settings.sync_group_offsets:
         yield warning(
