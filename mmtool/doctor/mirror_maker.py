@@ -328,7 +328,7 @@ def judge_switches(settings: FlowSettings) -> Iterator[Finding]:
             f"sync.group.offsets.enabled = false: groups have no committed offsets on {target} until a failover commits"
             " them",
             f"nothing to do if you move groups with `mmtool failover`; otherwise set {flow}.sync.group.offsets.enabled"
-            " = true",
+            " = true, and restart MirrorMaker 2",
         )
 
 
