@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mmtool.doctor.finding import Check, ok, problem, warning
 from mmtool.doctor.flow_scope import by_config_sync
 from mmtool.output.human import duration, size
-from mmtool.plan.words import are, counted, few
+from mmtool.plan.words import are, counted, few, have
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def judge_times(facts: TimeFacts) -> Iterator[Finding]:
     found = [*(_of_times(facts, one) for one in facts.refused), *facts.unasked]
     if facts.stamped:
         message = (
-            f"{few(facts.stamped)} on {facts.alias} {'has' if len(facts.stamped) == 1 else 'have'}"
+            f"{few(facts.stamped)} on {facts.alias} {have(len(facts.stamped))}"
             " message.timestamp.type = LogAppendTime: records get the time when they are mirrored, and retention.ms and"
             " offset look-ups by time use this time"
         )
@@ -285,8 +285,6 @@ def _first(findings: Iterable[Finding]) -> list[Finding]:
         return found
     rest = found[_ROWS:]
     named = few([one.subject for one in rest], 3)
-    have = "has" if len(rest) == 1 else "have"
-    message = (
-        f"{counted(len(rest), 'more topic')} {have} such findings ({named}); the first: {rest[0].message}"
-    )
+    others = f"{counted(len(rest), 'more topic')} {have(len(rest))} such findings ({named})"
+    message = f"{others}; the first: {rest[0].message}"
     return [*found[:_ROWS], found[_ROWS]._replace(subject="", message=message)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.finding import Check, ok, problem, warning
-from mmtool.plan.words import counted, few, joined
+from mmtool.plan.words import counted, few, have, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -182,9 +182,8 @@ def _limited(findings: Iterator[Finding]) -> Iterator[Finding]:
         first = found[0]
         rest = few([one.subject for one in found[_ROWS:]], 3)
         more = len(found) - _ROWS
-        have = "has" if more == 1 else "have"
         message = (
-            f"{counted(more, 'more topic')} ({rest}) {have} the same finding as {first.subject}:"
+            f"{counted(more, 'more topic')} ({rest}) {have(more)} the same finding as {first.subject}:"
             f" {first.message}"
         )
         yield first._replace(subject="", message=message)

@@ -35,7 +35,7 @@ from mmtool.plan.failover.emergency import plan_emergency, records_lost
 from mmtool.plan.groups.facts import GroupFacts, GroupSelection
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_group
 from mmtool.plan.groups.status import GroupKnowledge, GroupRow, group_rows, with_ages
-from mmtool.plan.words import Names
+from mmtool.plan.words import Names, have
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -277,7 +277,7 @@ class GroupsStatus:
         if not unknown:
             return None
         return RefusedError(
-            f"{', '.join(flow.flow for flow in self.flows)} {'has' if len(self.flows) == 1 else 'have'} no group named"
+            f"{', '.join(flow.flow for flow in self.flows)} {have(len(self.flows))} no group named"
             f" {' or '.join(sorted(unknown))}",
             remedy="list the groups: `mmtool status -c FILE --groups`",
             code=Reason.UNKNOWN_GROUP,

@@ -30,6 +30,11 @@ def are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
+def have(number: int) -> str:
+    """The verb after `counted`: ``has`` or ``have``."""
+    return "has" if number == 1 else "have"
+
+
 def tally(things: Iterable[str]) -> str:
     """The count of each distinct thing: ``2 never_ran, 1 no_commit``; empty for none."""
     return ", ".join(f"{number} {thing}" for thing, number in sorted(Counter(things).items()))

@@ -30,7 +30,7 @@ from mmtool.plan.flow.remedies import MISSING, forget_missing
 from mmtool.plan.groups.offsets import Direction, PartitionFacts
 from mmtool.plan.records.documents import position_key
 from mmtool.plan.records.identity import shard_of
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import counted, few, have
 from mmtool.replication.control.control_follower import booked_position
 from mmtool.replication.driver.context import connect
 from mmtool.replication.driver.flow_run import FlowRun
@@ -87,10 +87,9 @@ class Rehearsal:
     def sentences(self) -> list[str]:
         """What the moves do, in sentences for the operator who confirms them."""
         late = [move for move in self.moves.values() if self.is_to_a_time and move.is_to_the_end]
-        have = "has" if len(late) == 1 else "have"
         said = (
-            f"{counted(len(late), 'partition')} {have} no record at or after the time of --to: the new position is the"
-            " log end"
+            f"{counted(len(late), 'partition')} {have(len(late))} no record at or after the time of --to: the new"
+            " position is the log end"
         )
         return ([said] if late else []) + sentences(self.moves.values(), self.flow.identity.target_alias)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets
-from mmtool.plan.words import few
+from mmtool.plan.words import few, have
 from mmtool.replication.topics.absence import AbsenceCheck
 from mmtool.translation.blocks import MirroredPartition, MirrorStart
 from mmtool.translation.recorder import MapRecorder
@@ -106,8 +106,7 @@ class LeaderCheck:
 
 def _no_leader(lone: Mapping[TopicPartition, Collection[_Lone]]) -> str:
     led = "; ".join(
-        f"{few(places)} {'has' if len(places) == 1 else 'have'} no leader on {alias}"
-        for alias, places in _by_alias(lone).items()
+        f"{few(places)} {have(len(places))} no leader on {alias}" for alias, places in _by_alias(lone).items()
     )
     return f"mmtool cannot mirror {few(sorted(lone))} yet: {led}"
 
