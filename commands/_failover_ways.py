@@ -189,9 +189,9 @@ def rollback(
 ) -> None:
     """Undo an operation that has committed offsets: restore its groups' previous offsets, and lift its fence.
 
-    mmtool removes ACLs that --promote-acls created, or creates again ACLs that a failback removed. The
-    rollback of an emergency failover lets its topics be mirrored again. That of a planned failover resumes offset sync
-    of its groups. That of a failback marks its topics as failed over again: they are not mirrored.
+    mmtool removes ACLs that --promote-acls created, or creates again ACLs that a failback removed. After a rollback of
+    an emergency failover its topics are mirrored again. After one of a planned failover, offset sync of its groups
+    continues. After one of a failback its topics are failed over again: they are not mirrored.
 
     Refused while a group has members on the cluster that it moved to. Also refused if a group has committed other
     offsets on that cluster since, or if a later operation moved it: roll that operation back first.

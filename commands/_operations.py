@@ -147,12 +147,12 @@ def show_end(
 
     Nothing where nothing was to be executed.
     """
-    from mmtool.failover.report.report import ended_row, next_steps, reverse_lines, summary, ways_on
+    from mmtool.failover.report.report import ended_row, error_of, next_steps, reverse_lines, summary, ways_on
 
     if ended is None:
         return
-    error = ended.operation.error
-    done = result(asked.command, row or ended_row(ended), ended.rehearsal.warnings, applied=True)
+    error = error_of(ended.operation)
+    done = result(asked.command, row or ended_row(ended), ended.warnings, applied=True)
     try:
         finish(replace(done, summary=summary(ended)), asked.output, error or gate)
     finally:  # groups that have moved are to be started, wherever the rows went

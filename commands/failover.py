@@ -189,9 +189,9 @@ def emergency(
 ) -> None:
     """Move groups to the target when the source is lost: commit offsets from the last checkpoints on the target.
 
-    The source is not contacted, except with --promote-acls. The groups' topics are then not mirrored until `mmtool
-    failover failback` or `mmtool failover release`. Choose groups with -g, --groups, --unit or --all-groups, or a saved
-    plan with --plan.
+    The source is not contacted, except with --promote-acls. After the failover, the groups' topics are not mirrored
+    until `mmtool failover failback` or `mmtool failover release`. Choose groups with -g, --groups, --unit or
+    --all-groups, or a saved plan with --plan.
     """
     from mmtool.failover.service import connections
 

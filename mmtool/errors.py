@@ -60,6 +60,14 @@ def with_remedy(error: Exception) -> str:
     return f"{said}; {remedy}" if remedy else said
 
 
+def remedied(error: MmtoolError, remedy: str) -> MmtoolError:
+    """A copy of an error with another remedy; it keeps the class, the traceback and the cause."""
+    other = type(error).__new__(type(error), *error.args)
+    other.__dict__.update(error.__dict__, remedy=remedy)
+    other.__cause__ = error.__cause__
+    return other.with_traceback(error.__traceback__)
+
+
 class UsageError(MmtoolError):
     exit_code = 2
     code = "usage"

@@ -145,7 +145,7 @@ class Event(StrEnum):
     WARNING = "warning", "A warning; the command continues."
     ERROR = (
         "error",
-        "An error that ended the command, or one of a group, topic or partition; with code, remedy and exit code.",
+        "An error that ended the command, or concerns one group, topic or partition; with code, remedy and exit code.",
     )
     LIBRARY_LOG = "library_log", "A log line or warning of a library; most of them only with `--debug`."
 

@@ -116,8 +116,8 @@ _SENTENCES = {
     Reason.WOULD_REWIND: "the group's commit on {written} is ahead of the offset translated from {read}: `mmtool"
     " translate-offsets -c FILE -g GROUP --allow-rewind --execute` moves it back",
     Reason.SOURCE_UNREACHABLE: "{read} does not answer, and {written} has no checkpoint of the group in this partition:"
-    " a commit of the group on {written} stays; where it has none, add `--unknown earliest` or `--unknown latest` to"
-    " `mmtool failover emergency` to commit one",
+    " an offset that the group has committed on {written} stays; if it has committed none, add `--unknown earliest` or"
+    " `--unknown latest` to `mmtool failover emergency` to commit one",
     Reason.UNREADABLE_STATE: "mmtool's stored state is damaged, or a newer mmtool wrote it: upgrade mmtool if a newer"
     " one did; for damaged offset runs, stop `mmtool replicate`, run `mmtool flow rebuild -c FILE --execute`, and start"
     " `mmtool replicate` again",

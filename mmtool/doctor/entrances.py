@@ -50,6 +50,9 @@ def judge_listeners(alias: str, answers: Sequence[ListenerAnswer]) -> Iterator[F
 def _all_answer(answers: Sequence[ListenerAnswer]) -> str:
     brokers = {one.broker for one in answers if one.broker is not None}
     addresses = {one.address for one in answers}
+    if not brokers:
+        reached = counted(len(addresses), "bootstrap server")
+        return f"this host can connect to {reached}; the listeners of the brokers are unknown"
     listed = f"{counted(len(brokers), 'broker')} at {counted(len(addresses), 'address')}"
     return f"every known listener answers this host ({listed})"
 

@@ -166,7 +166,7 @@ def _seen(facts: SizeFacts, one: TopicSizes, samples: Collection[SizeSample]) ->
     if not samples:
         return "no record that is still to be mirrored was found"
     if all(sample.is_whole for sample in samples):
-        return "every record that is not mirrored yet fits"
+        return "all records that are still to be mirrored are small enough"
     return f"no record in a sample of {size(sum(sample.looked_bytes for sample in samples))} is too large"
 
 

@@ -122,9 +122,9 @@ def judge_topics(
             found[0],
             f"{named_topics(found, _NAMED)} on {cluster} {_are(found)} of {cluster} itself ({way}): the flows mirror"
             " in a loop",
-            "give each cluster the same alias in all flows, and all flows one replication.policy.separator; or add"
-            f" {few(upstream, _NAMED)} to topics.exclude of each flow to {cluster}; then delete {few(found, _NAMED)} on"
-            f" {cluster}",
+            "if several properties files or MirrorMaker 2 run these flows, use the same aliases and the same"
+            f" replication.policy.separator in all of them; or add {few(upstream, _NAMED)} to topics.exclude of each"
+            f" flow to {cluster}; then delete {few(found, _NAMED)} on {cluster}",
         )
 
 

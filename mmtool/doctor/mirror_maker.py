@@ -213,8 +213,8 @@ def judge_translated_topics(
             settings.target.alias,
             topic,
             f"MirrorMaker 2 writes checkpoints of {few(sorted(translated[topic]), _NAMED)} for topic {topic}, which"
-            f" {settings.name} does not mirror ({settings.unmirrored(topic)}): MirrorCheckpointConnector has another"
-            f" `topics` filter than the properties file; mmtool neither mirrors {topic} nor translates offsets on it",
+            f" {settings.name} does not mirror ({settings.unmirrored(topic)}); so MirrorCheckpointConnector has other"
+            f" settings than the properties file; mmtool neither mirrors {topic} nor translates offsets on it",
             "give MirrorSourceConnector, MirrorCheckpointConnector and the properties file the same `topics` and"
             f" `topics.exclude` for {settings.name}",
         )

@@ -57,6 +57,9 @@ def joined(*sentences: str) -> str:
     return "; ".join(filter(None, sentences))
 
 
+ID_PLACEHOLDER = "OPERATION_ID"
+"""What texts have for the id of an operation, where it is not known yet."""
+
 AGAIN = "run the same command again"
 """The remedy that a repetition is, alone or at the end of another one."""
 _LAST = re.compile(rf"(^|[,;] then ){AGAIN}(: .*)?$")

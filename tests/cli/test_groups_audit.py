@@ -38,9 +38,12 @@ def on_target(scene, group, *offsets):
 
 def test_where_the_target_stands_is_compared_with_where_it_should(audited, scene):
     on_target(scene, "app", 11, 7)
-    assert audited() == [("app", 0, "synced", ""), ("app", 1, "behind", "by 3 records")]
+    assert audited() == [
+        ("app", 0, "synced", ""),
+        ("app", 1, "behind", "on west the group would read 3 records again"),
+    ]
     on_target(scene, "app", 13, 7)
-    assert audited()[0] == ("app", 0, "ahead", "by 2 records")
+    assert audited()[0] == ("app", 0, "ahead", "on west the group would skip 2 records")
 
 
 def test_since_when_a_group_stands_there_is_said_and_until_when(audited, scene):
@@ -54,7 +57,7 @@ def test_since_when_a_group_stands_there_is_said_and_until_when(audited, scene):
     scene.target.times["app"] = committed
     assert [row[3] for row in audited()] == [
         "the commit expires in 6d 23h",
-        "by 3 records, committed 1d 2h ago, expires in 5d 21h",
+        "on west the group would read 3 records again, committed 1d 2h ago, expires in 5d 21h",
     ]
 
 
@@ -110,7 +113,10 @@ def test_what_mm2_has_synced_lies_behind_by_what_its_group_would_read_again(audi
     for partition, end in ((0, 21), (1, 10)):
         scene.mirrored_by_mm2("orders", partition, end, (0, 0), (9, 9))
     on_target(scene, "app", 5, 10)
-    assert audited() == [("app", 0, "behind", "by 5 to 7 records"), ("app", 1, "synced", "")]
+    assert audited() == [
+        ("app", 0, "behind", "on west the group would read 5 to 7 records again"),
+        ("app", 1, "synced", ""),
+    ]
 
 
 def test_with_the_source_away_the_checkpoints_tell(mmtool, audited, scene):
@@ -122,7 +128,9 @@ def test_with_the_source_away_the_checkpoints_tell(mmtool, audited, scene):
     assert one[:3] == ("app", 0, "synced")
     assert one[3].startswith("source_unreachable: synced, compared with the checkpoint of ")
     assert other[2] == "behind"
-    assert other[3].startswith("source_unreachable: behind by 7 records, compared with the checkpoint of ")
+    assert other[3].startswith(
+        "source_unreachable: behind: on west the group would read 7 records again, compared with the checkpoint of "
+    )
     ended = mmtool("groups", "audit", "-c", scene.config)
     assert (ended.code, "warning: east does not answer" in ended.stderr) == (0, True)
 

@@ -126,7 +126,7 @@ def test_a_topic_left_out_and_taken_in_again_goes_on_where_it_stood(live, measur
     plain, tx = live.stage.targets
     exclude = {"source->target.topics.exclude": f"{live.stage.topics[0]}"}
 
-    out = live.edited(r"reloaded: source->target: topics\.exclude", **exclude)
+    out = live.edited(r"reloaded: changed in source->target: topics\.exclude", **exclude)
     started = time.monotonic()
     wait_until(lambda: not live.moves(plain), f"{plain} to rest", PATIENCE_SECONDS)
     out += time.monotonic() - started

@@ -73,7 +73,7 @@ def test_a_flow_goes_on_with_a_password_that_was_changed_on_the_brokers_and_in_i
             time.sleep(late_seconds)
             secret.write(password=SECOND_PASSWORD)
             process.wait_line(
-                r"reloaded: source->target: source\.sasl\.\*, target\.sasl\.\*", PATIENCE_SECONDS
+                r"reloaded: changed in source->target: source\.sasl\.\*, target\.sasl\.\*", PATIENCE_SECONDS
             )
             stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
             time.sleep(2 * SESSION_MS / 1000)
@@ -146,7 +146,9 @@ def test_a_flow_goes_on_with_a_client_certificate_that_replaced_one_that_expires
         keytool.issue(keytool.key("new.pfx", "PKCS12"), root)
         with stage.watch() as records:
             store.write_bytes((keytool.folder / "new.pfx").read_bytes())
-            process.wait_line(r"reloaded: source->target: source\.ssl\.\*, target\.ssl\.\*", PATIENCE_SECONDS)
+            process.wait_line(
+                r"reloaded: changed in source->target: source\.ssl\.\*, target\.ssl\.\*", PATIENCE_SECONDS
+            )
             stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
         time.sleep(max(0.0, expires - time.monotonic()))
         for cluster in fleet:

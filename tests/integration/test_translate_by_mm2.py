@@ -93,7 +93,7 @@ def left_of(mirrored, row):
 
 
 def records_in(reason):
-    """``by 1,126 records, or 20 more``"""
+    """``would read 1,126 to 1,146 records again``"""
     return [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?= )", reason)]
 
 

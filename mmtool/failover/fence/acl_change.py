@@ -151,6 +151,6 @@ class AclChange:
         kind = NotAuthorisedError if self.use.is_right and set(names) == {_DENIED} else RefusedError
         return kind(
             f"{self.use.name} on {self.port.alias} could not be set: {said}",
-            remedy=then(todo.format(alias=self.port.alias)),
+            remedy=todo if set(names) & set(self.use.remedies) else then(todo.format(alias=self.port.alias)),
             code=f"{self.use.code}_failed",
         )

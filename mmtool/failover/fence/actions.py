@@ -20,7 +20,7 @@ from mmtool.failover.fence.acl_change import AclChange, AclUse
 from mmtool.plain_text import shell_word
 from mmtool.plan.failover.acl_fence import fence_plan, unfenced
 from mmtool.plan.failover.fence_plan import FenceKind
-from mmtool.plan.words import counted, few, joined, moment, then
+from mmtool.plan.words import AGAIN, counted, few, joined, moment, then
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
@@ -141,7 +141,9 @@ _FENCE = AclUse(
     "the fence's DENY ACLs",
     "a DENY for WRITE",
     "fence",
-    remedies={"SECURITY_DISABLED": "use --fence hook or --fence watch: the brokers have no authorizer"},
+    remedies={
+        "SECURITY_DISABLED": "run the command with --fence hook or --fence watch: the brokers have no authorizer"
+    },
 )
 
 
@@ -189,9 +191,9 @@ def await_transactions(
             raise GateError(
                 f"{counted(len(still_open), 'transaction')} on {port.alias} did not end within {seconds:g} s:"
                 f" {few([_open(one) for one in still_open])}",
-                remedy="let the producers commit or abort, then run the same command again; if a producer is gone, wait"
-                " for its transaction.timeout.ms, or abort its transaction, the first with: `kafka-transactions.sh"
-                f" --bootstrap-server {servers} abort {place} --start-offset {first.open_from}`",
+                remedy="let the producers commit or abort; if a producer is gone, wait for its transaction.timeout.ms,"
+                " or abort its transaction, the first with: `kafka-transactions.sh"
+                f" --bootstrap-server {servers} abort {place} --start-offset {first.open_from}`; then {AGAIN}",
                 code="open_transactions",
             )
         pause(_LOOK_SECONDS)

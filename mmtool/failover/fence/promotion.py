@@ -28,7 +28,7 @@ _USE = AclUse(
     "an ACL of --promote-acls",
     "promotion",
     is_right=True,
-    remedies={"SECURITY_DISABLED": "leave out --promote-acls: the brokers have no authorizer"},
+    remedies={"SECURITY_DISABLED": "run the command without --promote-acls: the brokers have no authorizer"},
 )
 _WITHDRAWN = AclUse(
     "the producers' ACLs",

@@ -10,7 +10,7 @@ from mmtool.insight.partitions import partition_facts
 from mmtool.plan.failover.divergence import Replay, ToFile, ToTopic
 from mmtool.plan.failover.failback_facts import HomeFacts
 from mmtool.plan.groups.offsets import Direction
-from mmtool.plan.words import are, counted, few, first_part, joined
+from mmtool.plan.words import ID_PLACEHOLDER, are, counted, few, first_part, joined
 from mmtool.translation.answers import Refused
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ def told(
     ahead = sum(homecoming.ahead.get(found.place, 0) for found in diverged)
     if ahead:
         yield (
-            f"groups that lagged on {names.target} will read {counted(ahead, 'diverged record')} on {names.source}:"
-            f" records of {names.source} that never reached {names.target}; nothing has to be done for these groups"
+            f"groups that had not read everything on {names.target} read {ahead:,} of these records on {names.source};"
+            " nothing has to be done for these groups"
         )
     for found in tails.partitions:
         if found.kind is TailKind.CUT:
@@ -150,7 +150,8 @@ def _diverged(found: list[FoundTail], homecoming: Homecoming, names: Names) -> s
     passed = sum(homecoming.passed.get(one.place, 0) for one in found)
     return (
         f"{_counted(found, records)} of {names.source} never reached {names.target} ({_places(found)}):"
-        f" {_whereto(homecoming.plan, names)}; the groups skip {passed:,} of them"
+        f" {_whereto(homecoming.plan, names)}; groups that had read everything on {names.target} skip {passed:,} of"
+        f" them on {names.source}"
     )
 
 
@@ -166,7 +167,7 @@ def _places(found: list[FoundTail]) -> str:
 def _whereto(plan: FailoverPlan, names: Names) -> str:
     match plan.diverged:
         case ToFile():
-            return f"the failback exports them to {default_name('OPERATION_ID')}"
+            return f"the failback exports them to {default_name(ID_PLACEHOLDER)}"
         case ToTopic(topic):
             return f"the failback writes them into topic {topic} of {names.source}"
         case Replay():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mmtool.plan.words import ID_PLACEHOLDER
+
 if TYPE_CHECKING:
     from mmtool.failover.modes.cutover import Cutover
     from mmtool.failover.modes.rehearsal import Rehearsal
@@ -18,3 +20,9 @@ class Ended:
     rehearsal: Rehearsal
     operation: Operation
     cutover: Cutover
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The rehearsal's warnings, with the operation's id in names of files."""
+        name = self.rehearsal.plan.operation_id
+        return tuple(said.replace(ID_PLACEHOLDER, name) for said in self.rehearsal.warnings)

@@ -25,7 +25,7 @@ from mmtool.failover.operation.states import (
 )
 from mmtool.failover.operation.stop import Stops
 from mmtool.plan.failover.steps import POINT_OF_NO_RETURN, Mode, StepName
-from mmtool.plan.words import then
+from mmtool.plan.words import ID_PLACEHOLDER, first_part, joined, then
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -124,7 +124,8 @@ class Operation:
             IllegalEventError: The event is not allowed in the current state.
         """
         transition = advance(self.standing, event)
-        return replace(self, standing=transition.next, sentence=transition.sentence)
+        sentence = transition.sentence.replace(ID_PLACEHOLDER, self.plan.operation_id)
+        return replace(self, standing=transition.next, sentence=sentence)
 
     def with_step(self, step: Step, state: StepState) -> Operation:
         return replace(self, steps={**self.steps, step.name: state})
@@ -229,6 +230,10 @@ def _given_up(operation: Operation, step: Step, error: MmtoolError, log: StepLog
         error = PartlyAppliedError(error.message, remedy=error.remedy, code=error.code)
     event = Event.NOTHING_WRITTEN if nothing else Event.STEP_FAILED
     operation = replace(operation.with_step(step, StepState.FAILED).after(event), error=error)
+    if operation.steps.get(StepName.READ_BACK) is StepState.DONE:
+        operation = replace(
+            operation, sentence="every offset is written and was read back; a later step failed"
+        )
     with Stops().shielded():  # who asks twice for an end wants nothing left behind
         log.failed(operation, step, error)
         if not operation.point_of_no_return_passed:
@@ -255,11 +260,15 @@ def _half_done(operation: Operation, step: Step, error: MmtoolError) -> MmtoolEr
 
     The command that started the operation does not undo it: until a cancel, it is refused for the open operation.
     """
-    why, name = operation.error, operation.plan.operation_id
-    cancel = f"run `mmtool failover cancel {name} -c FILE --execute`"
+    why, name = operation.error or error, operation.plan.operation_id
+    todo = joined(*dict.fromkeys((first_part(why.remedy), first_part(error.remedy))))
+    ways = (
+        f"run `mmtool failover resume {name} -c FILE --execute` to complete the operation, or `mmtool failover cancel"
+        f" {name} -c FILE --execute` to undo it"
+    )
     return PartlyAppliedError(
-        f"{'' if why is None else why.message}; and step {step.name} could not be undone: {error.message}",
-        remedy=error.remedy if "`mmtool failover " in error.remedy else then(error.remedy, cancel),
+        f"{why.message}; and step {step.name} could not be undone: {error.message}",
+        remedy=error.remedy if "`mmtool failover " in error.remedy else then(todo, ways),
         code=error.code,
     )
 

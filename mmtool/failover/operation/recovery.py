@@ -249,7 +249,7 @@ class RollbackPlan:
             parts.append(f"{how} the producers' ACLs on {target}")
         if self.found.half_replayed:
             parts.append(f"make {self.found.names.flow} skip the diverged records that are already replayed")
-        return f"{done}: {', and '.join(parts)}" if parts else done
+        return f"{done}: {', and '.join(parts) or 'no offset has to be restored'}"
 
 
 def rehearse_taking_back(

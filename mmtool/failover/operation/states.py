@@ -86,8 +86,8 @@ TABLE: dict[tuple[OperationStatus, Event], Transition] = {
     ),
     (_RUNNING_AFTER, Event.STEP_FAILED): Transition(
         _FAILED_AFTER,
-        "offsets are written in part, or a later step failed: `mmtool failover show ID -c FILE` shows which offsets and"
-        " which step",
+        "offsets are written in part, or a later step failed: `mmtool failover show OPERATION_ID -c FILE` shows which"
+        " offsets and which step",
     ),
     (_RUNNING_AFTER, Event.FINISH): Transition(
         _COMPLETED, "every group can continue from its written offsets"

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.errors import OwnedElsewhereError, RefusedError
+from mmtool.errors import OwnedElsewhereError, RefusedError, remedied
 from mmtool.failover.commits.write import Outcome
 from mmtool.failover.operation.operation import Operation
 from mmtool.failover.operation.records import Figures
@@ -30,13 +30,14 @@ from mmtool.plan.failover.fence_plan import FenceKind, lowering_commands
 from mmtool.plan.failover.risks import NO_RISK
 from mmtool.plan.failover.steps import Mode, topics_of
 from mmtool.plan.groups.offsets import Direction
-from mmtool.plan.words import are, clock_time, counted, few
+from mmtool.plan.words import ID_PLACEHOLDER, are, clock_time, counted, few, first_part, then
 from mmtool.translation.known import UNKNOWN, or_none
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
+    from mmtool.errors import MmtoolError
     from mmtool.failover.modes.cutover import Cutover
     from mmtool.failover.modes.outcome import Ended
     from mmtool.failover.modes.rehearsal import Rehearsal
@@ -258,7 +259,7 @@ def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> CostsRow:
     }
 
 
-def _undo(plan: FailoverPlan, operation_id: str = "OPERATION_ID") -> str:
+def _undo(plan: FailoverPlan, operation_id: str = ID_PLACEHOLDER) -> str:
     source, target = plan.flow.split("->")
     where = source if plan.mode is Mode.FAILBACK else target
     back = (
@@ -301,7 +302,8 @@ def _price(ended: Ended) -> str:
         never = f"{counted(number, 'record')} that never reached {target} {are(number)}"
         it = "it" if number == 1 else "them"
         replays = ended.rehearsal.plan.diverged == Replay()
-        more = f"; {never} replayed" if replays else f"; {never} exported, and the groups skip {it}"
+        skipped = f"; {never} exported, and groups that had read everything on {target} skip {it}"
+        more = f"; {never} replayed" if replays else skipped
         return f"{lost} records lost, {again} read again{more if figures.diverged_records else ''}"
     names, behind = ended.rehearsal.names, figures.diverged_records
     late = (
@@ -515,17 +517,44 @@ def ways_on(operation: Operation, given: Sequence[str] = ()) -> list[NextStep]:
         return []
     arguments = shell_line([operation.plan.operation_id, *given, "--execute"])
     return [
-        NextStep(f"{sentence}:", (f"mmtool failover {verb} {arguments}",))
-        for event, (verb, sentence) in _WAYS_ON.items()
+        NextStep(f"{_way_on(event, operation)}:", (f"mmtool failover {verb} {arguments}",))
+        for event, verb in _WAYS_ON.items()
         if operation.may(event)
     ]
 
 
-_WAYS_ON = {
-    Event.RESUME: ("resume", "complete the operation"),
-    Event.CANCEL: ("cancel", "end the operation and undo its preparations"),
-    Event.ROLL_BACK: ("rollback", "restore the groups' previous offsets"),
-}
+_WAYS_ON = {Event.RESUME: "resume", Event.CANCEL: "cancel", Event.ROLL_BACK: "rollback"}
+
+
+def _way_on(event: Event, operation: Operation) -> str:
+    """What the command of an event does, and when an operator wants that."""
+    match event, operation.standing.state:
+        case Event.RESUME, OperationState.FAILED:
+            return "when the cause is removed, complete the operation"
+        case Event.RESUME, _:
+            return "complete the operation"
+        case Event.CANCEL, _:
+            return "end the operation and undo its preparations"
+        case _ if operation.plan.mode is Mode.DRILL:
+            return "delete the copies of the groups"
+        case _, OperationState.COMPLETED:
+            return "to undo the operation, restore the groups' previous offsets"
+        case _:
+            return "restore the groups' previous offsets"
+
+
+def error_of(operation: Operation) -> MmtoolError | None:
+    """The error that ended an operation; a remedy that says to run the command again names `failover resume` instead.
+
+    A resumed operation checks and plans everything again, also where a second start from the saved plan is refused.
+    """
+    error, name = operation.error, operation.plan.operation_id
+    if error is None:
+        return None
+    remedy = error.remedy.replace(ID_PLACEHOLDER, name)
+    if first_part(remedy) != remedy and ways_on(operation) and operation.may(Event.RESUME):
+        remedy = then(remedy, f"run `mmtool failover resume {name} -c FILE --execute`")
+    return error if remedy == error.remedy else remedied(error, remedy)
 
 
 def _moved(ended: Ended) -> list[str]:
@@ -539,7 +568,7 @@ def _renamed(ended: Ended) -> str:
         pairs = [(there, here) for here, there in pairs]
     beside = "and" if ended.rehearsal.plan.moves_producers else "instead of"
     changed = [f"{there} {beside} {here}" for here, there in pairs if here != there]
-    return f"; they must subscribe to {', '.join(changed)}" if changed else ""
+    return f"; they must subscribe to {', and '.join(changed)}" if changed else ""
 
 
 def _named_both_ways(plans: Collection[GroupPlan]) -> Iterable[tuple[str, str]]:

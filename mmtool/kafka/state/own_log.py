@@ -88,12 +88,14 @@ def _recreate(topic: str) -> str:
             " topic, and no command can restore them: first end open operations (`mmtool failover list -c FILE`)"
         )
     other, lost = (
-        ("control", "") if is_runs_topic(topic) else ("offset-runs", " except failed-over marks and pauses")
+        ("control", "")
+        if is_runs_topic(topic)
+        else ("offset-runs", " (failed-over marks and pauses are lost)")
     )
     return (
-        f"stop `mmtool replicate` and delete this topic, but not the {other} topic of the flow; if the topic had"
-        " records, run `mmtool flow rebuild -c FILE -s SOURCE -t TARGET --execute`, which restores them"
-        f"{lost}; then start `mmtool replicate`, which creates the topic if it does not exist"
+        f"stop `mmtool replicate`; delete this topic, but not the {other} topic of the flow{lost}; if the topic had"
+        " records, run `mmtool flow rebuild -c FILE -s SOURCE -t TARGET --execute`, which restores the rest; then start"
+        " `mmtool replicate`, which creates the topic if it does not exist"
     )
 
 

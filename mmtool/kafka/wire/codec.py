@@ -53,7 +53,8 @@ def read_whole(what: object, read: Callable[[], T]) -> T:
         return read()
     except _BROKEN as error:
         raise UnreadableResponseError(
-            f"the broker's response to {what} cannot be read: {error or 'it is cut off'}"
+            f"the response to {what} breaks Kafka's protocol ({error or 'it is cut off'}): the server may be no Kafka"
+            " broker"
         ) from error
 
 
@@ -107,7 +108,7 @@ class Cursor:
                 return value
             shift += 7
             if shift >= _LONGEST_UVARINT:
-                raise ValueError("a number of more than five bytes")
+                raise ValueError("an integer is longer than five bytes")
 
     def take(self, length: int) -> memoryview:
         start = self._at

@@ -54,7 +54,7 @@ _FIGURES = (
     ("rto_seconds", "planned failover: time from its start until the last offset was read back (RTO)", "s"),
     ("rpo_records", "planned failover: records lost (RPO)", ""),
     ("reread_records", "planned failover: records read again, at most", ""),
-    ("records_read", "first records after the offsets, identical on both clusters", ""),
+    ("records_read", "first records after the offsets: compared, and the same on both clusters", ""),
     (
         "emergency_rpo_records",
         "emergency failover, estimated for the start of the drill: records lost, at most",

@@ -200,13 +200,14 @@ def _going_home(
     return {
         StepName.CHECK: f"check that {groups} {are} idle on {away} and on {home}",
         StepName.DRAIN: (
-            f"mirror the remaining records of {topics} from {home} to {away}, except for topics that are marked as"
+            f"mirror the remaining records of {topics} from {home} to {away}; skip a topic that is already marked as"
             " failed over"
             if held
             else f"mirror nothing: {_no_mirror(names)}"
         ),
         StepName.MARK: (
-            f"mark {topics} as failed over: {names.flow} does not mirror {them} until {groups} {are} back on {home}"
+            f"mark {topics} as failed over: {names.flow} does not mirror {them} until all groups that read {them}"
+            f" are back on {home}"
             if held
             else f"mark no topic as failed over: {_no_mirror(names)}"
         ),

@@ -73,9 +73,7 @@ _AT_ITS_END = {
     Reason.NOT_MIRRORED: "{source}->{target} has not mirrored all of it",
     Reason.TARGET_LOG_START_PASSED: "{target} has already deleted records of it",
 }
-_CHANGED = (
-    "the offset runs that {source}->{target} stores of it were deleted or changed while the command ran"
-)
+_CHANGED = "the stored offset runs of {source}->{target} for this partition changed while the command ran"
 _FROM_A_NEW_COPY = {Reason.AMBIGUOUS, Reason.NOT_MIRRORED}
 
 

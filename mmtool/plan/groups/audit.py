@@ -174,9 +174,12 @@ def _compared(expected: int, slack: int, before: Commit | None, where: str) -> t
     more = before.offset - expected
     if more < 0:
         least = f"{-more:,} to " if slack else ""
-        return AuditState.BEHIND, f"by {least}{counted(slack - more, 'record')}"
+        return (
+            AuditState.BEHIND,
+            f"on {where} the group would read {least}{counted(slack - more, 'record')} again",
+        )
     if more > slack:
-        return AuditState.AHEAD, f"by {counted(more - slack, 'record')}"
+        return AuditState.AHEAD, f"on {where} the group would skip {counted(more - slack, 'record')}"
     return AuditState.SYNCED, f"within {counted(slack, 'record')}" if slack else ""
 
 
@@ -206,7 +209,7 @@ def audit_by_checkpoints(
         said = (
             f"{how}; the last checkpoint is {age:.0f} s old"
             if before is None
-            else f"{standing} {how}".strip() + f", compared with the checkpoint of {age:.0f} s ago"
+            else f"{': '.join(filter(None, (standing, how)))}, compared with the checkpoint of {age:.0f} s ago"
         )
         reason = f"{Reason.SOURCE_UNREACHABLE}: {said}"
         offsets = (checkpoint.upstream, checkpoint.downstream, None if before is None else before.offset)

@@ -143,8 +143,8 @@ def _acls(was: FailoverPlan, now: FailoverPlan, names: Names) -> list[str]:
     then, today = set(was.promotion.acls), set(now.promotion.acls)
     what = f"{'remove' if was.mode is Mode.FAILBACK else 'create'} this ACL on {names.target}"
     return [
-        *(f"the plan would no longer {what}: {acl}" for acl in sorted(then - today)),
-        *(f"the plan would also {what}: {acl}" for acl in sorted(today - then)),
+        *(f"a plan made now would not {what}: {acl}" for acl in sorted(then - today)),
+        *(f"a plan made now would also {what}: {acl}" for acl in sorted(today - then)),
     ]
 
 

@@ -268,7 +268,7 @@ def _names(runbook: Runbook, topics: Sequence[str]) -> dict[str, str]:
         "here": runbook.hands.here.alias,
         "there": runbook.hands.there.alias,
         "groups": few([code(name) for name in runbook.saved.groups]) or "no group",
-        "topics": few([code(name) for name in topics]) or "no topic of the flow",
+        "topics": few([code(name) for name in topics]) or "the groups' topics",
         "operation": runbook.operation,
         **{verb: runbook.on(verb) for verb in ("resume", "cancel", "rollback")},
         "show": runbook.command("failover", "show", runbook.operation),

@@ -293,7 +293,7 @@ def meeting(names: Iterable[str], remote_topic: Callable[[str], str], alias: str
         by_remote.setdefault(remote_topic(name), []).append(name)
     return {
         name: HaltReason(
-            f"{' and '.join(sorted(together))} would have the same name on {alias}, {remote}",
+            f"topics {' and '.join(sorted(together))} would have the same name on {alias}, {remote}",
             "add all but one of them to topics.exclude",
         )
         for remote, together in by_remote.items()

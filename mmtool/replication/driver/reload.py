@@ -75,7 +75,7 @@ class Reloader:
             )
             self.warn(Notice(said, Event.CONFIG_REFUSED))
             return
-        applied = [f"{flow}: {', '.join(c.applied)}" for flow, c in changes.items() if c.applied]
+        applied = [f"changed in {flow}: {', '.join(c.applied)}" for flow, c in changes.items() if c.applied]
         if applied:
             said = f"{self.file.path} reloaded: {'; '.join(applied)}"
             self.say(Notice(said, Event.CONFIG_RELOADED, changes={f: c.applied for f, c in changes.items()}))

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
-"""Callers that continue by another command replace it (`then`)."""
-
 
 class FlowPassing:
     """The `PassingPort` that moves the flow.

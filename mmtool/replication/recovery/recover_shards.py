@@ -44,8 +44,7 @@ _LEADER_SECONDS = 60.0
 _SOURCE_SECONDS = 15.0
 """The total wait for source partitions without a leader, so that the other partitions continue."""
 COMPARED_LATER = (
-    "mmtool continues the partition by itself when the source partition can be read again; it then first compares the"
-    " last records of the previous `mmtool replicate` with the source"
+    "mmtool continues the partition by itself when it can read the source partition again: restart nothing"
 )
 
 

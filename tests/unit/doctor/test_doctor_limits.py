@@ -53,7 +53,7 @@ def test_a_limit_that_the_config_sync_would_remove_is_to_be_set_on_the_source_to
 
 def test_a_lower_limit_under_which_everything_fits_says_that():
     (finding,) = judge_sizes(sizes({PLACE: SizeSample(100, 99, True)}))
-    assert "every record that is not mirrored yet fits" in finding.message
+    assert "all records that are still to be mirrored are small enough" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_partition_that_could_not_be_read_is_not_called_fine():
     unread = {PLACE: UnreachableError("A does not answer")}
     (finding,) = judge_sizes(SizeFacts("A->B", "B", narrower, {}, {}, is_lettered=False, unread=unread))
     assert f"{PLACE} could not be read: A does not answer" in finding.message
-    assert "fits" not in finding.message, finding.message
+    assert "small enough" not in finding.message, finding.message
 
 
 def test_a_partition_whose_times_could_not_be_asked_is_a_warning_and_not_called_fine():

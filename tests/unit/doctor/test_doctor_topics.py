@@ -77,7 +77,7 @@ def test_two_topics_with_one_mirror_are_a_problem_each(flow):
     naming = flow("mmtool.topic.rename.format = ${topic}.heartbeats")
     found = list(judge_names(naming, ["A", "heartbeats", "orders"], []))
     assert [one.subject for one in found] == ["A", "heartbeats"]
-    assert found[0].message == "A and heartbeats would have the same name on B, A.heartbeats"
+    assert found[0].message == "topics A and heartbeats would have the same name on B, A.heartbeats"
 
 
 def test_a_topic_that_stands_in_a_mirrors_place_is_a_problem(flow):

@@ -79,7 +79,7 @@ def test_the_rehearsal_says_what_diverged_and_what_is_known_after_the_drain(scen
     assert row_of(row, "app", "orders")["upstream_offset"] == 15
     assert row_of(row, "app", "west.orders")["reason"] == "known after drain"
     assert any("5 records of east never reached west (orders-0)" in warning for warning in rehearsal.warnings)
-    ahead = "groups that lagged on west will read 5 diverged records on east"
+    ahead = "groups that had not read everything on west read 5 of these records on east"
     assert any(ahead in warning for warning in rehearsal.warnings)
 
 
@@ -205,12 +205,14 @@ def test_a_topic_that_neither_direction_mirrors_is_listed_and_left(tmp_path):
 def test_the_end_is_told_in_one_line_and_consumers_are_sent_home(ran):
     ended = ran()
     assert (
-        "0 records lost, 0 read again; 5 records that never reached west are exported, and the groups skip them"
-        in summary(ended)
+        "0 records lost, 0 read again; 5 records that never reached west are exported, and groups that had read"
+        " everything on west skip them" in summary(ended)
     )
     first = next_steps(ended)[0].sentence
     assert "bootstrap.servers=east-1:9092" in first
     assert "orders instead of east.orders" in first
+    (diverged, _) = ended.warnings
+    assert f"mmtool-diverged-{ended.rehearsal.plan.operation_id}.jsonl" in diverged
 
 
 def test_the_journal_tells_the_same_as_the_command(scene, ran):

@@ -277,10 +277,11 @@ def test_marks_that_cannot_be_taken_back_are_said(scene, ran):
     scene.target.groups.missing_rights = missing
     ended = ran().operation
     assert "mark_failed_over could not be undone: gone as well" in ended.sentence
-    cancel = (
-        f"remove the cause, then run `mmtool failover cancel {ended.plan.operation_id} -c FILE --execute`"
+    assert ended.error.remedy == (
+        "grant these rights on west to mmtool's principal; then run `mmtool failover resume"
+        f" {ended.plan.operation_id} -c FILE --execute` to complete the operation, or `mmtool failover cancel"
+        f" {ended.plan.operation_id} -c FILE --execute` to undo it"
     )
-    assert ended.error.remedy == cancel
 
 
 def test_a_group_that_is_active_on_the_target_is_refused_before_anything_is_marked(scene, ran):

@@ -13,7 +13,14 @@ from mmtool.failover.modes.planned_mode import execute, rehearse
 from mmtool.failover.operation.journal import Both
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.recovery import as_it_stands
-from mmtool.failover.report.report import ended_row, next_steps, recorded_row, rehearsed_row
+from mmtool.failover.report.report import (
+    ended_row,
+    error_of,
+    next_steps,
+    recorded_row,
+    rehearsed_row,
+    ways_on,
+)
 from mmtool.plan.failover.steps import ORDER, Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.translation.types import TopicPartition
@@ -348,3 +355,33 @@ def test_a_source_log_that_metadata_does_not_show_is_not_left_out_of_the_drain(t
     assert isinstance(ended.operation.error, UnreachableError)
     assert "orders-1" in ended.operation.error.message
     assert scene.target.groups.committed == {}
+
+
+def test_a_failed_operation_says_once_how_to_go_on_and_that_is_to_resume_it(ran):
+    """A second start is refused where the plan was saved; the list of next commands says the same."""
+
+    def unreachable(*_):
+        raise UnreachableError(
+            "west does not answer", remedy="start the brokers, then run the same command again"
+        )
+
+    operation = ran(drain=unreachable).operation
+    resume = f"mmtool failover resume {operation.plan.operation_id}"
+    assert error_of(operation).remedy == f"start the brokers; then run `{resume} -c FILE --execute`"
+    assert lines_of(ways_on(operation)).startswith(
+        f"when the cause is removed, complete the operation:\n{resume} --execute\n"
+    )
+
+
+def test_a_remedy_without_a_second_start_stays_as_it_is(ran):
+    def refused(*_):
+        raise GateError("orders-0 is halted", remedy="add the topic to topics.exclude")
+
+    operation = ran(drain=refused).operation
+    assert error_of(operation) is operation.error
+
+
+def test_a_completed_operation_names_its_rollback_as_an_undo(ran):
+    assert lines_of(ways_on(ran().operation)).startswith(
+        "to undo the operation, restore the groups' previous"
+    )

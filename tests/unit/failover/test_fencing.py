@@ -14,7 +14,7 @@ from mmtool.failover.fence.actions import (
     raise_fence,
     watch_ends,
 )
-from mmtool.kafka.ports import Bounds
+from mmtool.kafka.ports import Bounds, Problem
 from mmtool.plan.failover.acl_fence import OpenTransaction
 from mmtool.plan.failover.acl_rules import Binding
 from mmtool.plan.failover.fence_plan import FenceKind
@@ -287,3 +287,14 @@ def test_a_log_that_was_cut_is_no_end_that_stands_still(cluster, fences):
 
     with pytest.raises(StrayProducersError, match=r"orders-0 lost 1 record \(its log was truncated\)"):
         watch(cluster, fences, pause)
+
+
+def test_brokers_without_an_authorizer_need_another_fence_and_no_second_start(fences, monkeypatch):
+    def without(bindings):
+        return {binding: Problem("SECURITY_DISABLED", "no authorizer") for binding in bindings}
+
+    monkeypatch.setattr(fences, "create", without)
+    with pytest.raises(RefusedError, match="the fence on east could not be set") as caught:
+        raise_fence(fences, plan(fences))
+    again = "run the command with --fence hook or --fence watch: the brokers have no authorizer"
+    assert caught.value.remedy == again

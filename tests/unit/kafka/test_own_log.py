@@ -74,7 +74,7 @@ def test_a_topic_that_is_not_there_is_named():
         ),
         (
             "mmtool-control.a.internal",
-            "which restores them except failed-over marks and pauses; then start `mmtool replicate`",
+            "(failed-over marks and pauses are lost); if the topic had records, run `mmtool flow rebuild",
         ),
         (
             "mmtool-journal.internal",

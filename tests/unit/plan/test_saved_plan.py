@@ -139,6 +139,6 @@ def test_an_acl_is_told_with_its_cluster_its_host_and_what_the_plan_does_to_it(m
     )
     does = f"{verb} this ACL on west: ALLOW WRITE on"
     assert SavedPlan(was, NAMES, SEEN, Origin("ann@host-1", 0, "1.0")).stale(now, SEEN) == [
-        f"the plan would no longer {does} topic orders for User:app from host 10.0.0.7",
-        f"the plan would also {does} transactional ids that start with tx- for User:app",
+        f"a plan made now would not {does} topic orders for User:app from host 10.0.0.7",
+        f"a plan made now would also {does} transactional ids that start with tx- for User:app",
     ]

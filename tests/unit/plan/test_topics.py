@@ -60,7 +60,7 @@ def test_topics_that_would_have_one_name_on_the_target_are_named_together():
 
     found = meeting(["orders", "orders-eu", "payments"], shortened, "west")
     assert set(found) == {"orders", "orders-eu"}
-    assert "orders and orders-eu would have the same name on west, orders" in found["orders"]
+    assert "topics orders and orders-eu would have the same name on west, orders" in found["orders"]
 
 
 @pytest.mark.parametrize(

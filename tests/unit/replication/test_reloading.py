@@ -72,7 +72,7 @@ class Scene:
 
 def test_what_was_applied_is_said_in_one_line(scene):
     scene.reload("topics = orders\nmmtool.throttle.bytes.per.second = 5000")
-    assert scene.said == [f"{scene.path} reloaded: a->b: topics, mmtool.throttle.bytes.per.second"]
+    assert scene.said == [f"{scene.path} reloaded: changed in a->b: topics, mmtool.throttle.bytes.per.second"]
     assert (scene.flow.topics.include, scene.flow.throttle_bytes_per_second) == (("orders",), 5000)
 
 
