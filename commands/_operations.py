@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mmtool.commands._columns import by_cluster
 from mmtool.commands._consent import consent
 from mmtool.commands._next import say_next, say_ways_on
 from mmtool.errors import CheckFailedError, MmtoolError, RefusedError
@@ -226,5 +227,9 @@ def write_drill_page(
 def result(command: str, row: Row, warnings: tuple[str, ...], *, applied: bool = False) -> Result:
     """One operation's row, and its groups laid flat for the table."""
     from mmtool.failover.report.report import partition_rows
+    from mmtool.plan.failover.steps import Mode
 
-    return Result(command, partition_rows(row), COLUMNS, warnings=warnings, data=[row], applied=applied)
+    columns: tuple[Column, ...] = COLUMNS
+    if row["mode"] == Mode.FAILBACK:
+        columns = by_cluster(COLUMNS, *str(row["flow"]).split("->"))
+    return Result(command, partition_rows(row), columns, warnings=warnings, data=[row], applied=applied)

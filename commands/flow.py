@@ -242,7 +242,7 @@ def _do(
         talk(
             f"nothing was changed; add --execute to {question}"
             if found.is_needed
-            else "nothing was changed: there is nothing to do"
+            else "nothing was changed: the stored state needs no change"
         )
         return
     consent(f"{command}: {question}", yes=yes, about=shown)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mmtool.commands import _options as options
+from mmtool.commands._columns import by_cluster
 from mmtool.commands._connections import chain, one_flow, require_selector, selection, unit_of
 from mmtool.commands._consent import consent
 from mmtool.commands._undo import say_undo
@@ -191,17 +191,12 @@ def _result(rows: Sequence[Row], found: Translation, *, applied: bool = False) -
 
 
 def _columns(found: Translation) -> tuple[Column, ...]:
-    """On the way back upstream is where offsets go: the headings name the clusters then."""
+    """With ``--reverse`` the headings name the clusters."""
     from mmtool.plan.groups.offsets import Direction
 
     if found.rules.direction is Direction.FORWARD:
         return (*COLUMNS, PROOF) if found.has_proof else COLUMNS
-    clusters = found.flow.clusters
-    titles = {"upstream_offset": clusters.source.alias, "downstream_offset": clusters.target.alias}
-    return tuple(
-        replace(column, title=f"OFFSET-ON-{titles[column.key]}") if column.key in titles else column
-        for column in COLUMNS
-    )
+    return by_cluster(COLUMNS, found.flow.clusters.source.alias, found.flow.clusters.target.alias)
 
 
 def _warn_of(left_out: str) -> None:

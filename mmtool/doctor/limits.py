@@ -91,7 +91,8 @@ def judge_hidden(check: Check, hidden: Mapping[str, Sequence[str]]) -> Iterator[
     for alias, topics in hidden.items():
         if topics:
             message = f"could not be checked: {alias} does not show the configuration of {few(topics)}"
-            remedy = f"grant mmtool's principal DESCRIBE_CONFIGS on these topics of {alias}"
+            these = "this topic" if len(topics) == 1 else "these topics"
+            remedy = f"grant mmtool's principal DESCRIBE_CONFIGS on {these} of {alias}"
             yield warning(check, alias, "", message, remedy)
 
 

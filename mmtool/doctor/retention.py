@@ -208,12 +208,13 @@ def hidden_topics(check: Check, view: FlowView) -> Iterator[Finding]:
     )
     for alias, topics, shown in sides:
         if hidden := sorted(topics.keys() - shown.keys()):
+            these = "this topic" if len(hidden) == 1 else "these topics"
             yield warning(
                 check,
                 alias,
                 hidden[0] if len(hidden) == 1 else "",
                 f"could not be checked: {configs_hidden(hidden, alias).cause}",
-                f"grant mmtool's principal DESCRIBE_CONFIGS on these topics of {alias}",
+                f"grant mmtool's principal DESCRIBE_CONFIGS on {these} of {alias}",
             )
 
 

@@ -73,8 +73,8 @@ _NAMES = {
     GRANT: """
         CLUSTER_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED TOPIC_AUTHORIZATION_FAILED
         TRANSACTIONAL_ID_AUTHORIZATION_FAILED""",
-    "change the value that the policy of the brokers of {alias} refuses (create.topic.policy.class.name or"
-    " alter.config.policy.class.name), or have the policy changed": "POLICY_VIOLATION",
+    "a policy of the brokers of {alias} (create.topic.policy.class.name or alter.config.policy.class.name) refuses the"
+    " value: change it, for a mirror on the source topic, or have the policy changed": "POLICY_VIOLATION",
     "configure an authorizer on the brokers of {alias}": "SECURITY_DISABLED",
     "set delete.topic.enable = true on the brokers of {alias}": "TOPIC_DELETION_DISABLED",
     "stop the consumers of the group on {alias}, then run the same command again": """

@@ -8,6 +8,7 @@ folded; at last each row becomes a block of lines with every text in full. Numbe
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,6 +32,9 @@ NAME_SHARE = 3
 
 NARROWEST_FOLD = 20
 """The smallest width of a folded name in terminal cells; narrower ones cannot be read."""
+
+_NUMBER = re.compile(r"\d\S*(?: \S+)?")
+"""A number, a date, or a number with its unit, as ``3m 20s`` and ``1.2 MB/s``; a longer text is a sentence."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Strip:
     @cached_property
     def numeric(self) -> bool:
         known = [text for text in self.cells if text != UNKNOWN_CELL]
-        return bool(known) and all(text[0].isdigit() for text in known)
+        return bool(known) and all(_NUMBER.fullmatch(text) for text in known)
 
     @property
     def constant(self) -> bool:

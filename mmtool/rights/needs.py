@@ -182,7 +182,14 @@ _SOURCE = (
         "the topic's configuration is not compared with its mirror's",
         optional=_READ | _VERIFY,
     ),
-    Need("source", Kind.CANARY, "READ", "the canary topic is not mirrored", _SMOKE, _REPLICATE),
+    Need(
+        "source",
+        Kind.CANARY,
+        "READ",
+        "the canary topic is not mirrored, and `mmtool smoke` cannot commit offsets in it",
+        _SMOKE,
+        _REPLICATE,
+    ),
     Need(
         "source",
         Kind.CANARY,

@@ -1,6 +1,8 @@
 """``--fence`` and the ways back from it as a script sees them, on clusters in memory."""
 
 import json
+import re
+import shlex
 
 import pytest
 
@@ -194,6 +196,15 @@ def test_a_saved_plan_is_stale_when_somebody_else_may_write_by_now(fenced, failo
     scene.may_write("bob", "orders")
     ended = failover("planned", "--plan", tmp_path / "plan.json", *EXECUTE)
     assert (ended.code, "User:bob" in ended.stderr, FENCE in scene.fences.rules) == (5, True, False)
+
+
+def test_the_runbook_executes_with_the_options_that_were_given(fenced, mmtool, scene, tmp_path):
+    page = tmp_path / "runbook.md"
+    assert fenced("--runbook", page).code == 0
+    assert "| `--fence-watch` | 0.25s |" in page.read_text()
+    (line,) = re.findall(r"^mmtool (failover planned .* --execute .*)$", page.read_text(), re.MULTILINE)
+    ended = mmtool(*shlex.split(line), "--yes")
+    assert (ended.code, scene.fences.rules) == (0, {MAY, FENCE}), ended.stderr
 
 
 def test_the_runbook_has_the_fence_as_kafkas_own_commands(fenced, tmp_path):

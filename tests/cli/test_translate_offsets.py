@@ -236,7 +236,8 @@ def test_into_a_topic_that_was_made_anew_at_the_question_nothing_is_written(
 def test_on_the_way_back_the_headings_name_the_clusters(translate, scene):
     scene.commits("app", "east.orders", 11, 10, cluster=scene.target)
     heading = translate("--reverse", "-g", "app").stdout.splitlines()[0].split()
-    assert [word for word in heading if word.startswith("OFFSET-ON")] == ["OFFSET-ON-east", "OFFSET-ON-west"]
+    named = [word for word in heading if word.endswith(("-ON-east", "-ON-west"))]
+    assert named == ["OFFSET-ON-east", "TOPIC-ON-west", "OFFSET-ON-west", "OFFSET-BEFORE-ON-east"]
 
 
 def test_warnings_of_the_properties_file_are_in_the_document(translate, scene):

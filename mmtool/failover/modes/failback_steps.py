@@ -148,10 +148,11 @@ def told(
 def _diverged(found: list[FoundTail], homecoming: Homecoming, names: Names) -> str:
     records = sum(one.tail.records for one in found)
     passed = sum(homecoming.passed.get(one.place, 0) for one in found)
-    return (
+    skipped = f"groups that had read everything on {names.target} skip {passed:,} of them on {names.source}"
+    return joined(
         f"{_counted(found, records)} of {names.source} never reached {names.target} ({_places(found)}):"
-        f" {_whereto(homecoming.plan, names)}; groups that had read everything on {names.target} skip {passed:,} of"
-        f" them on {names.source}"
+        f" {_whereto(homecoming.plan, names)}",
+        skipped if passed else "",
     )
 
 

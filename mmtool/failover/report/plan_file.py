@@ -86,7 +86,7 @@ def runbook_of(saved: SavedPlan, settings: FlowSettings, config: str, *, kept: P
     here, there = settings.source, settings.target
     flow = ("-s", here.alias, "-t", there.alias)
     groups = group_options(saved.groups)
-    said = [word for name, value in saved.options.items() for word in (f"--{name}", *value.split())]
+    said = [word for option in saved.option_words for word in option]
     meant = ("--plan", str(kept)) if kept is not None else (*flow, *groups, *said)
     return Runbook(
         saved,

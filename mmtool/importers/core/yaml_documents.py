@@ -89,7 +89,7 @@ class _Reader:
         found: dict[str, object] = {}
         for key, value in node.value:
             if key.tag == _MERGE:
-                merged = self._merged(value) | merged
+                merged = self._merged(key, value) | merged
                 continue
             name = self._value(key)
             if not isinstance(name, str):
@@ -101,13 +101,13 @@ class _Reader:
             found[name] = self._value(value)
         return merged | found
 
-    def _merged(self, node: yaml.Node) -> dict[str, object]:
+    def _merged(self, key: yaml.Node, node: yaml.Node) -> dict[str, object]:
         """The mappings that ``<<`` names; the first one wins."""
         nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
         merged: dict[str, object] = {}
         for one in nodes:
             if not isinstance(one, yaml.MappingNode):
-                raise self._refused(one, "`<<` merges something that is not a mapping")
+                raise self._refused(key, "`<<` merges something that is not a mapping")
             merged = self._mapping(one) | merged
         return merged
 

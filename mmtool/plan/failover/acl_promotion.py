@@ -87,8 +87,8 @@ class Promotion:
             if self.guards:
                 return f"create WRITE ACLs on {on} for the producers that write to {topics}"
             return (
-                f"create no ACL on {on}: every right to write {topics} that can be copied from {names.source} is"
-                f" already on {on}"
+                f"create no ACL on {on}: {on} lacks no right to write {topics} that can be copied from"
+                f" {names.source}"
             )
         if self.withdraws:
             created = f"the ACLs that an earlier failover created for {few(self.granted_to)}"

@@ -99,7 +99,9 @@ TABLE: dict[tuple[FlowPhase, FlowEvent], FlowTransition] = {
     (FlowPhase.OWNED, FlowEvent.LEASE_LOST): FlowTransition(
         FlowPhase.JOINING, "lost the ownership lease before mirroring began; asking for it again"
     ),
-    (FlowPhase.OWNED, FlowEvent.CLAIM): FlowTransition(FlowPhase.RUNNING, "owner of the flow"),
+    (FlowPhase.OWNED, FlowEvent.CLAIM): FlowTransition(
+        FlowPhase.RUNNING, "fenced the owner before; mirroring"
+    ),
     (FlowPhase.RUNNING, FlowEvent.LEASE_LOST): FlowTransition(FlowPhase.LOST, _LEASE_LOST),
     (FlowPhase.LOST, FlowEvent.LEASE_HELD): FlowTransition(FlowPhase.RUNNING, _LEASE_BACK),
     (FlowPhase.LOST, FlowEvent.GIVE_UP): FlowTransition(
@@ -120,7 +122,9 @@ TABLE: dict[tuple[FlowPhase, FlowEvent], FlowTransition] = {
     (FlowPhase.RECLAIMING, FlowEvent.LEASE_LOST): FlowTransition(
         FlowPhase.REACQUIRING, "lost the ownership lease again; asking for it"
     ),
-    (FlowPhase.RECLAIMING, FlowEvent.CLAIM): FlowTransition(FlowPhase.RUNNING, "owner of the flow again"),
+    (FlowPhase.RECLAIMING, FlowEvent.CLAIM): FlowTransition(
+        FlowPhase.RUNNING, "fenced and checked; mirroring again"
+    ),
     (FlowPhase.JOINING, FlowEvent.CLAIM): FlowTransition(FlowPhase.LOST, _CLAIMED_WITHOUT),
     (FlowPhase.REACQUIRING, FlowEvent.CLAIM): FlowTransition(FlowPhase.LOST, _CLAIMED_WITHOUT),
     # the group may admit this process while it leaves

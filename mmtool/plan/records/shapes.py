@@ -45,7 +45,7 @@ def _checked(cls: Callable[..., Any], values: Mapping[str, Any]) -> Mapping[str,
     assert isinstance(cls, type)
     name = misfit(cls, values)
     if name is not None:
-        raise TypeError(f"{name} of {cls.__name__} is of another type")
+        raise TypeError(f"the field {name} has another type")
     return values
 
 

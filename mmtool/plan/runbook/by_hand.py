@@ -189,7 +189,8 @@ def _drain(hands: Hands) -> list[str]:
 
 
 def _drain_back(hands: Hands) -> list[str]:
-    places = _committed(hands)
+    mirrors = set(hands.copies(hands.plan.held)) - set(hands.plan.held)
+    places = [at for at in _committed(hands) if at.topic not in mirrors]
     ends = [hands.ends(hands.here, places, "latest")] if places else []
     return [*ends, *_state(hands)]
 

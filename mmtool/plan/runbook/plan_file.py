@@ -109,6 +109,14 @@ class SavedPlan:
         return tuple(plan.group for plan in self.plan.groups)
 
     @property
+    def option_words(self) -> list[tuple[str, ...]]:
+        """The options as words of a command line, one tuple each, as ``("--diverged", "topic", "NAME")``."""
+        return [
+            (f"--{name.replace('_', '-')}", *(value.split() if name == "diverged" else filter(None, [value])))
+            for name, value in self.options.items()
+        ]
+
+    @property
     def way(self) -> Names:
         """The cluster that groups leave as source, and the destination as target: a failback swaps the flow's."""
         names = self.names

@@ -97,8 +97,8 @@ def _head(runbook: Runbook) -> Iterator[str]:
     yield row((f"topics, as {prose(saved.names.source)} names them", topics))
     yield row(("from", f"{here.alias}, {code(here.bootstrap)}, cluster {_id(saved.seen.here)}"))
     yield row(("to", f"{there.alias}, {code(there.bootstrap)}, cluster {_id(saved.seen.there)}"))
-    for name, value in saved.options.items():
-        yield row((code(f"--{name}"), prose(value)))
+    for option, *values in saved.option_words:
+        yield row((code(option), prose(" ".join(values))))
     by, version = prose(saved.origin.by), prose(saved.origin.version)
     yield row(("rehearsed", f"{moment(saved.origin.at_ms)} by {by}, mmtool {version}"))
 

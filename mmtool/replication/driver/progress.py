@@ -171,7 +171,7 @@ def _failed_over(run: FlowRun, topic: str) -> PartitionRow:
         topic,
         target_topic=run.flow.settings.remote_topic(topic),
         state=State.FAILED_OVER if mark else State.WAITING,
-        reason=mark.sentence if mark else "no longer failed over; mirroring starts within seconds",
+        reason=mark.sentence if mark else "no longer failed over, and not mirrored yet",
     )
 
 

@@ -267,7 +267,8 @@ async def _sign(flow: FlowSettings, seconds: float) -> str:
                 await context.close()
     except TimeoutError:
         raise UnreachableError(
-            f"it is unknown whether MirrorMaker 2 runs {flow.name}: a cluster did not answer within {seconds:g} s",
+            f"it is unknown whether MirrorMaker 2 runs {flow.name}: {flow.source.alias} or"
+            f" {flow.target.alias} did not answer within {seconds:g} s",
             remedy=f"check that {flow.source.alias} and {flow.target.alias} answer, then run the same command again",
         ) from None
     return "" if sign is None else sign.sentence

@@ -367,7 +367,7 @@ def _ambiguous(
 
 def _difference(flow: str, block: Block, found: Comparison) -> HaltReason:
     about, first = block.about, found.difference
-    why = " (the source has no more)"
+    why = " (the source has no record after these)"
     if first is not None:
         why = (
             f" (the {first.field} at source offset {first.upstream_offset} differs from that at target offset"

@@ -60,4 +60,8 @@ def _record(options: tuple[str, ...]) -> None:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{make_archive()}\n")
+    from mmtool.output import OutputFormat
+    from mmtool.output.failures import handle_failures
+
+    with handle_failures("archive", OutputFormat.TABLE):
+        sys.stdout.write(f"{make_archive()}\n")

@@ -305,7 +305,7 @@ def test_the_sentence_names_who_gets_what():
 def test_the_sentence_of_a_promotion_that_creates_nothing_says_why():
     there = plan(allow("User:alice"), there=[allow("User:alice")])
     assert there.sentence(NAMES) == (
-        "create no ACL on west: every right to write orders that can be copied from east is already on west"
+        "create no ACL on west: west lacks no right to write orders that can be copied from east"
     )
     nothing = plan_promotion((), facts(allow("User:alice")), facts(), NAMES)
     assert (
