@@ -139,7 +139,7 @@ def warn_of_meeting(enabled: Sequence[FlowSettings], report: Report) -> None:
                 f"{one.name} and {other.name}: topic {example[0]} of {one.source.alias} and topic {example[1]} of"
                 f" {other.source.alias} would both be {example[2]} on {one.target.alias}. `mmtool replicate` refuses"
                 f" to run both flows while such topics exist: set {other.alias_keys.source} to another alias, or add"
-                " one topic of each such pair to topics.exclude"
+                " the topics of one flow to its topics.exclude"
             )
 
 

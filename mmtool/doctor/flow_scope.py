@@ -58,9 +58,11 @@ def reset_by_sync(settings: FlowSettings, entries: Mapping[str, ConfigEntry]) ->
     )
 
 
-def by_config_sync(name: str, mirror: str) -> str:
+def by_config_sync(mirror: str) -> str:
     """The clause that says why a property has to be set on the source topic, and not on its mirror."""
-    return f"the config sync then copies {name} to {mirror}; it would remove a value that is set only on {mirror}"
+    return (
+        f"config sync copies only values that are set on the source topic, and removes others from {mirror}"
+    )
 
 
 def own_topics(identity: FlowIdentity) -> tuple[str, ...]:

@@ -134,8 +134,8 @@ def _of_sizes(facts: SizeFacts, one: TopicSizes) -> Finding:
     )
     if one.is_made and one.is_reset:
         remedy = (
-            f"set max.message.bytes = {one.source_limit} explicitly on source topic {one.topic}:"
-            f" {by_config_sync('max.message.bytes', one.target_topic)}"
+            f"on the source, set max.message.bytes of topic {one.topic} to {one.source_limit}, its present value:"
+            f" {by_config_sync(one.target_topic)}"
         )
     samples = {place: sample for place, sample in facts.samples.items() if place.topic == one.topic}
     worst = next(((place, s) for place, s in samples.items() if s.offset is not None), None)

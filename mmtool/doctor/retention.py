@@ -265,8 +265,8 @@ def _lengthen(pair: TopicPair, names: Iterable[str]) -> str:
         f" {pair.source_alias} or more (-1: without limit)"
         if on_mirror
         else "",
-        f"set {' and '.join(on_source)} explicitly on topic {pair.topic} of {pair.source_alias}, to the present"
-        f" default: {by_config_sync(' and '.join(on_source), pair.mirror)}"
+        f"on {pair.source_alias}, set {' and '.join(on_source)} of topic {pair.topic} to its present value, which is a"
+        f" default of the brokers: {by_config_sync(pair.mirror)}"
         if on_source
         else "",
     )
@@ -356,8 +356,8 @@ def _unequal(pair: TopicPair, severity: Severity, consequence: str) -> Finding:
         f"{pair.mirror}: cleanup.policy is {here or 'empty'} on {pair.source_alias} and {there or 'empty'} on"
         f" {pair.target_alias}: the mirror"
         f" {consequence}",
-        f"set cleanup.policy explicitly on topic {pair.topic} of {pair.source_alias}, to the present default"
-        f" {here or '(an empty list)'}: {by_config_sync('cleanup.policy', pair.mirror)}"
+        f"on {pair.source_alias}, set cleanup.policy of topic {pair.topic} to {here or 'an empty list'}, its present"
+        f" default: {by_config_sync(pair.mirror)}"
         if "cleanup.policy" in pair.reset
         else f"set cleanup.policy of {pair.mirror} on {pair.target_alias} to {here or 'an empty list'}",
     )

@@ -95,8 +95,8 @@ def _of_all(number: int, rows: Sequence[object]) -> str:
 def _summary(found: Verification, options: Options, run: Run, flows: Sequence[str]) -> Iterator[Fact]:
     yield Fact("flows", "flows", few(flows, _NAMED))
     yield Fact("topics", "topics", few(options.topics, _NAMED) or "all topics of the flow")
-    yield Fact("sample", "part of the records", options.sample_words)
-    yield Fact("since", "from", options.since_words)
+    yield Fact("since", "compared from", options.since_words)
+    yield Fact("sample", "compared records", options.sample_words)
     yield Fact(
         "transactions",
         "transactions that are only partly on the target",

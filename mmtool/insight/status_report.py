@@ -104,7 +104,7 @@ def _lag(rows: Sequence[PartitionRow], trend: str = "") -> str:
     if not records:
         return f"lag 0{unknown}"
     worst = max(known, key=_lag_key)
-    of_worst = "of unknown duration" if worst.lag_seconds is None else human.duration(worst.lag_seconds)
+    of_worst = "of unknown age" if worst.lag_seconds is None else human.duration(worst.lag_seconds)
     changes = f" ({trend})" if trend else ""
     return f"lag {human.records(records)}{changes}{unknown}, worst {of_worst} ({name_of(worst)})"
 

@@ -185,15 +185,15 @@ def stay(facts: HomeFacts, names: Names) -> Iterable[str]:
         one = len(reading or groups) == 1
         if not reading:
             yield (
-                f"{topic} stays failed over: mmtool does not know whether {few(groups)} {'reads' if one else 'read'} it"
+                f"after the failback {topic} stays failed over: mmtool does not know whether {few(groups)} {'reads' if one else 'read'} it"
                 f" on {names.target}: {facts.unread[groups[0]]}; to fail {topic} back as well, remove this cause, then"
                 " rehearse again"
             )
             continue
         read, do, they = ("reads", "does", "it does") if one else ("read", "do", "they do")
         yield (
-            f"{topic} stays failed over: {few(reading)} {read} it on {names.target} and {do} not fail back; until"
-            f" {they}, {names.flow} does not mirror {topic}"
+            f"after the failback {topic} stays failed over: {few(reading)} {read} it on {names.target} and {do} not"
+            f" fail back; until {they}, {names.flow} does not mirror {topic}"
         )
 
 

@@ -67,7 +67,12 @@ class Options:
     @property
     def sample_words(self) -> str:
         """Which part of the records is compared, for a report."""
-        return "all" if self.sample >= 1 else f"{100 * self.sample:g}%, in ranges chosen at random"
+        of_these = "" if self.since is None else " from there on"
+        return (
+            f"all{of_these}"
+            if self.sample >= 1
+            else f"{100 * self.sample:g}%{of_these}, in ranges chosen at random"
+        )
 
     @property
     def since_words(self) -> str:

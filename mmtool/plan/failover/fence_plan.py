@@ -75,7 +75,7 @@ class Fence:
         raising = {
             FenceKind.ACL: f"on {source}, {self.rules.sentence} ({why})",
             FenceKind.HOOK: f"run mmtool.hook.fence, which stops the producers of {topics} on {source} ({why})",
-            FenceKind.WATCH: f"change nothing: you have stopped the producers of {topics} on {source} ({why})",
+            FenceKind.WATCH: f"mmtool does nothing: you have to stop the producers of {topics} on {source} ({why})",
         }
         return (
             raising.get(self.kind, ""),

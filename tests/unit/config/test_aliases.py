@@ -166,9 +166,7 @@ def test_topics_named_outright_are_warned_of_only_if_they_meet(second, more, sai
 def test_fan_in_is_mended_by_the_key_that_the_warning_names(second, more, key, file):
     text = FAN_IN.format(second=second) + more
     (said,) = load_settings(file(text), {}).warnings
-    assert said.endswith(
-        f": set {key} to another alias, or add one topic of each such pair to topics.exclude"
-    )
+    assert said.endswith(f": set {key} to another alias, or add the topics of one flow to its topics.exclude")
     assert "would both be" not in "".join(load_settings(file(f"{text}{key} = apart\n"), {}).warnings)
 
 

@@ -47,7 +47,7 @@ def test_a_limit_that_the_config_sync_would_remove_is_to_be_set_on_the_source_to
         "set max.message.bytes = 2000 on source topic orders itself (the config sync copies it to A.orders), so that"
     )
     assert limit.remedy.startswith(
-        "set max.message.bytes = 2000 explicitly on source topic orders: the config sync then"
+        "on the source, set max.message.bytes of topic orders to 2000, its present value: config sync copies only"
     )
 
 

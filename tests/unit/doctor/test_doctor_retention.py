@@ -153,12 +153,12 @@ def test_an_override_that_the_config_sync_removes_is_to_be_set_on_the_source():
     )
     (policy,) = judge_policies(both)
     assert policy.remedy == (
-        "set cleanup.policy explicitly on topic orders of A, to the present default compact: the config sync then"
-        " copies cleanup.policy to A.orders; it would remove a value that is set only on A.orders"
+        "on A, set cleanup.policy of topic orders to compact, its present default: config sync copies only values that"
+        " are set on the source topic, and removes others from A.orders"
     )
     (shorter,) = judge_target_retention(both._replace(source=kept()))
     assert shorter.remedy.startswith(
-        "set retention.ms explicitly on topic orders of A, to the present default: the config sync then copies"
+        "on A, set retention.ms of topic orders to its present value, which is a default of the brokers: config sync"
     )
 
 
