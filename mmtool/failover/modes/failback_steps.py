@@ -185,8 +185,8 @@ def stay(facts: HomeFacts, names: Names) -> Iterable[str]:
         one = len(reading or groups) == 1
         if not reading:
             yield (
-                f"after the failback {topic} stays failed over: mmtool does not know whether {few(groups)} {'reads' if one else 'read'} it"
-                f" on {names.target}: {facts.unread[groups[0]]}; to fail {topic} back as well, remove this cause, then"
+                f"after the failback {topic} stays failed over: mmtool does not know whether {few(groups)}"
+                f" {'reads' if one else 'read'} it on {names.target}: {facts.unread[groups[0]]}; to fail {topic} back as well, remove this cause, then"
                 " rehearse again"
             )
             continue
