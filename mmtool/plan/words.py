@@ -21,8 +21,9 @@ GRANT_IT = f"{DENIED}; `mmtool replicate` then tries again by itself"
 
 
 def counted(number: int, thing: str) -> str:
-    """A number with its noun, which takes an s in the plural: ``1 partition``, ``1,200 partitions``."""
-    return f"1 {thing}" if number == 1 else f"{number:,} {thing}s"
+    """A number with its noun: ``1 partition``, ``1,200 partitions``, ``2 addresses``."""
+    ending = "es" if thing.endswith(("s", "x", "ch", "sh")) else "s"
+    return f"1 {thing}" if number == 1 else f"{number:,} {thing}{ending}"
 
 
 def are(number: int) -> str:

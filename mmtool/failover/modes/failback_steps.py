@@ -186,8 +186,8 @@ def stay(facts: HomeFacts, names: Names) -> Iterable[str]:
         if not reading:
             yield (
                 f"after the failback {topic} stays failed over: mmtool does not know whether {few(groups)}"
-                f" {'reads' if one else 'read'} it on {names.target}: {facts.unread[groups[0]]}; to fail {topic} back as well, remove this cause, then"
-                " rehearse again"
+                f" {'reads' if one else 'read'} it on {names.target}: {facts.unread[groups[0]]}; to fail {topic}"
+                " back as well, remove this cause, then rehearse again"
             )
             continue
         read, do, they = ("reads", "does", "it does") if one else ("read", "do", "they do")

@@ -20,6 +20,10 @@ def test_one_thing_is_not_called_several(count, said):
     assert counted(count, "row") == said
 
 
+def test_a_noun_that_ends_in_s_takes_es():
+    assert counted(2, "bootstrap address") == "2 bootstrap addresses"
+
+
 @pytest.mark.parametrize(
     ("remedy", "said"),
     [
