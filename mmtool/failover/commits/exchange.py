@@ -208,7 +208,7 @@ def read_reset_file(path: str, content: bytes, group: str | None) -> dict[str, d
     except ValueError as error:
         raise UsageError(
             f"{path}: {error}",
-            remedy="write the lines as `kafka-consumer-groups --reset-offsets --export` does",
+            remedy="write each line as TOPIC,PARTITION,OFFSET, or for several groups as GROUP,TOPIC,PARTITION,OFFSET",
         ) from error
     named = [name for name in (*found, group) if name is not None]
     own = [name for name in named if name.startswith(OWN_GROUP_PREFIX)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.plan.failover.divergence import TO_FILE, Diverged, Replay, ToFile, ToTopic
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence, FenceKind
 from mmtool.plan.words import Names, counted, few
+from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -195,7 +196,7 @@ def _going_home(
     groups = few([plan.group for plan in plans]) or "no group"
     are = "is" if len(plans) == 1 else "are"
     read = "reads" if len(plans) == 1 else "read"
-    committed = sum(verdict.commit is not None for plan in plans for verdict in plan.verdicts)
+    committed = _translatable(plans)
     topics, them = few(held), "it" if len(held) == 1 else "them"
     return {
         StepName.CHECK: f"check that {groups} {are} idle on {away} and on {home}",
@@ -235,6 +236,15 @@ def _going_home(
         StepName.HAND_OVER: f"store that {groups} {are} on {home} again",
         StepName.REPORT: "measure the operation, and list the next steps",
     }
+
+
+def _translatable(plans: Iterable[GroupPlan]) -> int:
+    """The number of commits in topics that the flow mirrors."""
+    return sum(
+        verdict.commit is not None and verdict.refusal is not Reason.NOT_MIRRORED
+        for plan in plans
+        for verdict in plan.verdicts
+    )
 
 
 def _no_mirror(names: Names) -> str:
@@ -277,7 +287,7 @@ def _going_away(
 ) -> dict[StepName, str]:
     groups = few([plan.group for plan in plans]) or "no group"
     belong, are, them = ("belongs", "is", "it") if len(plans) == 1 else ("belong", "are", "them")
-    committed = sum(verdict.commit is not None for plan in plans for verdict in plan.verdicts)
+    committed = _translatable(plans)
     moved = sorted({*topics_of(plans), *state})
     topics, marked = few(moved), "it" if len(moved) == 1 else "them"
     planned = mode is Mode.PLANNED

@@ -284,7 +284,8 @@ class Engine:
         try:
             await run.adopt(changes.settings)
         except (MmtoolError, ConnectionLostError) as error:
-            said = f"part of the changed file has no effect yet: {retried(error)}; then restart `mmtool replicate`"
+            but = f"{retried(error)}; then restart `mmtool replicate`"
+            said = f"the changed properties file is in use, except for a part: {but}"
             self.say(flow_notice(run.name, said))
         self._drop_goals(run)
         if beats_else or changes.fields - OF_WORKERS - OF_THE_DRIVER:

@@ -79,7 +79,7 @@ def test_other_records_behind_the_offset_are_seven_and_the_shadow_is_gone_all_th
     scene.holds(scene.target, "east.orders", foreign)
     drilled = ran()
     assert (drilled.operation.error.exit_code, drilled.operation.error.code) == (7, "check_failed")
-    assert drilled.operation.sentence == "every offset was written; a later step failed"
+    assert drilled.operation.sentence == "every offset is written and was read back; a later step failed"
     assert not [name for name in scene.target.groups.list_groups() if "drill" in name]
 
 
