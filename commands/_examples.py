@@ -1,4 +1,4 @@
-"""The example at the end of each command's `--help`: a whole command line that works, with names to replace."""
+"""The examples at the end of each command's `--help`: whole command lines that work, with names to replace."""
 
 from __future__ import annotations
 
@@ -41,14 +41,8 @@ _EXAMPLES = (
     "lab status",
     "smoke -c mm2.properties --timeout 1m",
 )
-_OF_GROUPS = {
-    "failover": "failover planned -c mm2.properties -g app",
-    "flow": "flow pause -c mm2.properties --topic orders",
-}
-"""Where the first of the group's examples is not the one to begin with."""
 
 
-def example_of(command: str) -> str | None:
-    """The example of a command or group, by its words without ``mmtool``; None where there is none."""
-    found = [line for line in _EXAMPLES if f"{line} ".startswith(f"{command} ")]
-    return _OF_GROUPS.get(command) or next(iter(found), None)
+def examples_of(command: str) -> list[str]:
+    """The example of a command, or those of a group's commands, by its words without ``mmtool``; may be empty."""
+    return [line for line in _EXAMPLES if f"{line} ".startswith(f"{command} ")]

@@ -14,7 +14,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from mmtool.commands._examples import example_of
+from mmtool.commands._examples import examples_of
 from mmtool.commands._nearest import suggested_commands
 from mmtool.commands._options import COMMON, Debug, LogFormatOption, NoColor, Quiet, Verbose
 from mmtool.errors import RefusedError, StoppedError, UsageError
@@ -115,10 +115,11 @@ def first_sentence(text: str | None) -> str:
 
 
 def write_example(ctx: Any, formatter: Any) -> None:
-    """The command's example; a long one is continued with a backslash."""
-    line = example_of(ctx.command_path.removeprefix("mmtool "))
-    if line is not None:
-        formatter.write(f"\nExample:\n{continued(f'mmtool {line}', formatter.width)}\n")
+    """The command's examples; a long one is continued with a backslash."""
+    lines = examples_of(ctx.command_path.removeprefix("mmtool "))
+    if lines:
+        shown = "\n".join(continued(f"mmtool {line}", formatter.width) for line in lines)
+        formatter.write(f"\nExample{'s' if len(lines) > 1 else ''}:\n{shown}\n")
 
 
 def continued(line: str, width: int) -> str:

@@ -240,7 +240,7 @@ def _do(
     if not execute or found.refusal is not None or not found.is_needed:
         finish(shown(), output, found.refusal)
         talk(
-            f"nothing was changed; add --execute to {question}"
+            f"nothing was changed; to {question}, stop `mmtool replicate` and add --execute"
             if found.is_needed
             else "nothing was changed: the stored state needs no change"
         )

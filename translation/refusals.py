@@ -103,7 +103,8 @@ _SENTENCES = {
     Reason.BEYOND_MIRROR: "the group's commit on {read} is ahead of the mirror on {written}: let `mmtool replicate`"
     f" catch up ({_SHOWN})",
     Reason.BEYOND_SOURCE_END: "the group's commit on {read} is past the end of {read}'s log, which was truncated or"
-    " recreated: reset the group's offset on {read} with `kafka-consumer-groups --reset-offsets --execute`",
+    " recreated: reset the group's offset on {read} with `kafka-consumer-groups --reset-offsets --execute`, for example"
+    " with `--to-earliest` to skip nothing",
     Reason.TARGET_LOG_START_PASSED: "{written} has deleted the records after the group's commit on {read}: let the"
     " group read past them on {read}; or, where mmtool mirrored them, skip them with `mmtool translate-offsets -c FILE"
     " -g GROUP --allow-skip --execute`",

@@ -231,8 +231,8 @@ def refusals() -> str:
 def rights() -> str:
     """The table of rights, by cluster."""
     intro = """\
-        `mmtool acls` prints these rights for your configuration, with the names of its topics and groups
-        ([Grant least privilege](../how-to/grant-least-privilege.md)). The columns are the values of `mmtool acls
+        `mmtool acls --for replicate` prints these rights for your configuration, with the names of its topics and
+        groups ([Grant least privilege](../how-to/grant-least-privilege.md)). The columns are the values of `mmtool acls
         --for`; `read` is for the commands that only read, such as `status`.
 
         - **n**, needed: without the right the command fails, or leaves out the topic or group that the right is for.

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from mmtool.config.pem import pem_document
 from mmtool.config.sasl import SaslReader
 from mmtool.config.scopes import filled, scope_of, sibling
-from mmtool.config.settings import Pem, Protocol, Security
+from mmtool.config.settings import OAuthLogin, Pem, Protocol, Security
 from mmtool.config.values import java_trim
 from mmtool.keystores import StoreError, StoreFile, read_identity, read_trusted
 from mmtool.keystores.certificates import (
@@ -61,7 +61,8 @@ class _Reader:
         protocol = self._protocol()
         sasl = self._sasl() if protocol.startswith("SASL_") else None
         if not protocol.endswith("SSL"):
-            return Security(protocol=protocol, sasl=sasl)
+            ca = self._ca() if isinstance(sasl, OAuthLogin) else None  # of the token endpoint
+            return Security(protocol=protocol, sasl=sasl, ca=ca)
         self._refuse_java_code()
         return Security(
             protocol=protocol,

@@ -1,5 +1,6 @@
 """The help of every command ends with an example that can be typed as it stands."""
 
+import re
 import shlex
 from pathlib import Path
 
@@ -8,24 +9,28 @@ import typer
 
 from kit.command_tree import commands, parsed
 from kit.consoles import InProcess
-from mmtool.commands._examples import example_of
+from mmtool.commands._examples import examples_of
 from mmtool.commands.app import main
 
 
 def examples_in(help_):
     """The command lines under the last heading, each in one line."""
-    text = help_.rpartition("\n\nExample:\n")[2]
+    text = re.split(r"\n\nExamples?:\n", help_)[-1]
     return [line.strip() for line in text.replace("\\\n", " ").strip().splitlines()]
 
 
 @pytest.mark.parametrize("path", commands())
 def test_it_is_a_line_that_typer_takes_for_this_command(mmtool, path, monkeypatch):
     monkeypatch.delenv("MMTOOL_CONFIG", raising=False)
-    (line,) = examples_in(mmtool(*path.split(), "--help").stdout)
-    tool, *words = shlex.split(line)
-    found, _ = parsed(words)
-    assert tool == "mmtool"
-    assert f"{found} ".startswith(f"{path} ")
+    lines = examples_in(mmtool(*path.split(), "--help").stdout)
+    found = [(tool, parsed(words)[0]) for tool, *words in map(shlex.split, lines)]
+    assert found
+    assert all(tool == "mmtool" and f"{command} ".startswith(f"{path} ") for tool, command in found)
+
+
+def test_the_help_of_a_group_has_an_example_of_each_of_its_commands(mmtool):
+    words = [line.split()[2] for line in examples_in(mmtool("groups", "--help").stdout)]
+    assert words == ["audit", "sync", "export", "import"]
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
@@ -34,7 +39,7 @@ def test_an_example_fits_the_terminal_and_is_one_line_to_the_shell(mmtool, width
     tail = mmtool("init", "--help").stdout.rpartition("Example:\n")[2]
     assert max(map(len, tail.splitlines())) <= width
     (line,) = tail.replace("\\\n", " ").strip().splitlines()
-    assert line.split() == f"mmtool {example_of('init')}".split()
+    assert line.split() == f"mmtool {examples_of('init')[0]}".split()
 
 
 def test_the_examples_of_the_root_are_lines_that_typer_takes(mmtool):
@@ -80,5 +85,5 @@ def test_it_runs_on_clusters_with_names_of_their_own(path, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     console = InProcess(tmp_path, {}, main, {})
     console.begin("shop", lambda at, value: monkeypatch.setattr(f"mmtool.{at}", value))
-    console.run(f"mmtool {example_of(path)}")
+    console.run(f"mmtool {examples_of(path)[0]}")
     assert console.code in {0, 3}, console.printed

@@ -46,7 +46,7 @@ def test_a_unit_is_a_selector_and_who_reads_across_its_border_is_warned_of(run, 
     assert [w for w in document["warnings"] if "unit" in w] == [
         (
             "group app of unit shop also reads topics outside the unit (payments): its offsets in these topics move"
-            " with it; group ledger reads these topics too and stays on east: to move it as well, add it to"
+            " with it; group ledger, which also reads these topics, stays on east: to move it, add it to"
             " `mmtool.unit.shop.groups`"
         ),
         (

@@ -148,7 +148,8 @@ def told(
 def _diverged(found: list[FoundTail], homecoming: Homecoming, names: Names) -> str:
     records = sum(one.tail.records for one in found)
     passed = sum(homecoming.passed.get(one.place, 0) for one in found)
-    skipped = f"groups that had read everything on {names.target} skip {passed:,} of them on {names.source}"
+    these = "them" if passed == records else f"{passed:,} of them"
+    skipped = f"groups that had read everything on {names.target} skip {these} on {names.source}"
     return joined(
         f"{_counted(found, records)} of {names.source} never reached {names.target} ({_places(found)}):"
         f" {_whereto(homecoming.plan, names)}",

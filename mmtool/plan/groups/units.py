@@ -51,7 +51,7 @@ def dependencies(
             read, stay = ("reads", "stays") if len(left) == 1 else ("read", "stay")
             it, kind = ("it", "group") if len(left) == 1 else ("them", "groups")
             shared = (
-                f"; {kind} {few(left)} {read} these topics too and {stay} on {names.source}: to move {it} as well, add"
+                f"; {kind} {few(left)}, which also {read} these topics, {stay} on {names.source}: to move {it}, add"
                 f" {it} to {key}"
                 if left
                 else ""

@@ -65,9 +65,9 @@ GUIDES: dict[StepName, Guide] = {
     StepName.CHECK: Guide(
         done_when="No selected group ({groups}) has members on {here} or on {there}: each is Empty, or does not exist."
         " No other operation on these groups is open.",
-        stop_when="A group has members: the message lists them with their hosts. Stop them, wait until their session"
-        " ends (`session.timeout.ms`, 45 s by default), then run `{resume}`. If mmtool refused before step 1 began, no"
-        " operation exists: run the command of the section Execute again.",
+        stop_when="A group has members: the message lists them with their hosts. Stop them, and wait until their"
+        " session ends (`session.timeout.ms`, 45 s by default). Then run the command of the section Execute again; or,"
+        " if it has printed an operation id, `{resume}`.",
         way_back=_NOTHING,
         by_hand="Describe the groups on both clusters: the state must be Empty, or the group must not exist.",
     ),
@@ -320,8 +320,7 @@ _OF_MODE: dict[tuple[Mode, StepName], Guide] = {
         done_when="On {there}, no selected group ({groups}) has members: each is Empty, or does not exist. No other"
         " operation is running. {here} is not contacted.",
         stop_when="A group has members on {there}: the message lists them with their hosts. Stop them, then run"
-        " `{resume}`. If mmtool refused before step 1 began, no operation exists: run the command of the section"
-        " Execute again.",
+        " the command of the section Execute again; or, if it has printed an operation id, `{resume}`.",
         way_back=_NOTHING,
         by_hand="Describe the groups on {there}: the state must be Empty, or the group must not exist.",
     ),

@@ -147,7 +147,7 @@ def _costs(runbook: Runbook) -> Iterator[str]:
             f"- Records lost: none. Offsets are written after {there} holds every record that {here} has in these"
             " topics."
         )
-        yield "- Records read again: in the table below, none for `exact`, and at most the given number for `bounded`."
+        yield "- Records read again: none at `exact` offsets; at `bounded` ones at most the number in the table below."
     for warning in saved.warnings:
         yield f"- {prose(warning)}"
 

@@ -87,6 +87,13 @@ def test_the_endpoints_ca_is_in_the_jaas_options_as_in_java(load, pem):
     assert found.ca.text.get_secret_value() == (pem / "cert.pem").read_text()
 
 
+@pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT"])
+def test_the_clusters_ca_is_kept_for_the_endpoint_also_where_brokers_use_no_tls(load, pem, protocol):
+    keys = f"ssl.truststore.type = PEM\nssl.truststore.location = {pem}/cert.pem\nsecurity.protocol = {protocol}\n"
+    found = load(f"{OAUTH}{ENDPOINT}{JAAS};\n{keys}").clusters["A"].security
+    assert found.ca.text.get_secret_value() == (pem / "cert.pem").read_text()
+
+
 def test_a_token_may_be_in_a_file(load):
     found = login_of(load(f"{OAUTH}sasl.oauthbearer.token.endpoint.url = file:///run/secrets/a%20token\n"))
     assert isinstance(found, TokenFileLogin)

@@ -23,12 +23,12 @@ def test_a_group_that_reads_outside_is_named_with_the_topics_and_with_who_is_lef
     assert told({"app": {"orders", "payments"}, "ledger": {"payments"}, "mail": {"payments"}}) == [
         (
             "group app of unit shop also reads topics outside the unit (payments): its offsets in these topics move"
-            " with it; group ledger reads these topics too and stays on east: to move it as well, add it to"
+            " with it; group ledger, which also reads these topics, stays on east: to move it, add it to"
             " `mmtool.unit.shop.groups`"
         ),
         (
             "group mail of unit shop also reads topics outside the unit (payments): its offsets in these topics move"
-            " with it; group ledger reads these topics too and stays on east: to move it as well, add it to"
+            " with it; group ledger, which also reads these topics, stays on east: to move it, add it to"
             " `mmtool.unit.shop.groups`"
         ),
     ]
