@@ -180,7 +180,8 @@ class _Reader:
         elif not opens(key_text, password.get_secret_value() if password else None):
             wrong = "wrong password for" if password else "no password for"
             self.report.refused(
-                entry, f"{wrong} the private key in {key.origin}; set {sibling(entry, 'ssl.key.password')}"
+                self._filled("ssl.key.password") or entry,
+                f"{wrong} the private key in {key.origin}; set {sibling(entry, 'ssl.key.password')}",
             )
         for place, one in enumerate(certificates_in(chain)):
             if not (why := out_of_date(one)):
