@@ -92,7 +92,9 @@ class Promotion:
             )
         if self.withdraws:
             created = f"the ACLs that an earlier failover created for {few(self.granted_to)}"
-            return f"on {on}, remove {created}: {self._rights}"
+            return (
+                f"on {on}, remove {created}: {self._rights}; these producers can then no longer write on {on}"
+            )
         return f"on {on}, create ACLs for {few(self.granted_to)}: {self._rights}"
 
     @property

@@ -53,7 +53,7 @@ _MARKS = (
     "{there} does not accept the marks: mmtool removes those that it wrote, and no offset has been written. Apply the"
     " remedy of the message, then run `{resume}`."
 )
-_UNMARKED = "mmtool removes the marks, and no offset has been written."
+_UNMARKED = "mmtool removes the marks of step mark_failed_over, and no offset has been written."
 _COPY_BY_HAND = (
     "Copy the whole topics on {there} into files. Of each partition, produce the diverged records (those between the"
     " two offsets of step find_diverged)"

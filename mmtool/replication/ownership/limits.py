@@ -148,7 +148,7 @@ def _refuse_split_alias(flow: FlowSettings, back: FlowSettings) -> None:
     }
     lines = " and ".join(f"{key} = {name}" for key, name in renamed.items())
     aliases = (
-        f"set {lines} (topic names get these aliases; {_NAMES_KEPT})"
+        f"set {lines} (aliases are part of topic names; {_NAMES_KEPT})"
         if separator
         else f"set another replication.policy.separator ({_NAMES_KEPT})"
     )

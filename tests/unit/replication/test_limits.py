@@ -116,7 +116,7 @@ dc-us->dc-eu.enabled = true
             "replication.policy.separator = -\n",
             "alias dc-us contains the separator '-'",
             (
-                "set dc-us.alias = dc_us and dc-eu.alias = dc_eu (topic names get these aliases; a flow that has"
+                "set dc-us.alias = dc_us and dc-eu.alias = dc_eu (aliases are part of topic names; a flow that has"
                 " mirrored topics refuses other names)"
             ),
         ),
