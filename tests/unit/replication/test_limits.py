@@ -177,7 +177,7 @@ def test_flows_whose_topics_come_to_a_rest_are_fine(more, load_text):
     [
         (
             "source.cluster.alias = site\n",
-            "a->b and b->c and c->a: topic names would grow without end (topic -> site.topic -> site.site.topic",
+            "a->b and b->c and c->a: topic names would grow without end (aliases -> site.topic -> site.site.topic",
             "a.alias = a, b.alias = b, c.alias = c",
         ),
         (
@@ -248,7 +248,7 @@ def test_the_remedy_against_a_split_alias_is_one_after_which_nothing_is_refused(
     text += "dc-b->dc-a.enabled = true\nreplication.policy.separator = -\n"
     with pytest.raises(UsageError) as caught:
         refuse_growth(load_text(text).flows)
-    lines = caught.value.remedy.removeprefix("set ").split(" (topic")[0].split(" and ")
+    lines = caught.value.remedy.removeprefix("set ").split(" (aliases")[0].split(" and ")
     assert [key for key in keys if key not in " ".join(lines)] == []
     refuse_growth(load_text(text + "\n".join(lines) + "\n").flows)
 
