@@ -99,7 +99,7 @@ AllByDefault = Annotated[
 ]
 
 Once = Annotated[
-    bool, typer.Option("--once", help="Sync once, then exit; exit code 0 only if every group was synced.")
+    bool, typer.Option("--once", help="Sync once, then exit; exit code 0 unless a group could not be synced.")
 ]
 Every = Annotated[
     float | None,

@@ -47,7 +47,8 @@ class Smoked:
         failed = next((result for result in self.results if not result.passed), None)
         if failed is None:
             return None
-        return GateError(f"smoke test of {self.flow}: step {failed.step} failed: {failed.message}")
+        why, _, remedy = failed.message.partition(_REMEDY)
+        return GateError(f"smoke test of {self.flow}: step {failed.step} failed: {why}", remedy=remedy)
 
 
 class _FailedError(Exception):
@@ -100,7 +101,11 @@ class _Run:
 
 
 def _with_remedy(error: MmtoolError) -> str:
-    return f"{error.message}; remedy: {error.remedy}" if error.remedy else error.message
+    return f"{error.message}{_REMEDY}{error.remedy}" if error.remedy else error.message
+
+
+_REMEDY = "; remedy: "
+"""What is between the two parts of a failed step's message."""
 
 
 def smoke(flow: SmokeFlow, *, read_only: bool) -> Smoked:

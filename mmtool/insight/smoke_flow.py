@@ -11,7 +11,6 @@ from mmtool.errors import ConfigError, GateError, RefusedError
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import look, refined_plans
 from mmtool.plan.flow.smoke import CANARY_GROUP
-from mmtool.plan.flow.status import client_words
 from mmtool.plan.groups.facts import Commit, GroupFacts
 from mmtool.plan.groups.offsets import Direction, Rules
 from mmtool.plan.records.documents import State
@@ -153,7 +152,7 @@ class SmokeFlow:
     def _by_mmtool(self) -> str:
         """A sentence that names mmtool's holder of the ownership lease; waits while members join or leave."""
         holder = self.deadline.wait(self._holder, self._no_holder)
-        return f"mmtool runs {self.name}: {client_words(holder)}"
+        return f"mmtool runs {self.name}: {holder}"
 
     def _holder(self) -> FlowMember | None:
         members = self._members()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError
 from mmtool.output import human
-from mmtool.plan.flow.status import client_words, nobody
+from mmtool.plan.flow.status import nobody
 from mmtool.plan.records.documents import State
 from mmtool.plan.words import counted, moment
 
@@ -78,7 +78,7 @@ def _run_by(facts: FlowFacts) -> str:
         return _by_mirror_maker(facts.mirror_maker) if is_by_mm2 else nobody(facts)
     since = f" since {moment(facts.owner.since_ms)}" if facts.owner and facts.announced else ""
     standbys = f", standbys: {facts.standbys}" if facts.standbys else ""
-    return f"run by {client_words(facts.holder)}{since}{standbys}"
+    return f"run by {facts.holder}{since}{standbys}"
 
 
 def _by_mirror_maker(progress: MirrorMakerProgress) -> str:

@@ -83,7 +83,11 @@ class Lookout(Generic[T]):
         if self._error:
             return self._error
         seconds = self._clock() - self._asked_at
-        return f"no answer for {seconds:.0f} s" if self._told or seconds > self._patience else "not asked yet"
+        return (
+            f"its clusters have not answered for {seconds:.0f} s"
+            if self._told or seconds > self._patience
+            else "not asked yet"
+        )
 
     def _run(self) -> None:
         while not self._stopped.is_set():

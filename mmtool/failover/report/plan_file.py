@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import ClusterId
 
 _REHEARSE = "rehearse again with --out FILE, and review the new plan"
-_OTHER_CLUSTER = f"check -c and ALIAS.bootstrap.servers; if the cluster was replaced, {_REHEARSE}"
+_OTHER_CLUSTER = f"check -c, and bootstrap.servers of that cluster; if the cluster was replaced, {_REHEARSE}"
 
 
 def saved_of(rehearsal: SavableRehearsal, options: Mapping[str, str]) -> SavedPlan:

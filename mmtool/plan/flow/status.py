@@ -67,7 +67,10 @@ class FlowMember:
     holds: bool
 
     def __str__(self) -> str:
-        return f"{self.client_id} on {self.host}"
+        """The member's host and process by its client id: ``vm, pid 7491``; else the client id and its address."""
+        _, found, process = self.client_id.partition("-owner-")
+        host, pid, number = process.rpartition("-pid-")
+        return f"{host}, pid {number}" if found and pid else f"{self.client_id} on {self.host.lstrip('/')}"
 
 
 @dataclass(frozen=True)
@@ -261,7 +264,7 @@ def flow_row(facts: FlowFacts) -> PartitionRow | None:
         return PartitionRow(facts.source, facts.target, None, state=State.HALTED, reason=_control_lost(facts))
     if facts.holder is None:
         return PartitionRow(facts.source, facts.target, None, state=State.NEVER_RAN, reason=NEVER)
-    reason = f"replicate ({client_words(facts.holder)}) is starting the flow for the first time"
+    reason = f"replicate ({facts.holder}) is starting the flow for the first time"
     return PartitionRow(facts.source, facts.target, None, state=State.STARTING, reason=reason)
 
 
@@ -453,7 +456,7 @@ def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tup
     if hold is not None or facts.holder is None:
         return (State.IDLE, NOBODY) if hold is None else (hold.state, joined(hold.reason, gone))
     if not facts.announced:
-        return State.STARTING, f"replicate ({client_words(facts.holder)}) is taking the flow over"
+        return State.STARTING, f"replicate ({facts.holder}) is taking the flow over"
     if mine is None:
         return State.STARTING, "its worker has not reported yet"
     return (
@@ -510,10 +513,3 @@ def nobody(facts: FlowFacts) -> str:
         return NOBODY
     was = f"{facts.owner.host}, pid {facts.owner.pid}"
     return f"{NOBODY} (last owner: {was}, until {moment(facts.heard_ms)})"
-
-
-def client_words(member: FlowMember) -> str:
-    """A member's host and process, from its client id: ``vm, pid 7491``."""
-    _, found, process = member.client_id.partition("-owner-")
-    host, pid, number = process.rpartition("-pid-")
-    return f"{host}, pid {number}" if found and pid else str(member)

@@ -18,7 +18,6 @@ from mmtool.plan.flow.status import (
     SILENT_MS,
     FlowFacts,
     FlowMember,
-    client_words,
     flow_row,
     has_silent,
     has_unmirrored,
@@ -283,7 +282,7 @@ def test_the_books_are_asked_only_where_a_pump_is_silent():
 
 
 def test_a_member_that_is_no_owner_of_ours_is_named_as_the_broker_names_it():
-    assert client_words(FlowMember("other", "/10.0.0.9", holds=True)) == "other on /10.0.0.9"
+    assert str(FlowMember("other", "/10.0.0.9", holds=True)) == "other on 10.0.0.9"
 
 
 offsets = st.integers(0, 50)

@@ -177,7 +177,7 @@ def test_flows_whose_topics_come_to_a_rest_are_fine(more, load_text):
     [
         (
             "source.cluster.alias = site\n",
-            "a->b and b->c and c->a: topic names would grow without end (aliases -> site.topic -> site.site.topic",
+            "a->b and b->c and c->a: topic names would grow without end (topic -> site.topic -> site.site.topic",
             "a.alias = a, b.alias = b, c.alias = c",
         ),
         (
