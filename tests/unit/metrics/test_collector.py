@@ -173,7 +173,7 @@ def test_an_answer_that_is_old_is_none_any_more():
     look.ask()
     assert (look.latest, look.problem) == ("answer", "")
     now[0] = 31.0
-    assert (look.latest, look.problem) == (None, "its clusters have not answered for 31 s")
+    assert (look.latest, look.problem) == (None, "a cluster has not answered for 31 s")
 
 
 def test_clients_are_opened_again_when_their_settings_change_and_every_ten_minutes():
