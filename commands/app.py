@@ -32,7 +32,12 @@ COMMANDS = (
     Entry("translate-offsets", MOVE, "Translate committed offsets to the target; write them with --execute"),
     Entry("groups", MOVE, "Audit, sync, export and import consumer groups", group=True),
     Entry("failover", MOVE, "Plan failovers of consumer groups, or --execute them", group=True),
-    Entry("flow", MOVE, "Pause or resume a flow; change its stored state", group=True),
+    Entry(
+        "flow",
+        MOVE,
+        "Pause or resume a flow; rehearse changes of its stored state, or --execute them",
+        group=True,
+    ),
     Entry("init", SET_UP, "Write the first properties file"),
     Entry("config", SET_UP, "Check, show or import the properties file", group=True),
     Entry("doctor", SET_UP, "Check clusters, rights and configuration"),

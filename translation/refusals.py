@@ -87,7 +87,7 @@ _MIRROR_AGAIN = (
 )
 _SET_BY_HAND = (
     "leave the group out of the failover, and set its offset on {written} with `kafka-consumer-groups --reset-offsets"
-    " --execute`"
+    " --to-offset OFFSET --execute`"
 )
 _SHOWN = "`mmtool status -c FILE` shows the lag and the state"
 _WHY_NEVER = (
@@ -103,8 +103,8 @@ _SENTENCES = {
     Reason.BEYOND_MIRROR: "the group's commit on {read} is ahead of the mirror on {written}: let `mmtool replicate`"
     f" catch up ({_SHOWN})",
     Reason.BEYOND_SOURCE_END: "the group's commit on {read} is past the end of {read}'s log, which was truncated or"
-    " recreated: reset the group's offset on {read} with `kafka-consumer-groups --reset-offsets --execute`, for example"
-    " with `--to-earliest` to skip nothing",
+    " recreated: reset the group's offset on {read} with `kafka-consumer-groups --reset-offsets --to-earliest"
+    " --execute`, which skips nothing",
     Reason.TARGET_LOG_START_PASSED: "{written} has deleted the records after the group's commit on {read}: let the"
     " group read past them on {read}; or, where mmtool mirrored them, skip them with `mmtool translate-offsets -c FILE"
     " -g GROUP --allow-skip --execute`",
@@ -114,8 +114,9 @@ _SENTENCES = {
     Reason.NOT_MIRRORED: f"{_NOT_IN_FLOW}; or {_SKIPPED}",
     Reason.ACTIVE_ON_TARGET: "consumers of this group run on {written}: stop them, and wait until their sessions end;"
     " or {written} has a share or streams group of the same name: delete that group, or rename the consumer group",
-    Reason.WOULD_REWIND: "the group's commit on {written} is ahead of the offset translated from {read}: `mmtool"
-    " translate-offsets -c FILE -g GROUP --allow-rewind --execute` moves it back",
+    Reason.WOULD_REWIND: "the group's commit on {written} is ahead of the offset translated from {read}: nothing"
+    " to do if the group has read further on {written}; else `mmtool translate-offsets -c FILE -g GROUP --allow-rewind"
+    " --execute` moves it back",
     Reason.SOURCE_UNREACHABLE: "{read} does not answer, and {written} has no checkpoint of the group in this partition:"
     " an offset that the group has committed on {written} stays; if it has committed none, add `--unknown earliest` or"
     " `--unknown latest` to `mmtool failover emergency` to commit one",
@@ -139,7 +140,7 @@ _EMERGENCY = {
     + _SET_BY_HAND,
     Reason.NEVER_RAN: "{written} has a checkpoint of the group in this partition, but not the mirrored"
     " partition: leave the group out of the failover, and set its offsets in other partitions on {written} with"
-    " `kafka-consumer-groups --reset-offsets --execute`",
+    " `kafka-consumer-groups --reset-offsets --to-offset OFFSET --execute`",
     Reason.UNKNOWN_GROUP: "{written} has no checkpoint of the group, so the group cannot move in an emergency: `mmtool"
     " failover emergency -c FILE --all-groups` lists the groups that can",
     Reason.BEYOND_MIRROR: "the log of the mirror on {written} is shorter than what was mirrored: "
@@ -152,7 +153,7 @@ _EMERGENCY = {
     + _SET_BY_HAND,
     Reason.WOULD_REWIND: "the group's commit on {written} is ahead of the offset of its last checkpoint: to keep this"
     " commit, leave the group out of the failover; to move it back, reset it first with `kafka-consumer-groups"
-    " --reset-offsets --execute`",
+    " --reset-offsets --to-offset OFFSET --execute`",
     Reason.AMBIGUOUS: "mmtool does not know which offset on {written} belongs to the group's last checkpoint: "
     + _SET_BY_HAND,
 }
@@ -169,15 +170,15 @@ _BACK = {
     " translate-offsets -c FILE -g GROUP --reverse --allow-rewind --execute` moves it back",
     Reason.BEYOND_SOURCE_END: "the group's commit is past the end of {read}'s log, or its translation past the end of"
     " {written}'s log, because that log was truncated or recreated: set the group's offset on {written} yourself with"
-    " `kafka-consumer-groups --reset-offsets --execute`, or leave the group on {read}",
+    " `kafka-consumer-groups --reset-offsets --to-offset OFFSET --execute`, or leave the group on {read}",
     Reason.TARGET_LOG_START_PASSED: "{read} or {written} has deleted the records after the group's commit on {read}:"
     " let the group read past them on {read}",
     Reason.PARTITION_MISSING: "the topic was deleted or recreated on {read} or on {written}, so the commit on {read}"
     " has no known offset on {written}: leave the group on {read}, or set its offset on {written} with"
-    " `kafka-consumer-groups --reset-offsets --execute` and start its consumers on {written}",
+    " `kafka-consumer-groups --reset-offsets --to-offset OFFSET --execute` and start its consumers on {written}",
     Reason.NOT_MIRRORED: f"{_NOT_A_MIRROR}; or {_SKIPPED_BACK}",
     Reason.AMBIGUOUS: "mmtool does not know which offset on {written} belongs to the group's commit on {read}: set it"
-    " yourself with `kafka-consumer-groups --reset-offsets --execute`",
+    " yourself with `kafka-consumer-groups --reset-offsets --to-offset OFFSET --execute`",
 }
 """Sentences that differ for a translation from target to source."""
 

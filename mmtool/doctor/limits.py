@@ -168,7 +168,8 @@ def _seen(facts: SizeFacts, one: TopicSizes, samples: Collection[SizeSample]) ->
         return "no record that is still to be mirrored was found"
     if all(sample.is_whole for sample in samples):
         return "all records that are still to be mirrored are small enough"
-    return f"no record in a sample of {size(sum(sample.looked_bytes for sample in samples))} is too large"
+    read = size(sum(sample.looked_bytes for sample in samples))
+    return f"no record in a sample of {read} is too large; the other records were not read"
 
 
 # --- timestamps -------------------------------------------------------------------------------------------

@@ -91,8 +91,11 @@ def _integers(name: str, column: Any) -> Offsets:
     # with nulls it comes as float64, which is exact below 2**53: 285 years at a million records a second
     values = column.fillna(0).to_numpy()
     numbers: Offsets = values.astype(np.int64)
-    if (numbers != values).any():
-        raise ValueError(f"translate_offsets: column {name} must hold integers, and holds {values.dtype}")
+    wrong = numbers != values
+    if wrong.any():
+        raise ValueError(
+            f"translate_offsets: column {name} must hold whole numbers, and holds {values[wrong][0]}"
+        )
     return numbers
 
 

@@ -81,7 +81,7 @@ def _on_disk(text: str, ends: contextlib.ExitStack) -> str:
             file.flush()
         except OSError as error:
             raise UsageError(
-                f"the private key cannot be written to {folder} for OpenSSL: {error.strerror}",
+                f"mmtool's private key for TLS cannot be written to a file for OpenSSL in {folder}: {error.strerror}",
                 remedy=_FREE if error.errno in _FULL else _OTHER_FOLDER,
             ) from error
         if path.exists():  # else another process took it for abandoned before it was locked

@@ -185,7 +185,7 @@ def _state_once_started(directory: StateDirectory, seconds: float) -> LabState:
         wait_until(lambda: directory.read() is not None, "the lab", seconds)
     except GateError:
         raise GateError(
-            f"the lab in {directory.path} has not started in {seconds:.0f} s",
+            f"another process is starting the lab in {directory.path}, which has not started in {seconds:.0f} s",
             remedy="look at the logs in that directory, then run the same command again",
             code="timeout",
         ) from None

@@ -84,7 +84,7 @@ class Lookout(Generic[T]):
             return self._error
         seconds = self._clock() - self._asked_at
         return (
-            f"its clusters have not answered for {seconds:.0f} s"
+            f"a cluster has not answered for {seconds:.0f} s"
             if self._told or seconds > self._patience
             else "not asked yet"
         )

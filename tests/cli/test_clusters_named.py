@@ -92,8 +92,8 @@ def test_read_in_reverse_an_answer_past_the_source_s_end_is_told_apart(run, scen
     assert reason == "beyond_source_end"
     assert said.startswith("the group's commit on west translates to an offset past the end of east's log")
     assert (
-        "set the group's offset on east yourself with `kafka-consumer-groups --reset-offsets --execute`"
-        in said
+        "set the group's offset on east yourself with `kafka-consumer-groups --reset-offsets --to-offset OFFSET"
+        " --execute`" in said
     )
 
 

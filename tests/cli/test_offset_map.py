@@ -172,6 +172,6 @@ def test_a_batch_may_be_empty(frame):
 
 def test_what_is_no_integer_is_not_rounded_to_an_offset(frame):
     with pytest.raises(
-        ValueError, match=r"^translate_offsets: column offset must hold integers, and holds float64$"
+        ValueError, match=r"^translate_offsets: column offset must hold whole numbers, and holds 4\.5$"
     ):
         frame(["orders"], [0], [4.5])

@@ -357,7 +357,7 @@ def _met(
         why = (
             f"group {plan.group} has committed other offsets on {where} since the operation was interrupted: stop its"
             " consumers, and reset the group to the planned offsets with `kafka-consumer-groups --reset-offsets"
-            f" --execute`; `mmtool failover show {name} -c FILE` lists these offsets"
+            f" --to-offset OFFSET --execute`; `mmtool failover show {name} -c FILE` lists these offsets"
         )
     elif there.kind:
         why = f"on {where}, group {plan.group} is {there.sentence}; delete this {there.kind} group"

@@ -86,7 +86,7 @@ _CLAIMED_WITHOUT = (
 _LEASE_BACK = "the ownership lease is held again; workers that still run continue"
 _LOST = "lost ownership; reacquiring"
 _SOURCE_BACK = (
-    "a source partition that was missing is back; checking its last batches before mirroring restarts"
+    "a partition on the source has a leader again, or was deleted; the flow checks its last writes first"
 )
 
 TABLE: dict[tuple[FlowPhase, FlowEvent], FlowTransition] = {

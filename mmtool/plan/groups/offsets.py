@@ -301,7 +301,7 @@ def _detail(facts: PartitionFacts, commit: Commit, refusal: Reason | None, rules
     return (
         f"the group's commit on {read} translates to an offset past the end of {written}'s log, which was truncated or"
         f" recreated: set the group's offset on {written} yourself with `kafka-consumer-groups --reset-offsets"
-        f" --execute`, or leave the group on {read}"
+        f" --to-offset OFFSET --execute`, or leave the group on {read}"
     )
 
 

@@ -91,7 +91,8 @@ def source_made_again(name: str) -> HaltReason:
     """The sentence that a mirrored source topic was deleted and created again, with the remedy."""
     return HaltReason(
         f"source topic {name} was deleted and created again",
-        "set mmtool.on.topic.recreated = restart to mirror the new topic after the old topic's records",
+        "to mirror the new topic after the old topic's records, set mmtool.on.topic.recreated = restart; a running"
+        " `mmtool replicate` applies it",
     )
 
 

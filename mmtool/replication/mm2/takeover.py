@@ -223,7 +223,9 @@ class Mm2Takeover:
         sentence = f"{self.flow.settings.name}: {sentence}"
         if self._begun:
             which = f"these {len(wrong)} partitions" if len(wrong) > 1 else "this partition"
-            self.warnings.append(f"{sentence}; mmtool mirrors {which} from {start}")
+            self.warnings.append(
+                f"{sentence}; mmtool mirrors {which} from {start}, after the records that MirrorMaker 2 left"
+            )
             return
         each = "for each of these topics, " if len(topics) > 1 else ""
         raise RefusedError(

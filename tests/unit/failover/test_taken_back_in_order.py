@@ -106,6 +106,7 @@ def test_a_refused_undo_says_what_to_do_for_each_group(scene, groups, whom):
     )
     assert remedy(Reason.WOULD_REWIND) == (
         f"would_rewind: {whom} has since committed other offsets on west, and keeps them; to go back in spite of that,"
-        " reset it to its previous offsets with `kafka-consumer-groups --reset-offsets --execute` on west, then run the"
+        " reset it to its previous offsets with `kafka-consumer-groups --reset-offsets --to-offset OFFSET --execute`"
+        " on west, then run the"
         " same command again"
     )

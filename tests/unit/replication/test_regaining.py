@@ -211,7 +211,7 @@ def test_what_was_put_off_is_taken_up_once_its_source_answers_and_the_round_ends
     found, said = looked_for(run, play)
     assert found == ((False, False), True, False, (True, 1, False, False))
     assert list(filter(is_for_people, said)) == [
-        "a->b: a source partition that was missing is back; checking its last batches before mirroring restarts"
+        "a->b: a partition on the source has a leader again, or was deleted; the flow checks its last writes first"
     ]
     assert run.looks == 3
 
