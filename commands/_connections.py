@@ -399,5 +399,5 @@ def _from_csv(path: Path) -> Mapping[TopicPartition, UpstreamOffset]:
     except ValueError as error:
         raise UsageError(
             f"--csv {path}: {error}",
-            remedy="write one line topic,partition,offset for each partition, without a header line",
+            remedy="write one line TOPIC,PARTITION,OFFSET for each partition",
         ) from error

@@ -64,7 +64,8 @@ def remedied(error: MmtoolError, remedy: str) -> MmtoolError:
     """A copy of an error with another remedy; it keeps the class, the traceback and the cause."""
     other = type(error).__new__(type(error), *error.args)
     other.__dict__.update(error.__dict__, remedy=remedy)
-    other.__cause__ = error.__cause__
+    other.__cause__, other.__context__ = error.__cause__, error.__context__
+    other.__suppress_context__ = error.__suppress_context__
     return other.with_traceback(error.__traceback__)
 
 

@@ -171,7 +171,7 @@ WARNINGS = frozenset(
         Event.OPERATION_FAILED, Event.WARNING,
     }
 )  # fmt: skip
-"""Events that are logged as warnings, which ``-q`` keeps."""
+"""Events that are warnings: ``-q`` keeps them."""
 
 
 FIELDS = {

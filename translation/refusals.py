@@ -114,9 +114,9 @@ _SENTENCES = {
     Reason.NOT_MIRRORED: f"{_NOT_IN_FLOW}; or {_SKIPPED}",
     Reason.ACTIVE_ON_TARGET: "consumers of this group run on {written}: stop them, and wait until their sessions end;"
     " or {written} has a share or streams group of the same name: delete that group, or rename the consumer group",
-    Reason.WOULD_REWIND: "the group's commit on {written} is ahead of the offset translated from {read}: nothing"
-    " to do if the group has read further on {written}; else `mmtool translate-offsets -c FILE -g GROUP --allow-rewind"
-    " --execute` moves it back",
+    Reason.WOULD_REWIND: "the group's commit on {written} is ahead of the offset translated from {read}: to keep"
+    " this commit, leave the group out; `mmtool translate-offsets -c FILE -g GROUP --allow-rewind --execute` moves it"
+    " back",
     Reason.SOURCE_UNREACHABLE: "{read} does not answer, and {written} has no checkpoint of the group in this partition:"
     " an offset that the group has committed on {written} stays; if it has committed none, add `--unknown earliest` or"
     " `--unknown latest` to `mmtool failover emergency` to commit one",

@@ -60,7 +60,12 @@ def judge_replicas(sides: Iterable[ReplicaFacts], flow: str) -> Iterator[Finding
     """Findings about impossible or low replication factors, leaderless partitions and out-of-sync replicas."""
     found = [finding for side in sides for finding in _of_side(side)]
     yield from found or [
-        ok(Check.REPLICATION_FACTOR, "", "every partition has a leader, and every replica is in sync", flow)
+        ok(
+            Check.REPLICATION_FACTOR,
+            "",
+            "every mirrored partition has a leader, and all its replicas are in sync",
+            flow,
+        )
     ]
 
 

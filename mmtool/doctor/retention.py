@@ -265,8 +265,8 @@ def _lengthen(pair: TopicPair, names: Iterable[str]) -> str:
         f" {pair.source_alias} or more (-1: without limit)"
         if on_mirror
         else "",
-        f"on {pair.source_alias}, set {' and '.join(on_source)} of topic {pair.topic} to its present value, which is a"
-        f" default of the brokers: {by_config_sync(pair.mirror)}"
+        f"on {pair.source_alias}, set {' and '.join(on_source)} of topic {pair.topic} to the value that it has now by"
+        f" the brokers' default: {by_config_sync(pair.mirror)}"
         if on_source
         else "",
     )

@@ -66,10 +66,11 @@ switches = Switches()
 
 
 def talk(message: str) -> None:
-    """Print a sentence for people on stderr, silenced by ``-q``; in log format, log it (``-q`` keeps warnings)."""
+    """Print a sentence for people on stderr, or log it; ``-q`` silences all but the events of `WARNINGS`."""
+    notice = Notice.of(message)
     if switches.logs:
-        _log_told(Notice.of(message))
-    elif switches.verbosity >= 0 and is_for_people(message):
+        _log_told(notice)
+    elif is_for_people(message) and (switches.verbosity >= 0 or notice.event in WARNINGS):
         _say(message)
 
 

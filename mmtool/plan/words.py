@@ -60,6 +60,8 @@ def joined(*sentences: str) -> str:
 
 ID_PLACEHOLDER = "OPERATION_ID"
 """What texts have for the id of an operation, where it is not known yet."""
+SHOWS_ID = " (`mmtool failover list -c FILE` shows the id)"
+"""The clause that belongs to `ID_PLACEHOLDER` in a command."""
 
 AGAIN = "run the same command again"
 """The remedy that a repetition is, alone or at the end of another one."""

@@ -346,10 +346,15 @@ def refuse_topic(diverged: Diverged, flow: FlowNow, tails: FoundTails, taken: Co
         return
     name, home = diverged.topic, flow.clusters.source
     if name in taken or name.startswith(("mmtool-", "__")) or name.endswith(".internal"):
-        why = "it is one of the topics that fail back" if name in taken else "it is an internal topic"
+        why = (
+            "it is one of the topics that fail back"
+            if name in taken
+            else "its name is one of an internal topic"
+        )
         raise RefusedError(
             f"--diverged topic {name}: {why}",
-            remedy="name a topic that holds nothing but diverged records",
+            remedy=f"name another topic of {home.alias}, only for diverged records; its name must not begin with"
+            " mmtool- or __, or end with .internal",
             code="wrong_topic",
         )
     if name not in home.topics():

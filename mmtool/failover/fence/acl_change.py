@@ -15,7 +15,7 @@ from mmtool.errors import (
 from mmtool.kafka.ports import NOT_ON_EVERY_BROKER
 from mmtool.plain_text import shell_line, shell_word
 from mmtool.plan.failover.acl_rules import acl_command
-from mmtool.plan.words import few, joined, then
+from mmtool.plan.words import ID_PLACEHOLDER, SHOWS_ID, few, joined, then
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -53,9 +53,8 @@ class AclUse:
     is_right: bool = False
     remedies: Mapping[str, str] = field(default_factory=dict)
     again: str = (
-        "remove the cause, then run `mmtool failover cancel OPERATION_ID -c FILE --execute`, or if offsets are already"
-        " written, `mmtool failover rollback OPERATION_ID -c FILE --execute` (`mmtool failover list -c FILE` shows the"
-        " id)"
+        f"remove the cause, then run `mmtool failover cancel {ID_PLACEHOLDER} -c FILE --execute`, or if offsets are"
+        f" already written, `mmtool failover rollback {ID_PLACEHOLDER} -c FILE --execute`{SHOWS_ID}"
     )
 
 
@@ -146,11 +145,13 @@ class AclChange:
 
     def _not_created(self, problems: Mapping[Binding, Problem]) -> MmtoolError:
         remedies, names = {**_NOT_MADE, **self.use.remedies}, [problem.name for problem in problems.values()]
-        todo = joined(*dict.fromkeys(remedies.get(name, _OTHERWISE) for name in names))
+        todo = joined(
+            *dict.fromkeys(remedies.get(name, _OTHERWISE).format(alias=self.port.alias) for name in names)
+        )
         said = few([f"{binding}: {problem}" for binding, problem in problems.items()], 3)
         kind = NotAuthorisedError if self.use.is_right and set(names) == {_DENIED} else RefusedError
         return kind(
             f"{self.use.name} on {self.port.alias} could not be set: {said}",
-            remedy=todo if set(names) & set(self.use.remedies) else then(todo.format(alias=self.port.alias)),
+            remedy=todo if set(names) <= set(self.use.remedies) else then(todo),
             code=f"{self.use.code}_failed",
         )

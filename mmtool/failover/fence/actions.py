@@ -142,7 +142,7 @@ _FENCE = AclUse(
     "a DENY for WRITE",
     "fence",
     remedies={
-        "SECURITY_DISABLED": "run the command with --fence hook or --fence watch: the brokers have no authorizer"
+        "SECURITY_DISABLED": "start a new failover with --fence hook or --fence watch: the brokers have no authorizer"
     },
 )
 

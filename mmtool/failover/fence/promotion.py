@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.failover.fence.acl_change import AclChange, AclUse
 from mmtool.plan.failover.steps import acl_step
+from mmtool.plan.words import ID_PLACEHOLDER, SHOWS_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,9 @@ _USE = AclUse(
     "an ACL of --promote-acls",
     "promotion",
     is_right=True,
-    remedies={"SECURITY_DISABLED": "run the command without --promote-acls: the brokers have no authorizer"},
+    remedies={
+        "SECURITY_DISABLED": "start a new failover without --promote-acls: the brokers have no authorizer"
+    },
 )
 _WITHDRAWN = AclUse(
     "the producers' ACLs",
@@ -36,8 +39,7 @@ _WITHDRAWN = AclUse(
     "one of the producers' ACLs",
     "promotion",
     is_right=True,
-    again="remove the cause, then run `mmtool failover resume OPERATION_ID -c FILE --execute` (`mmtool failover list -c"
-    " FILE` shows the id)",
+    again=f"remove the cause, then run `mmtool failover resume {ID_PLACEHOLDER} -c FILE --execute`{SHOWS_ID}",
 )
 
 

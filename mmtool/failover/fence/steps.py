@@ -16,7 +16,7 @@ from mmtool.plan.failover.acl_fence import fence_plan
 from mmtool.plan.failover.fence_plan import WATCH_SECONDS, Fence, FenceKind
 from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import StepName
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import ID_PLACEHOLDER, SHOWS_ID, counted, few
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -82,8 +82,8 @@ def _grown(rules: FencePlan, topics: tuple[str, ...]) -> FencePlan:
     guard = Guard(
         "fence_stale",
         f"the groups have committed offsets in topics that the operation's fence does not cover: {few(left)}",
-        "end the operation with `mmtool failover cancel OPERATION_ID -c FILE --execute` (`mmtool failover list -c FILE`"
-        " shows the id), and start a new operation, whose fence covers these topics too",
+        f"end the operation with `mmtool failover cancel {ID_PLACEHOLDER} -c FILE --execute`{SHOWS_ID}, and start a"
+        " new operation, whose fence covers these topics too",
     )
     return replace(rules, guards=(*rules.guards, guard))
 

@@ -122,7 +122,8 @@ def told(
     ahead = sum(homecoming.ahead.get(found.place, 0) for found in diverged)
     if ahead:
         yield (
-            f"groups that had not read everything on {names.target} read {ahead:,} of these records on {names.source};"
+            f"groups that had not read everything on {names.target} will read {counted(ahead, 'diverged record')} on"
+            f" {names.source};"
             " nothing has to be done for these groups"
         )
     for found in tails.partitions:

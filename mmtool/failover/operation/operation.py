@@ -258,7 +258,7 @@ def _taken_back(operation: Operation, log: StepLog, undo: Actions) -> Operation:
 def _half_done(operation: Operation, step: Step, error: MmtoolError) -> MmtoolError:
     """The error of a step that failed and of another that could not be undone, as one `PartlyAppliedError`.
 
-    The command that started the operation does not undo it: until a cancel, it is refused for the open operation.
+    The command that started the operation is refused until the operation is completed or cancelled.
     """
     why, name = operation.error or error, operation.plan.operation_id
     todo = joined(*dict.fromkeys((first_part(why.remedy), first_part(error.remedy))))

@@ -249,7 +249,9 @@ class RollbackPlan:
             parts.append(f"{how} the producers' ACLs on {target}")
         if self.found.half_replayed:
             parts.append(f"make {self.found.names.flow} skip the diverged records that are already replayed")
-        return f"{done}: {', and '.join(parts) or 'no offset has to be restored'}"
+        if not parts and not self.marks and self.event is Event.ROLL_BACK:
+            parts = ["no offset has to be restored"]
+        return f"{done}: {', and '.join(parts)}" if parts else done
 
 
 def rehearse_taking_back(

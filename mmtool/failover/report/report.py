@@ -6,8 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.errors import OwnedElsewhereError, RefusedError, remedied
+from mmtool.errors import OwnedElsewhereError, RefusedError, StoppedError, remedied
 from mmtool.failover.commits.write import Outcome
+from mmtool.failover.diverged_tail.tail_replay import UnknownProgressError
 from mmtool.failover.operation.operation import Operation
 from mmtool.failover.operation.records import Figures
 from mmtool.failover.operation.states import Event, OperationState
@@ -30,7 +31,7 @@ from mmtool.plan.failover.fence_plan import FenceKind, lowering_commands
 from mmtool.plan.failover.risks import NO_RISK
 from mmtool.plan.failover.steps import Mode, topics_of
 from mmtool.plan.groups.offsets import Direction
-from mmtool.plan.words import ID_PLACEHOLDER, are, clock_time, counted, few, first_part, then
+from mmtool.plan.words import AGAIN, ID_PLACEHOLDER, SHOWS_ID, are, clock_time, counted, few
 from mmtool.translation.known import UNKNOWN, or_none
 
 if TYPE_CHECKING:
@@ -519,7 +520,7 @@ def ways_on(operation: Operation, given: Sequence[str] = ()) -> list[NextStep]:
     return [
         NextStep(f"{_way_on(event, operation)}:", (f"mmtool failover {verb} {arguments}",))
         for event, verb in _WAYS_ON.items()
-        if operation.may(event)
+        if operation.may(event) and not (event is Event.RESUME and isinstance(error, UnknownProgressError))
     ]
 
 
@@ -529,7 +530,7 @@ _WAYS_ON = {Event.RESUME: "resume", Event.CANCEL: "cancel", Event.ROLL_BACK: "ro
 def _way_on(event: Event, operation: Operation) -> str:
     """What the command of an event does, and when an operator wants that."""
     match event, operation.standing.state:
-        case Event.RESUME, OperationState.FAILED:
+        case Event.RESUME, OperationState.FAILED if not isinstance(operation.error, StoppedError):
             return "when the cause is removed, complete the operation"
         case Event.RESUME, _:
             return "complete the operation"
@@ -544,16 +545,16 @@ def _way_on(event: Event, operation: Operation) -> str:
 
 
 def error_of(operation: Operation) -> MmtoolError | None:
-    """The error that ended an operation; a remedy that says to run the command again names `failover resume` instead.
+    """The error that ended an operation; its remedy names `failover resume` in place of "the same command again".
 
     A resumed operation checks and plans everything again, also where a second start from the saved plan is refused.
     """
     error, name = operation.error, operation.plan.operation_id
     if error is None:
         return None
-    remedy = error.remedy.replace(ID_PLACEHOLDER, name)
-    if first_part(remedy) != remedy and ways_on(operation) and operation.may(Event.RESUME):
-        remedy = then(remedy, f"run `mmtool failover resume {name} -c FILE --execute`")
+    remedy = error.remedy.replace(SHOWS_ID, "").replace(ID_PLACEHOLDER, name)
+    if ways_on(operation) and operation.may(Event.RESUME):
+        remedy = remedy.replace(AGAIN, f"run `mmtool failover resume {name} -c FILE --execute`")
     return error if remedy == error.remedy else remedied(error, remedy)
 
 

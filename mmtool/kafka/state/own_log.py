@@ -87,14 +87,14 @@ def _recreate(topic: str) -> str:
             "if the topic has no records, delete it: mmtool creates it again; if it has records, they are lost with the"
             " topic, and no command can restore them: first end open operations (`mmtool failover list -c FILE`)"
         )
-    other, lost = (
-        ("control", "")
+    other, restores = (
+        ("control", "them")
         if is_runs_topic(topic)
-        else ("offset-runs", " (failed-over marks and pauses are lost)")
+        else ("offset-runs", "all of them but failed-over marks and pauses: these are lost")
     )
     return (
-        f"stop `mmtool replicate`; delete this topic, but not the {other} topic of the flow{lost}; if the topic had"
-        " records, run `mmtool flow rebuild -c FILE -s SOURCE -t TARGET --execute`, which restores the rest; then start"
+        f"stop `mmtool replicate`; delete this topic, but not the {other} topic of the flow; if the topic had records,"
+        f" run `mmtool flow rebuild -c FILE -s SOURCE -t TARGET --execute`, which restores {restores}; then start"
         " `mmtool replicate`, which creates the topic if it does not exist"
     )
 

@@ -53,8 +53,8 @@ def read_whole(what: object, read: Callable[[], T]) -> T:
         return read()
     except _BROKEN as error:
         raise UnreadableResponseError(
-            f"the response to {what} breaks Kafka's protocol ({error or 'it is cut off'}): the server may be no Kafka"
-            " broker"
+            f"the response to {what} breaks Kafka's protocol ({error or 'it is cut off'}): the server may not be a"
+            " Kafka broker"
         ) from error
 
 

@@ -92,9 +92,8 @@ class Promotion:
             )
         if self.withdraws:
             created = f"the ACLs that an earlier failover created for {few(self.granted_to)}"
-            return (
-                f"on {on}, remove {created}: {self._rights}; these producers can then no longer write on {on}"
-            )
+            after = "without other ACLs, these producers can then no longer write there"
+            return f"on {on}, remove {created}: {self._rights}; {after}"
         return f"on {on}, create ACLs for {few(self.granted_to)}: {self._rights}"
 
     @property

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from mmtool.plan.failover.divergence import TO_FILE, Diverged, Replay, ToFile, ToTopic
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence, FenceKind
 from mmtool.plan.words import Names, counted, few
-from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -239,9 +238,9 @@ def _going_home(
 
 
 def _translatable(plans: Iterable[GroupPlan]) -> int:
-    """The number of commits in topics that the flow mirrors."""
+    """The number of commits in partitions that have a counterpart on the other cluster."""
     return sum(
-        verdict.commit is not None and verdict.refusal is not Reason.NOT_MIRRORED
+        None not in (verdict.commit, verdict.source, verdict.target)
         for plan in plans
         for verdict in plan.verdicts
     )

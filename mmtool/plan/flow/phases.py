@@ -100,7 +100,7 @@ TABLE: dict[tuple[FlowPhase, FlowEvent], FlowTransition] = {
         FlowPhase.JOINING, "lost the ownership lease before mirroring began; asking for it again"
     ),
     (FlowPhase.OWNED, FlowEvent.CLAIM): FlowTransition(
-        FlowPhase.RUNNING, "fenced the owner before; mirroring"
+        FlowPhase.RUNNING, "claimed the flow, which fences an earlier owner; mirroring"
     ),
     (FlowPhase.RUNNING, FlowEvent.LEASE_LOST): FlowTransition(FlowPhase.LOST, _LEASE_LOST),
     (FlowPhase.LOST, FlowEvent.LEASE_HELD): FlowTransition(FlowPhase.RUNNING, _LEASE_BACK),
@@ -123,7 +123,7 @@ TABLE: dict[tuple[FlowPhase, FlowEvent], FlowTransition] = {
         FlowPhase.REACQUIRING, "lost the ownership lease again; asking for it"
     ),
     (FlowPhase.RECLAIMING, FlowEvent.CLAIM): FlowTransition(
-        FlowPhase.RUNNING, "fenced and checked; mirroring again"
+        FlowPhase.RUNNING, "claimed the flow again and checked it; mirroring"
     ),
     (FlowPhase.JOINING, FlowEvent.CLAIM): FlowTransition(FlowPhase.LOST, _CLAIMED_WITHOUT),
     (FlowPhase.REACQUIRING, FlowEvent.CLAIM): FlowTransition(FlowPhase.LOST, _CLAIMED_WITHOUT),

@@ -270,7 +270,7 @@ def _write(hands: Hands) -> list[str]:
             lines += _put_back(hands.there, plan, f"before-{number}.csv")
         else:
             lines.append(
-                f"# no file for group {file_part(plan.group)}: the table has no offset that can be written"
+                f"# no file for group {file_part(plan.group)}: it cannot move now; the table above has the reason"
             )
     return lines
 

@@ -279,8 +279,8 @@ _OF_CHOICE: dict[tuple[Kind, StepName], Guide] = {
     (Kind.REPLAY, StepName.RELEASE): replace(
         GUIDES[StepName.RELEASE],
         done_when="The flow {there}->{here} mirrors {topics} again, from the first record after the diverged tail.",
-        by_hand="Check that the mirror will continue after the diverged records, remove the DENY rule for its"
-        " principal " + _PRINCIPAL + ", and start the mirror again.",
+        by_hand="Make the mirror continue after the diverged records (`mmtool flow seek` for mmtool's flow), remove the"
+        " DENY rule for its principal " + _PRINCIPAL + ", and start the mirror again.",
     ),
 }
 """The texts that depend on where diverged records are written."""

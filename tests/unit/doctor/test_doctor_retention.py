@@ -158,7 +158,7 @@ def test_an_override_that_the_config_sync_removes_is_to_be_set_on_the_source():
     )
     (shorter,) = judge_target_retention(both._replace(source=kept()))
     assert shorter.remedy.startswith(
-        "on A, set retention.ms of topic orders to its present value, which is a default of the brokers: config sync"
+        "on A, set retention.ms of topic orders to the value that it has now by the brokers' default: config"
     )
 
 

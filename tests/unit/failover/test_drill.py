@@ -118,6 +118,7 @@ def test_a_drill_that_ended_on_its_way_is_drilled_again_and_not_taken_up(scene, 
     assert lines_of(ways_on(found.operation)).startswith(
         "delete the copies of the groups:\nmmtool failover rollback"
     )
+    assert "resume" not in lines_of(ways_on(found.operation))
 
 
 def test_what_an_emergency_would_have_cost_is_told_beside_it(scene, ran):

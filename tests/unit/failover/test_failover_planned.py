@@ -367,7 +367,7 @@ def test_a_failed_operation_says_once_how_to_go_on_and_that_is_to_resume_it(ran)
 
     operation = ran(drain=unreachable).operation
     resume = f"mmtool failover resume {operation.plan.operation_id}"
-    assert error_of(operation).remedy == f"start the brokers; then run `{resume} -c FILE --execute`"
+    assert error_of(operation).remedy == f"start the brokers, then run `{resume} -c FILE --execute`"
     assert lines_of(ways_on(operation)).startswith(
         f"when the cause is removed, complete the operation:\n{resume} --execute\n"
     )

@@ -296,5 +296,14 @@ def test_brokers_without_an_authorizer_need_another_fence_and_no_second_start(fe
     monkeypatch.setattr(fences, "create", without)
     with pytest.raises(RefusedError, match="the fence on east could not be set") as caught:
         raise_fence(fences, plan(fences))
-    again = "run the command with --fence hook or --fence watch: the brokers have no authorizer"
+    again = "start a new failover with --fence hook or --fence watch: the brokers have no authorizer"
     assert caught.value.remedy == again
+
+
+def test_another_problem_beside_it_keeps_its_own_remedy_and_names_the_cluster(fences, monkeypatch):
+    names = iter(["SECURITY_DISABLED", "CLUSTER_AUTHORIZATION_FAILED"])
+    monkeypatch.setattr(fences, "create", lambda found: {one: Problem(next(names), "no") for one in found})
+    with pytest.raises(RefusedError) as caught:
+        raise_fence(fences, plan(fences))
+    assert "{" not in caught.value.remedy
+    assert caught.value.remedy.endswith("then run the same command again")

@@ -70,11 +70,11 @@ def test_a_topic_that_is_not_there_is_named():
     [
         (
             "mmtool-offset-runs.a.internal",
-            "but not the control topic of the flow; if the topic had records, run `mmtool flow rebuild",
+            "which restores them; then start `mmtool replicate`, which creates the topic if it does not exist",
         ),
         (
             "mmtool-control.a.internal",
-            "(failed-over marks and pauses are lost); if the topic had records, run `mmtool flow rebuild",
+            "which restores all of them but failed-over marks and pauses: these are lost; then start",
         ),
         (
             "mmtool-journal.internal",

@@ -4,6 +4,7 @@ import sys
 import pytest
 
 from mmtool.errors import RefusedError
+from mmtool.events import Event, Notice
 from mmtool.output import console, detail, fail, hide, talk, warn
 
 STREAM = """
@@ -41,6 +42,13 @@ def test_quiet_keeps_what_matters_and_verbose_adds(capsys, verbosity, heard):
     warn("c")
     fail(RefusedError("d"))
     assert capsys.readouterr() == ("", heard)
+
+
+def test_quiet_keeps_a_halt_as_the_log_format_does(capsys):
+    console.switches.verbosity = -1
+    talk(Notice("east->west: orders-0 is halted", Event.PARTITION_HALTED))
+    talk(Notice("east->west: owner of the flow", Event.OWNERSHIP_ACQUIRED))
+    assert capsys.readouterr().err == "east->west: orders-0 is halted\n"
 
 
 def test_words_are_coloured_on_a_terminal_only(capsys, terminal):

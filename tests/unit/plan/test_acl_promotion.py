@@ -339,7 +339,7 @@ def test_the_sentence_of_a_withdrawal_names_whose_rights_end():
     withdrawal = plan_withdrawal(["orders"], {allow("User:alice"), TX}, facts(allow("User:alice"), TX))
     assert withdrawal.sentence(NAMES) == (
         "on west, remove the ACLs that an earlier failover created for User:alice: WRITE on orders; 1 right on"
-        " transactional ids; these producers can then no longer write on west"
+        " transactional ids; without other ACLs, these producers can then no longer write there"
     )
 
 

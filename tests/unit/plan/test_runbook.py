@@ -148,7 +148,7 @@ def test_of_a_group_that_a_guard_forbids_no_file_is_written(scene):
     scene.commits("app", "east.orders", 5, 99, cluster=scene.target)
     page = page_of(scene)
     assert "--reset-offsets" not in page
-    assert "# no file for group app: the table has no offset that can be written\n" in page
+    assert "# no file for group app: it cannot move now; the table above has the reason\n" in page
 
 
 def test_a_line_of_the_table_for_each_group_and_partition(scene):
