@@ -188,13 +188,13 @@ def test_a_pem_store_without_the_needed_entry_is_said(load, tmp_path):
     ("lines", "problem", "key"),
     [
         ("", "no password for", "A.ssl.certificate.location"),
-        (f"A.ssl.key.password = {CANARY}\n", "wrong password for", "A.ssl.key.password"),
+        (f"A.ssl.key.password = {CANARY}\n", "wrong password for", "`A.ssl.key.password`"),
     ],
 )
 def test_a_pem_key_that_its_password_does_not_open_is_said(lines, problem, key, pem, load):
     text = f"A.security.protocol = SSL\nA.ssl.certificate.location = {pem}/cert.pem\n"
     line = refusal(load, f"{text}A.ssl.key.location = {pem}/key.pem\n{lines}")
-    assert f"`{key}`: {problem} the private key in {pem}/key.pem; set A.ssl.key.password" in line
+    assert f"{key}: {problem} the private key in {pem}/key.pem; set A.ssl.key.password" in line
 
 
 def test_a_certificate_file_without_a_key_may_have_it_in_another_file(pem, load):
