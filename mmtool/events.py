@@ -168,7 +168,7 @@ WARNINGS = frozenset(
         Event.TOPICS_UNREADABLE, Event.NO_TOPIC, Event.PARTITION_HALTED, Event.DATA_LOSS, Event.FOREIGN_RECORDS,
         Event.DEAD_LETTERS, Event.QUOTA_THROTTLED, Event.BROKER_SILENT, Event.FAILED_OVER,
         Event.MIRROR_MAKER_SEEN, Event.CONFIG_REFUSED, Event.CONFIG_VALUE_ADJUSTED, Event.STEP_FAILED,
-        Event.OPERATION_FAILED, Event.WARNING,
+        Event.OPERATION_FAILED, Event.TOKEN_REFRESH_FAILED, Event.WARNING,
     }
 )  # fmt: skip
 """Events that are warnings: ``-q`` keeps them."""
