@@ -42,7 +42,7 @@ COMMANDS = (
     Entry("config", SET_UP, "Check, show or import the properties file", group=True),
     Entry("doctor", SET_UP, "Check clusters, rights and configuration"),
     Entry("acls", SET_UP, "Print the ACLs that mmtool needs"),
-    Entry("status", LOOK, "Show flows, partitions, lag and state"),
+    Entry("status", LOOK, "Show lag and state of flows, or of groups with --groups"),
     Entry("verify", LOOK, "Compare source and target record by record"),
     Entry("evidence", LOOK, "Check the signed page of a failover, drill or verify", group=True),
     Entry("metrics", LOOK, "Serve Prometheus metrics"),

@@ -349,7 +349,7 @@ def refuse_topic(diverged: Diverged, flow: FlowNow, tails: FoundTails, taken: Co
         why = (
             "it is one of the topics that fail back"
             if name in taken
-            else "its name is one of an internal topic"
+            else "internal topics have such names"
         )
         raise RefusedError(
             f"--diverged topic {name}: {why}",
