@@ -74,7 +74,8 @@ def test_one_process_owns_a_flow_and_hands_it_over_without_a_marker(bench, measu
         answer = second.wait()
         measured(f"a second replicate was refused after {answer.seconds:.1f} s")
         assert (answer.code, answer.stdout) == (10, "")
-        assert re.search(rf"error: .*mmtool/\S*{socket.gethostname()}.*{owner.pid}\b", answer.stderr), (
+        holder = f"run by {socket.gethostname()}, pid {owner.pid}"
+        assert re.search(rf"^error: flow source->target is {holder}$", answer.stderr, re.MULTILINE), (
             answer.stderr
         )
         assert (owner.alive, standby.alive) == (True, True)

@@ -346,11 +346,7 @@ def refuse_topic(diverged: Diverged, flow: FlowNow, tails: FoundTails, taken: Co
         return
     name, home = diverged.topic, flow.clusters.source
     if name in taken or name.startswith(("mmtool-", "__")) or name.endswith(".internal"):
-        why = (
-            "it is one of the topics that fail back"
-            if name in taken
-            else "internal topics have such names"
-        )
+        why = "it is one of the topics that fail back" if name in taken else "internal topics have such names"
         raise RefusedError(
             f"--diverged topic {name}: {why}",
             remedy=f"name another topic of {home.alias}, only for diverged records; its name must not begin with"
