@@ -47,8 +47,8 @@ class Smoked:
         failed = next((result for result in self.results if not result.passed), None)
         if failed is None:
             return None
-        why, _, remedy = failed.message.partition(_REMEDY)
-        return GateError(f"smoke test of {self.flow}: step {failed.step} failed: {why}", remedy=remedy)
+        said = f"smoke test of {self.flow}: step {failed.step} failed: {failed.said}"
+        return GateError(said, remedy=failed.remedy)
 
 
 class _FailedError(Exception):
@@ -80,7 +80,7 @@ class _Run:
         began = time.monotonic()
         self.ahead.remove(step)
         try:
-            message, passed = action(), True
+            said, passed, remedy = action(), True, ""
         except StoppedError:
             raise
         except NotSoonError as later:
@@ -88,8 +88,8 @@ class _Run:
             self.results.append(StepResult(step, True, seconds, later.message))
             raise
         except MmtoolError as error:
-            message, passed = _with_remedy(error), False
-        self.results.append(StepResult(step, passed, time.monotonic() - began, message))
+            said, passed, remedy = error.message, False, error.remedy
+        self.results.append(StepResult(step, passed, time.monotonic() - began, said, remedy=remedy))
         if not passed:
             self.results += not_tried(self.ahead, step)
             raise _FailedError
@@ -98,14 +98,6 @@ class _Run:
         """Run steps one after the other; raises as `do`."""
         for step, action in actions.items():
             self.do(step, action)
-
-
-def _with_remedy(error: MmtoolError) -> str:
-    return f"{error.message}{_REMEDY}{error.remedy}" if error.remedy else error.message
-
-
-_REMEDY = "; remedy: "
-"""What is between the two parts of a failed step's message."""
 
 
 def smoke(flow: SmokeFlow, *, read_only: bool) -> Smoked:

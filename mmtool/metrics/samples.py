@@ -208,9 +208,8 @@ def _of_owner(flow: Mapping[str, str], facts: FlowFacts) -> list[Sample]:
 def owner_name(facts: FlowFacts) -> str:
     """``host/pid`` of the flow's holder; its client id where that has neither."""
     assert facts.holder is not None
-    _, found, process = facts.holder.client_id.partition("-owner-")
-    host, pid, number = process.rpartition("-pid-")
-    return f"{host}/{number}" if found and pid else facts.holder.client_id
+    process = facts.holder.process
+    return facts.holder.client_id if process is None else "/".join(process)
 
 
 def samples_of_groups(flow: Mapping[str, str], groups: Iterable[GroupSummary]) -> list[Sample]:

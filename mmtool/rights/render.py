@@ -110,9 +110,7 @@ def _entry(same: Sequence[NeededRight], optional: bool) -> Iterator[str]:
         yield f"          patternType: {'prefix' if first.pattern == 'prefixed' else 'literal'}"
     yield f"        operations: [{', '.join(camel(right.operation) for right in same)}]"
     if optional:
-        whys = dict.fromkeys(right.why for right in same)
-        longest = [why for why in whys if not any(why in other for other in whys if other != why)]
-        yield f"        # optional: {'; '.join(longest)}"
+        yield f"        # optional: {'; '.join(dict.fromkeys(right.why for right in same))}"
 
 
 def _needed_first(rights: Iterable[NeededRight]) -> Iterator[tuple[bool, list[NeededRight]]]:

@@ -39,8 +39,7 @@ _WHY_NOT = {
     Reason.ACTIVE_ON_TARGET: "{group} has members on {where}: stop them, then run the same command again",
     Reason.WOULD_REWIND: "{group} has since committed other offsets on {where}, and keeps them; to go back in spite of"
     " that, reset it to its previous offsets with `kafka-consumer-groups --reset-offsets --to-offset OFFSET"
-    " --execute` on {where},"
-    " then run the same command again",
+    " --execute` on {where}, then run the same command again",
 }
 
 

@@ -123,8 +123,7 @@ def told(
     if ahead:
         yield (
             f"groups that had not read everything on {names.target} will read {counted(ahead, 'diverged record')} on"
-            f" {names.source};"
-            " nothing has to be done for these groups"
+            f" {names.source}; nothing has to be done for these groups"
         )
     for found in tails.partitions:
         if found.kind is TailKind.CUT:

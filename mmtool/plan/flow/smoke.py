@@ -59,15 +59,22 @@ class StepResult:
 
     Attributes:
         seconds: How long it took; 0 for a step that was not tried.
-        message: What was found; for a failed step, the problem and the remedy.
+        said: What was found; for a failed step, the problem.
         tried: False where a step before it failed.
+        remedy: Of a failed step: what the operator can do; may be empty.
     """
 
     step: Step
     passed: bool
     seconds: float
-    message: str
+    said: str
     tried: bool = True
+    remedy: str = ""
+
+    @property
+    def message(self) -> str:
+        """What was found, and the remedy."""
+        return f"{self.said}; remedy: {self.remedy}" if self.remedy else self.said
 
     def row(self) -> SmokeRow:
         """The result as the contract's row of ``mmtool smoke``."""

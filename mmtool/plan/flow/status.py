@@ -66,11 +66,17 @@ class FlowMember:
     host: str
     holds: bool
 
-    def __str__(self) -> str:
-        """The member's host and process by its client id: ``vm, pid 7491``; else the client id and its address."""
+    @property
+    def process(self) -> tuple[str, str] | None:
+        """The host and the pid in the client id of an owner; None where that names neither."""
         _, found, process = self.client_id.partition("-owner-")
         host, pid, number = process.rpartition("-pid-")
-        return f"{host}, pid {number}" if found and pid else f"{self.client_id} on {self.host.lstrip('/')}"
+        return (host, number) if found and pid else None
+
+    def __str__(self) -> str:
+        """The member's host and process, as ``vm, pid 7491``; else its client id and its address."""
+        process = self.process
+        return f"{self.client_id} on {self.host.lstrip('/')}" if process is None else ", pid ".join(process)
 
 
 @dataclass(frozen=True)
