@@ -229,11 +229,9 @@ def _given_up(operation: Operation, step: Step, error: MmtoolError, log: StepLog
     ):
         error = PartlyAppliedError(error.message, remedy=error.remedy, code=error.code)
     event = Event.NOTHING_WRITTEN if nothing else Event.STEP_FAILED
-    operation = replace(operation.with_step(step, StepState.FAILED).after(event), error=error)
     if operation.steps.get(StepName.READ_BACK) is StepState.DONE:
-        operation = replace(
-            operation, sentence="every offset is written and was read back; a later step failed"
-        )
+        event = Event.LATER_STEP_FAILED
+    operation = replace(operation.with_step(step, StepState.FAILED).after(event), error=error)
     with Stops().shielded():  # who asks twice for an end wants nothing left behind
         log.failed(operation, step, error)
         if not operation.point_of_no_return_passed:

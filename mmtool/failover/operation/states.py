@@ -36,6 +36,7 @@ class Event(StrEnum):
     PAST_RETURN = "past_return"
     STEP_FAILED = "step_failed"
     NOTHING_WRITTEN = "nothing_written"
+    LATER_STEP_FAILED = "later_step_failed"
     FINISH = "finish"
     RESUME = "resume"
     CANCEL = "cancel"
@@ -88,6 +89,9 @@ TABLE: dict[tuple[OperationStatus, Event], Transition] = {
         _FAILED_AFTER,
         "offsets are written in part, or a later step failed: `mmtool failover show OPERATION_ID -c FILE` shows which"
         " offsets and which step",
+    ),
+    (_RUNNING_AFTER, Event.LATER_STEP_FAILED): Transition(
+        _FAILED_AFTER, "every offset is written and was read back; a later step failed"
     ),
     (_RUNNING_AFTER, Event.FINISH): Transition(
         _COMPLETED, "every group can continue from its written offsets"
