@@ -100,7 +100,8 @@ class OffsetMap:
             TypeError: Partitions or offsets are not integers.
             ValueError: The columns differ in length, or have more than one dimension.
         """
-        numbers, commits = _integers("partitions", partitions), _integers("offsets", offsets)
+        numbers = _integers("partitions", partitions)
+        commits = _integers("offsets", offsets, "; pass -1, or mask the element, where a group has no commit")
         if not (len(topics),) == numbers.shape == commits.shape:
             raise ValueError(
                 f"three columns of one length are needed: topics has {len(topics)} elements, partitions the shape"
@@ -132,12 +133,12 @@ class OffsetMap:
         return f"OffsetMap({len(self._mirrors)} partitions, {runs} runs)"
 
 
-def _integers(name: str, column: ArrayLike) -> Offsets:
+def _integers(name: str, column: ArrayLike, hint: str = "") -> Offsets:
     values = np.asarray(column)
     if not values.size:
         return np.zeros(0, dtype=np.int64)
     if not np.can_cast(values.dtype, np.int64):
-        raise TypeError(f"{name} must be integers of at most 64 bits, not {values.dtype}")
+        raise TypeError(f"{name} must be integers of at most 64 bits, not {values.dtype}{hint}")
     return values.astype(np.int64)
 
 

@@ -187,7 +187,8 @@ def judge_share(settings: FlowSettings, group: str) -> Finding:
         group,
         f"{group} is a share group (KIP-932): a failover does not move its offsets from {source} to {target}, and the"
         f" group starts on {target} by share.auto.offset.reset (default: latest)",
-        f"before {group} starts on {target}, set where it begins, for example one hour back: kafka-configs.sh"
+        f"before {group} starts on {target}, set where it begins; for example, to begin with the records of the last"
+        " hour (PT1H): kafka-configs.sh"
         f" --bootstrap-server {settings.target.bootstrap_servers} --alter --entity-type groups --entity-name"
         f" {shell_word(group)} --add-config share.auto.offset.reset=by_duration:PT1H",
     )

@@ -150,7 +150,7 @@ def _run_ivy(bundle: _Bundle, staging: Path) -> None:
         ) from error
     if answer.returncode != 0 or not any(staging.glob("*.jar")):
         reason = _first_complaint(answer.stdout + answer.stderr)
-        remedy = _VERSION if reason.endswith(_NOT_FOUND) else _NETWORK
+        remedy = _VERSION if _NOT_FOUND in reason else _NETWORK
         raise MmtoolError(f"{what} could not be downloaded: {reason}", remedy=remedy, code="download")
 
 

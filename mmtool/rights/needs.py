@@ -140,7 +140,8 @@ _UNDO = "a rollback cannot delete the offsets that the operation committed for a
 _TIMES = "the time of a group's last commit is unknown"
 _BROKERS = "settings of the brokers are not checked"
 _LISTED = (
-    "only groups on which mmtool has DESCRIBE are listed, disks are not checked, and ACLs are not copied"
+    "only groups on which mmtool has DESCRIBE are listed, disks are not checked, and `mmtool replicate` does not copy"
+    " ACLs"
 )
 _OF_MM2 = "mmtool cannot read the state of a flow that MirrorMaker 2 runs"
 _REVERSE = "a failback cannot see what the reverse flow mirrored"

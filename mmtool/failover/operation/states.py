@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mmtool.plan.words import ID_PLACEHOLDER
+
 
 class OperationState(StrEnum):
     """The states of an operation, as users and scripts see them."""
@@ -87,8 +89,8 @@ TABLE: dict[tuple[OperationStatus, Event], Transition] = {
     ),
     (_RUNNING_AFTER, Event.STEP_FAILED): Transition(
         _FAILED_AFTER,
-        "offsets are written in part, or a later step failed: `mmtool failover show OPERATION_ID -c FILE` shows which"
-        " offsets and which step",
+        f"offsets are written in part, or a later step failed: `mmtool failover show {ID_PLACEHOLDER} -c FILE` shows"
+        " which offsets and which step",
     ),
     (_RUNNING_AFTER, Event.LATER_STEP_FAILED): Transition(
         _FAILED_AFTER, "every offset is written and was read back; a later step failed"

@@ -78,7 +78,7 @@ class _Reader:
         if isinstance(node, yaml.SequenceNode) and kind == "seq":
             return [self._value(item) for item in node.value]
         if not isinstance(node, yaml.ScalarNode) or kind not in {*_TEXTS, "null", "bool"}:
-            raise self._refused(node, f"mmtool does not read the tag {node.tag}")
+            raise self._refused(node, f"mmtool does not read the tag {node.tag}", "remove the tag")
         if kind == "null":
             return None
         text: str = node.value
@@ -94,10 +94,10 @@ class _Reader:
             name = self._value(key)
             if not isinstance(name, str):
                 raise self._refused(
-                    key, "the name of a key (left of its colon) is not text; put it in quotes"
+                    key, "the name of a key (left of its colon) is not text", "put the name in quotes"
                 )
             if name in found:
-                raise self._refused(key, f"the key {name} appears twice")
+                raise self._refused(key, f"the key {name} appears twice", "remove one of the two lines")
             found[name] = self._value(value)
         return merged | found
 
@@ -107,9 +107,13 @@ class _Reader:
         merged: dict[str, object] = {}
         for one in nodes:
             if not isinstance(one, yaml.MappingNode):
-                raise self._refused(key, "`<<` merges something that is not a mapping")
+                raise self._refused(
+                    key,
+                    "`<<` merges something that is not a mapping",
+                    "let `<<` name an anchor of a mapping (keys with values)",
+                )
             merged = self._mapping(one) | merged
         return merged
 
-    def _refused(self, node: yaml.Node, what: str) -> UsageError:
-        return UsageError(f"{self._name}:{node.start_mark.line + 1}: {what}", remedy="correct the file")
+    def _refused(self, node: yaml.Node, what: str, remedy: str) -> UsageError:
+        return UsageError(f"{self._name}:{node.start_mark.line + 1}: {what}", remedy=remedy)

@@ -62,7 +62,11 @@ class KafkaJournal:
     def entries(self) -> list[Entry]:
         records = read_log(self._target, JOURNAL_TOPIC, patience_seconds=self._seconds)
         newest = newest_records(records)
-        return [_decoded(record, record.value) for record in newest if record.value is not None]
+        return [
+            _decoded(record, record.value, self._target.alias)
+            for record in newest
+            if record.value is not None
+        ]
 
 
 class FollowedJournal:
@@ -85,14 +89,15 @@ class FollowedJournal:
                 self._entries.clear()  # the topic was deleted and recreated
             self._next[record.partition] = record.offset + 1
             if record.value is not None:
-                entry = _decoded(record, record.value)
+                entry = _decoded(record, record.value, self._target.alias)
                 if entry.kind not in {Kind.GROUP, Kind.OUTCOME}:
                     self._entries[record.key] = entry
         return list(self._entries.values())
 
 
-def _decoded(record: LogRecord, value: bytes) -> Entry:
+def _decoded(record: LogRecord, value: bytes, alias: str) -> Entry:
     try:
         return Entry.decode(value)
     except UnreadableDocumentError as error:
-        raise unreadable(JOURNAL_TOPIC, record.partition, record.offset, str(error)) from error
+        where = f"{JOURNAL_TOPIC} on {alias}"
+        raise unreadable(where, record.partition, record.offset, str(error)) from error

@@ -233,11 +233,17 @@ def _skip(whose: str, skipped: int, repeated: int, target: str) -> str:
 
 def _repeat(whose: str, skipped: int, repeated: int, target: str) -> str:
     said = (
-        f"{whose} restarted: {counted(repeated, 'record') if repeated else 'no record'} will be on {target} a second"
-        " time, after the first copies; committed offsets before the new position are no longer translated (reason"
-        " not_mirrored); later ones are not translated until their records are mirrored again (reason beyond_mirror)"
+        f"{whose} restarted: {_second_copies(repeated, target)}; committed offsets before the new position are"
+        " no longer translated (reason not_mirrored); later ones are not translated until their records are mirrored"
+        " again (reason beyond_mirror)"
     )
     return f"{said}; {_at_most(skipped)} {are(skipped)} never mirrored" if skipped else said
+
+
+def _second_copies(repeated: int, target: str) -> str:
+    if not repeated:
+        return f"no record will be on {target} a second time"
+    return f"{counted(repeated, 'record')} will be on {target} a second time, after the first copies"
 
 
 def _forget(whose: str, skipped: int, repeated: int, target: str) -> str:

@@ -13,7 +13,7 @@ from mmtool.plan.failover.steps import POINT_OF_NO_RETURN, Mode, StepName, topic
 from mmtool.plan.markdown import code, prose, row
 from mmtool.plan.runbook.by_hand import Hands, read_from
 from mmtool.plan.runbook.guides import NOT_RELEASED, NOTHING_TO_RELEASE, guide_of
-from mmtool.plan.words import counted, few, joined, moment
+from mmtool.plan.words import ID_PLACEHOLDER, counted, few, joined, moment
 from mmtool.translation.answers import Bounded, Exact, Refused, Skipping
 from mmtool.translation.known import UNKNOWN
 
@@ -59,7 +59,7 @@ class Runbook:
     @property
     def operation(self) -> str:
         """The operation's id; a placeholder without a plan file, because executing makes a plan with another id."""
-        return self.saved.plan.operation_id if self.is_kept else "OPERATION_ID"
+        return self.saved.plan.operation_id if self.is_kept else ID_PLACEHOLDER
 
     def command(self, *arguments: str) -> str:
         """A command line of mmtool."""
@@ -290,7 +290,9 @@ def _ways_on(runbook: Runbook) -> Iterator[str]:
     yield "## Show, resume, cancel or roll back"
     yield ""
     yield f"When the operation has started, the journal on {runbook.saved.names.target} has it:"
-    commands = [] if runbook.is_kept else [runbook.of_flow("failover", "list") + "  # shows OPERATION_ID"]
+    commands = (
+        [] if runbook.is_kept else [runbook.of_flow("failover", "list") + f"  # shows {ID_PLACEHOLDER}"]
+    )
     yield from _block(
         [
             *commands,

@@ -145,8 +145,9 @@ def why(error: BatchError, partition: PartitionAssignment) -> str:
 def _left_out(partition: PartitionAssignment, error: LargeBatchError) -> str:
     """The remedy for an intact batch that cannot be decoded: it has to be only where it must be split or cut."""
     return (
-        f"if the batch is larger than max.message.bytes of {partition.target_topic} on the target, raise that limit:"
-        " mmtool copies the batch as it is; otherwise leave its records out of the mirror:"
+        "mmtool decodes a batch only if it must copy a part of it; if the batch is larger than max.message.bytes of"
+        f" {partition.target_topic} on the target, raise that limit, and the running `mmtool replicate` copies the"
+        " batch whole; otherwise leave its records out of the mirror:"
         f" {seek_to(partition.place, error.next_offset, partition.flow_options)}"
     )
 

@@ -94,4 +94,5 @@ def test_two_processes_that_resolve_at_once_get_the_same_whole_set(repository):
 def test_a_version_that_cannot_be_had_is_named_with_a_way_out(repository):
     with pytest.raises(MmtoolError, match=r"^Kafka 9\.9\.9 .* could not be downloaded") as failure:
         broker_classpath("9.9.9")
+    assert failure.value.remedy.startswith("choose a version that the Maven repository has")
     assert ("MMTOOL_IVY_SETTINGS" in failure.value.remedy, is_cached("9.9.9")) == (True, False)
