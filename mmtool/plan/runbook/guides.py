@@ -76,9 +76,9 @@ GUIDES: dict[StepName, Guide] = {
         stop_when="mmtool cannot create an ACL on {here} (it needs ALTER on the cluster), or the DENY rules would apply"
         " to mmtool itself. mmtool removes its DENY rules, and no offset has been written. Grant ALTER, or let mmtool"
         " connect as another principal, then run `{resume}`.",
-        way_back="If a step fails before offsets are written, mmtool removes exactly these rules. Later they stay"
-        " until `{rollback}` removes them and restores the offsets, or an administrator removes them with the commands"
-        " after `# to undo:`.",
+        way_back="If a step fails before offsets are written, mmtool removes exactly these rules. Once offsets"
+        " are written, they stay until `{rollback}` removes them and restores the offsets, or an administrator removes"
+        " them with the commands after `# to undo:`.",
         by_hand="Deny WRITE on {here} to each principal that an ACL allows to write {topics}, or stop the producers.",
     ),
     StepName.TRANSACTIONS: Guide(
@@ -174,9 +174,9 @@ GUIDES: dict[StepName, Guide] = {
         done_when="Every broker of {there} applies the ACLs: the producers of {topics} may write on {there}.",
         stop_when="mmtool cannot create an ACL on {there} (it needs ALTER on the cluster). mmtool removes those that it"
         " created, and no offset has been written. Grant ALTER, then run `{resume}`.",
-        way_back="If a step fails before offsets are written, mmtool removes the ACLs that it created. After that,"
-        " `{rollback}` removes these ACLs and restores the offsets; a failback removes these ACLs too. ACLs that"
-        " {there} had before stay.",
+        way_back="If a step fails before offsets are written, mmtool removes the ACLs that it created. Once offsets"
+        " are written, `{rollback}` removes these ACLs and restores the offsets; a failback removes these ACLs"
+        " too. ACLs that {there} had before stay.",
         by_hand="Allow WRITE on {there} to each principal that may write {topics} on {here}, under the topics' own"
         " names.",
     ),
@@ -185,8 +185,8 @@ GUIDES: dict[StepName, Guide] = {
         " no longer write on {here}.",
         stop_when="mmtool cannot remove an ACL on {here} (it needs ALTER on the cluster). mmtool creates the removed"
         " ones again, and no offset has been written. Grant ALTER, then run `{resume}`.",
-        way_back="If a step fails before offsets are written, mmtool creates these ACLs again. Later `{rollback}` does,"
-        " and restores the offsets.",
+        way_back="If a step fails before offsets are written, mmtool creates these ACLs again. Once offsets are"
+        " written, `{rollback}` creates them again and restores the offsets.",
         by_hand="Stop the producers of {topics} on {here}, then remove the ACLs that the failover created on {here}.",
     ),
     StepName.WRITE: Guide(
