@@ -19,7 +19,7 @@ _COLUMNS = (
     Column("pattern"),
     Column("operation"),
     Column("optional"),
-    Column("why", essential=False),
+    Column("why"),
 )
 
 

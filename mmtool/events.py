@@ -145,7 +145,7 @@ class Event(StrEnum):
     WARNING = "warning", "A warning; the command continues."
     ERROR = (
         "error",
-        "An error that ended the command, or concerns one group, topic or partition; with code, remedy and exit code.",
+        "An error that ended the command, or concerns one group, topic or partition; with code and remedy.",
     )
     LIBRARY_LOG = "library_log", "A log line or warning of a library; most of them only with `--debug`."
 
@@ -179,7 +179,7 @@ FIELDS = {
     "level": "`debug`, `info`, `warning` or `error`.",
     "event": "What has happened: one of the [events](log-events.md).",
     "message": "The sentence that a person reads without `--log-format json`.",
-    "command": "The words typed, such as `failover planned`.",
+    "command": "The command, without options and arguments, such as `failover planned`.",
     "flow": "`source->target`.",
     "source": "The alias of the flow's source.",
     "target": "The alias of the flow's target.",

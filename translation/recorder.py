@@ -117,7 +117,8 @@ class MapRecorder:
         if downstream_start < self._target_verified_end:
             raise InvariantError(
                 "C",
-                f"target offset {downstream_start} is not after the last one, {self._target_verified_end - 1}",
+                f"target offset {downstream_start} must be above the last one of the map,"
+                f" {self._target_verified_end - 1}",
             )
         if len(self._builder) >= self._max_runs and not self._builder.extends(
             upstream_start, downstream_start
@@ -225,7 +226,9 @@ class MapRecorder:
         block = self._block(sealed=True)
         before = block.runs.upstream_end
         if next_start < before:
-            raise InvariantError("B", f"source offset {next_start} is not after the last one, {before - 1}")
+            raise InvariantError(
+                "B", f"source offset {next_start} must be above the last one of the map, {before - 1}"
+            )
         self._sealed.append(block)
         self._previous = Follows(block.block_start, before)
         self._block_start = next_start

@@ -115,10 +115,12 @@ class RunBuilder:
             raise InvariantError("A", f"a run of {count} records")
         if upstream_start < self._next_upstream:
             raise InvariantError(
-                "B", f"source offset {upstream_start} is not after the last one, {self._next_upstream - 1}"
+                "B",
+                f"source offset {upstream_start} must be above the last one of the map, {self._next_upstream - 1}",
             )
         raise InvariantError(
-            "C", f"target offset {downstream_start} is not after the last one, {self._next_downstream - 1}"
+            "C",
+            f"target offset {downstream_start} must be above the last one of the map, {self._next_downstream - 1}",
         )
 
     def __len__(self) -> int:
@@ -326,11 +328,13 @@ def _find_ascending(
 def _check_follows(before: RunMap, after: RunMap) -> None:
     if after.upstream[0] < before.upstream_end:
         raise InvariantError(
-            "B", f"source offset {after.upstream[0]} is not after the last one, {before.upstream_end - 1}"
+            "B",
+            f"source offset {after.upstream[0]} must be above the last one of the map, {before.upstream_end - 1}",
         )
     if after.downstream[0] < before.downstream_end:
         raise InvariantError(
-            "C", f"target offset {after.downstream[0]} is not after the last one, {before.downstream_end - 1}"
+            "C",
+            f"target offset {after.downstream[0]} must be above the last one of the map, {before.downstream_end - 1}",
         )
 
 

@@ -91,4 +91,5 @@ class Cursor:
         Raises:
             PatternRefusedError: Always.
         """
-        raise PatternRefusedError(self.pattern, f"{reason} (at character {self.position + 1})")
+        where = f"character {self.position + 1}" if self.position < len(self.pattern) else "its end"
+        raise PatternRefusedError(self.pattern, f"{reason} (at {where})")

@@ -162,7 +162,7 @@ _OFFSETS = (
         "offset-syncs.topic.location",
         "choice",
         "source",
-        "Cluster that holds the offset-syncs topic (KIP-716); with `target` it is not written to the source.",
+        "Cluster that holds the offset-syncs topic (KIP-716): `source` or `target`.",
         choices=("source", "target"),
     ),
     Key(

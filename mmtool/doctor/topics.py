@@ -287,7 +287,7 @@ def judge_unknown_mirror(
         alias,
         remote,
         f"{remote} on {alias} holds {counted(records, 'offset')}, and no flow is known to have written to it:"
-        f" {settings.name} appends the records of {topic} to it",
+        f" the next `mmtool replicate` of {settings.name} appends the records of {topic} to it",
         f"{rebuild if has_run else ''}delete {remote} on {alias}, or keep it and add {topic} to topics.exclude of"
         f" {settings.name}",
     )

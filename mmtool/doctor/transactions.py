@@ -137,8 +137,8 @@ def judge_transaction(settings: FlowSettings, one: Open, limit_ms: int) -> Itera
         severity = Severity.WARNING
         why = f"and its producer has written nothing for {span_words(rests)}"
         remedy = (
-            f"let the producer commit or abort; else the coordinator aborts the transaction after"
-            f" {span_words(ends_after)}; if the transaction is still open then: {_abort(settings, found)}"
+            f"let the producer commit or abort; else the coordinator aborts the transaction {span_words(ends_after)}"
+            f" after it began; if the transaction is still open then: {_abort(settings, found)}"
         )
     else:
         return

@@ -24,7 +24,7 @@ class ResultDocument(TypedDict):
     """The document that a command prints with `-o json`.
 
     Attributes:
-        command: The words typed, without options.
+        command: The command, without options and arguments.
         schema_version: Changes when a key is renamed or removed; new keys do not change it.
         generated_at: When the document was made.
         data: The rows.

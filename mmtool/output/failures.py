@@ -26,7 +26,7 @@ def handle_failures(
     """Run a command's body; end the process by the contract on any exception.
 
     Args:
-        command: The words typed, for the JSON document.
+        command: The command, for the JSON document.
         output: With JSON, stdout still gets one valid document that carries the error.
         debug: Print tracebacks too.
         log_format: How stderr is written until the command's own options are read.

@@ -64,7 +64,7 @@ class Result:
     """Rows for people and scripts, with warnings, errors and a summary.
 
     Attributes:
-        command: The words typed, without options: ``failover planned``.
+        command: The command, without options and arguments: ``failover planned``.
         rows: One mapping per line of the table; the keys are the contract's.
         columns: Which keys the table shows, in order; ``None`` shows every key as it comes.
         warnings: Sentences; also printed on stderr.

@@ -269,7 +269,7 @@ def test_metadata_that_the_target_would_not_take_is_refused_before_anything_is_w
     ended = move("-o", "json")
     assert (ended.code, committed(scene)) == (3, {REMOTE[0]: Commit(4)})
     assert (
-        "group app committed 4097 characters of metadata for east.orders-1, and west accepts 4096 at most"
+        "the commit of group app for east.orders-1 has 4097 characters of metadata, and west accepts 4096 at most"
         in ended.stderr
     )
 

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, RefusedError
-from mmtool.plan.groups.facts import ABSENT, occupied
+from mmtool.plan.groups.facts import ABSENT, make_room, occupied
 from mmtool.plan.words import few
 from mmtool.translation.refusals import Reason
 
@@ -104,7 +104,7 @@ def _check_metadata(cluster: ClusterPort, wanted: Wanted) -> None:
     if lengths[longest] > limit:
         group, place = longest
         raise RefusedError(
-            f"group {group} committed {lengths[longest]} characters of metadata for {place}, and"
+            f"the commit of group {group} for {place} has {lengths[longest]} characters of metadata, and"
             f" {cluster.alias} accepts {limit} at most; no offset was committed",
             remedy=f"raise offset.metadata.max.bytes on {cluster.alias}, or leave the group out",
             code="metadata_too_large",
@@ -124,10 +124,7 @@ def _check_standing(cluster: ClusterPort, writing: list[GroupPlan]) -> None:
         there = standing.get(plan.group, ABSENT)
         if there.kind:
             taken = occupied(plan.group, cluster.alias, there)
-            remedy = (
-                f"delete the {there.kind} group on {cluster.alias}, or give the consumer group another name"
-            )
-            raise _at_work(taken, remedy)
+            raise _at_work(taken, make_room(plan.group, cluster.alias, there.kind))
         if not there.idle:
             by_now = f"group {plan.group} now has members on {cluster.alias}: {there.sentence}"
             raise _at_work(by_now, f"stop its consumers on {cluster.alias}, then run the same command again")

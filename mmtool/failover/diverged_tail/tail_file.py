@@ -331,7 +331,8 @@ def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
                 yield line, content
     except OSError as error:
         raise UsageError(
-            f"{path} cannot be read: {error.strerror}", remedy="check the file's name and permissions"
+            f"{path} cannot be read: {error.strerror}",
+            remedy="check that the file exists, and let mmtool's user read it",
         ) from error
     except ValueError as error:
         raise _damaged(path, "a line is not JSON") from error

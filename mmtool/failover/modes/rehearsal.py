@@ -133,10 +133,7 @@ def refusal_of(guards: tuple[Guard, ...]) -> RefusedError:
     )
 
 
-_FIX_THAT = (
-    "do what the error says, then run the command again for the groups that are still to move; no offset was"
-    " committed"
-)
+_FIX_THAT = "do what the error says, then run the same command again; no offset was committed"
 
 
 _REMEDIES: dict[str, str] = {

@@ -72,7 +72,7 @@ _CANCELLED = OperationStatus(OperationState.CANCELLED, Phase.BEFORE)
 _ROLLED_BACK = OperationStatus(OperationState.ROLLED_BACK, Phase.AFTER)
 
 _AGAIN = Transition(_RUNNING_BEFORE, "restarted; every check runs again")
-_FORWARD = Transition(_RUNNING_AFTER, "rolled forward with the recorded offsets")
+_FORWARD = Transition(_RUNNING_AFTER, "continued with the recorded offsets")
 _CANCEL = Transition(_CANCELLED, "cancelled: no offset was written, and the preparations were undone")
 _BACK = Transition(_ROLLED_BACK, "rolled back: the groups have their previous offsets")
 

@@ -84,10 +84,10 @@ def strimzi_deployment(names: Sequence[str], documents: Iterable[object], mounts
         )
     deployment = Deployment(tuple(connectors), tuple(workers), tuple(notes))
     if not deployment.has_flow:
-        more = shell_line(("--strimzi", *names, "OTHER.yaml"))
+        more = shell_line(("mmtool", "config", "import", "-c", "FILE", "--strimzi", *names, "OTHER.yaml"))
         raise UsageError(
             f"no mirror of {name} has a sourceConnector, so no flow can be imported",
-            remedy=f"add sourceConnector to an entry of spec.mirrors, or name the file that has it as well: {more}",
+            remedy=f"add sourceConnector to an entry of spec.mirrors, or name the file that has it as well: `{more}`",
         )
     return deployment
 

@@ -41,9 +41,11 @@ def yaml_documents(name: str, text: str) -> list[object]:
         raise UsageError(
             f"{name}{line}: not valid YAML: {error.problem or error.context}", remedy=remedy
         ) from None
-    except yaml.YAMLError:
+    except yaml.reader.ReaderError as error:
+        number = text.count("\n", 0, error.position) + 1
         raise UsageError(
-            f"{name}: not valid YAML: it has characters that YAML does not allow", remedy=remedy
+            f"{name}:{number}: not valid YAML: the character U+{error.character:04X} is not allowed",
+            remedy="remove the character",
         ) from None
     except RecursionError:
         raise UsageError(f"{name}: nested too deeply", remedy=remedy) from None

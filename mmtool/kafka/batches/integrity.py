@@ -1,4 +1,4 @@
-"""Verify a batch's checksum after a broker refused it, to see whether it was corrupt when it was fetched."""
+"""Verify a batch's checksum where mmtool writes its records into another batch or file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def verify_crc(view: BatchView) -> None:
     """Check a batch's records against its own checksum.
 
-    Batches that move as they are do not need it: `ReadyBatch.stamp` carries the checksum over, and the target's
-    broker checks it. This shows whether a batch refused as CORRUPT_MESSAGE was corrupt when it was fetched.
+    A batch that is copied as it is does not need it: `ReadyBatch.stamp` carries the checksum over, and the target's
+    broker checks it. A batch that is rebuilt or exported gets a new checksum, which would hide the damage.
 
     Raises:
         CorruptBatchError: the checksum does not fit; the message names the offsets.

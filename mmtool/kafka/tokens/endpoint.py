@@ -159,7 +159,7 @@ class TokenEndpoint:
         life = life_seconds(claims, answer.get("expires_in"), now)
         if life is None or life <= 0:
             raise self._away(
-                "grants a token that has expired or has no end: neither expires_in nor exp is in the future",
+                "grants a token that has expired or has no expiry time: neither expires_in nor exp is in the future",
                 "check the clocks of this host and of the token endpoint, and the lifetime of its tokens",
             )
         longest = self.login.longest_life_seconds

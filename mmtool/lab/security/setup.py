@@ -174,13 +174,14 @@ class Security:
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise self._unusable(f"cannot be read: {error}") from error
         if stored.kind != self.kind.value:
-            raise self._unusable(f"are of clusters with --secure {stored.kind}, not {self.kind.value}")
+            keep = f"to keep the clusters, use --secure {stored.kind}; otherwise "
+            raise self._unusable(f"are of clusters with --secure {stored.kind}, not {self.kind.value}", keep)
         return stored
 
-    def _unusable(self, why: str) -> UsageError:
+    def _unusable(self, why: str, first: str = "") -> UsageError:
         return UsageError(
             f"the certificates and users in {self.folder} {why}",
-            remedy=f"delete them together with the clusters: {down_command(self.folder.parent)}; or name another"
+            remedy=f"{first}delete them together with the clusters: {down_command(self.folder.parent)}; or name another"
             " directory: --state-dir DIR",
         )
 

@@ -14,7 +14,7 @@ from mmtool.plan.failover.fence_plan import NO_FENCE, Fence
 from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import Mode, steps_of, with_acl_step
 from mmtool.plan.groups.applications import NO_STATE, with_lost_state
-from mmtool.plan.groups.facts import occupied
+from mmtool.plan.groups.facts import make_room, occupied
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
@@ -161,7 +161,7 @@ def name_guards(groups: Iterable[GroupFacts], cluster: str) -> tuple[Guard, ...]
 
 def _active(code: str, group: str, cluster: str, standing: GroupStanding) -> Guard:
     remedy = (
-        f"delete {standing.kind} group {group} on {cluster}, or give the consumer group another name"
+        make_room(group, cluster, standing.kind)
         if standing.kind
         else f"stop the group's consumers on {cluster}, and wait until their sessions end (session.timeout.ms)"
     )

@@ -206,13 +206,14 @@ def sentences(moves: Collection[Move], target: str) -> list[str]:
         of = [move for move in moves if move.action is action]
         if of:
             said.append(
-                speak(_whose(len(of)), sum(m.skipped for m in of), sum(m.repeated for m in of), target)
+                speak(
+                    counted(len(of), "partition"),
+                    sum(m.skipped for m in of),
+                    sum(m.repeated for m in of),
+                    target,
+                )
             )
     return said
-
-
-def _whose(partitions: int) -> str:
-    return f"{counted(partitions, 'partition')} {are(partitions)}"
 
 
 def _begin(whose: str, skipped: int, repeated: int, target: str) -> str:
@@ -226,14 +227,14 @@ def _begin(whose: str, skipped: int, repeated: int, target: str) -> str:
 def _skip(whose: str, skipped: int, repeated: int, target: str) -> str:
     del repeated
     return (
-        f"{whose} moved forward: {_at_most(skipped)} {are(skipped)} never mirrored; committed offsets of the skipped"
-        f" records are no longer translated to {target} (reason not_mirrored)"
+        f"{whose} will be moved forward: {_at_most(skipped)} {are(skipped)} never mirrored; committed offsets of"
+        f" the skipped records are no longer translated to {target} (reason not_mirrored)"
     )
 
 
 def _repeat(whose: str, skipped: int, repeated: int, target: str) -> str:
     said = (
-        f"{whose} restarted: {_second_copies(repeated, target)}; committed offsets before the new position are"
+        f"{whose} will be restarted: {_second_copies(repeated, target)}; committed offsets before the new position are"
         " no longer translated (reason not_mirrored); later ones are not translated until their records are mirrored"
         " again (reason beyond_mirror)"
     )
@@ -247,10 +248,10 @@ def _second_copies(repeated: int, target: str) -> str:
 
 
 def _forget(whose: str, skipped: int, repeated: int, target: str) -> str:
-    again = counted(repeated, "record")
+    again = f" and copies {counted(repeated, 'record')} a second time" if repeated else ""
     said = (
-        f"{whose} forgotten: the records on {target} stay; where the source still has the topic, the next `mmtool"
-        f" replicate` mirrors it again from mmtool.start on{f' and copies {again} a second time' if repeated else ''};"
+        f"{whose} will be forgotten: the records on {target} stay; where the source still has the topic, the next"
+        f" `mmtool replicate` mirrors it again from mmtool.start on{again};"
         " until then no committed offset of the topic is translated (reason never_ran)"
     )
     return f"{said}; {_at_most(skipped)} {are(skipped)} never mirrored" if skipped else said

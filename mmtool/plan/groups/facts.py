@@ -98,6 +98,11 @@ def occupied(group: str, cluster: str, standing: GroupStanding) -> str:
     return f"group {group} is active on {cluster} ({standing.sentence})"
 
 
+def make_room(group: str, cluster: str, kind: str) -> str:
+    """The remedy where a share or streams group has the name of a consumer group."""
+    return f"delete {kind} group {group} on {cluster}, or give the consumer group another name"
+
+
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
     """One group, as both clusters report it.

@@ -130,9 +130,12 @@ def _nothing_there(flow: FlowIdentity, about: MirroredPartition, before: int | N
     No runs can be derived then, and none are needed: where a whole log was truncated, everything is mirrored again.
     """
     if not before:
-        return "the target partition has no record of this flow: there is nothing to rebuild"
+        return "the target partition holds no record that this flow wrote: there is nothing to rebuild"
     again = f"`mmtool flow seek {flow.options} --topic {about.source_topic} --to earliest --execute`"
-    return f"the target partition has no record of this flow; to mirror topic {about.source_topic} again: {again}"
+    return (
+        f"the target partition holds no record that this flow wrote; to mirror topic {about.source_topic} again:"
+        f" {again}"
+    )
 
 
 async def _read(

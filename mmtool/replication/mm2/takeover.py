@@ -282,8 +282,8 @@ class Mm2Takeover:
                 f"{here.name}: MirrorMaker 2 mirrored {named_topics(sorted(topics), 3)} earlier, and mmtool does not"
                 f" use MirrorMaker 2's offsets ({where}): {self._what_follows()}. To continue where"
                 f" MirrorMaker 2 stopped, stop `mmtool replicate`, run {self._forget(topics)}, and start"
-                " `mmtool replicate` again with --take-over; records that mmtool mirrors until then stay on"
-                f" {here.target.alias}"
+                " `mmtool replicate` again with --take-over; records that mmtool mirrors until then"
+                f" are then on {here.target.alias} twice"
             )
         others = {up.topic for up in written} - topics
         if (
@@ -299,8 +299,8 @@ class Mm2Takeover:
             self.warnings.append(
                 f"{here.name}: {names} on {here.target.alias} already {hold} records, but neither mmtool nor"
                 f" MirrorMaker 2 has stored offsets for {them}: {self._what_follows()}; to have each record once, stop"
-                f" `mmtool replicate`, delete {these} on {here.target.alias}, run {self._forget(others)}, and start"
-                " `mmtool replicate` again"
+                f" `mmtool replicate`, delete {these} on {here.target.alias}, run {self._forget(others)}"
+                f"{self._from_earliest()}, and start `mmtool replicate` again"
             )
 
     def _what_follows(self) -> str:
@@ -317,9 +317,13 @@ class Mm2Takeover:
         alias = self.flow.settings.target.alias
         return (
             f"nothing has to be done if consumers on {alias} tolerate a record twice; to have each record once, stop"
-            f" `mmtool replicate`, delete the mirror on {alias}, run {self._forget(topics)}, and start `mmtool"
-            " replicate` again without --take-over"
+            f" `mmtool replicate`, delete the mirror on {alias}, run {self._forget(topics)}{self._from_earliest()}, and"
+            " start `mmtool replicate` again without --take-over"
         )
+
+    def _from_earliest(self) -> str:
+        """What a flow that starts at `latest` needs as well, to mirror the records that the source has."""
+        return ", set mmtool.start = earliest" if self.flow.settings.start == "latest" else ""
 
     def _forget(self, topics: Collection[str]) -> str:
         """The command that makes the next start treat topics as never mirrored, for the first of them."""

@@ -398,7 +398,7 @@ class MirrorTopics:
             exists=exists,
             refreshes=settings.refresh_topics,
         )
-        return f"{reason}; {helps}"
+        return f"{reason.rstrip('.')}; {helps}"
 
 
 def _made_notices(steps: Iterable[CreateTopic | GrowTopic], failed: Container[str]) -> Iterator[Notice]:

@@ -43,6 +43,16 @@ def test_a_take_over_words_a_start_as_the_file_would(load, lines, worded):
     assert f" {worded}" in predecessor._what_follows()
 
 
+@pytest.mark.parametrize(
+    ("lines", "more"), [("", ", and"), ("mmtool.start = latest\n", ", set mmtool.start = earliest, and")]
+)
+def test_the_way_to_each_record_once_mirrors_from_the_earliest(load, lines, more):
+    """At `latest`, a mirror that was deleted would stay without the records that the source has."""
+    flow = SimpleNamespace(settings=load(lines).flows[0])
+    said = Mm2Takeover(flow, take_over=True, warnings=[])._if_tolerated({"orders"})
+    assert f"--topic orders --execute`{more} start `mmtool replicate` again" in said
+
+
 ENDS = "MirrorMaker 2 mirrored source offset 5000, but the source's log ends at 1200"
 ORDERS, OTHERS = [TopicPartition("orders", 0)], [TopicPartition("payments", 1), TopicPartition("orders", 2)]
 

@@ -53,7 +53,7 @@ def test_a_limit_that_the_config_sync_would_remove_is_to_be_set_on_the_source_to
 
 def test_a_lower_limit_under_which_everything_fits_says_that():
     (finding,) = judge_sizes(sizes({PLACE: SizeSample(100, 99, True)}))
-    assert "all records that are still to be mirrored are small enough" in finding.message
+    assert "all records that wait to be mirrored are small enough" in finding.message
 
 
 @pytest.mark.parametrize(

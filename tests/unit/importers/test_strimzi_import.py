@@ -367,6 +367,7 @@ def test_dates_and_numbers_stay_as_they_are_written(entries):
             "dr.yaml:1: mmtool does not read the tag tag:yaml.org,2002:python/object:os.system",
         ),
         ("a: 1\na: 2", "dr.yaml:2: the key a appears twice"),
+        ("a: 1\nb: x\x07y", "dr.yaml:2: not valid YAML: the character U+0007 is not allowed"),
         ("a: &a [*a]", "dr.yaml: nested too deeply"),
         ("- " * 2000, "dr.yaml: nested too deeply"),
         ("[" * 101 + "]" * 101, "dr.yaml: nested too deeply"),
@@ -406,6 +407,6 @@ def test_mirrors_without_a_source_connector_are_no_flow_to_import(entries):
         entries(V1.replace("    sourceConnector: {}\n", ""))
     assert refused.value.message == "no mirror of dr.yaml has a sourceConnector, so no flow can be imported"
     assert refused.value.remedy == (
-        "add sourceConnector to an entry of spec.mirrors, or name the file that has it as well: --strimzi dr.yaml"
-        " OTHER.yaml"
+        "add sourceConnector to an entry of spec.mirrors, or name the file that has it as well: `mmtool config"
+        " import -c FILE --strimzi dr.yaml OTHER.yaml`"
     )

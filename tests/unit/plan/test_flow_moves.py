@@ -130,10 +130,10 @@ def test_an_operator_reads_what_it_costs():
         plan_forget(NEVER, UNKNOWN, shown=False),
     ]
     forward, back = sentences(moves, "west")
-    assert "1 partition is moved forward: at most 50 records are never mirrored" in forward
+    assert "1 partition will be moved forward: at most 50 records are never mirrored" in forward
     assert "50 records will be on west a second time" in back
     (one,) = sentences([seek(facts(), 101)], "west")
-    assert "1 partition is moved forward: at most 1 record is never mirrored" in one
+    assert "1 partition will be moved forward: at most 1 record is never mirrored" in one
 
 
 def test_a_row_has_both_names_and_all_that_is_known():

@@ -69,7 +69,5 @@ def test_where_the_target_lost_all_of_the_mirror_its_way_on_is_no_rebuild_and_is
         "; to mirror topic orders again: `mmtool flow seek -c FILE -s east -t west --topic orders --to earliest"
         " --execute`"
     )
-    assert (
-        found.kept
-        == f"the target partition has no record of this flow{way_on if says else ': there is nothing to rebuild'}"
-    )
+    more = way_on if says else ": there is nothing to rebuild"
+    assert found.kept == f"the target partition holds no record that this flow wrote{more}"
