@@ -19,7 +19,7 @@ _COLUMNS = (
     Column("pattern"),
     Column("operation"),
     Column("optional"),
-    Column("why"),
+    Column("why", note=True),
 )
 
 

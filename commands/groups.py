@@ -139,7 +139,7 @@ IMPORTED = (
     Column("offset"),
     Column("reason"),
     Column("offset_before", essential=False),
-    Column("written"),
+    Column("written", essential=False),
 )
 SYNCED = (
     Column("source", essential=False),

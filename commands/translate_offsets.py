@@ -69,7 +69,7 @@ COLUMNS = (
     Column("reason"),
     Column("knowledge", essential=False),
     Column("target_offset_before", essential=False),
-    Column("written"),
+    Column("written", essential=False),
 )
 
 

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 
+def not_above(side: str, offset: int, last: int) -> str:
+    """The sentence of a broken invariant B (``source``) or C (``target``): offsets of a map only ascend."""
+    return f"{side} offset {offset} is not above {last}, the last {side} offset of the map"
+
+
 class InvariantError(Exception):
     """A run contradicts the runs before it.
 

@@ -101,7 +101,9 @@ class OffsetMap:
             ValueError: The columns differ in length, or have more than one dimension.
         """
         numbers = _integers("partitions", partitions)
-        commits = _integers("offsets", offsets, "; pass -1, or mask the element, where a group has no commit")
+        commits = _integers(
+            "offsets", offsets, "; pass an array of integers, with -1 where a group has no commit"
+        )
         if not (len(topics),) == numbers.shape == commits.shape:
             raise ValueError(
                 f"three columns of one length are needed: topics has {len(topics)} elements, partitions the shape"

@@ -23,7 +23,7 @@ from mmtool.translation.blocks import (
     Tail,
     WriterState,
 )
-from mmtool.translation.errors import InvariantError
+from mmtool.translation.errors import InvariantError, not_above
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.runs import RunBuilder
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
@@ -117,8 +117,7 @@ class MapRecorder:
         if downstream_start < self._target_verified_end:
             raise InvariantError(
                 "C",
-                f"target offset {downstream_start} must be above the last one of the map,"
-                f" {self._target_verified_end - 1}",
+                f"target offset {downstream_start} is below {self._target_verified_end}, the target's verified end",
             )
         if len(self._builder) >= self._max_runs and not self._builder.extends(
             upstream_start, downstream_start
@@ -226,9 +225,7 @@ class MapRecorder:
         block = self._block(sealed=True)
         before = block.runs.upstream_end
         if next_start < before:
-            raise InvariantError(
-                "B", f"source offset {next_start} must be above the last one of the map, {before - 1}"
-            )
+            raise InvariantError("B", not_above("source", next_start, before - 1))
         self._sealed.append(block)
         self._previous = Follows(block.block_start, before)
         self._block_start = next_start

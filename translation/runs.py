@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mmtool.translation.errors import InvariantError
+from mmtool.translation.errors import InvariantError, not_above
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
@@ -116,11 +116,11 @@ class RunBuilder:
         if upstream_start < self._next_upstream:
             raise InvariantError(
                 "B",
-                f"source offset {upstream_start} must be above the last one of the map, {self._next_upstream - 1}",
+                not_above("source", upstream_start, self._next_upstream - 1),
             )
         raise InvariantError(
             "C",
-            f"target offset {downstream_start} must be above the last one of the map, {self._next_downstream - 1}",
+            not_above("target", downstream_start, self._next_downstream - 1),
         )
 
     def __len__(self) -> int:
@@ -329,12 +329,12 @@ def _check_follows(before: RunMap, after: RunMap) -> None:
     if after.upstream[0] < before.upstream_end:
         raise InvariantError(
             "B",
-            f"source offset {after.upstream[0]} must be above the last one of the map, {before.upstream_end - 1}",
+            not_above("source", after.upstream[0], before.upstream_end - 1),
         )
     if after.downstream[0] < before.downstream_end:
         raise InvariantError(
             "C",
-            f"target offset {after.downstream[0]} must be above the last one of the map, {before.downstream_end - 1}",
+            not_above("target", after.downstream[0], before.downstream_end - 1),
         )
 
 

@@ -58,8 +58,7 @@ _COPIED_WHOLE = (
 _JAVA_ONLY = "settings of Java's TLS and SASL, without effect in mmtool (they may stay in the file)"
 _WITHOUT_ROLE = (
     "without effect, in MirrorMaker 2 as well, because client settings under an alias need the prefix "
-    "`ALIAS.consumer.`, `ALIAS.producer.` or `ALIAS.admin.` (security settings do not); mmtool uses few of "
-    "them even with the prefix (`mmtool config check` lists those without effect)"
+    "`ALIAS.consumer.`, `ALIAS.producer.` or `ALIAS.admin.` (security settings do not)"
 )
 
 _DEFAULT_FILTERS = {

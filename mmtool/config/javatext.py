@@ -91,5 +91,9 @@ class Cursor:
         Raises:
             PatternRefusedError: Always.
         """
-        where = f"character {self.position + 1}" if self.position < len(self.pattern) else "its end"
+        where = (
+            f"character {self.position + 1}"
+            if self.position < len(self.pattern)
+            else "the end of the pattern"
+        )
         raise PatternRefusedError(self.pattern, f"{reason} (at {where})")

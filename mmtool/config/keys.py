@@ -169,7 +169,7 @@ _OFFSETS = (
         "offset.lag.max",
         "integer",
         "100",
-        "Most records of a partition between two of the offset syncs that mmtool writes for MM2.",
+        "Most records of a partition between two offset syncs.",
         least_taken=-LARGEST_LONG - 1,
     ),
     _switch("emit.checkpoints.enabled", "true", "Write MM2's checkpoints topic."),

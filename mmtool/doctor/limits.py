@@ -122,7 +122,7 @@ def _of_sizes(facts: SizeFacts, one: TopicSizes) -> Finding:
     limits = (
         f"max.message.bytes is {one.source_limit} for source topic {one.topic} and {one.target_limit} for"
         f" {one.target_topic} on {facts.alias}"
-        + ("" if one.is_made else ", which does not exist yet and gets the brokers' default")
+        + ("" if one.is_made else " (the topic does not exist yet, and gets the brokers' default)")
     )
     entity, setting = (
         (f"topics --entity-name {one.target_topic}", "max.message.bytes")
@@ -168,7 +168,7 @@ def _seen(facts: SizeFacts, one: TopicSizes, samples: Collection[SizeSample]) ->
     if not samples:
         return f"{one.topic} has no record that is still to be mirrored"
     if all(sample.is_whole for sample in samples):
-        return "all records that wait to be mirrored are small enough"
+        return "all records that are still to be mirrored are small enough"
     read = size(sum(sample.looked_bytes for sample in samples))
     return f"no record in a sample of {read} is too large; the other records were not read"
 

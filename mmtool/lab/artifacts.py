@@ -31,15 +31,13 @@ RESOLVE_SECONDS = 600
 _MANIFEST = "manifest.json"
 _LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")  # the slf4j-api generation that Kafka 3.x and 4.x bring
 _NOT_FOUND = "not found"
-_VERSION = (
-    "choose a version that the Maven repository has, with --kafka-version; for a repository of your own, check "
-    "MMTOOL_IVY_SETTINGS"
-)
+_NO_MODULE = f"module {_NOT_FOUND}"  # Ivy's words also where a proxy refuses the request
 _NETWORK = (
     "check the network (behind a proxy, set JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=... -Dhttps.proxyPort=...; "
     "for a Maven repository of your own, set MMTOOL_IVY_SETTINGS=ivysettings.xml) and the free space of "
     "the cache folder, then run the command again"
 )
+_VERSION = f"choose a Kafka version that the Maven repository has, with --kafka-version; if it has this one, {_NETWORK}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +148,7 @@ def _run_ivy(bundle: _Bundle, staging: Path) -> None:
         ) from error
     if answer.returncode != 0 or not any(staging.glob("*.jar")):
         reason = _first_complaint(answer.stdout + answer.stderr)
-        remedy = _VERSION if _NOT_FOUND in reason else _NETWORK
+        remedy = _VERSION if reason.startswith(_NO_MODULE) else _NETWORK
         raise MmtoolError(f"{what} could not be downloaded: {reason}", remedy=remedy, code="download")
 
 

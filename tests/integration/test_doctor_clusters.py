@@ -164,7 +164,7 @@ def test_limits_that_differ_are_a_warning_and_a_record_that_does_not_fit_is_a_pr
     path = bench.properties(written)
     (narrow,), answer = wait_found(doctor, path, "message_size", "warning")
     assert (answer.code, narrow["subject"]) == (0, name), answer.stdout
-    assert "all records that wait to be mirrored are small enough" in narrow["message"]
+    assert "all records that are still to be mirrored are small enough" in narrow["message"]
     produce(bench.fleet["source"].bootstrap, Load(written, 1, 1, 9_000, codec="none", first_sequence=100))
     answer = doctor(path)
     (large,) = found(answer, "message_size")

@@ -154,7 +154,7 @@ def _check(port: FencePort, plan: FencePlan) -> None:
     if missed:
         raise RefusedError(
             f"ACLs on {port.alias} have changed since the fence was planned: {few(missed)}",
-            remedy="run the same command again, which plans the fence from the present ACLs",
+            remedy="run the same command again: it plans the fence from the present ACLs",
             code="fence_stale",
         )
     lost = plan.own_writes - port.own_writes(plan.topics)

@@ -133,7 +133,7 @@ def refusal_of(guards: tuple[Guard, ...]) -> RefusedError:
     )
 
 
-_FIX_THAT = "do what the error says, then run the same command again; no offset was committed"
+_FIX_THAT = "no offset was committed; do what the error says, then run the same command again"
 
 
 _REMEDIES: dict[str, str] = {

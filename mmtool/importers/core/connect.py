@@ -13,8 +13,8 @@ from mmtool.importers.core.connector import (
     Note,
     NoteKind,
     Setting,
+    with_other,
 )
-from mmtool.plain_text import shell_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ def connect_deployment(files: Sequence[tuple[str, object]]) -> Deployment:
         raise UsageError(
             f"{', '.join(names)}: no {ConnectorKind.SOURCE}, so no flow can be imported",
             remedy=f"name the file with the {ConnectorKind.SOURCE} as well:"
-            f" {shell_line(('--connect', *names, 'OTHER.json'))}",
+            f" {with_other('--connect', names, 'OTHER.json')}",
         )
     return deployment
 

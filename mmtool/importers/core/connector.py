@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from mmtool.plain_text import shell_line
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 SOURCE_ALIAS, TARGET_ALIAS = "source.cluster.alias", "target.cluster.alias"
 
@@ -55,6 +57,11 @@ class Setting:
 
     value: str = field(repr=False)
     path: str
+
+
+def with_other(kind: str, names: Sequence[str], other: str) -> str:
+    """The command that imports one more file, for a remedy; ``kind`` is ``--strimzi`` or ``--connect``."""
+    return f"`{shell_line(('mmtool', 'config', 'import', '-c', 'FILE', kind, *names, other))}`"
 
 
 def overlaid(low: dict[str, Setting], high: dict[str, Setting], notes: list[Note]) -> dict[str, Setting]:

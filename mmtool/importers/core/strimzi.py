@@ -20,12 +20,12 @@ from mmtool.importers.core.connector import (
     Setting,
     WorkerName,
     overlaid,
+    with_other,
 )
 from mmtool.importers.core.connector_keys import SWITCHES
 from mmtool.importers.core.fields import Fields
 from mmtool.importers.core.strimzi_cluster import ClusterReader
 from mmtool.importers.core.strimzi_reasons import reason_of
-from mmtool.plain_text import shell_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -84,10 +84,10 @@ def strimzi_deployment(names: Sequence[str], documents: Iterable[object], mounts
         )
     deployment = Deployment(tuple(connectors), tuple(workers), tuple(notes))
     if not deployment.has_flow:
-        more = shell_line(("mmtool", "config", "import", "-c", "FILE", "--strimzi", *names, "OTHER.yaml"))
+        more = with_other("--strimzi", names, "OTHER.yaml")
         raise UsageError(
             f"no mirror of {name} has a sourceConnector, so no flow can be imported",
-            remedy=f"add sourceConnector to an entry of spec.mirrors, or name the file that has it as well: `{more}`",
+            remedy=f"add sourceConnector to an entry of spec.mirrors, or name the file that has it as well: {more}",
         )
     return deployment
 

@@ -99,7 +99,11 @@ class _Reader:
                     key, "the name of a key (left of its colon) is not text", "put the name in quotes"
                 )
             if name in found:
-                raise self._refused(key, f"the key {name} appears twice", "remove one of the two lines")
+                raise self._refused(
+                    key,
+                    f"the key {name} appears twice",
+                    "remove one of the two entries, with all lines that belong to it",
+                )
             found[name] = self._value(value)
         return merged | found
 
@@ -112,7 +116,7 @@ class _Reader:
                 raise self._refused(
                     key,
                     "`<<` merges something that is not a mapping",
-                    "let `<<` name an anchor of a mapping (keys with values)",
+                    "let `<<` name the anchor of a mapping, as `<<: *NAME`",
                 )
             merged = self._mapping(one) | merged
         return merged

@@ -218,7 +218,7 @@ def sentences(moves: Collection[Move], target: str) -> list[str]:
 
 def _begin(whose: str, skipped: int, repeated: int, target: str) -> str:
     del repeated, target
-    said = f"{whose} not mirrored yet: the next `mmtool replicate` starts at the new position"
+    said = f"{whose} will be started at the new position by the next `mmtool replicate`"
     return (
         f"{said}; {_at_most(skipped)} before that position {are(skipped)} never mirrored" if skipped else said
     )

@@ -282,8 +282,8 @@ class Mm2Takeover:
                 f"{here.name}: MirrorMaker 2 mirrored {named_topics(sorted(topics), 3)} earlier, and mmtool does not"
                 f" use MirrorMaker 2's offsets ({where}): {self._what_follows()}. To continue where"
                 f" MirrorMaker 2 stopped, stop `mmtool replicate`, run {self._forget(topics)}, and start"
-                " `mmtool replicate` again with --take-over; records that mmtool mirrors until then"
-                f" are then on {here.target.alias} twice"
+                " `mmtool replicate` again with --take-over; records that mmtool has mirrored by"
+                f" that time are then on {here.target.alias} twice"
             )
         others = {up.topic for up in written} - topics
         if (
@@ -322,8 +322,9 @@ class Mm2Takeover:
         )
 
     def _from_earliest(self) -> str:
-        """What a flow that starts at `latest` needs as well, to mirror the records that the source has."""
-        return ", set mmtool.start = earliest" if self.flow.settings.start == "latest" else ""
+        """What a flow that does not start at `earliest` needs as well, to mirror the records that the source has."""
+        here = self.flow.settings
+        return "" if here.start == "earliest" else f", set {here.name}.mmtool.start = earliest"
 
     def _forget(self, topics: Collection[str]) -> str:
         """The command that makes the next start treat topics as never mirrored, for the first of them."""

@@ -138,17 +138,16 @@ def why(error: BatchError, partition: PartitionAssignment) -> str:
     if isinstance(error, OversizeRecordError):
         return f"{error.message}: {error.remedy}, or set mmtool.on.oversize = dead-letter"
     if isinstance(error, LargeBatchError):
-        return f"{error.message}: {_left_out(partition, error)}"
+        return f"{error.message}, and must decode this one to split or cut it: {_left_out(partition, error)}"
     return f"{error.message}: {damaged(partition, error)}"
 
 
 def _left_out(partition: PartitionAssignment, error: LargeBatchError) -> str:
     """The remedy for an intact batch that cannot be decoded: it has to be only where it must be split or cut."""
     return (
-        "mmtool decodes a batch only if it must copy a part of it; if the batch is larger than max.message.bytes of"
-        f" {partition.target_topic} on the target, raise that limit, and the running `mmtool replicate` copies the"
-        " batch whole; otherwise leave its records out of the mirror:"
-        f" {seek_to(partition.place, error.next_offset, partition.flow_options)}"
+        f"if the batch is larger than max.message.bytes of {partition.target_topic} on the target, raise that limit,"
+        " and the running `mmtool replicate` copies the batch whole at its next retry; otherwise leave its records out"
+        f" of the mirror: {seek_to(partition.place, error.next_offset, partition.flow_options)}"
     )
 
 

@@ -211,7 +211,7 @@ def test_a_refusal_names_the_one_pattern_of_the_list():
         NameFilter(("orders", "pay(", "x"))
     assert caught.value.pattern == "pay("
     copy = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own bytes
-    assert str(copy) == "pay(: a parenthesis is not closed (at its end)"
+    assert str(copy) == "pay(: a parenthesis is not closed (at the end of the pattern)"
 
 
 def test_a_brace_is_written_as_a_class_which_needs_no_backslash():

@@ -44,10 +44,15 @@ def test_a_take_over_words_a_start_as_the_file_would(load, lines, worded):
 
 
 @pytest.mark.parametrize(
-    ("lines", "more"), [("", ", and"), ("mmtool.start = latest\n", ", set mmtool.start = earliest, and")]
+    ("lines", "more"),
+    [
+        ("", ", and"),
+        ("mmtool.start = latest\n", ", set A->B.mmtool.start = earliest, and"),
+        ("A.consumer.auto.offset.reset = by_duration:P7D\n", ", set A->B.mmtool.start = earliest, and"),
+    ],
 )
 def test_the_way_to_each_record_once_mirrors_from_the_earliest(load, lines, more):
-    """At `latest`, a mirror that was deleted would stay without the records that the source has."""
+    """At another start, a mirror that was deleted would stay without the records that the source has."""
     flow = SimpleNamespace(settings=load(lines).flows[0])
     said = Mm2Takeover(flow, take_over=True, warnings=[])._if_tolerated({"orders"})
     assert f"--topic orders --execute`{more} start `mmtool replicate` again" in said

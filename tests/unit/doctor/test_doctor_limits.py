@@ -53,7 +53,7 @@ def test_a_limit_that_the_config_sync_would_remove_is_to_be_set_on_the_source_to
 
 def test_a_lower_limit_under_which_everything_fits_says_that():
     (finding,) = judge_sizes(sizes({PLACE: SizeSample(100, 99, True)}))
-    assert "all records that wait to be mirrored are small enough" in finding.message
+    assert "all records that are still to be mirrored are small enough" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -69,6 +69,9 @@ def test_a_record_that_does_not_fit_is_a_problem_with_its_place_and_its_fate(is_
 
 def test_a_topic_that_is_to_be_made_is_helped_at_its_brokers():
     (finding,) = judge_sizes(sizes(is_made=False))
+    assert (
+        "for A.orders on B (the topic does not exist yet, and gets the brokers' default): " in finding.message
+    )
     assert "--entity-type brokers --entity-default --add-config message.max.bytes=2000" in finding.remedy
 
 

@@ -286,7 +286,8 @@ def test_the_file_with_the_flow_is_asked_for_beside_those_that_were_given():
     with pytest.raises(UsageError) as refused:
         imported_json(contents, "/secrets", keep_secrets=False)
     assert refused.value.remedy == (
-        "name the file with the MirrorSourceConnector as well: --connect 'my c.json' d.json OTHER.json"
+        "name the file with the MirrorSourceConnector as well: `mmtool config import -c FILE --connect"
+        " 'my c.json' d.json OTHER.json`"
     )
 
 

@@ -94,5 +94,13 @@ def test_two_processes_that_resolve_at_once_get_the_same_whole_set(repository):
 def test_a_version_that_cannot_be_had_is_named_with_a_way_out(repository):
     with pytest.raises(MmtoolError, match=r"^Kafka 9\.9\.9 .* could not be downloaded") as failure:
         broker_classpath("9.9.9")
-    assert failure.value.remedy.startswith("choose a version that the Maven repository has")
+    assert failure.value.remedy.startswith("choose a Kafka version that the Maven repository has")
     assert ("MMTOOL_IVY_SETTINGS" in failure.value.remedy, is_cached("9.9.9")) == (True, False)
+
+
+def test_settings_that_do_not_exist_are_not_taken_for_a_missing_version(repository, monkeypatch):
+    monkeypatch.setenv("MMTOOL_IVY_SETTINGS", str(repository / "nowhere.xml"))
+    with pytest.raises(MmtoolError, match="could not be downloaded") as failure:
+        broker_classpath(VERSION)
+    assert failure.value.remedy.startswith("check the network")
+    assert "MMTOOL_IVY_SETTINGS" in failure.value.remedy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -134,6 +135,38 @@ def test_an_operator_reads_what_it_costs():
     assert "50 records will be on west a second time" in back
     (one,) = sentences([seek(facts(), 101)], "west")
     assert "1 partition will be moved forward: at most 1 record is never mirrored" in one
+
+
+@pytest.mark.parametrize(
+    ("moves", "said"),
+    [
+        ([seek(NEVER, 10)], "1 partition will be started at the new position by the next `mmtool replicate`"),
+        (
+            [seek(NEVER, 10)] * 2,
+            "2 partitions will be started at the new position by the next `mmtool replicate`",
+        ),
+        (
+            [seek(facts(), 150)] * 2,
+            "2 partitions will be moved forward: at most 100 records are never mirrored",
+        ),
+        ([seek(facts(), 50)], "1 partition will be restarted: 50 records will be on west a second time"),
+        (
+            [seek(facts(), 50)] * 2,
+            "2 partitions will be restarted: 100 records will be on west a second time",
+        ),
+        (
+            [plan_forget(facts(), UpstreamOffset(0), shown=True)],
+            "1 partition will be forgotten: the records on west",
+        ),
+        (
+            [plan_forget(facts(), UpstreamOffset(0), shown=True)] * 2,
+            "2 partitions will be forgotten: the records on",
+        ),
+    ],
+)
+def test_each_action_is_told_as_what_will_happen(moves, said):
+    (sentence,) = sentences(moves, "west")
+    assert sentence.startswith(said)
 
 
 def test_a_row_has_both_names_and_all_that_is_known():

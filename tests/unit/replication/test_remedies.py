@@ -42,9 +42,8 @@ def test_a_batch_that_is_only_too_large_to_decode_is_copied_under_a_higher_limit
     """Its bytes are intact on every replica: another leader has the same."""
     said = why(LargeBatchError(4, "9 records", "5", 13), PARTITION)
     assert said.startswith(
-        "the batch at offset 4 has 9 records; mmtool decodes at most 5 of one batch: mmtool decodes a batch only if"
-        " it must copy a part of it; if the batch is larger than max.message.bytes of east.orders on the target, raise"
-        " that limit"
+        "the batch at offset 4 has 9 records; mmtool decodes at most 5 of one batch, and must decode this one to"
+        " split or cut it: if the batch is larger than max.message.bytes of east.orders on the target, raise that limit"
     )
     assert "leader" not in said
     assert "write the line `orders,3,13` to a file" in said
