@@ -216,25 +216,25 @@ def sentences(moves: Collection[Move], target: str) -> list[str]:
     return said
 
 
-def _begin(whose: str, skipped: int, repeated: int, target: str) -> str:
+def _begin(these: str, skipped: int, repeated: int, target: str) -> str:
     del repeated, target
-    said = f"{whose} will be started at the new position by the next `mmtool replicate`"
+    said = f"{these} will be started at the new position by the next `mmtool replicate`"
     return (
         f"{said}; {_at_most(skipped)} before that position {are(skipped)} never mirrored" if skipped else said
     )
 
 
-def _skip(whose: str, skipped: int, repeated: int, target: str) -> str:
+def _skip(these: str, skipped: int, repeated: int, target: str) -> str:
     del repeated
     return (
-        f"{whose} will be moved forward: {_at_most(skipped)} {are(skipped)} never mirrored; committed offsets of"
+        f"{these} will be moved forward: {_at_most(skipped)} {are(skipped)} never mirrored; committed offsets of"
         f" the skipped records are no longer translated to {target} (reason not_mirrored)"
     )
 
 
-def _repeat(whose: str, skipped: int, repeated: int, target: str) -> str:
+def _repeat(these: str, skipped: int, repeated: int, target: str) -> str:
     said = (
-        f"{whose} will be restarted: {_second_copies(repeated, target)}; committed offsets before the new position are"
+        f"{these} will be restarted: {_second_copies(repeated, target)}; committed offsets before the new position are"
         " no longer translated (reason not_mirrored); later ones are not translated until their records are mirrored"
         " again (reason beyond_mirror)"
     )
@@ -247,10 +247,10 @@ def _second_copies(repeated: int, target: str) -> str:
     return f"{counted(repeated, 'record')} will be on {target} a second time, after the first copies"
 
 
-def _forget(whose: str, skipped: int, repeated: int, target: str) -> str:
+def _forget(these: str, skipped: int, repeated: int, target: str) -> str:
     again = f" and copies {counted(repeated, 'record')} a second time" if repeated else ""
     said = (
-        f"{whose} will be forgotten: the records on {target} stay; where the source still has the topic, the next"
+        f"{these} will be forgotten: the records on {target} stay; where the source still has the topic, the next"
         f" `mmtool replicate` mirrors it again from mmtool.start on{again};"
         " until then no committed offset of the topic is translated (reason never_ran)"
     )

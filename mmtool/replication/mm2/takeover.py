@@ -298,9 +298,8 @@ class Mm2Takeover:
             )
             self.warnings.append(
                 f"{here.name}: {names} on {here.target.alias} already {hold} records, but neither mmtool nor"
-                f" MirrorMaker 2 has stored offsets for {them}: {self._what_follows()}; to have each record once, stop"
-                f" `mmtool replicate`, delete {these} on {here.target.alias}, run {self._forget(others)}"
-                f"{self._from_earliest()}, and start `mmtool replicate` again"
+                f" MirrorMaker 2 has stored offsets for {them}: {self._what_follows()};"
+                f" {self._each_once(these, others)}"
             )
 
     def _what_follows(self) -> str:
@@ -314,17 +313,19 @@ class Mm2Takeover:
         return f"mmtool mirrors from {here.start_setting}, and {twice}"
 
     def _if_tolerated(self, topics: Collection[str]) -> str:
-        alias = self.flow.settings.target.alias
         return (
-            f"nothing has to be done if consumers on {alias} tolerate a record twice; to have each record once, stop"
-            f" `mmtool replicate`, delete the mirror on {alias}, run {self._forget(topics)}{self._from_earliest()}, and"
-            " start `mmtool replicate` again without --take-over"
+            f"nothing has to be done if consumers on {self.flow.settings.target.alias} tolerate a record twice;"
+            f" {self._each_once('the mirror', topics)} without --take-over"
         )
 
-    def _from_earliest(self) -> str:
-        """What a flow that does not start at `earliest` needs as well, to mirror the records that the source has."""
+    def _each_once(self, mirrors: str, topics: Collection[str]) -> str:
+        """How to mirror topics from their first record into empty mirrors, also where the flow starts later."""
         here = self.flow.settings
-        return "" if here.start == "earliest" else f", set {here.name}.mmtool.start = earliest"
+        first = "" if here.start == "earliest" else f", set {here.name}.mmtool.start = earliest"
+        return (
+            f"to have each record once, stop `mmtool replicate`, delete {mirrors} on {here.target.alias}, run"
+            f" {self._forget(topics)}{first}, and start `mmtool replicate` again"
+        )
 
     def _forget(self, topics: Collection[str]) -> str:
         """The command that makes the next start treat topics as never mirrored, for the first of them."""
