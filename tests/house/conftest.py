@@ -41,6 +41,7 @@ class Module:
             if isinstance(statement, ast.Import | ast.ImportFrom):
                 yield from imported_in(statement)
 
+    @cached_property
     def functions(self):
         return [
             node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)

@@ -319,13 +319,14 @@ class _Side:
     async def _read(self) -> None:
         try:
             async for view in self._views:
-                if self._wanted(view):
-                    async with self._changed:
-                        while self._bytes >= _AHEAD_BYTES:
-                            await self._changed.wait()
-                        self._held.append(_Piece(view, view.header.size))
-                        self._bytes += view.header.size
-                        self._changed.notify_all()
+                if not self._wanted(view):
+                    continue
+                async with self._changed:
+                    while self._bytes >= _AHEAD_BYTES:
+                        await self._changed.wait()
+                    self._held.append(_Piece(view, view.header.size))
+                    self._bytes += view.header.size
+                    self._changed.notify_all()
         finally:
             self._ended = True
             async with self._changed:
