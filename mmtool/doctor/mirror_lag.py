@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.kafka.ports import FirstMissing
+from mmtool.insight.status import written_times
 from mmtool.kafka.state.flow_watch import retention_of
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.retention import Retention
@@ -25,10 +25,10 @@ class PartitionLag(NamedTuple):
         position: Next offset to copy.
         log_start: First offset that the source still has.
         log_end: Next offset that the source writes.
-        oldest_ms: When the first unmirrored record was written, in ms since 1970; None where there is none, or the
-            source did not return it.
+        oldest_ms: When the first unmirrored record was written, in ms since 1970; None where there is none, the source
+            did not return it, or its timestamp is ahead of the clock.
         first_ms: Likewise of the first record of a log that records were deleted from; None where none were.
-        settled_ms: When the mirror was last at the source's end; None where that is unknown.
+        settled_ms: When the mirror last had everything that the source had; None where that is unknown.
         gaps: Offsets that were deleted unmirrored, and that the mirror has skipped.
         by_mm2: MirrorMaker 2 copies it; it stores offsets of records, not of transaction markers.
     """
@@ -58,9 +58,12 @@ def partition_lags(view: FlowView, retention: Mapping[str, Retention]) -> list[P
     found = [lag for lag in _positions(view) if lag.place in bounds]
     lags = [_within(lag, bounds[lag.place]) for lag in found]
     behind = [lag for lag in lags if lag.position < lag.log_end]
-    oldest = _times(view, ((lag.place, max(lag.position, lag.log_start)) for lag in behind))
     cut = [lag for lag in behind if lag.log_start and _keeps(retention, lag).bytes is not None]
-    first = _times(view, ((lag.place, lag.log_start) for lag in cut))
+    starts = {lag.place: lag.log_start for lag in behind}
+    oldest, first = (
+        {place: ms for (place, _), ms in written_times(view.watch, view.mirrored(), of, starts).items()}
+        for of in ({(lag.place, lag.position) for lag in behind}, {(lag.place, lag.log_start) for lag in cut})
+    )
     return [lag._replace(oldest_ms=oldest.get(lag.place), first_ms=first.get(lag.place)) for lag in lags]
 
 
@@ -90,16 +93,3 @@ def _positions(view: FlowView) -> Iterable[PartitionLag]:
             word = words.get((standing.topic_id, standing.place.partition))
             gaps = word.gaps if word else 0
             yield PartitionLag(standing.place, position, 0, 0, settled_ms=standing.settled_ms, gaps=gaps)
-
-
-def _times(view: FlowView, wanted: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, int]:
-    topics = view.mirrored()
-    places = {
-        place: FirstMissing(place.topic, topics[place.topic].topic_id, place.partition, offset)
-        for place, offset in wanted
-        if place.topic in topics
-    }
-    if not places:
-        return {}
-    times = view.watch.first_missing_times(places.values())
-    return {place: times[one] for place, one in places.items() if one in times}

@@ -15,7 +15,7 @@ from mmtool.doctor.finding import Check, Finding, Severity, ok, problem, warning
 from mmtool.doctor.flow_view import now_ms
 from mmtool.doctor.groups import unread
 from mmtool.doctor.retention import span_words
-from mmtool.kafka.ports import FirstMissing
+from mmtool.insight.status import written_times
 from mmtool.plan.words import counted, few
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def check_offset_lag(flow: ExaminedFlow) -> Iterator[Finding]:
 
 
 def _synced_partitions(view: FlowView) -> list[SyncedPartition]:
-    traces, topics = view.traces(), view.mirrored()
+    traces = view.traces()
     found = [
         SyncedPartition(
             place,
@@ -110,19 +110,13 @@ def _synced_partitions(view: FlowView) -> list[SyncedPartition]:
         for place, log in view.source_bounds().items()
         if place in traces.positions or place in traces.synced.newest
     ]
-    wanted = {
-        one.place: FirstMissing(
-            one.place.topic,
-            topics[one.place.topic].topic_id,
-            one.place.partition,
-            one.newest.upstream + 1 if one.newest is not None else 0,
-        )
+    unsynced = {
+        one.place: one.newest.upstream + 1 if one.newest is not None else 0
         for one in found
         if one.pending > 0
     }
-    times = view.watch.first_missing_times(wanted.values()) if wanted else {}
-    at_ms = now_ms()
-    ages = {place: at_ms - times[first] for place, first in wanted.items() if first in times}
+    times, at_ms = written_times(view.watch, view.mirrored(), unsynced.items(), {}), now_ms()
+    ages = {place: at_ms - ms for (place, _), ms in times.items()}
     return [one._replace(unsynced_ms=ages.get(one.place)) for one in found]
 
 

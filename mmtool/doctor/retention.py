@@ -9,6 +9,7 @@ from mmtool.doctor.flow_scope import by_config_sync, reset_by_sync
 from mmtool.doctor.flow_view import now_ms
 from mmtool.doctor.mirror_lag import partition_lags, source_retention
 from mmtool.kafka.state.flow_watch import retention_of
+from mmtool.plan.flow.partition_rows import waiting_since
 from mmtool.plan.topics.configs import cleanup_policies
 from mmtool.plan.topics.facts import configs_hidden
 from mmtool.plan.topics.retention import Deadline, Retention, deadline, deleted_unmirrored, due_words
@@ -126,7 +127,10 @@ def severity_of(due: Deadline, at_ms: int) -> Severity:
 
 
 def _deadline(lag: PartitionLag, keeps: Retention, at_ms: int) -> Deadline | None:
-    return None if lag.oldest_ms is None else deadline(lag.oldest_ms, at_ms, keeps, lag.first_ms)
+    if lag.position >= lag.log_end:
+        return None
+    written_ms = lag.settled_ms if lag.oldest_ms is None else lag.oldest_ms
+    return None if written_ms is None else deadline(written_ms, at_ms, keeps, lag.first_ms)
 
 
 def _deleted(lag: PartitionLag) -> str:
@@ -376,7 +380,12 @@ def judge_tombstones(
         at_ms: The time.
     """
     entry = entries.get("delete.retention.ms")
-    waiting = [(since, lag) for lag in lags if (since := _waiting_since(lag)) is not None]
+    waiting = [
+        (since, lag)
+        for lag in lags
+        if lag.position < lag.log_end
+        and (since := waiting_since(at_ms, lag.oldest_ms, lag.settled_ms)) is not None
+    ]
     if entry is None or not entry.value or not waiting:
         return
     since, lag = min(waiting, key=lambda one: one[0])
@@ -394,13 +403,3 @@ def judge_tombstones(
         " key stays in the mirror",
         f"raise delete.retention.ms of {topic} on {alias} above the mirror's lag until the mirror has caught up",
     )
-
-
-def _waiting_since(lag: PartitionLag) -> int | None:
-    """Since when the oldest unmirrored record has waited, in ms since 1970; None where that is unknown.
-
-    No record can have waited since before the mirror was last at the source's end.
-    """
-    if lag.oldest_ms is None:
-        return None
-    return max(lag.oldest_ms, lag.settled_ms or 0)

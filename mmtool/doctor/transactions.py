@@ -99,7 +99,7 @@ def _open(view: FlowView, port: FencePort, places: Collection[TopicPartition]) -
 
 
 def _since(at_ms: int, then_ms: int | None) -> int | None:
-    return None if then_ms is None else max(at_ms - then_ms, 0)
+    return None if then_ms is None or then_ms > at_ms else at_ms - then_ms
 
 
 def _first_times(view: FlowView, found: Collection[OpenTransaction]) -> dict[OpenTransaction, int]:

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.insight.applications import app_state_on_target
 from mmtool.insight.mirror_maker_progress import mirror_maker_progress
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.per_cluster import FlowFailures, ask_each, worst
+from mmtool.insight.status import written_times
 from mmtool.insight.target_only import TargetSide, look_at_target
 from mmtool.insight.translation import (
     look,
@@ -30,8 +31,9 @@ from mmtool.insight.translation import (
     selection_warnings,
     topics_of,
 )
-from mmtool.kafka.ports import FirstMissing
 from mmtool.plan.failover.emergency import plan_emergency, records_lost
+from mmtool.plan.flow.partition_rows import waiting_since
+from mmtool.plan.flow.status import settled_ms
 from mmtool.plan.groups.facts import GroupFacts, GroupSelection
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_group
 from mmtool.plan.groups.status import GroupKnowledge, GroupRow, group_rows, with_ages
@@ -41,16 +43,13 @@ from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from mmtool.errors import MmtoolError
     from mmtool.insight.flow_now import FlowNow
     from mmtool.insight.status import WatchedFlow
     from mmtool.insight.target_only import TargetNow
     from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts
-
-    Record: TypeAlias = tuple[TopicPartition, int]
-    """A record of the source whose timestamp is asked for."""
 
 _RULES = Rules(Direction.FORWARD)
 _EVERY_GROUP = GroupSelection()
@@ -149,7 +148,7 @@ def _by_both(flow: WatchedFlow, selection: GroupSelection) -> GroupsFound:
         known = replace(known, not_on_target={**progress.behind(ends), **known.not_on_target})
     rows = group_rows(replace(known, partitions=partitions))
     rows = rows if not now.narrowed else [row for row in rows if row.topic is not None or row.blocks_group]
-    found = _with_ages(flow, now, frontiers, partitions, rows)
+    found = _with_ages(flow, now, alone, frontiers, partitions, rows)
     return GroupsFound(_names(flow).flow, tuple(found), tuple(warnings), unknown=selected.unknown)
 
 
@@ -190,18 +189,30 @@ def _now_ms() -> int:
 def _with_ages(
     flow: WatchedFlow,
     now: FlowNow,
+    alone: TargetNow,
     frontiers: Mapping[TopicPartition, int],
     partitions: Mapping[TopicPartition, PartitionFacts],
     rows: Sequence[GroupRow],
 ) -> list[GroupRow]:
+    """The rows with the ages of records; where a record was deleted, that of the first one after it."""
     placed = [(row, row.place) for row in rows if row.place is not None]
     unread = {
         (place, row.committed) for row, place in placed if row.committed is not None and row.lag_records
     }
     missing = {place: frontiers[place] for row, place in placed if row.rpo_records and place in frontiers}
-    times = _times(flow, now, partitions, unread | set(missing.items()))
-    of_missing = {place: times[place, at] for place, at in missing.items() if (place, at) in times}
-    return with_ages(rows, times, of_missing, _now_ms())
+    starts = {
+        place: facts.source_log.log_start
+        for place, facts in partitions.items()
+        if facts.source_log is not UNKNOWN
+    }
+    times = written_times(flow.watch, now.topics, unread | set(missing.items()), starts)
+    now_ms = _now_ms()
+
+    def missing_since(place: TopicPartition) -> int | None:
+        position = alone.control.positions.get((now.topics[place.topic].topic_id, place.partition))
+        return waiting_since(now_ms, times.get((place, missing[place])), settled_ms(position))
+
+    return with_ages(rows, times, {place: missing_since(place) for place in missing}, now_ms)
 
 
 def _frontiers(alone: TargetNow) -> dict[TopicPartition, int]:
@@ -210,31 +221,6 @@ def _frontiers(alone: TargetNow) -> dict[TopicPartition, int]:
         for place, facts in alone.facts.partitions.items()
         if facts.map is not None
     }
-
-
-def _times(
-    flow: WatchedFlow,
-    now: FlowNow,
-    partitions: Mapping[TopicPartition, PartitionFacts],
-    records: Iterable[Record],
-) -> dict[Record, int]:
-    """The timestamp of each record in ms, where known; for a deleted record, that of the first one after it."""
-    asked = {
-        (place, offset): FirstMissing(
-            place.topic,
-            now.topics[place.topic].topic_id,
-            place.partition,
-            max(offset, _start(partitions.get(place))),
-        )
-        for place, offset in records
-        if place.topic in now.topics
-    }
-    found = flow.watch.first_missing_times(set(asked.values())) if asked else {}
-    return {record: found[first] for record, first in asked.items() if first in found}
-
-
-def _start(facts: PartitionFacts | None) -> int:
-    return 0 if facts is None or facts.source_log is UNKNOWN else facts.source_log.log_start
 
 
 @dataclass(frozen=True, slots=True)

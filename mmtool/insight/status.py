@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from mmtool.errors import MmtoolError
 from mmtool.insight.mirror_maker_progress import mirror_maker_progress
@@ -29,15 +29,19 @@ from mmtool.plan.words import clock_time
 from mmtool.runtime.threads import Unawaited
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mmtool.insight.flow_now import FlowClusters, FlowNow
     from mmtool.kafka.ports import FlowWatchPort, SyncedPort
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.flow.activity import Activity
     from mmtool.plan.flow.partition_rows import PartitionRow
-    from mmtool.plan.flow.status import FlowMember, PartitionStatus
+    from mmtool.plan.flow.status import FlowMember
+    from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.types import TopicPartition
+
+    Record: TypeAlias = tuple[TopicPartition, int]
+    """A record of the source whose timestamp is asked for."""
 
 _PUMPS_WRITE_SECONDS = 1.2
 
@@ -197,17 +201,20 @@ class WatchedFlow:
             return (row,)
         found, starts = standings(facts), facts.starts
         wanted = {
-            standing.place: first
-            for standing in found
-            if (first := _first_missing(standing, starts.get(standing.place, 0))) is not None
+            one.place: one.row.upstream_position
+            for one in found
+            if one.is_behind and one.row.upstream_position is not None
         }
         keeps = self.watch.retention({place.topic for place in wanted}) if wanted else {}
         firsts = {
-            place: one._replace(offset=starts[place])
-            for place, one in wanted.items()
+            place: starts[place]
+            for place in wanted
             if place.topic in keeps and keeps[place.topic].bytes is not None and starts.get(place, 0) > 0
         }
-        oldest, goes_next = self._times(wanted), self._times(firsts)
+        oldest, goes_next = (
+            {place: ms for (place, _), ms in written_times(self.watch, facts.topics, of, starts).items()}
+            for of in (wanted.items(), firsts.items())
+        )
         now_ms = int(time.time() * 1000)
         listed = [
             one.with_age(
@@ -220,23 +227,34 @@ class WatchedFlow:
         ]
         return tuple(sorted([*listed, *vanished_rows(facts)], key=lambda row: (row.topic, row.partition)))
 
-    def _times(self, wanted: Mapping[TopicPartition, FirstMissing]) -> dict[TopicPartition, int]:
-        """The timestamp of each record in ms, by partition, where it is known."""
-        if not wanted:
-            return {}
-        times = self.watch.first_missing_times(wanted.values())
-        return {place: times[one] for place, one in wanted.items() if one in times}
 
+def written_times(
+    watch: FlowWatchPort,
+    topics: Mapping[str, TopicFacts],
+    records: Iterable[Record],
+    starts: Mapping[TopicPartition, int],
+) -> dict[Record, int]:
+    """The timestamps in ms of the source's first records at or after the given offsets.
 
-def _first_missing(standing: PartitionStatus, log_start: int) -> FirstMissing | None:
-    """The first unmirrored record of a partition that the source still has; None where there is no lag.
+    Left out are records of other topics, unknown timestamps, and those ahead of the clock: brokers accept up to an
+    hour, and such a timestamp does not say when its record was written.
 
-    A fetch before the source's log start is answered with nothing.
+    Args:
+        watch: The flow.
+        topics: The source's topics.
+        records: Partitions of the source, and offsets.
+        starts: Where logs start: a fetch before that is answered with nothing.
     """
-    place, position = standing.place, standing.row.upstream_position
-    if position is None or not standing.is_behind:
-        return None
-    return FirstMissing(place.topic, standing.topic_id, place.partition, max(position, log_start))
+    asked = {
+        (at, offset): FirstMissing(
+            at.topic, topics[at.topic].topic_id, at.partition, max(offset, starts.get(at, 0))
+        )
+        for at, offset in records
+        if at.topic in topics
+    }
+    found = watch.first_missing_times(set(asked.values())) if asked else {}
+    now_ms = int(time.time() * 1000)
+    return {at: ms for at, first in asked.items() if (ms := found.get(first)) is not None and ms <= now_ms}
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,14 +67,16 @@ LAG_SECONDS = Family(
     "mmtool_lag_seconds",
     Kind.GAUGE,
     _PLACE,
-    "Age of the oldest record that is missing on the target, in seconds; 0 without lag.",
+    "Age of the oldest record that is missing on the target, in seconds; 0 without lag; absent where a partition is"
+    " behind for an unknown time.",
     "maximum",
 )
 LATENCY = Family(
     "mmtool_replication_latency_seconds",
     Kind.HISTOGRAM,
     (*_FLOW, "topic"),
-    "Time from a record's timestamp to its acknowledgement on the target, in seconds.",
+    "Time from a record's timestamp to its acknowledgement on the target, in seconds; for a timestamp ahead of the"
+    " clock, from when the mirror last had everything that the source had.",
     "sum",
 )
 PARTITION_STATE = Family(

@@ -68,6 +68,11 @@ class PlaceFigures(NamedTuple):
     state: str | None = None
     is_gone: bool = False
 
+    @property
+    def is_undated(self) -> bool:
+        """Whether the mirror is behind for an unknown time: the longest lag of several partitions is unknown then."""
+        return bool(self.lag_records) and self.lag_seconds is None
+
 
 _AGGREGATES: tuple[tuple[Family, str, Aggregate], ...] = (
     (families.RECORDS, "records", sum),
@@ -119,7 +124,7 @@ def _of_some(labels: Mapping[str, str], places: Sequence[PlaceFigures]) -> list[
     samples = []
     for family, name, aggregate in _AGGREGATES:
         known = [value for place in places if (value := getattr(place, name)) is not None]
-        if known:
+        if known and not (family is families.LAG_SECONDS and any(place.is_undated for place in places)):
             samples.append(Sample(family, labels, aggregate(known)))
     states = Counter(place.state for place in places if place.state is not None and not place.is_gone)
     samples += [

@@ -42,9 +42,15 @@ class LatencyCounter:
         self._counts = list(before.counts)
         self._total_ms = before.total_ms
 
-    def note(self, records: int, latency_ms: int) -> None:
-        """Count records acknowledged ``latency_ms`` after the newest one's timestamp; negative latencies count as 0."""
-        waited = max(latency_ms, 0)
+    def note(self, records: int, since_ms: int, now_ms: int) -> None:
+        """Count records that have waited since a time of the past; 0 is an unknown time.
+
+        Where the newest record's timestamp is ahead of the clock, that is when the mirror last had everything that the
+        source had.
+        """
+        waited = now_ms - since_ms
+        if not since_ms or waited < 0:
+            return
         if not self._counts:
             self._counts = [0] * (len(BOUNDS_MS) + 1)
         self._counts[bisect_left(BOUNDS_MS, waited)] += records

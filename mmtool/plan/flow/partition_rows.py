@@ -74,6 +74,27 @@ def lag_seconds(position: PositionRecord, now_ms: int) -> float | None:
     """For how many seconds the partition has been behind its source's end; 0 when it is not, None where unknown."""
     if not position.lag_records:
         return 0.0
-    if not position.behind_since_ms:
-        return None
-    return max((now_ms - position.behind_since_ms) / 1000, 0.0)
+    return seconds_since(waiting_since(now_ms, None, position.at_end_ms, position.behind_since_ms), now_ms)
+
+
+def waiting_since(
+    now_ms: int, written_ms: int | None, at_end_ms: int | None = None, behind_since_ms: int | None = None
+) -> int | None:
+    """Since when a record that the mirror lacks has waited, in ms since 1970; None where that is unknown.
+
+    A time ahead of the clock says nothing: brokers accept timestamps of up to an hour ahead.
+
+    Args:
+        now_ms: The time.
+        written_ms: The record's timestamp. What follows is None or 0 where it is unknown.
+        at_end_ms: When the mirror had everything that the source had: the record was written later, whatever its
+            timestamp says.
+        behind_since_ms: Since when the mirror has been seen behind; it counts only where nothing else is known.
+    """
+    known = [ms for ms in (written_ms, at_end_ms) if ms and ms <= now_ms]
+    return max(known or [ms for ms in (behind_since_ms,) if ms and ms <= now_ms], default=None)
+
+
+def seconds_since(since_ms: int | None, now_ms: int) -> float | None:
+    """The seconds from ``since_ms`` until now; None where that is unknown."""
+    return None if since_ms is None else (now_ms - since_ms) / 1000

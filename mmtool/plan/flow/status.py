@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
-from mmtool.plan.flow.partition_rows import HELD, STILL, PartitionRow
+from mmtool.plan.flow.partition_rows import HELD, STILL, PartitionRow, seconds_since, waiting_since
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.holds import Holds
 from mmtool.plan.records.identity import owner_client, shard_of
@@ -217,8 +217,8 @@ class PartitionStatus:
     Attributes:
         row: Its row; ``lag_seconds`` is set where no record has to be read for it.
         topic_id: Of the source topic.
-        settled_ms: When the mirror was last known to be at the source's end; None when that is unknown.
-        since_ms: Since when its worker has seen it behind; None when it has not.
+        settled_ms: When the mirror last had everything that the source had; None when that is unknown.
+        since_ms: Since when workers have seen it behind; None when none has.
     """
 
     row: PartitionRow
@@ -243,23 +243,22 @@ class PartitionStatus:
         """The row with its lag in seconds and a retention warning, by the timestamp of the first unmirrored record.
 
         Args:
-            oldest_ms: That record's timestamp; None when it was not read.
+            oldest_ms: That record's timestamp; None when it was not read, or is ahead of the clock.
             now_ms: The time.
             keeps: The source's retention of the topic.
             first_ms: The timestamp of the first record of the source's log, where records before it were deleted; None
-                where none were, or it was not read.
+                where none were, or as ``oldest_ms``.
 
-        A record cannot have been waiting since before the mirror was last at the source's end, whatever its timestamp
-        says; where no record was read, the time that the worker reported counts.
+        Without a timestamp, the retention counts from when the mirror last had everything that the source had.
         """
         if not self.row.lag_records:
             return self.row
-        known = [ms for ms in (oldest_ms, self.settled_ms) if ms is not None]
-        since = max(known) if known else self.since_ms
-        row = self.row._replace(lag_seconds=None if since is None else max((now_ms - since) / 1000, 0.0))
-        if oldest_ms is None:
+        since_ms = waiting_since(now_ms, oldest_ms, self.settled_ms, self.since_ms)
+        row = self.row._replace(lag_seconds=seconds_since(since_ms, now_ms))
+        written_ms = self.settled_ms if oldest_ms is None else oldest_ms
+        if written_ms is None:
             return row
-        return row._replace(reason=joined(row.reason, passing(oldest_ms, now_ms, keeps, first_ms)))
+        return row._replace(reason=joined(row.reason, passing(written_ms, now_ms, keeps, first_ms)))
 
 
 def flow_row(facts: FlowFacts) -> PartitionRow | None:
@@ -415,11 +414,11 @@ def _live(facts: FlowFacts, position: PositionRecord, end: int | None, topic_id:
         state = State.RUNNING if lag else State.CAUGHT_UP
     row = PartitionRow.of(facts.source, facts.target, position, facts.now_ms)
     row = row._replace(state=state, lag_records=lag, lag_seconds=None if lag else 0.0)
-    return PartitionStatus(row, topic_id, _settled(position), position.behind_since_ms or None)
+    return PartitionStatus(row, topic_id, settled_ms(position), position.behind_since_ms or None)
 
 
-def _settled(position: PositionRecord | None) -> int | None:
-    """When a worker of any owner last saw the mirror at the source's end, in ms since 1970; None if none did."""
+def settled_ms(position: PositionRecord | None) -> int | None:
+    """When the mirror last had everything that the source had, as workers of any owner saw it; None if none did."""
     if position is None:
         return None
     is_there = position.state == State.CAUGHT_UP and not position.behind_since_ms
@@ -449,7 +448,8 @@ def _booked(facts: FlowFacts, block: Block, end: int | None) -> PartitionStatus:
         state,
         reason,
     )
-    return PartitionStatus(row, about.topic_id, _settled(word))
+    since_ms = None if word is None else word.behind_since_ms or None
+    return PartitionStatus(row, about.topic_id, settled_ms(word), since_ms)
 
 
 def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tuple[State, str]:

@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.plan.failover.failover_plan import drain_cures
+from mmtool.plan.flow.partition_rows import seconds_since
 from mmtool.plan.groups.applications import NO_STATE
 from mmtool.plan.words import joined
 from mmtool.translation.known import UNKNOWN, or_none
@@ -39,8 +40,8 @@ class GroupRow(NamedTuple):
         topic, partition: On the source; None where the row is about the whole group.
         committed: What the group has committed on the source.
         lag_records: Offsets from ``committed`` to the end of the source's log: the group's own lag, not the mirror's.
-        lag_seconds: The age of the record at ``committed``, by its own timestamp; 0 without lag. None where READ on the
-            topic is denied, or reading these records of all rows takes longer than 3 s.
+        lag_seconds: The age of the record at ``committed``, by its own timestamp; 0 without lag. None where that is
+            ahead of the clock, READ on the topic is denied, or reading these records of all rows takes over 3 s.
         target_committed: What is committed for the group on the target.
         reread_max: Records that the group would read again at most, if an emergency failover happened now.
         reread_expected: The expected number of these records, from the group's commit rate; None where that is unknown.
@@ -48,8 +49,8 @@ class GroupRow(NamedTuple):
         checkpoint_age_seconds: The age of the group's offset as known on the target.
         ready: Whether a failover would accept the partition now.
         reason: Why it is not ready: a word of the list of refusals and a sentence; or a note on a ready partition.
-        rpo_seconds: The age of the first record that is not on the target, by its own timestamp; 0 where none is
-            missing.
+        rpo_seconds: For how long the first record that is not on the target has waited, as ``lag_seconds`` of a flow;
+            0 where none is missing.
         blocks_group: Whether the partition keeps its group from being ready. False for a topic that the flow does not
             mirror: the group moves without it.
     """
@@ -259,7 +260,7 @@ def _with_move(known: GroupKnowledge, group: str, judged: _Judged) -> _Judged:
 def with_ages(
     rows: Iterable[GroupRow],
     unread_ms: Mapping[tuple[TopicPartition, int], int],
-    missing_ms: Mapping[TopicPartition, int],
+    missing_ms: Mapping[TopicPartition, int | None],
     now_ms: int,
 ) -> list[GroupRow]:
     """The rows with ``lag_seconds`` and ``rpo_seconds``.
@@ -267,24 +268,22 @@ def with_ages(
     Args:
         rows: From `group_rows`.
         unread_ms: Timestamps of the records at committed offsets, by partition of the source and offset.
-        missing_ms: Timestamps of the first records that are not on the target, by partition of the source.
+        missing_ms: Since when the first record that is not on the target has waited, by partition of the source.
         now_ms: The time, in ms since 1970.
     """
+
+    def age(records: int | None, since_ms: int | None) -> float | None:
+        return 0.0 if records == 0 else seconds_since(since_ms, now_ms)
+
     return [
         row._replace(
-            lag_seconds=_age(row.lag_records, unread_ms.get((row.place, row.committed or 0)), now_ms),
-            rpo_seconds=_age(row.rpo_records, missing_ms.get(row.place), now_ms),
+            lag_seconds=age(row.lag_records, unread_ms.get((row.place, row.committed or 0))),
+            rpo_seconds=age(row.rpo_records, missing_ms.get(row.place)),
         )
         if row.place is not None
         else row
         for row in rows
     ]
-
-
-def _age(records: int | None, at_ms: int | None, now_ms: int) -> float | None:
-    if records == 0:
-        return 0.0
-    return None if records is None or at_ms is None else max(0, now_ms - at_ms) / 1000
 
 
 @dataclass(frozen=True, slots=True)

@@ -259,8 +259,8 @@ class PositionRecord(Document):
         source_end: The end that can be mirrored (last stable offset under read_committed), as last seen.
         records, mirrored_bytes: Mirrored since ``owner`` acquired the flow.
         observed_ms: When this was true, by the worker's clock, for display only.
-        behind_since_ms: Since when ``upstream_position`` has been below the end; 0 when it is not.
-        at_end_ms: When it was last seen at the end, under any owner; 0 when it never was.
+        behind_since_ms: Since when workers have seen ``upstream_position`` below the end; 0 when it is not.
+        at_end_ms: The last time whose source end ``upstream_position`` has reached, under any owner; 0 when unknown.
         dead_letters: Records in the dead-letter topic instead of the target topic, over all owners.
         foreign, foreign_end: Offsets of the mirror that another producer wrote, and the offset behind the last one.
         gaps, gaps_end: Offsets that the source deleted unmirrored and that were skipped, and the offset behind the last

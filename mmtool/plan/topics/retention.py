@@ -45,7 +45,7 @@ def deadline(oldest_ms: int, now_ms: int, keeps: Retention, first_ms: int | None
     has reached its size limit keeps a record for as long as it has kept the one that it deletes next.
 
     Args:
-        oldest_ms: The timestamp of the first unmirrored record.
+        oldest_ms: When the first unmirrored record was written, as far as that is known.
         now_ms: The time.
         keeps: The source's retention of the topic.
         first_ms: The timestamp of the log's first record, where records before it were deleted; None where none were.

@@ -325,6 +325,7 @@ class FlowRun:
             halted=self.halted.get(place, ""),
             for_good=place in self.standing.halted,
             at_end_ms=position.at_end_ms if position is not None else 0,
+            behind_since_ms=position.behind_since_ms if position is not None else 0,
             flow_options=self.flow.identity.options,
             **rest,  # type: ignore[arg-type]  # block, next_sequence and stored, by both callers
         )

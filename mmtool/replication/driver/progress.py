@@ -63,6 +63,7 @@ class RateMeter:
         known = list(positions)
         moving = [p for p in known if p.state not in STILL]
         followed = [p for p in known if p.state not in HELD]
+        lags = [lag_seconds(p, now_ms) for p in followed]
         self._mirrored.update(((p.topic_id, p.partition), (p.records, p.mirrored_bytes)) for p in known)
         now = _Sample(
             time.monotonic(),
@@ -80,7 +81,7 @@ class RateMeter:
             records_per_second=rates.records,
             bytes_per_second=rates.bytes,
             lag_records=sum(p.lag_records for p in followed) if all(p.observed_ms for p in moving) else None,
-            lag_seconds=max((lag_seconds(p, now_ms) or 0.0 for p in followed), default=None),
+            lag_seconds=None if None in lags else max((lag for lag in lags if lag is not None), default=None),
             eta_seconds=now.lag / rates.shrinking if now.lag and rates.shrinking > 0 else None,
             partitions=len(known),
             states=states,

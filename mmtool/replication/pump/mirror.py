@@ -45,6 +45,9 @@ IN_FLIGHT = 5
 
 _REMEMBERED_MS = 3_600_000
 
+_ENDS = 120
+"""Ends of the source that are remembered: of more, every second one is forgotten."""
+
 
 class PartitionMirror:
     """The state of one partition's mirror.
@@ -94,7 +97,8 @@ class PartitionMirror:
         self.gaps = Gaps.of(assignment.tally.gaps, assignment.tally.gaps_end)
         self.latencies = LatencyCounter(Latency(assignment.tally.latency, assignment.tally.latency_ms))
         self.source_end = self.log_start = self.high_watermark = 0
-        self.behind_since_ms, self.at_end_ms = 0, assignment.at_end_ms
+        self.behind_since_ms, self.at_end_ms = assignment.behind_since_ms, assignment.at_end_ms
+        self._ends = deque[SeenOffset]()  # of the source, above the frontier, with the last time of each
         self._remembered, self._offered_ms, self._renumbered = False, 0, set[InFlightBatch]()
         self.then_halt = ""  # once all that came before it is on the target
         self._heard, self._read_committed = False, read_committed
@@ -191,14 +195,18 @@ class PartitionMirror:
         self._pass_over(position)
 
     def note_lag(self, now_ms: int) -> None:
-        """Update the state, and since when the frontier is behind the source's end."""
+        """Update the state, and up to when the mirror has everything that the source had."""
         if not self._heard:
             return
+        if self._ends and self._ends[-1].offset == self.source_end:
+            self._ends.pop()
+        self._ends.append(SeenOffset(UpstreamOffset(self.source_end), now_ms))
+        while self._ends and self._ends[0].offset <= self.frontier:
+            self.at_end_ms = self._ends.popleft().at_ms
+        if len(self._ends) > _ENDS:
+            self._ends = deque(list(self._ends)[::2])
         behind = self.frontier < self.source_end
-        if behind and not self.behind_since_ms:
-            self.behind_since_ms = now_ms
-        elif not behind:
-            self.behind_since_ms, self.at_end_ms = 0, now_ms
+        self.behind_since_ms = (self.behind_since_ms or now_ms) if behind else 0
         if self.state in (State.STARTING, State.RUNNING, State.CAUGHT_UP):
             state = State.RUNNING if behind else State.CAUGHT_UP
             self.dirty |= state != self.state

@@ -192,7 +192,8 @@ class TargetWriter:
             if answer.error_code == Code.NONE:
                 self._appended += 1
                 if (newest_ms := sent.batch.max_timestamp_ms) is not UNKNOWN:
-                    mirror.latencies.note(sent.batch.record_count, now_ms - newest_ms)
+                    since_ms = newest_ms if newest_ms <= now_ms else mirror.at_end_ms
+                    mirror.latencies.note(sent.batch.record_count, since_ms, now_ms)
             else:
                 self._later(mirror, look_up=answer.error_code in RETRY_AFTER_METADATA)
 

@@ -52,7 +52,7 @@ class PartitionAssignment:
         tally: The counters of earlier rounds.
         halted: Why this partition is halted; empty when it is not.
         for_good: This owner does not try it again: the target does not hold what the offset runs say.
-        at_end_ms: When it last had reached the source's end; 0 when it never had.
+        at_end_ms, behind_since_ms: As in its last position.
         flow_options: The options that select the flow in a command, for remedies.
     """
 
@@ -70,6 +70,7 @@ class PartitionAssignment:
     halted: str = ""
     for_good: bool = False
     at_end_ms: int = 0
+    behind_since_ms: int = 0
     flow_options: str = "-c FILE"
 
     @property

@@ -14,7 +14,7 @@ from mmtool.insight.group_status import group_status
 from mmtool.insight.status import WatchedFlow
 from mmtool.plan.groups.facts import GroupSelection, Member
 from mmtool.plan.groups.status import GroupRow, GroupSummary, summaries
-from mmtool.plan.records.documents import CommitRatesRecord
+from mmtool.plan.records.documents import CommitRatesRecord, PositionRecord, State
 from mmtool.plan.records.marks import MovedGroupRecord
 from mmtool.translation.types import TopicPartition
 
@@ -54,6 +54,28 @@ class Groups(Scene):
 
     def wrote(self, offset, seconds_ago, topic="orders"):
         self.watch.times[topic, 0, offset] = int((time.time() - seconds_ago) * 1000)
+
+    def was_at_end(self, seconds_ago):
+        at_ms = int((time.time() - seconds_ago) * 1000)
+        word = PositionRecord(
+            "owner-1",
+            "orders",
+            "id-orders",
+            0,
+            "east.orders",
+            60,
+            60,
+            90,
+            0,
+            60,
+            600,
+            State.RUNNING,
+            "",
+            0,
+            0,
+            at_ms,
+        )
+        self.watch.view.apply(word.key, word.encode(), 0)
 
     def watched(self, *topics):
         return WatchedFlow(replace(self.clusters, state=self.watch), self.watch, topics, self.mm2)
@@ -101,6 +123,17 @@ def test_the_costs_are_those_of_an_emergency_s_rehearsal(scene):
     assert (row.reread_max, row.reread_expected) == (partition["reread_max"], partition["reread_expected"])
     assert row.reread_expected == 4
     assert partition["lost_max"] == 30  # the source was last seen to end at 90, and ends at 100
+
+
+def test_a_timestamp_of_the_future_says_nothing_about_an_age(scene):
+    scene.wrote(55, -1_800)
+    scene.wrote(60, -1_800)
+    row = scene.row()
+    assert (row.lag_seconds, row.rpo_seconds) == (None, None)
+    scene.was_at_end(7)
+    row = scene.row()
+    assert row.lag_seconds is None
+    assert 7 <= row.rpo_seconds < 12
 
 
 def test_without_lag_no_record_is_asked_for_its_age(scene):

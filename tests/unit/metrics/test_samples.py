@@ -90,8 +90,15 @@ def test_a_level_splits_the_lag_so_far_and_sums_what_is_below(level, lags):
 
 
 def test_lag_in_seconds_is_the_largest_where_several_partitions_share_a_sample():
-    rows = [row("x", n, lag_seconds=seconds) for n, seconds in enumerate((2.0, 9.0, None))]
-    assert found(*rows, level=Level.FLOW)["mmtool_lag_seconds",] == 9.0
+    rows = [row("x", n, lag_seconds=seconds) for n, seconds in enumerate((2.0, 9.0))]
+    halted = row("x", 2, lag_records=None, lag_seconds=None)
+    assert found(*rows, halted, level=Level.FLOW)["mmtool_lag_seconds",] == 9.0
+
+
+def test_the_largest_lag_is_unknown_where_a_partition_is_behind_for_an_unknown_time():
+    rows = row("x", 0, lag_records=0, lag_seconds=0.0), row("x", 1, lag_seconds=None)
+    assert ("mmtool_lag_seconds",) not in found(*rows, level=Level.FLOW)
+    assert found(*rows, level=Level.FLOW)["mmtool_lag_records",] == 3
 
 
 def test_states_are_counted_where_several_partitions_share_a_sample():

@@ -4,15 +4,22 @@ import pytest
 
 from mmtool.plan.flow.latency import BOUNDS_MS, Latency, LatencyCounter, cumulative, summed
 
+NOW_MS = 1_000_000
 
-@pytest.mark.parametrize(
-    ("latency_ms", "bucket"), [(-7, 0), (0, 0), (50, 0), (51, 1), (300_000, 11), (300_001, 12)]
-)
+
+@pytest.mark.parametrize(("latency_ms", "bucket"), [(0, 0), (50, 0), (51, 1), (300_000, 11), (300_001, 12)])
 def test_a_record_is_counted_in_the_first_bucket_that_holds_its_latency(latency_ms, bucket):
     counter = LatencyCounter(Latency())
-    counter.note(3, latency_ms)
+    counter.note(3, NOW_MS - latency_ms, NOW_MS)
     assert counter.latency.counts[bucket] == counter.latency.records == 3
-    assert counter.latency.total_ms == 3 * max(latency_ms, 0)
+    assert counter.latency.total_ms == 3 * latency_ms
+
+
+@pytest.mark.parametrize("since_ms", [0, NOW_MS + 7], ids=["unknown", "ahead of the clock"])
+def test_records_that_have_waited_for_an_unknown_time_are_not_counted(since_ms):
+    counter = LatencyCounter(Latency())
+    counter.note(3, since_ms, NOW_MS)
+    assert counter.latency == Latency()
 
 
 def test_nothing_is_stored_before_the_first_record():
@@ -21,7 +28,7 @@ def test_nothing_is_stored_before_the_first_record():
 
 def test_counting_goes_on_from_what_was_counted_before():
     counter = LatencyCounter(Latency((1,) * 13, 500))
-    counter.note(2, 20)
+    counter.note(2, NOW_MS - 20, NOW_MS)
     assert counter.latency == Latency((3, *(1,) * 12), 540)
 
 

@@ -128,8 +128,29 @@ def test_so_it_does_where_the_mirror_has_not_been_at_the_end_since(state, owner)
     assert row.lag_seconds == 9.0
 
 
-def test_a_timestamp_of_the_future_is_no_negative_lag():
-    assert only(facts(position(state=State.RUNNING, since=5), ends=[25]), NOW_MS + 99).lag_seconds == 0.0
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [
+        ({"since": NOW_MS - 5_000}, 5.0),
+        ({"since": NOW_MS - 5_000, "at_end_ms": NOW_MS - 6_000}, 6.0),
+        ({"at_end_ms": NOW_MS + 6_000}, None),
+    ],
+    ids=["seen behind", "seen at the end", "by a clock ahead of ours"],
+)
+def test_a_timestamp_of_the_future_says_nothing_about_the_lag(told, seconds):
+    row = only(facts(position(**{"state": State.RUNNING, "since": 0, **told}), ends=[25]), NOW_MS + 99)
+    assert row.lag_seconds == seconds
+
+
+def test_so_it_does_where_no_process_runs_the_flow_any_more():
+    word = position(state=State.RUNNING, since=NOW_MS - 8_000)
+    assert only(facts(word, blocks=[block()], ends=[25], members=()), NOW_MS + 99).lag_seconds == 8.0
+
+
+def test_what_retention_will_delete_is_told_by_when_the_mirror_was_at_the_end():
+    word = position(at=5, end=10, state=State.RUNNING, since=1, at_end_ms=NOW_MS - 200_000)
+    (standing,) = standings(facts(word))
+    assert "in 2 minutes" in standing.with_age(None, NOW_MS, Retention(ms=330_000)).reason
 
 
 def test_a_record_that_was_not_looked_at_lags_since_its_pump_saw_it():

@@ -6,6 +6,8 @@ import struct
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kit.batches import (
     ABORT,
@@ -579,6 +581,30 @@ def test_a_partition_runs_until_its_frontier_reaches_the_source_s_end():
     assert (mirror.state, mirror.behind_since_ms, mirror.at_end_ms) == (State.CAUGHT_UP, 0, 2000)
     mirror.offer(fetched(data(2, 2), end=4), now_ms=3000)
     assert (mirror.behind_since_ms, mirror.at_end_ms) == (3000, 2000)
+
+
+def test_a_mirror_that_is_never_at_the_end_knows_up_to_when_it_has_everything():
+    mirror, log = mirror_of(), FakeLog()
+    for batch in range(300):
+        mirror.offer(fetched(data(2 * batch, 2), end=2 * batch + 4), now_ms=1_000 * (batch + 1))
+        settle(mirror, log)
+        mirror.note_lag(1_000 * (batch + 1) + 1)
+        assert mirror.state == State.RUNNING
+        assert mirror.at_end_ms == (1_000 * batch + 1 if batch else 0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=400))
+def test_the_mirror_had_everything_at_a_time_whose_end_it_has_reached(steps):
+    mirror, seen = mirror_of(), []
+    for now_ms, (grown, copied) in enumerate(steps, 1):
+        end = mirror.source_end + grown
+        mirror.offer(fetched(b"", end=end), now_ms)
+        mirror.skip_to(UpstreamOffset(min(mirror.frontier + copied, end)))
+        mirror.note_lag(now_ms)
+        seen.append((end, now_ms))
+        latest = max((at_ms for at, at_ms in seen if at <= mirror.frontier), default=0)
+        assert mirror.at_end_ms <= latest
+        assert mirror.at_end_ms == latest or len({at for at, _ in seen}) > 60
 
 
 def test_a_partition_that_was_halted_before_the_round_stays_so():

@@ -112,6 +112,11 @@ def test_the_lag_in_seconds_is_that_of_the_worst_partition(clock):
     assert RateMeter().snapshot("A->B", seen, now_ms=4000).lag_seconds == 3.0
 
 
+def test_a_lag_of_an_unknown_time_is_not_shown_as_none(clock):
+    seen = [position(0, since=1000), position(1, since=9000)]
+    assert RateMeter().snapshot("A->B", seen, now_ms=4000).lag_seconds is None
+
+
 def test_a_flow_without_partitions_has_no_lag_in_seconds(clock):
     assert RateMeter().snapshot("A->B", [], now_ms=1).lag_seconds is None
 
