@@ -13,7 +13,7 @@ from busy import Others
 from kit.lookups import flow_facts, groups_of
 from kit.processes import Answer, run_mmtool
 from mmtool.config import load_settings
-from mmtool.failover.operation.journal import local_copy
+from mmtool.failover.operation.local_copy import local_copy
 from mmtool.insight.flow_now import connect
 from mmtool.insight.translation import look, translate_groups
 from mmtool.lab.load import Load, Transactions, produce
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.lab.fleet import Fleet
 
-_TOPICS = 5
+_TOPICS = 2
 _RECORDS_PER_TRANSACTION = 500
 _ABORT_EVERY = 10
 _WRITERS = 8
@@ -156,10 +156,8 @@ class ManyGroups:
         """The last commits of all groups are on b, as checkpoints."""
         self._mmtool("replicate", "--until-caught-up")
 
-    def failed_over(self) -> tuple[Others, dict[str, float]]:
-        """``failover emergency`` while a hangs, from its start to its end; and what each of its steps took, in seconds.
-
-        Put back afterwards.
+    def failed_over(self) -> tuple[Others, Others, dict[str, float]]:
+        """``failover emergency`` while a hangs, then its rollback; and what each step of the first took, in seconds.
 
         Raises:
             AssertionError: A group does not stand where its row says.
@@ -180,8 +178,12 @@ class ManyGroups:
         assert {(g, *at): c.offset for g, of in stand.items() for at, c in of.items()} == told
         assert len(told) == self._size.offsets
         name = str(row["operation_id"])
-        self._mmtool("failover", "rollback", name, "--execute", "--yes")
-        return took, _steps(name)
+        with Others(self.brokers) as undone:
+            self._mmtool("failover", "rollback", name, "--execute", "--yes")
+        assert not any(
+            groups_of(self._fleet["b"].bootstrap).commits({group for group, _ in partitions}).values()
+        )
+        return took, undone, _steps(name)
 
     def _timed(self, *options: str) -> tuple[Others, Answer]:
         with Others(self.brokers) as took:

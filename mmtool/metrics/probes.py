@@ -13,7 +13,7 @@ from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.kafka.state.flow_state import FollowedFlowState
 from mmtool.kafka.state.flow_watch import KafkaFlowWatch
-from mmtool.kafka.state.journal import FollowedJournal
+from mmtool.kafka.state.journal import JournalReader
 from mmtool.keystores.certificates import first_expiry
 from mmtool.metrics.samples import (
     sample_of_certificate,
@@ -22,6 +22,7 @@ from mmtool.metrics.samples import (
     samples_of_operations,
 )
 from mmtool.plan.groups.status import summaries
+from mmtool.plan.records.journal import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +79,7 @@ class KafkaProbes:
         return lambda: samples_of_groups(_labels(settings), summaries(group_status(flow).rows))
 
     def operations(self, settings: FlowSettings) -> Callable[[], list[Sample]]:
-        journal = FollowedJournal(settings.target)
+        journal = JournalReader(settings.target, self._seconds, without={Kind.GROUP, Kind.OUTCOME})
         return lambda: samples_of_operations(_labels(settings), in_journal_order(journal.entries()))
 
     def _watched(self, settings: FlowSettings) -> WatchedFlow:

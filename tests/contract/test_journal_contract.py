@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -13,6 +14,7 @@ from kit.operations import FakeJournal, FakeLock, FakeMarks
 from kit.raw_producer import append_batches
 from mmtool.config import ClusterSettings
 from mmtool.errors import OwnedElsewhereError, RefusedError, UnreachableError
+from mmtool.failover.operation.journal import About, Journalist
 from mmtool.failover.operation.records import recorded
 from mmtool.kafka.groups.operation_lock import OperationLock
 from mmtool.kafka.state.flow_state import KafkaFlowState
@@ -96,6 +98,19 @@ def side(request):
 @pytest.fixture
 def operation_id(topic_name):
     return topic_name("20260101T000000Z")
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """The journal entries that this process has decoded."""
+    found, decode = [], Entry.decode
+
+    def counted(value):
+        found.append(decode(value))
+        return found[-1]
+
+    monkeypatch.setattr(Entry, "decode", counted)
+    return found
 
 
 def began(operation_id, groups=("app",)):
@@ -185,6 +200,42 @@ def test_an_operation_on_a_group_of_ten_thousand_partitions_fits(side, operation
     first, journal = began(operation_id, [plan.group]), side.journal()
     journal.append([first, replace(first, number=2, kind=Kind.GROUP, body=group_body(plan, risks))])
     assert group_of(of(operation_id, side.journal())[1].body) == (plan, risks)
+
+
+def test_what_others_wrote_meanwhile_is_read_and_nothing_twice(broker, operation_id, decoded):
+    journal, first = broker.journal(), began(operation_id)
+    journal.append([first])
+    assert of(operation_id, journal) == [first]
+    decoded.clear()
+    more = steps_after(first, 3)
+    broker.journal().append(more)
+    assert of(operation_id, journal) == [first, *more]
+    assert of(operation_id, journal) == [first, *more]
+    assert decoded == more
+
+
+def test_twice_as_many_groups_make_twice_the_reading_however_often_the_lock_is_checked(
+    broker, operation_id, decoded
+):
+    def work(count):
+        first = began(f"{operation_id}-{count}")
+        told = [
+            replace(first, number=n, kind=Kind.GROUP, body=group_body(*plan_of(f"app-{n}", 3)))
+            for n in range(2, count + 2)
+        ]
+        broker.journal().append([first, *told])
+        decoded.clear()
+        now = iter(range(0, 10**9, 3600))
+        journal = broker.journal()
+        (found,) = recorded(of(first.operation_id, journal))
+        about = About(found.names, found.source_id, found.target_id, found.group_names, "", found.by)
+        journalist = Journalist(journal, about, found.entries, clock=now.__next__)
+        journalist.operation = found.operation
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda _: journalist.still_ours(), range(count)))
+        return len([entry for entry in decoded if entry.operation_id == first.operation_id])
+
+    assert (work(50), work(100)) == (51, 101)
 
 
 @pytest.mark.parametrize("spoilt", ["cut off", "of a newer version", "changed"])

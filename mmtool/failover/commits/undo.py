@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, RefusedError
 from mmtool.failover.commits.move import Moved, groups_of, refused_for
 from mmtool.failover.commits.write import (
+    AT_ONCE,
     FRESH_SECONDS,
     Outcome,
     Written,
@@ -16,6 +18,7 @@ from mmtool.failover.commits.write import (
     may_come,
     names_of,
     overtaken,
+    stored_commits,
     unread,
 )
 from mmtool.kafka.ports import Problem
@@ -24,8 +27,9 @@ from mmtool.plan.words import counted, few
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from mmtool.failover.commits.write import Stands
     from mmtool.failover.report.rows import ImportedRow
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.groups.undo import Undo, UndoGroup
@@ -103,9 +107,54 @@ class Undoing:
         ]
 
     def write(self) -> Moved:
-        """Restore or delete the commits, group by group; a refused group stays unchanged."""
-        ended = [_undone(self.cluster, group, self.looked_at) for group in self.groups if group.places]
+        """Restore or delete the commits, several groups at a time; a refused group stays unchanged."""
+        todo = [group for group in self.groups if group.places]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            sent = list(pool.map(self._sent, todo))
+            names = [one.group for one, of in zip(todo, sent, strict=True) if not isinstance(of, Written)]
+            stored = stored_commits(names, self.cluster.groups)
+            ended = list(pool.map(lambda one, result: self._result(one, result, stored), todo, sent))
         return Moved(self.rows(ended), failure_of_writing(ended, self.cluster.alias))
+
+    def _sent(self, plan: UndoGroup) -> Written | Mapping[TopicPartition, Problem]:
+        """Restore or delete a group's commits; return the failed partitions, or the result if nothing was sent."""
+        groups = self.cluster.groups
+        if plan.refused:
+            reasons = sorted(set(plan.refused.values()))
+            said = [
+                _WHY_NOT[why].format(group=f"group {plan.group}", where=self.cluster.alias) for why in reasons
+            ]
+            return Written(plan.group, Outcome.REFUSED, problems=tuple(said))
+        if time.monotonic() - self.looked_at > FRESH_SECONDS and (
+            why := overtaken(groups, plan.group, plan.now, plan.places)
+        ):
+            problems = (f"{plan.group}: {why.sentence}",)
+            return Written(plan.group, Outcome.REFUSED, problems=problems, causes=(why.name,))
+        failed = dict(groups.alter(plan.group, plan.restore)) if plan.restore else {}
+        if failed:  # it would be half put back, and begin anew where nothing is left
+            return failed | dict.fromkeys(plan.delete, _NOT_SENT)
+        return groups.forget(plan.group, plan.delete) if plan.delete else {}
+
+    def _result(
+        self,
+        plan: UndoGroup,
+        sent: Written | Mapping[TopicPartition, Problem],
+        stored: Mapping[str, Stands],
+    ) -> Written:
+        if isinstance(sent, Written):
+            return sent
+        found = stored[plan.group]
+        if isinstance(found, MmtoolError):
+            return unread(plan.group, plan.places, sent, found)
+        stands = frozenset(place for place in plan.places if found.get(place) == plan.restore.get(place))
+        if stands == set(plan.places):
+            if not found:  # else it would be listed for minutes more, without a commit
+                self.cluster.groups.delete(plan.group)
+            return Written(plan.group, Outcome.WRITTEN, stands)
+        unknown = may_come(sent, stands)
+        outcome = Outcome.PARTLY if stands or unknown else Outcome.REFUSED
+        sentences = tuple(f"{place}: {problem}" for place, problem in sorted(sent.items()))
+        return Written(plan.group, outcome, stands, sentences, unknown, names_of(sent))
 
 
 def check_undo(clusters: Iterable[ClusterPort], undo: Undo) -> Undoing:
@@ -134,34 +183,3 @@ def look_at(cluster: ClusterPort, undo: Undo) -> Undoing:
     looked_at, names = time.monotonic(), list(dict.fromkeys(one.group for one in undo.replaced))
     standing, now = cluster.groups.describe(names), cluster.groups.commits(names)
     return Undoing(cluster, tuple(plan_undo(undo, now, standing)), looked_at)
-
-
-def _undone(cluster: ClusterPort, plan: UndoGroup, looked_at: float) -> Written:
-    groups = cluster.groups
-    if plan.refused:
-        reasons = sorted(set(plan.refused.values()))
-        said = [_WHY_NOT[why].format(group=f"group {plan.group}", where=cluster.alias) for why in reasons]
-        return Written(plan.group, Outcome.REFUSED, problems=tuple(said))
-    if time.monotonic() - looked_at > FRESH_SECONDS and (
-        why := overtaken(groups, plan.group, plan.now, plan.places)
-    ):
-        problems = (f"{plan.group}: {why.sentence}",)
-        return Written(plan.group, Outcome.REFUSED, problems=problems, causes=(why.name,))
-    failed = dict(groups.alter(plan.group, plan.restore)) if plan.restore else {}
-    if failed:  # it would be half put back, and begin anew where nothing is left
-        failed |= dict.fromkeys(plan.delete, _NOT_SENT)
-    elif plan.delete:
-        failed = dict(groups.forget(plan.group, plan.delete))
-    try:
-        found = groups.fresh().commits([plan.group])[plan.group]
-    except MmtoolError as error:
-        return unread(plan.group, plan.places, failed, error)
-    stands = frozenset(place for place in plan.places if found.get(place) == plan.restore.get(place))
-    sentences = tuple(f"{place}: {problem}" for place, problem in sorted(failed.items()))
-    if stands == set(plan.places):
-        if not found:  # else it would be listed for minutes more, without a commit
-            groups.delete(plan.group)
-        return Written(plan.group, Outcome.WRITTEN, stands)
-    unknown = may_come(failed, stands)
-    outcome = Outcome.PARTLY if stands or unknown else Outcome.REFUSED
-    return Written(plan.group, outcome, stands, sentences, unknown, names_of(failed))

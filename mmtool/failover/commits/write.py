@@ -191,7 +191,7 @@ def commit_all(
     with ThreadPoolExecutor(AT_ONCE) as pool:
         ended = list(pool.map(one, plans))
     unheard = [of for of in ended if isinstance(of, tuple)]
-    stands = _read([plan.group for plan, _ in unheard], groups)
+    stands = stored_commits([plan.group for plan, _ in unheard], groups)
     late = [_judged(groups, plan, failed, stands[plan.group]) for plan, failed in unheard]
     return {done.group: done for done in (*ended, *late) if isinstance(done, Written)}
 
@@ -200,7 +200,9 @@ def read_back_all(
     groups: GroupsPort, plans: Collection[GroupPlan], settled: Mapping[str, Written]
 ) -> list[Written]:
     """The result of each plan after `commit_all`, in order: a fresh client reads back those that are not final yet."""
-    stands = _read([plan.group for plan in plans if plan.group not in settled and plan.to_write()], groups)
+    stands = stored_commits(
+        [plan.group for plan in plans if plan.group not in settled and plan.to_write()], groups
+    )
     return [
         settled.get(plan.group) or _judged(groups, plan, {}, stands.get(plan.group, {})) for plan in plans
     ]
@@ -243,11 +245,11 @@ def _commit(groups: GroupsPort, plan: GroupPlan) -> Mapping[TopicPartition, Prob
 
 def _settle(groups: GroupsPort, plan: GroupPlan, failed: Mapping[TopicPartition, Problem]) -> Written:
     """A group's result after `_commit` had failures: read back by another client, and restored where a part failed."""
-    stands = _read([plan.group], groups) if plan.to_write() else {}
+    stands = stored_commits([plan.group], groups) if plan.to_write() else {}
     return _judged(groups, plan, failed, stands.get(plan.group, {}))
 
 
-def _read(names: list[str], groups: GroupsPort) -> Mapping[str, Stands]:
+def stored_commits(names: list[str], groups: GroupsPort) -> Mapping[str, Stands]:
     """The groups' stored commits, read by a fresh client at once, or one by one if some cannot be read."""
     if not names:
         return {}

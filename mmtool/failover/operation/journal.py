@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mmtool import __version__
@@ -112,6 +113,7 @@ class Journalist:
     _copy: LocalCopy = field(default_factory=LocalCopy)
     _unheard: dict[int, Entry] = field(default_factory=dict)
     _alone_at: float = field(init=False)
+    _checking: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
         self._alone_at = self.clock()
@@ -119,13 +121,15 @@ class Journalist:
     def still_ours(self) -> None:
         """Raise if another process has resumed or ended the operation; the journal is read at most every 5 s.
 
+        One thread reads, and the others wait for it.
+
         Raises:
             TakenUpError: Another process has resumed or ended the operation.
             MmtoolError: As `JournalPort.entries`.
         """
-        if self.operation is None or abs(self.clock() - self._alone_at) < _ALONE_SECONDS:
-            return
-        self._all_entries()
+        with self._checking:
+            if self.operation is not None and abs(self.clock() - self._alone_at) >= _ALONE_SECONDS:
+                self._all_entries()
 
     def _all_entries(self) -> list[Entry]:
         """All entries of the journal, once no entry of this operation by another process is among them.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.clients import wire_cluster
@@ -13,14 +14,15 @@ from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.records.identity import JOURNAL_TOPIC
-from mmtool.plan.records.journal import Entry, Kind
+from mmtool.plan.records.journal import Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.state.log_reader import LogRecord
     from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.records.journal import Kind
 
 
 class KafkaJournal:
@@ -32,6 +34,7 @@ class KafkaJournal:
         self._factor = replication_factor
         self._seconds = seconds
         self._wire = BlockingWireClient(wire_cluster(target, "journal", role="producer"), seconds)
+        self._reader = JournalReader(target, seconds)
         self._is_there = False
 
     def prepare(self) -> None:
@@ -60,44 +63,50 @@ class KafkaJournal:
             raise unreachable(self._target.alias, what, lost) from lost
 
     def entries(self) -> list[Entry]:
-        records = read_log(self._target, JOURNAL_TOPIC, patience_seconds=self._seconds)
-        newest = newest_records(records)
-        return [
-            _decoded(record, record.value, self._target.alias)
-            for record in newest
-            if record.value is not None
-        ]
+        return self._reader.entries()
 
 
-class FollowedJournal:
-    """The journal without the groups' offsets, for repeated reads: only new entries are read."""
+class JournalReader:
+    """The journal's entries; each call reads only what was written since the last one, and one thread at a time."""
 
-    def __init__(self, target: ClusterSettings) -> None:
+    def __init__(
+        self, target: ClusterSettings, patience_seconds: float, *, without: Collection[Kind] = ()
+    ) -> None:
+        """Take the journal's cluster, how long to wait for it, and the kinds of entries that are not kept."""
         self._target = target
+        self._patience = patience_seconds
+        self._without = without
         self._entries: dict[bytes, Entry] = {}
         self._next: dict[int, int] = {}
+        self._reading = Lock()
 
     def entries(self) -> list[Entry]:
-        """Every entry except those of single groups, in the order of the log.
+        """Every entry of the kept kinds, in the order of the log.
 
         Raises:
             UnreachableError, NotAuthorisedError: as `read_log`.
-            RefusedError: an entry cannot be read.
+            RefusedError: an entry cannot be read; the next call reads it again.
         """
-        for record in read_log(self._target, JOURNAL_TOPIC, start=self._next):
-            if record.offset < self._next.get(record.partition, 0):
-                self._entries.clear()  # the topic was deleted and recreated
-            self._next[record.partition] = record.offset + 1
-            if record.value is not None:
-                entry = _decoded(record, record.value, self._target.alias)
-                if entry.kind not in {Kind.GROUP, Kind.OUTCOME}:
-                    self._entries[record.key] = entry
-        return list(self._entries.values())
+        with self._reading:
+            read = list(
+                read_log(self._target, JOURNAL_TOPIC, start=self._next, patience_seconds=self._patience)
+            )
+            is_recreated = bool(read) and read[0].offset < self._next.get(read[0].partition, 0)
+            found = {} if is_recreated else self._entries
+            decoded = [(record.key, self._decoded(record)) for record in newest_records(read)]
+            for key, entry in decoded:
+                if entry is None:
+                    found.pop(key, None)
+                elif entry.kind not in self._without:
+                    found[key] = entry
+            self._entries = found
+            self._next |= {record.partition: record.offset + 1 for record in read[-1:]}
+            return list(found.values())
 
-
-def _decoded(record: LogRecord, value: bytes, alias: str) -> Entry:
-    try:
-        return Entry.decode(value)
-    except UnreadableDocumentError as error:
-        where = f"{JOURNAL_TOPIC} on {alias}"
-        raise unreadable(where, record.partition, record.offset, str(error)) from error
+    def _decoded(self, record: LogRecord) -> Entry | None:
+        """A record's entry; None for a tombstone."""
+        try:
+            return None if record.value is None else Entry.decode(record.value)
+        except UnreadableDocumentError as error:
+            where = f"{JOURNAL_TOPIC} on {self._target.alias}"
+            raise unreadable(where, record.partition, record.offset, str(error)) from error
