@@ -1,23 +1,27 @@
 """Claims that a target forgets: transactional ids and producer ids that expire, and epochs that are used up.
 
-Brokers forget a transactional id after a week and a producer id after a day without use; these do after seconds.
+Brokers forget a transactional id after a week without use, and a producer id whose last batch in a partition has no
+timestamp of the last day; these do after seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from kit.batches import PlainRecord, batch_of
+from kit.mirror import fetched, mirror_of, produced
 from kit.mirror_flow import Owner, flow_of
-from kit.wire import NOW_MS, Wire, on_loop
+from kit.wire import NOW_MS, Producer, Wire, on_loop
 from mmtool.kafka.state.claims import claim
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.topics import create_topic, read_topic
+from mmtool.replication.pump.errors import InDoubtError
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.timeout(1800)]
 
@@ -127,3 +131,96 @@ async def test_a_claim_whose_epochs_are_used_up_goes_on_under_another_producer_i
     await second.catch_up()
     assert (mirrored(clusters, settings, topic), second.halted(topic)) == (list(range(20)), "")
     await second.close()
+
+
+# --- records of last week ---------------------------------------------------------------------------------
+
+
+def of_last_week(first, count):
+    then_ms = NOW_MS - 7 * 86_400_000
+    return batch_of([PlainRecord(n, then_ms, b"k", b"%d" % n) for n in range(first, first + count)])
+
+
+@pytest.fixture
+def target(clusters, settings):
+    return Wire(settings.target, clusters["target"].bootstrap)
+
+
+@pytest.fixture
+def old(target, topic_name):
+    """A topic of the target that keeps old records."""
+    name = topic_name("old")
+    create_topic(target.bootstrap, name, **{"retention.ms": "-1"})
+    return name
+
+
+async def forgotten(log):
+    """Waits until the partition remembers nobody."""
+    for _ in range(200):
+        if not await log.producers():
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("the broker still remembers the producer")
+
+
+async def first_batch(log):
+    """A mirror of records of last week whose first batch is acknowledged, and forgotten."""
+    mirror = mirror_of()
+    mirror.offer(fetched(of_last_week(0, 20).write(), end=20), now_ms=NOW_MS)
+    sent = mirror.next_to_send()
+    mirror.answered(sent, await log.produce(bytes(sent.batch.payload)))
+    await forgotten(log)
+    return mirror
+
+
+async def values(log):
+    return [int(record.value) for record in await log.records()]
+
+
+@on_loop
+async def test_a_producer_that_has_just_written_old_records_is_forgotten_and_may_go_on_anywhere(target, old):
+    log = await target.log(old)
+    us = Producer(4711, 0)
+    first = await log.produce(replace(of_last_week(0, 3), producer=(*us, 0)).write())
+    await forgotten(log)
+    again = await log.produce(replace(of_last_week(0, 3), producer=(*us, 0)).write())
+    await forgotten(log)
+    anywhere = await log.produce(replace(of_last_week(0, 3), producer=(*us, 17)).write())
+    assert [one.error_code for one in (first, again, anywhere)] == [Code.NONE] * 3
+    assert await values(log) == [0, 1, 2] * 3
+
+
+@on_loop
+async def test_no_batch_of_old_records_is_appended_before_one_that_was_refused(target, old):
+    log = await target.log(old)
+    mirror = await first_batch(log)
+    mirror.offer(
+        fetched(*(of_last_week(at, 20).write() for at in range(20, 120, 20)), end=120), now_ms=NOW_MS
+    )
+    under_way = []
+    while mirror.sendable:
+        under_way.append(mirror.next_to_send())
+    refused, *others = under_way
+    mirror.answered(refused, produced(Code.NOT_ENOUGH_REPLICAS))
+    for sent in others:
+        mirror.answered(sent, await log.produce(bytes(sent.batch.payload)))
+    while mirror.sendable:
+        sent = mirror.next_to_send()
+        mirror.answered(sent, await log.produce(bytes(sent.batch.payload)))
+    assert await values(log) == list(range(120))
+
+
+@on_loop
+async def test_a_batch_of_old_records_whose_answer_is_lost_is_appended_once(target, old):
+    log = await target.log(old)
+    mirror = await first_batch(log)
+    mirror.offer(fetched(of_last_week(20, 20).write(), end=40), now_ms=NOW_MS)
+    sent = mirror.next_to_send()
+    await log.produce(bytes(sent.batch.payload))
+    await forgotten(log)
+    with suppress(InDoubtError):
+        mirror.lost(sent)
+    while mirror.sendable:
+        sent = mirror.next_to_send()
+        mirror.answered(sent, await log.produce(bytes(sent.batch.payload)))
+    assert await values(log) == list(range(40))

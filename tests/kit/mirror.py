@@ -5,6 +5,7 @@ The rules are those that `tests/integration/test_broker_rules_producers.py` trie
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -44,6 +45,7 @@ class _Appended(NamedTuple):
 @dataclass
 class _Writer:
     epoch: int
+    newest_ms: float = math.inf
     recent: deque[_Appended] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
     @property
@@ -92,6 +94,7 @@ class FakeLog:
         if known is None or known.epoch != header.producer_epoch:
             self.writers[header.producer_id] = known = _Writer(header.producer_epoch)
         known.recent.append(_Appended(header.base_sequence, last, base))
+        known.newest_ms = header.max_timestamp
         return Code.NONE, base
 
     @staticmethod
@@ -108,6 +111,10 @@ class FakeLog:
             self.records[self.end] = record
             self.end += 1
         return base
+
+    def forget(self, before_ms: int) -> None:
+        """What a broker does every ten minutes: producers go whose last batch has no newer timestamp."""
+        self.writers = {name: one for name, one in self.writers.items() if one.newest_ms > before_ms}
 
     def mark(self, producer_id: int, epoch: int) -> None:
         """A transaction marker: fences every older epoch, remembers no batch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
@@ -30,6 +31,7 @@ class RunningWriter:
             At the end one more transaction is committed in every partition: where a broker lists no leader in the
             moment of a commit, as after a freeze, Kafka skips the markers and says that it is committed, and the
             transaction is open there until its producer's next one.
+        age_ms: How old the records are when they are written.
         keyed: Each record has a key of its own and headers, for mirrors that might lose those.
         records: Acknowledged and committed.
         failed: Loads that came to no end.
@@ -46,6 +48,7 @@ class RunningWriter:
     record_bytes: int = 300
     tolerant: bool = False
     keyed: bool = False
+    age_ms: int = 0
     records: int = 0
     failed: int = 0
     _worker: Worker = field(init=False)
@@ -109,4 +112,5 @@ class RunningWriter:
             headers=_HEADERS if self.keyed else (),
             transactions=how if self.transactions else None,
             first_sequence=first,
+            first_timestamp_ms=int(time.time() * 1000) - self.age_ms if self.age_ms else 0,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.remedies import remedy_of_refusal
 from mmtool.kafka.wire.codes import DENIED, Code, name_of
 from mmtool.replication.driver.halt_retry import GRANT_IT, RAISE
+from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import DownstreamOffset
 
 if TYPE_CHECKING:
@@ -45,6 +47,10 @@ def refusal(sent: InFlightBatch, answer: ProducedPartition, topic: str) -> str:
     return f"{why}: {way_on}" + (f", or set {RAISE}" if answer.error_code == Code.INVALID_TIMESTAMP else "")
 
 
+NO_TIME = -math.inf
+"""The time of records without timestamps, and of a batch that there is not: brokers have forgotten it already."""
+
+
 class BatchState(Enum):
     """The state of one produce request."""
 
@@ -57,10 +63,11 @@ class BatchState(Enum):
 class InFlightBatch:
     """A batch with its sequence, from the first try until the target acknowledged it."""
 
-    __slots__ = ("base_offset", "batch", "fate", "sequence", "unsure")
+    __slots__ = ("base_offset", "batch", "fate", "newest_ms", "sequence", "unsure")
 
     def __init__(self, batch: ReadyBatch, sequence: int) -> None:
         self.batch = batch
+        self.newest_ms = NO_TIME if (newest := batch.max_timestamp_ms) is UNKNOWN else newest
         self.sequence = sequence
         self.fate = BatchState.PENDING
         self.unsure = False  # whether it may be on the target without our knowing

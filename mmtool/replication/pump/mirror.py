@@ -14,6 +14,7 @@ from mmtool.replication.pump.batch_prep import DeadLetter, Unsent, judge, prepar
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.gaps import Gaps
 from mmtool.replication.pump.in_flight import (
+    NO_TIME,
     NOBODY_KNOWS,
     PERHAPS_APPENDED,
     BatchState,
@@ -44,6 +45,11 @@ IN_FLIGHT = 5
 """Brokers remember five batches of a producer per partition; up to five may be retried without harm (KIP-98)."""
 
 _REMEMBERED_MS = 3_600_000
+"""For how long after a batch's newest timestamp a partition surely remembers our producer id (it is a day by default).
+
+Brokers forget a producer id whose last batch in a partition has a newest timestamp older than
+``producer.id.expiration.ms``, at their next check or restart, however recently they appended the batch.
+"""
 
 _ENDS = 120
 """Ends of the source that are remembered: of more, every second one is forgotten."""
@@ -52,11 +58,12 @@ _ENDS = 120
 class PartitionMirror:
     """The state of one partition's mirror.
 
-    A. Batches are sent in upstream order, numbered without gaps, at most five unanswered; only one until the
-       partition has acknowledged one of ours, for a partition that remembers nothing of a producer takes any
-       first number, and would append the second batch when the first was refused.
+    A. Batches are sent in upstream order, numbered without gaps, at most five unanswered; only one while the partition
+       may not remember our producer id: such a partition takes any first number, and would append the second batch when
+       the first was refused. It remembers us by the batch that it appended last, see `_REMEMBERED_MS`.
     B. While any answer is a retriable error or missing, nothing new is sent; once all are in, what is missing
-       is sent again with the same bytes and numbers.
+       is sent again with the same bytes and numbers. A batch that may be on the target, and by which the partition does
+       not remember us, is not sent again: the partition could append it twice.
     C. A record reaches the offset runs once, in order, and only with the offset that the target answered.
     D. ``held_bytes`` is the size of all batches fetched and not yet acknowledged.
     """
@@ -99,7 +106,7 @@ class PartitionMirror:
         self.source_end = self.log_start = self.high_watermark = 0
         self.behind_since_ms, self.at_end_ms = assignment.behind_since_ms, assignment.at_end_ms
         self._ends = deque[SeenOffset]()  # of the source, above the frontier, with the last time of each
-        self._remembered, self._offered_ms, self._renumbered = False, 0, set[InFlightBatch]()
+        self._acknowledged_ms, self._now_ms, self._renumbered = NO_TIME, 0, set[InFlightBatch]()
         self.then_halt = ""  # once all that came before it is on the target
         self._heard, self._read_committed = False, read_committed
 
@@ -125,10 +132,7 @@ class PartitionMirror:
         self.source_end = fetched.last_stable_offset if self._read_committed else fetched.high_watermark
         end, start = UpstreamOffset(self.source_end), UpstreamOffset(self.log_start)
         self._recorder.saw_source(SeenOffset(end, now_ms), SeenOffset(start, now_ms))
-        if fetched.records:
-            # brokers forget idle producers (producer.id.expiration.ms, a day)
-            self._remembered &= now_ms - self._offered_ms < _REMEMBERED_MS
-            self._offered_ms = now_ms
+        self._now_ms = now_ms
         try:
             self._take(fetched)
         except BatchError as error:
@@ -220,8 +224,15 @@ class PartitionMirror:
         fates = [sent.fate for sent in self._in_flight]
         if self.state == State.HALTED or BatchState.MISSING in fates:
             return False
-        limit = IN_FLIGHT if self._remembered else 1
-        return BatchState.AGAIN in fates or (self._unsent.goes and len(fates) < limit)
+        if BatchState.AGAIN in fates:
+            return True
+        times = (self._acknowledged_ms, *(sent.newest_ms for sent in self._in_flight))
+        limit = IN_FLIGHT if self._is_remembered_by(min(times)) else 1
+        return self._unsent.goes and len(fates) < limit
+
+    def _is_remembered_by(self, newest_ms: float) -> bool:
+        """Whether a partition surely remembers our producer id by a batch with this newest timestamp."""
+        return newest_ms > self._now_ms - _REMEMBERED_MS
 
     @property
     def letter(self) -> DeadLetter | None:
@@ -307,7 +318,7 @@ class PartitionMirror:
         """Note that no answer to a batch came: the batch may or may not be on the target.
 
         Raises:
-            InDoubtError: other records have the batch's sequence number by now.
+            InDoubtError: other records have the batch's sequence number by now, or it cannot be sent again (B).
         """
         if sent in self._renumbered:
             raise InDoubtError(
@@ -376,6 +387,9 @@ class PartitionMirror:
         """Record acknowledged batches in order.
 
         Once every answer is in, batches that are missing on the target may be sent again.
+
+        Raises:
+            InDoubtError: one of them cannot (B).
         """
         while not self.for_good and self._in_flight and self._in_flight[0].fate is BatchState.APPENDED:
             self._book(self._in_flight[0])
@@ -384,6 +398,11 @@ class PartitionMirror:
         fates = [sent.fate for sent in self._in_flight]
         if BatchState.MISSING in fates and BatchState.PENDING not in fates:
             for sent in self._in_flight:
+                if sent.unsure and not self._is_remembered_by(sent.newest_ms):
+                    raise InDoubtError(
+                        f"{self.name}: a batch is unacknowledged whose records are so old that the target may not"
+                        " recognise it when it is sent again"
+                    )
                 if sent.fate is BatchState.MISSING:
                     sent.fate = BatchState.AGAIN
 
@@ -407,7 +426,8 @@ class PartitionMirror:
         self._in_flight.popleft()
         if self.foreign is not None:
             self.foreign.appended(sent.base_offset, downstream)
-        self._remembered = True
+        # a broker with message.timestamp.type=LogAppendTime has its own time
+        self._acknowledged_ms = min(sent.newest_ms, self._now_ms)
         self.downstream_end = downstream
         self._advance(batch.upstream_next)
         self.held_bytes -= batch.size

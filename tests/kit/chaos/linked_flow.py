@@ -63,9 +63,9 @@ class LinkedFlow:
         }
 
     def create_topics(self) -> None:
-        """On the source."""
+        """On the source, for records of any age."""
         for topic in self.remotes:
-            create_topic(self.source.bootstrap, topic, PARTITIONS, self._replicas)
+            create_topic(self.source.bootstrap, topic, PARTITIONS, self._replicas, **{"retention.ms": "-1"})
 
     def start(self) -> MmtoolProcess:
         """Its ``replicate``."""

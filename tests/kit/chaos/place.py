@@ -105,4 +105,7 @@ class Place:
 
     def _shape(self, side: Side) -> Shape:
         pairs = enumerate(self._behind[side])
-        return Shape(self.brokers, of_brokers={broker: behind_a_link(*pair) for broker, pair in pairs})
+        links = {broker: behind_a_link(*pair) for broker, pair in pairs}
+        # the target forgets at once who wrote old records last, and not within ten minutes
+        soon = {"producer.id.expiration.check.interval.ms": "1000"} if side is Side.TARGET else {}
+        return Shape(self.brokers, of_brokers=links, properties=soon)

@@ -37,6 +37,9 @@ PATIENCE_SECONDS = 30.0
 
 _LOOK_SECONDS = 0.25  # a look is work for the machine on which the flow recovers
 
+_WEEKS = (0, 7 * 86_400_000)
+"""How old records are, in ms, by whether the seed is odd."""
+
 START_SECONDS = 60.0
 STOP_SECONDS = 5.0
 _STOPPED = 143
@@ -119,7 +122,7 @@ class SeedRun:
         schedule = schedule_of(self._seed, self._place.brokers)
         flow = self._flow
         flow.create_topics()
-        load = _Load(flow.source.bootstrap, tuple(flow.remotes), self.group)
+        load = _Load(flow.source.bootstrap, tuple(flow.remotes), self.group, _WEEKS[self._seed % 2])
         with Keeper(flow.start) as keeper, flow.watcher(self.group, load.read_to) as watcher:
             with load:
                 if not schedule.from_the_start:
@@ -247,9 +250,9 @@ class _Load:
         read_to: How far the group has read, by the source's partitions.
     """
 
-    def __init__(self, bootstrap: str, topics: Sequence[str], group: str) -> None:
+    def __init__(self, bootstrap: str, topics: Sequence[str], group: str, age_ms: int) -> None:
         plain, tx = topics
-        writer = partial(RunningWriter, bootstrap, tolerant=True, keyed=True)
+        writer = partial(RunningWriter, bootstrap, tolerant=True, keyed=True, age_ms=age_ms)
         self._writers = [
             writer(plain, PARTITIONS, RECORDS_PER_SECOND),
             writer(tx, PARTITIONS, RECORDS_PER_SECOND / 3, transactions=TRANSACTION),

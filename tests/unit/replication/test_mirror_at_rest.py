@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
+import pytest
+
 from kit.batches import PlainRecord, batch_of, data
-from kit.mirror import SHARD, FakeLog, assigned, fetched, mirror_of
+from kit.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
+from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import State
+from mmtool.replication.pump.errors import InDoubtError
 from mmtool.translation.blocks import WriterState
 from mmtool.translation.types import DownstreamOffset
 
@@ -39,10 +44,27 @@ def offer_two(mirror, now_ms):
         mirror.offer(fetched(data(at), end=3), now_ms=now_ms)
 
 
+def old_and_new(*ages_ms, now_ms):
+    """Batches from source offset 1 on, by the age of their records."""
+    return [
+        batch_of([PlainRecord(at, now_ms - age) for at in range(20 * n + 1, 20 * n + 21)]).write()
+        for n, age in enumerate(ages_ms)
+    ]
+
+
+def sent_at_once(*ages_ms, last_ms=0, now_ms=1000 * HOUR_MS):
+    """How many of these batches are unanswered together, after one whose records are ``last_ms`` old."""
+    mirror, log = mirror_of(), FakeLog()
+    mirror.offer(fetched(batch_of([PlainRecord(0, now_ms - last_ms)]).write(), end=1), now_ms=now_ms)
+    answer(mirror, log, mirror.next_to_send())
+    mirror.offer(fetched(*old_and_new(*ages_ms, now_ms=now_ms), end=101), now_ms=now_ms)
+    return under_way(mirror)
+
+
 def test_after_an_hour_without_a_batch_the_target_may_have_forgotten_us_and_gets_one_until_it_is_acknowledged():
     """It would take the second one when it refuses the first."""
     mirror, _ = seasoned()
-    offer_two(mirror, now_ms=1 + HOUR_MS)
+    offer_two(mirror, now_ms=HOUR_MS + 1001)
     assert under_way(mirror) == 1
 
 
@@ -52,14 +74,50 @@ def test_a_batch_within_the_hour_goes_with_those_behind_it():
     assert under_way(mirror) == 2
 
 
-def test_the_hour_begins_with_the_last_batch_and_answers_without_one_do_not_end_it():
-    mirror, log = seasoned()
-    mirror.offer(fetched(data(1), end=2), now_ms=HOUR_MS)
+@pytest.mark.parametrize("count", [1, 5])
+def test_new_records_go_five_batches_at_a_time(count):
+    assert sent_at_once(*[0] * count) == count
+
+
+def test_by_a_batch_of_old_records_the_target_does_not_remember_us_however_recently_it_was_sent():
+    assert sent_at_once(0, 0, last_ms=HOUR_MS) == 1
+
+
+def test_nothing_follows_a_batch_of_old_records_that_is_under_way():
+    assert sent_at_once(0, 0, HOUR_MS, 0, 0) == 3
+
+
+def test_records_of_the_future_do_not_keep_us_in_mind_longer_than_an_hour():
+    """The target may stamp them with its own time."""
+    mirror, log, far = mirror_of(), FakeLog(), 1000 * HOUR_MS
+    mirror.offer(fetched(batch_of([PlainRecord(0, far)]).write(), end=1), now_ms=1)
     answer(mirror, log, mirror.next_to_send())
-    mirror.offer(fetched(end=2), now_ms=HOUR_MS + 1)
-    mirror.offer(fetched(data(2), end=4), now_ms=2 * HOUR_MS - 1)
-    mirror.offer(fetched(data(3), end=4), now_ms=2 * HOUR_MS - 1)
-    assert under_way(mirror) == 2
+    mirror.offer(fetched(*old_and_new(0, 0, now_ms=far), end=41), now_ms=HOUR_MS + 1)
+    assert under_way(mirror) == 1
+
+
+def test_records_without_a_timestamp_are_as_old_as_can_be():
+    assert sent_at_once(0, 0, last_ms=1000 * HOUR_MS + 1) == 1
+
+
+@pytest.mark.parametrize(("age_ms", "again"), [(0, True), (HOUR_MS, False)])
+@pytest.mark.parametrize("code", [None, Code.REQUEST_TIMED_OUT])
+def test_a_batch_of_old_records_that_may_be_there_is_not_sent_again(age_ms, again, code):
+    """The target may have forgotten that it has it."""
+    mirror, now_ms = mirror_of(), 1000 * HOUR_MS
+    mirror.offer(fetched(*old_and_new(age_ms, now_ms=now_ms), end=21), now_ms=now_ms)
+    sent = mirror.next_to_send()
+    with nullcontext() if again else pytest.raises(InDoubtError, match="so old"):
+        mirror.lost(sent) if code is None else mirror.answered(sent, produced(code))
+        assert mirror.next_to_send() is sent
+
+
+def test_a_batch_of_old_records_that_was_refused_is_sent_again():
+    mirror, now_ms = mirror_of(), 1000 * HOUR_MS
+    mirror.offer(fetched(*old_and_new(HOUR_MS, now_ms=now_ms), end=21), now_ms=now_ms)
+    sent = mirror.next_to_send()
+    mirror.answered(sent, produced(Code.NOT_ENOUGH_REPLICAS))
+    assert mirror.next_to_send() is sent
 
 
 def claimed_anew():

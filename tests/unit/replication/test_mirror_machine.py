@@ -32,6 +32,8 @@ START = 3
 CROWD = SHARD.producer_id + 1
 TRANSACTOR = 1000
 LIMIT = 4096
+DAY_MS = 86_400_000
+NOW_MS = 30 * DAY_MS
 NOISE = random.Random(7).randbytes(2 * LIMIT)  # which no codec can shrink
 
 
@@ -39,6 +41,7 @@ class MirrorMachine(RuleBasedStateMachine):
     """One source log, one mirror, one target log, and a network between the last two."""
 
     fresh = True  # whether the target's partition has never seen our producer id
+    days = 0  # how old the records are at first
 
     def __init__(self):
         super().__init__()
@@ -46,7 +49,7 @@ class MirrorMachine(RuleBasedStateMachine):
         self.asked = []
         self.aborted = []  # (producer id, first offset, marker's offset)
         self.expected = []
-        self.source_end = 0
+        self.source_end, self.since_ms = 0, NOW_MS - self.days * DAY_MS
         self.target = FakeLog()
         self.target.append(batch_of([PlainRecord(0, value=b"foreign")], producer=(CROWD, 0, 0)).write())
         if not self.fresh:
@@ -72,7 +75,11 @@ class MirrorMachine(RuleBasedStateMachine):
         self.source_end = plain.last_offset + 1
 
     def _records(self, offsets):
-        return [PlainRecord(at, 1000 + at, None, b"%d" % at) for at in offsets]
+        return [PlainRecord(at, self.since_ms + at, None, b"%d" % at) for at in offsets]
+
+    @rule(days=st.sampled_from([0, 0, 7]))
+    def source_takes_records_of_another_time(self, days):
+        self.since_ms = NOW_MS - days * DAY_MS
 
     def _expect(self, offsets):
         self.expected += [at for at in offsets if at >= START]
@@ -138,7 +145,7 @@ class MirrorMachine(RuleBasedStateMachine):
         aborted = [(pid, first) for pid, first, ended in self.aborted if ended >= position]
         before = self.mirror.held_bytes
         more = self.mirror.offer(
-            fetched(*(b for _, _, b in found), end=self.source_end, aborted=aborted), now_ms=1
+            fetched(*(b for _, _, b in found), end=self.source_end, aborted=aborted), now_ms=NOW_MS
         )
         assert self.mirror.held_bytes == before + more
 
@@ -199,13 +206,23 @@ class MirrorMachine(RuleBasedStateMachine):
         self.answers.clear()
         self.requests.clear()
         for sent in lost:
-            if not self.over:
+            if self.over:
+                return
+            try:
                 self.mirror.lost(sent)
+            except InDoubtError:
+                self.over = True
 
     @precondition(lambda self: self.ghosts)
     @rule()
     def broker_finds_an_old_request(self):
         self.target.append(self.ghosts.popleft())
+
+    @precondition(lambda self: not self.ghosts)
+    @rule()
+    def broker_forgets_who_wrote_old_records_last(self):
+        """A request of a broken connection is found before that: it waits for moments."""
+        self.target.forget(NOW_MS - DAY_MS)
 
     @rule(limit=st.sampled_from([200, 300, 1 << 20]))
     def limit_changes(self, limit):
@@ -289,8 +306,16 @@ class TakenOverMachine(MirrorMachine):
     fresh = False
 
 
+class OldRecordsMachine(MirrorMachine):
+    """Records of last week: the target forgets who wrote them as soon as it likes."""
+
+    days = 7
+
+
 EFFORT = settings(stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
 TestFreshPartition = MirrorMachine.TestCase
 TestFreshPartition.settings = EFFORT
 TestTakenOverPartition = TakenOverMachine.TestCase
 TestTakenOverPartition.settings = EFFORT
+TestOldRecords = OldRecordsMachine.TestCase
+TestOldRecords.settings = EFFORT
