@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from gauges import Copied, Target, watch
 from workloads import PARTITIONS
 
-from mmtool.lab.mirror_maker import MirrorMaker
+from kit.real_mirror_maker import MirrorMaker
 from mmtool.lab.process import LeashedProcess
 
 if TYPE_CHECKING:

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING
 from kit.lookups import groups_of
 from kit.mm2_truth import Sighted, copied_partitions
 from kit.processes import run_mmtool
+from kit.real_mirror_maker import MirrorMaker
 from mmtool.config import load_settings
 from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.lab.artifacts import MIRROR_MAKER_VERSION
 from mmtool.lab.cluster import JVM_FOR_SPEED, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition

@@ -81,15 +81,6 @@ def _encode_each(values: Iterable[int]) -> bytes:
     return bytes(out)
 
 
-def decode_column(data: bytes, count: int) -> Offsets:
-    """The ``count`` values of a column of varints that fills ``data`` exactly.
-
-    Raises:
-        UnreadableStateError: Too few, too many, cut off, or over-long.
-    """
-    return decode_columns([data], [count])
-
-
 def decode_columns(parts: Sequence[bytes], counts: Sequence[int]) -> Offsets:
     """The values of several columns of varints, one after the other; each part holds exactly its own count.
 

@@ -1,7 +1,7 @@
 """Download Kafka's own jars by their Maven coordinates, once per version and user.
 
 Resolved by the Ivy that ships in pyspark's ``jars`` folder, into
-``<cache>/mmtool/kafka/<version>/<broker|mirror|tools>/``. A folder appears there by one rename, with a manifest of
+``<cache>/mmtool/kafka/<version>/<bundle>/``. A folder appears there by one rename, with a manifest of
 names and sizes; a folder that differs from its manifest is resolved again. ``MMTOOL_IVY_SETTINGS`` names an Ivy
 settings file for networks that have their own repository.
 """
@@ -26,6 +26,14 @@ KAFKA_VERSION = "4.4.0"
 
 MIRROR_MAKER_VERSION = "4.3.1"
 """The newest published `connect-mirror`: there is none of 4.4.0."""
+
+_BUNDLES = {
+    "broker": ("kafka_2.13",),
+    "mirror": ("connect-mirror", "connect-json"),
+    "streams": ("kafka-streams",),
+    "tools": ("kafka-tools",),
+}
+"""Kafka's artifacts that are cached together: the broker, MirrorMaker 2, Kafka Streams, the command-line tools."""
 
 RESOLVE_SECONDS = 600
 _MANIFEST = "manifest.json"
@@ -53,51 +61,24 @@ class _Bundle:
         return cache_folder() / self.version / self.name
 
 
-def broker_classpath(version: str = KAFKA_VERSION) -> list[Path]:
-    """The jars that run ``kafka.Kafka``, downloaded where they are not cached.
+def classpath(bundle: str, version: str | None = None) -> list[Path]:
+    """The jars of a bundle of `_BUNDLES`, downloaded where they are not cached; by default of its newest version.
 
     Raises:
         MmtoolError: The jars are not cached and cannot be downloaded.
     """
-    return _jars(_broker_bundle(version))
+    newest = MIRROR_MAKER_VERSION if bundle == "mirror" else KAFKA_VERSION
+    return _jars(_bundle(bundle, version or newest))
 
 
 def is_cached(version: str = KAFKA_VERSION) -> bool:
     """Whether brokers of this version start without a download."""
-    return bool(_cached(_broker_bundle(version).folder))
+    return bool(_cached(_bundle("broker", version).folder))
 
 
-def mirror_classpath(version: str = MIRROR_MAKER_VERSION) -> list[Path]:
-    """The jars that run ``org.apache.kafka.connect.mirror.MirrorMaker``.
-
-    Raises:
-        MmtoolError: The jars are not cached and cannot be downloaded.
-    """
-    kafka = "org.apache.kafka"
-    roots = ((kafka, "connect-mirror", version), (kafka, "connect-json", version), _LOGGING)
-    return _jars(_Bundle("mirror", version, roots))
-
-
-def streams_classpath(version: str = KAFKA_VERSION) -> list[Path]:
-    """The jars of Kafka Streams, for applications that tests compile.
-
-    Raises:
-        MmtoolError: The jars are not cached and cannot be downloaded.
-    """
-    return _jars(_Bundle("streams", version, (("org.apache.kafka", "kafka-streams", version), _LOGGING)))
-
-
-def tools_classpath(version: str = KAFKA_VERSION) -> list[Path]:
-    """The jars of Kafka's command-line tools, as ``kafka-consumer-groups``.
-
-    Raises:
-        MmtoolError: The jars are not cached and cannot be downloaded.
-    """
-    return _jars(_Bundle("tools", version, (("org.apache.kafka", "kafka-tools", version), _LOGGING)))
-
-
-def _broker_bundle(version: str) -> _Bundle:
-    return _Bundle("broker", version, (("org.apache.kafka", "kafka_2.13", version), _LOGGING))
+def _bundle(name: str, version: str) -> _Bundle:
+    kafka = tuple(("org.apache.kafka", artifact, version) for artifact in _BUNDLES[name])
+    return _Bundle(name, version, (*kafka, _LOGGING))
 
 
 def cache_folder() -> Path:

@@ -1,7 +1,7 @@
-"""Check a mirror independently: compare two topics, or a group's consumed records, record by record.
+"""Check a mirror independently: compare partitions, or a group's consumed records, record by record.
 
-It reads with librdkafka, which the data path does not, and uses nothing but the records themselves: no
-offsets, no stored state. A record is its key, value, headers and timestamp.
+It uses nothing but the records themselves: no offsets, no stored state. A record is its key, value, headers and
+timestamp.
 """
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.lab.topics import read_topic
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from mmtool.lab.topics import Isolation, Record
+    from mmtool.lab.topics import Record
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -88,26 +86,6 @@ def _first_difference(expected: Sequence[Content], found: Sequence[Content]) -> 
     pairs = enumerate(zip(expected, found, strict=False))
     shorter = min(len(expected), len(found))
     return next((index for index, (one, other) in pairs if one != other), shorter)
-
-
-def compare_topics(
-    source_bootstrap: str,
-    source_topic: str,
-    target_bootstrap: str,
-    target_topic: str,
-    *,
-    source_isolation: Isolation = "read_committed",
-) -> dict[int, Verdict]:
-    """Compare two topics: a verdict for each partition in which either side has records.
-
-    The target is read uncommitted: an aborted record that was mirrored must not hide.
-
-    Raises:
-        GateError: One topic could not be read to its end within a minute.
-    """
-    source = histories(read_topic(source_bootstrap, source_topic, isolation=source_isolation))
-    target = histories(read_topic(target_bootstrap, target_topic, isolation="read_uncommitted"))
-    return compare_histories(source, target)
 
 
 def compare_histories(expected: Mapping[int, History], found: Mapping[int, History]) -> dict[int, Verdict]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from mmtool.errors import MmtoolError, UsageError
 from mmtool.lab import probe
-from mmtool.lab.artifacts import KAFKA_VERSION, broker_classpath
+from mmtool.lab.artifacts import KAFKA_VERSION, classpath
 from mmtool.lab.class_archive import ClassArchive
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.process import LeashedProcess, java_command
@@ -138,7 +138,7 @@ class Cluster:
         Raises:
             MmtoolError: A broker ended or was not ready in time; the message holds the end of its log.
         """
-        jars = broker_classpath(self.shape.version)
+        jars = classpath("broker", self.shape.version)
         self._settle()
         with ThreadPoolExecutor(self.shape.brokers) as pool:
             list(pool.map(lambda node: self._format(node, jars), self._nodes))
@@ -308,7 +308,7 @@ class Cluster:
             )
 
     def _launch(self, node: Node) -> None:
-        jars = broker_classpath(self.shape.version)
+        jars = classpath("broker", self.shape.version)
         self._archive = self._archive or ClassArchive(jars[0].parent, jars)
         command = java_command(
             *(jars, "kafka.Kafka", str(self._config(node))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Self
 
-from mmtool.lab.artifacts import broker_classpath
+from mmtool.lab.artifacts import classpath
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.security.kinds import MMTOOL
 from mmtool.lab.server_properties import properties_text
@@ -57,7 +57,7 @@ class Fleet:
             MmtoolError: A cluster did not start; the message is that of the first one.
         """
         for version in {cluster.shape.version for cluster in self}:
-            broker_classpath(version)
+            classpath("broker", version)
         with ThreadPoolExecutor(len(self.clusters)) as pool:
             starts = [pool.submit(cluster.start) for cluster in self]
         failures = [error for error in (start.exception() for start in starts) if error is not None]

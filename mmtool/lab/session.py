@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from mmtool.errors import GateError, MmtoolError, RefusedError, UsageError
 from mmtool.java import java_binary
 from mmtool.lab import probe
-from mmtool.lab.artifacts import KAFKA_VERSION, broker_classpath
+from mmtool.lab.artifacts import KAFKA_VERSION, classpath
 from mmtool.lab.cluster import READY_SECONDS
 from mmtool.lab.remedies import down_command
 from mmtool.lab.state import ALREADY_RUNNING, SECURITY_FOLDER
@@ -107,7 +107,7 @@ def up(directory: StateDirectory, request: LabRequest) -> tuple[LabState, bool]:
     # here, where progress and failures can be seen
     java_binary()
     directory.make()
-    broker_classpath(request.kafka_version)
+    classpath("broker", request.kafka_version)
     supervisor = _spawn(directory, request)
     try:
         state = _wait_for_start(directory, supervisor)

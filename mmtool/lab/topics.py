@@ -10,7 +10,7 @@ from mmtool.errors import GateError, MmtoolError
 from mmtool.lab.wait import patience, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from confluent_kafka import Consumer, Message
     from confluent_kafka.admin import AdminClient
@@ -67,32 +67,6 @@ def topics_of(bootstrap: str) -> dict[str, int]:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     topics = admin.list_topics(timeout=_READY_SECONDS).topics
     return {name: len(topic.partitions) for name, topic in topics.items()}
-
-
-def leaders_of(bootstrap: str, topic: str) -> dict[int, int]:
-    """The broker that leads each partition; -1 where none does, as in Kafka."""
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-    found = admin.list_topics(topic, _READY_SECONDS).topics[topic].partitions
-    return {number: partition.leader for number, partition in found.items()}
-
-
-def configs_of(bootstrap: str, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-    """The properties that are set on each topic itself."""
-    from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource
-
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-    asked = admin.describe_configs([ConfigResource("topic", topic) for topic in topics])
-    of_topic = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-    return {
-        resource.name: {
-            name: entry.value
-            for name, entry in answer.result(_READY_SECONDS).items()
-            if entry.source == of_topic
-        }
-        for resource, answer in asked.items()
-    }
 
 
 def read_topic(

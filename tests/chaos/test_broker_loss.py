@@ -12,7 +12,8 @@ from confluent_kafka import Consumer, ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kit.bench import Bench, Stage
-from mmtool.lab.topics import end_offsets, leaders_of
+from kit.lab_admin import leaders_of
+from mmtool.lab.topics import end_offsets
 from mmtool.lab.wait import wait_until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]

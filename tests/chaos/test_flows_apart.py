@@ -10,10 +10,10 @@ from contextlib import ExitStack
 import pytest
 
 from kit.exactness import wrong_translations
+from kit.lab_admin import compare_topics
 from kit.processes import MmtoolProcess
 from kit.writers import RunningWriter
 from mmtool.config import load_settings
-from mmtool.lab.checker import compare_topics
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.wait import wait_until

@@ -10,8 +10,8 @@ import pytest
 from kit.bench import Bench, Stage
 from kit.chaos.place import Place
 from kit.chaos.schedule import Side
+from kit.lab_admin import leaders_of
 from kit.link import LinkShape, Way
-from mmtool.lab.topics import leaders_of
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1800)]
 

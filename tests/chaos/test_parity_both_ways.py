@@ -6,13 +6,13 @@ from contextlib import ExitStack
 
 import pytest
 
+from kit.lab_admin import compare_topics, configs_of
 from kit.lookups import groups_of
 from kit.parity import PLAIN, RECORDS, SETTINGS, carries_records, fill, mirrored_topics
 from kit.processes import MmtoolProcess
-from mmtool.lab.checker import compare_topics
+from kit.real_mirror_maker import MirrorMaker
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.mirror_maker import MirrorMaker
-from mmtool.lab.topics import configs_of, end_offsets
+from mmtool.lab.topics import end_offsets
 from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition

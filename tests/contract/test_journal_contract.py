@@ -10,6 +10,7 @@ import pytest
 
 from kit.batches import PlainRecord, batch_of
 from kit.clusters import FakeFlowState
+from kit.lab_admin import configs_of
 from kit.operations import FakeJournal, FakeLock, FakeMarks
 from kit.raw_producer import append_batches
 from mmtool.config import ClusterSettings
@@ -20,7 +21,7 @@ from mmtool.kafka.groups.operation_lock import OperationLock
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.kafka.state.journal import KafkaJournal
 from mmtool.kafka.state.marks import KafkaMarks
-from mmtool.lab.topics import configs_of, topics_of
+from mmtool.lab.topics import topics_of
 from mmtool.plan.failover.risks import Risk
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kit.batches import PlainRecord, batch_of
-from kit.lab_admin import alter_topic, delete_records, delete_topic
+from kit.lab_admin import alter_topic, configs_of, delete_records, delete_topic
 from kit.mirror_flow import Owner, flow_of
 from kit.wire import NOW_MS, Wire, on_loop
 from mmtool.events import is_for_people
 from mmtool.kafka.state.state_log import read_control
 from mmtool.kafka.wire.codes import Code
-from mmtool.lab.topics import configs_of, create_topic, read_topic
+from mmtool.lab.topics import create_topic, read_topic
 from mmtool.replication.pump.mirror import PartitionMirror
 from mmtool.replication.topics.mirror_topics import config_rules
 

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kit.batches import PlainRecord, batch_of
-from kit.lab_admin import delete_records, delete_topic
+from kit.lab_admin import compare_topics, delete_records, delete_topic
 from kit.mirror_flow import Owner, flow_of
 from kit.wire import NOW_MS, Wire, on_loop, signed
 from kit.writers import RunningWriter
 from mmtool.kafka.wire.codes import Code
-from mmtool.lab.checker import compare_topics
 from mmtool.lab.topics import create_topic, read_topic, topics_of
 from mmtool.replication.pump import pump
 from mmtool.replication.pump.errors import FencedError

@@ -6,7 +6,7 @@ import pytest
 
 from kit.bench import Bench
 from kit.exactness import wrong_translations
-from mmtool.lab.checker import compare_topics
+from kit.lab_admin import compare_topics
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce

@@ -8,9 +8,9 @@ import re
 import pytest
 import yaml
 
+from kit.lab_admin import compare_topics
 from kit.processes import run_mmtool
 from kit.secure_pairs import secure_pair
-from mmtool.lab.checker import compare_topics
 from mmtool.lab.load import Load, produce
 from mmtool.lab.security.kinds import MMTOOL, SecurityKind
 from mmtool.lab.security.stores import StoreFormat

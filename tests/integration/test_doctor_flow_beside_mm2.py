@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kit.consumers import consume
+from kit.real_mirror_maker import MirrorMaker
 from mmtool.doctor.flow_checks import GROUP_CHECKS, MM2_CHECKS, TOPIC_CHECKS
 from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
-from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic
 from mmtool.lab.wait import wait_until
 

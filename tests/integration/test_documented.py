@@ -20,7 +20,7 @@ from kit.consumers import consume
 from kit.doc_blocks import cases, difference, files_of
 from kit.log_edit import edit_log
 from kit.processes import run_mmtool
-from mmtool.lab.artifacts import tools_classpath
+from mmtool.lab.artifacts import classpath
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import PortReservation
@@ -65,7 +65,7 @@ def folder(tmp_path):
     (tmp_path / ".venv").symlink_to(sys.prefix)
     (tmp_path / "bin").mkdir()
     for name, main_class in TOOLS.items():
-        tool = java_command(tools_classpath(), main_class, jvm=QUIET)
+        tool = java_command(classpath("tools"), main_class, jvm=QUIET)
         script = tmp_path / "bin" / name
         script.write_text(f'#!/bin/sh\nexec {shlex.join(tool)} "$@"\n')
         script.chmod(0o755)

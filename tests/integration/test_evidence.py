@@ -10,7 +10,7 @@ import pytest
 
 from kit.consumers import consume
 from kit.processes import run_mmtool
-from mmtool.lab.artifacts import tools_classpath
+from mmtool.lab.artifacts import classpath
 from mmtool.lab.load import Load, produce
 from mmtool.lab.process import java_command
 from mmtool.lab.topics import create_topic
@@ -108,7 +108,7 @@ def recomputed(line, bootstrap, flow, folder):
     """As the page says it, with the cluster's address and Kafka's own tool."""
     alias = flow.partition("->")[2]
     tool = folder / "kafka-console-consumer.sh"
-    command = java_command(tools_classpath(), "org.apache.kafka.tools.consumer.ConsoleConsumer")
+    command = java_command(classpath("tools"), "org.apache.kafka.tools.consumer.ConsoleConsumer")
     tool.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
     tool.chmod(0o755)
     return shell(line.replace(f"'HOST:PORT of {alias}'", bootstrap), folder)

@@ -12,7 +12,7 @@ import pytest
 
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
-from mmtool.lab.artifacts import tools_classpath
+from mmtool.lab.artifacts import classpath
 from mmtool.lab.load import Load, produce
 from mmtool.lab.process import java_command
 from mmtool.lab.topics import create_topic
@@ -34,7 +34,7 @@ def by_hand(tmp_path_factory):
     """Runs a block of the page as a person does: in a shell, with Kafka's tools in PATH and files to log in by."""
     folder = tmp_path_factory.mktemp("by-hand")
     for name, main in TOOLS.items():
-        command = java_command(tools_classpath(), main, jvm=("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"))
+        command = java_command(classpath("tools"), main, jvm=("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"))
         (folder / name).write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
         (folder / name).chmod(0o755)
     for alias in ("source", "target"):

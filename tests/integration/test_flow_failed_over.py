@@ -15,7 +15,7 @@ import pytest
 from kit.bench import Stage
 from kit.broker_watch import wait_for_new_records
 from kit.exactness import flow_identity
-from kit.lab_admin import delete_topic, grow_topic
+from kit.lab_admin import configs_of, delete_topic, grow_topic
 from kit.lookups import groups_of
 from kit.mirror_flow import Owner, flow_of
 from kit.wire import on_loop
@@ -23,7 +23,7 @@ from mmtool.config import load_settings
 from mmtool.kafka.state.marks import write_marks
 from mmtool.kafka.state.state_log import read_control
 from mmtool.lab.load import Load, produce
-from mmtool.lab.topics import configs_of, create_topic, end_offsets, topics_of
+from mmtool.lab.topics import create_topic, end_offsets, topics_of
 from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord

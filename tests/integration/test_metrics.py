@@ -14,10 +14,10 @@ from kit.bench import Bench
 from kit.lab_admin import delete_topic
 from kit.lookups import groups_of
 from kit.processes import MmtoolProcess, run_mmtool
+from kit.real_mirror_maker import MirrorMaker
 from kit.scrape import fetch, scrape, values
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
-from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic
 from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit

@@ -7,12 +7,12 @@ import pytest
 
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
+from kit.real_mirror_maker import MirrorMaker
 from mmtool.config import FlowSettings, load_settings
 from mmtool.config.mm2_names import positions_topic
 from mmtool.kafka.mm2.mirror_maker import read_positions, read_syncs
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
-from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from kit.lab_admin import GUARDED, allow, alter_topic, grow_topic
+from kit.lab_admin import GUARDED, allow, alter_topic, compare_topics, configs_of, grow_topic
 from kit.lookups import groups_of
 from kit.mirror_client import mirror_defaults
 from kit.parity import (
@@ -24,13 +24,12 @@ from kit.parity import (
     mirrored_topics,
 )
 from kit.processes import MmtoolProcess
+from kit.real_mirror_maker import MirrorMaker
 from mmtool.config import ClusterSettings
 from mmtool.config.keys import FLOW_KEYS
 from mmtool.kafka.admin.acls import AclAdmin
-from mmtool.lab.checker import compare_topics
 from mmtool.lab.cluster import Cluster, Shape
-from mmtool.lab.mirror_maker import MirrorMaker
-from mmtool.lab.topics import configs_of, end_offsets
+from mmtool.lab.topics import end_offsets
 from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition

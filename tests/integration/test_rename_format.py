@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kit.exactness import wrong_translations
+from kit.lab_admin import compare_topics
 from kit.lookups import groups_of
 from kit.mirror_client import ask_mirror_client
 from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.config import load_settings
-from mmtool.lab.checker import compare_topics
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets, topics_of

@@ -12,9 +12,9 @@ import pytest
 from kit.black_hole import BlackHole
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
+from kit.real_mirror_maker import MirrorMaker
 from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit

@@ -11,7 +11,7 @@ import pytest
 from kit.bench import Stage
 from kit.doc_blocks import cases, difference
 from kit.exactness import stored_maps
-from mmtool.lab.mirror_maker import MirrorMaker
+from kit.real_mirror_maker import MirrorMaker
 from mmtool.lab.topics import end_offsets, topics_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]

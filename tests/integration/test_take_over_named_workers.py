@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kit.real_mirror_maker import MirrorMaker
 from mmtool.lab.load import Load, produce
-from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

@@ -16,11 +16,11 @@ from kit.beside_mm2 import offset_syncs
 from kit.lookups import groups_of
 from kit.mm2_truth import Sighted, copied_partitions
 from kit.raw_producer import append_batches
+from kit.real_mirror_maker import MirrorMaker
 from mmtool.config import load_settings
 from mmtool.kafka.mm2.mirror_maker import syncs_place
 from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.mm2_records import OffsetSync

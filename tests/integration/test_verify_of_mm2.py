@@ -8,8 +8,8 @@ import pytest
 
 from kit.beside_mm2 import Variant, beside_mm2
 from kit.processes import run_mmtool
+from kit.real_mirror_maker import MirrorMaker
 from mmtool.lab.load import Load, produce
-from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Self
 
 from kit.broker_watch import MirrorWatch, group_members, wait_for_new_records
 from kit.exactness import flow_identity, wrong_translations
+from kit.lab_admin import compare_topics
 from kit.processes import Answer, MmtoolProcess, run_mmtool
 from kit.writers import RunningWriter
 from mmtool.config import load_settings
 from mmtool.errors import GateError
-from mmtool.lab.checker import compare_topics
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.wait import patience, wait_until
 

@@ -16,11 +16,11 @@ from kit.mm2_model import mm2_answer, mm2_store
 from kit.mm2_truth import CopiedPartition, Sighted, copied_partitions, surviving_partitions
 from kit.processes import Answer, run_mmtool
 from kit.raw_producer import append_batches
+from kit.real_mirror_maker import MirrorMaker
 from mmtool.config import load_settings
 from mmtool.kafka.mm2.mirror_maker import syncs_place
 from mmtool.kafka.state.log_reader import read_log
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.mm2_records import Checkpoint, OffsetSync, decode_checkpoint, decode_offset_sync

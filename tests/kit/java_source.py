@@ -8,18 +8,15 @@ from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
 from mmtool.java import java_binary
-from mmtool.lab.artifacts import mirror_classpath
+from mmtool.lab.artifacts import classpath
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterator
 
 
 @contextmanager
-def java_source(
-    program: str, *arguments: str, classpath: Callable[[], list[Path]] = mirror_classpath
-) -> Iterator[list[str]]:
+def java_source(program: str, *arguments: str, bundle: str = "mirror") -> Iterator[list[str]]:
     """The command that runs one of them; good until the context ends, or the program has begun."""
-    jars = os.pathsep.join(map(str, classpath()))
+    jars = os.pathsep.join(map(str, classpath(bundle)))
     with as_file(files("kit") / "java" / f"{program}.java") as source:
         yield [str(java_binary()), "-Xmx96m", "-cp", jars, str(source), *arguments]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING
 
-from mmtool.lab.artifacts import tools_classpath
+from mmtool.lab.artifacts import classpath
 from mmtool.lab.process import java_command
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def join_share_group(bootstrap: str, group: str, topic: str) -> None:
 
 def _run(tool: str, bootstrap: str, *arguments: str, jvm: Sequence[str] = ()) -> str:
     command = java_command(
-        tools_classpath(),
+        classpath("tools"),
         tool,
         *("--bootstrap-server", bootstrap, *arguments),
         jvm=(*_JVM, *jvm),

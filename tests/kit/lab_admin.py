@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
@@ -11,12 +13,21 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    ConfigSource,
     NewPartitions,
     ResourcePatternType,
     ResourceType,
 )
 
+from mmtool.lab.checker import compare_histories, histories
+from mmtool.lab.topics import read_topic
 from mmtool.lab.wait import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.lab.checker import Verdict
+    from mmtool.lab.topics import Isolation
 
 GUARDED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -86,3 +97,43 @@ def _alter(bootstrap: str, kind: str, name: str, config: dict[str, str | None]) 
 def _admin(bootstrap: str) -> AdminClient:
     """An admin client; callers keep it in a variable, because it must outlive its futures."""
     return AdminClient({"bootstrap.servers": bootstrap, "client.id": "mmtool-lab-operator", "log_level": 2})
+
+
+def leaders_of(bootstrap: str, topic: str) -> dict[int, int]:
+    """The broker that leads each partition; -1 where none does, as in Kafka."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    found = admin.list_topics(topic, _SECONDS).topics[topic].partitions
+    return {number: partition.leader for number, partition in found.items()}
+
+
+def configs_of(bootstrap: str, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+    """The properties that are set on each topic itself."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    asked = admin.describe_configs([ConfigResource("topic", topic) for topic in topics])
+    of_topic = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    return {
+        resource.name: {
+            name: entry.value for name, entry in answer.result(_SECONDS).items() if entry.source == of_topic
+        }
+        for resource, answer in asked.items()
+    }
+
+
+def compare_topics(
+    source_bootstrap: str,
+    source_topic: str,
+    target_bootstrap: str,
+    target_topic: str,
+    *,
+    source_isolation: Isolation = "read_committed",
+) -> dict[int, Verdict]:
+    """Compare two topics: a verdict for each partition in which either side has records.
+
+    The target is read uncommitted: an aborted record that was mirrored must not hide.
+
+    Raises:
+        GateError: One topic could not be read to its end within a minute.
+    """
+    source = histories(read_topic(source_bootstrap, source_topic, isolation=source_isolation))
+    target = histories(read_topic(target_bootstrap, target_topic, isolation="read_uncommitted"))
+    return compare_histories(source, target)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from kit.java_source import java_source
 from mmtool.errors import GateError
-from mmtool.lab.artifacts import streams_classpath
 from mmtool.lab.wait import patience, wait_until
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def counting_by_key(
     program = ("CountByKey", bootstrap, application, *topics, str(state), protocol)
     with (
         log.open("w") as told,
-        java_source(*program, classpath=streams_classpath) as command,
+        java_source(*program, bundle="streams") as command,
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=told, stderr=subprocess.STDOUT) as process,
     ):
         try:

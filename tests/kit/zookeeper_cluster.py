@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Self
 
 from mmtool.lab import probe
-from mmtool.lab.artifacts import broker_classpath
+from mmtool.lab.artifacts import classpath
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.process import LeashedProcess, java_command
 
@@ -60,7 +60,7 @@ class ZooKeeperCluster:
     def _launch(self, version: str, main_class: str, properties: str) -> None:
         file = self._directory / f"{main_class}.properties"
         file.write_text(properties)
-        command = java_command(broker_classpath(version), main_class, str(file), jvm=_JVM)
+        command = java_command(classpath("broker", version), main_class, str(file), jvm=_JVM)
         self._running.append(LeashedProcess(command, file.with_suffix(".log")))
 
     def _wait_until_it_answers(self) -> None:

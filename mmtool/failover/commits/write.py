@@ -98,12 +98,6 @@ def write_groups(
     return read_back_all(groups, todo, commit_all(groups, todo, looked_at=looked_at))
 
 
-def write_group(groups: GroupsPort, plan: GroupPlan) -> Written:
-    """Commit one plan's offsets, read them back, and return the group's result."""
-    (written,) = write_groups(groups, [plan])
-    return written
-
-
 class _Silence:
     """How long a cluster has not answered: requests for a thousand groups must not wait a thousand times."""
 

@@ -12,7 +12,6 @@ from mmtool.failover.commits.write import (
     commit_all,
     failure_of_writing,
     read_back_all,
-    write_group,
     write_groups,
 )
 from mmtool.insight.translation import translate_groups
@@ -28,6 +27,11 @@ REMOTE = [TopicPartition("east.orders", n) for n in range(2)]
 
 def failed(*causes, outcome=Outcome.REFUSED):
     return Written("app", outcome, problems=("it failed",), causes=causes)
+
+
+def write_group(groups, plan):
+    (written,) = write_groups(groups, [plan])
+    return written
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mmtool.errors import MmtoolError
-from mmtool.lab.artifacts import broker_classpath, cache_folder, is_cached
+from mmtool.lab.artifacts import cache_folder, classpath, is_cached
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,21 +52,21 @@ def names(jars: list[Path]) -> list[str]:
 
 
 def test_a_cold_cache_is_filled_and_a_warm_one_needs_no_java(repository, monkeypatch):
-    cold = broker_classpath(VERSION)
+    cold = classpath("broker", VERSION)
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    warm = broker_classpath(VERSION)
+    warm = classpath("broker", VERSION)
     assert (names(cold), warm) == ([f"kafka_2.13-{VERSION}.jar", "slf4j-simple-1.7.36.jar"], cold)
 
 
 def test_a_set_with_a_truncated_jar_is_not_whole_and_is_resolved_again(repository):
-    jar = broker_classpath(VERSION)[0]
+    jar = classpath("broker", VERSION)[0]
     jar.write_bytes(b"half")
     assert not is_cached(VERSION)
-    assert broker_classpath(VERSION)[0].stat().st_size == 1000
+    assert classpath("broker", VERSION)[0].stat().st_size == 1000
 
 
 def test_a_set_with_a_missing_jar_is_not_whole(repository):
-    broker_classpath(VERSION)[1].unlink()
+    classpath("broker", VERSION)[1].unlink()
     assert not is_cached(VERSION)
 
 
@@ -74,26 +74,26 @@ def test_what_a_killed_download_left_behind_is_never_used(repository):
     staging = cache_folder() / VERSION / ".broker.staging"
     staging.mkdir(parents=True)
     (staging / "leftover-1.0.jar").write_bytes(b"half")
-    assert "leftover-1.0.jar" not in names(broker_classpath(VERSION))
+    assert "leftover-1.0.jar" not in names(classpath("broker", VERSION))
 
 
 def test_two_processes_that_resolve_at_once_get_the_same_whole_set(repository):
     code = (
-        "import json; from mmtool.lab.artifacts import broker_classpath;"
-        f"print(json.dumps([[str(j), j.stat().st_size] for j in broker_classpath('{VERSION}')]))"
+        "import json; from mmtool.lab.artifacts import classpath;"
+        f"print(json.dumps([[str(j), j.stat().st_size] for j in classpath('broker', '{VERSION}')]))"
     )
     both = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(2)]
     answers = [json.loads(process.communicate(timeout=120)[0]) for process in both]
     assert (
         answers[0]
         == answers[1]
-        == [[str(jar), 1000 if i == 0 else 1200] for i, jar in enumerate(broker_classpath(VERSION))]
+        == [[str(jar), 1000 if i == 0 else 1200] for i, jar in enumerate(classpath("broker", VERSION))]
     )
 
 
 def test_a_version_that_cannot_be_had_is_named_with_a_way_out(repository):
     with pytest.raises(MmtoolError, match=r"^Kafka 9\.9\.9 .* could not be downloaded") as failure:
-        broker_classpath("9.9.9")
+        classpath("broker", "9.9.9")
     assert failure.value.remedy.startswith("choose a Kafka version that the Maven repository has")
     assert ("MMTOOL_IVY_SETTINGS" in failure.value.remedy, is_cached("9.9.9")) == (True, False)
 
@@ -101,6 +101,6 @@ def test_a_version_that_cannot_be_had_is_named_with_a_way_out(repository):
 def test_settings_that_do_not_exist_are_not_taken_for_a_missing_version(repository, monkeypatch):
     monkeypatch.setenv("MMTOOL_IVY_SETTINGS", str(repository / "nowhere.xml"))
     with pytest.raises(MmtoolError, match="could not be downloaded") as failure:
-        broker_classpath(VERSION)
+        classpath("broker", VERSION)
     assert failure.value.remedy.startswith("check the network")
     assert "MMTOOL_IVY_SETTINGS" in failure.value.remedy

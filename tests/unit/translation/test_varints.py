@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.translation.errors import UnreadableStateError
-from mmtool.translation.varints import decode_column, decode_columns, encode_column, put_varint, take_varint
+from mmtool.translation.varints import decode_columns, encode_column, put_varint, take_varint
 
 numbers = st.one_of(st.integers(0, 300), st.integers(0, 2**63 - 1))
 
@@ -24,7 +24,7 @@ def test_a_column_is_the_varints_of_its_values_one_after_the_other(values):
 @given(st.lists(numbers, max_size=150))
 def test_a_column_comes_back(values):
     data = encode_column(np.array(values, dtype=np.int64))
-    assert decode_column(data, len(values)).tolist() == values
+    assert decode_columns([data], [len(values)]).tolist() == values
 
 
 @given(st.lists(st.lists(numbers, max_size=20), max_size=6))
@@ -69,7 +69,7 @@ def test_a_negative_number_has_no_varint():
 )
 def test_a_column_that_does_not_fit_is_refused(data, count):
     with pytest.raises(UnreadableStateError):
-        decode_column(data, count)
+        decode_columns([data], [count])
 
 
 @pytest.mark.parametrize(("data", "error"), [(b"\x80", IndexError), (b"\x80" * 9 + b"\x01", ValueError)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from mmtool.errors import MmtoolError
-from mmtool.lab.artifacts import MIRROR_MAKER_VERSION, mirror_classpath
+from mmtool.lab.artifacts import MIRROR_MAKER_VERSION, classpath
 from mmtool.lab.class_archive import ClassArchive
 from mmtool.lab.process import LeashedProcess, java_command
 from mmtool.lab.wait import wait_until
@@ -53,7 +53,7 @@ class MirrorMaker:
         """Start MirrorMaker 2; its copies are on the target some 10 s later (``wait_until``)."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self.file.write_text(self._properties)
-        jars = mirror_classpath(self._version)
+        jars = classpath("mirror", self._version)
         command = java_command(
             *(jars, "org.apache.kafka.connect.mirror.MirrorMaker", str(self.file)),
             jvm=(*self._jvm, *_LOGGING, *ClassArchive(jars[0].parent, jars).options()),
