@@ -84,6 +84,7 @@ def show(
     config: options.Config = None,
     source: options.OnlySource = None,
     target: options.OnlyTarget = None,
+    partitions: options.Partitions = False,
     html: evidence.HtmlFile = None,
     sign: evidence.Sign = None,
     output: options.Output = OutputFormat.TABLE,
@@ -111,7 +112,7 @@ def show(
         page.claim()
     entries = connections.journal(known.flow, timeout).entries() if page is not None else ()
     unwritten = operations.write_page(page, found, entries, row, known.flow, warnings)
-    finish(operations.result("failover show", row, warnings), output, unwritten)
+    finish(operations.result("failover show", row, warnings, partitions=partitions), output, unwritten)
     talk(f"operation {found.operation_id} ({found.mode}, {found.names.flow}, by {found.by}) is {found.state}")
     if found.problem:
         talk(f"error: {found.problem}")
@@ -129,6 +130,7 @@ def resume(
     config: options.Config = None,
     source: options.OnlySource = None,
     target: options.OnlyTarget = None,
+    partitions: options.Partitions = False,
     diverged_dir: divergence.Folder = None,
     execute: options.Execute = False,
     yes: options.Yes = False,
@@ -147,11 +149,13 @@ def resume(
 
     patience = timeout or options.DEFAULT_TIMEOUT
     known = find_operation(loaded(config), source, target, patience, operation_id)
+    asked = operations.Asked(
+        "failover resume", execute, yes, output, given(config, source, target), partitions=partitions
+    )
     if is_finished(known.found):
-        finish(operations.result("failover resume", recorded_row(known.found), ()), output, None)
+        finish(asked.result(recorded_row(known.found), ()), output, None)
         talk(f"operation {operation_id} is completed: there is nothing to resume")
         return
-    asked = operations.Asked("failover resume", execute, yes, output, given(config, source, target))
     seconds = None if timeout is None else timeout.total_seconds()
     ended = resumption.resume(resumption.Resumption(known, patience, seconds, diverged_dir, asked.agreed))
     operations.show_end(asked, ended)
@@ -163,6 +167,7 @@ def cancel(
     config: options.Config = None,
     source: options.OnlySource = None,
     target: options.OnlyTarget = None,
+    partitions: options.Partitions = False,
     execute: options.Execute = False,
     yes: options.Yes = False,
     output: options.Output = OutputFormat.TABLE,
@@ -173,7 +178,8 @@ def cancel(
     from mmtool.failover.service.lookup import find_operation
 
     known = find_operation(loaded(config), source, target, timeout, operation_id)
-    _undo(operations.Asked("failover cancel", execute, yes, output), known, Event.CANCEL, timeout)
+    asked = operations.Asked("failover cancel", execute, yes, output, partitions=partitions)
+    _undo(asked, known, Event.CANCEL, timeout)
 
 
 def rollback(
@@ -182,6 +188,7 @@ def rollback(
     config: options.Config = None,
     source: options.OnlySource = None,
     target: options.OnlyTarget = None,
+    partitions: options.Partitions = False,
     execute: options.Execute = False,
     yes: options.Yes = False,
     output: options.Output = OutputFormat.TABLE,
@@ -200,7 +207,8 @@ def rollback(
     from mmtool.failover.service.lookup import find_operation
 
     known = find_operation(loaded(config), source, target, timeout, operation_id)
-    _undo(operations.Asked("failover rollback", execute, yes, output), known, Event.ROLL_BACK, timeout)
+    asked = operations.Asked("failover rollback", execute, yes, output, partitions=partitions)
+    _undo(asked, known, Event.ROLL_BACK, timeout)
 
 
 def _undo(asked: operations.Asked, known: FlowOperation, event: Event, timeout: timedelta) -> None:
@@ -211,7 +219,7 @@ def _undo(asked: operations.Asked, known: FlowOperation, event: Event, timeout: 
     if undone is None:
         return
     row, left = recorded_row(undone.found), _left_over(undone.plan)
-    finish(operations.result(asked.command, row, left, applied=True), asked.output, None)
+    finish(asked.result(row, left, applied=True), asked.output, None)
     talk(f"operation {undone.found.operation_id} is {undone.found.state}")
 
 
@@ -220,7 +228,7 @@ def _agreed(asked: operations.Asked, found: Recorded, plan: RollbackPlan) -> boo
     from mmtool.failover.report.report import recorded_row
 
     def shown() -> Result:
-        return operations.result(asked.command, recorded_row(found), _left_over(plan))
+        return asked.result(recorded_row(found), _left_over(plan))
 
     if not asked.execute or plan.refusal is not None:
         finish(shown(), asked.output, plan.refusal)

@@ -12,10 +12,11 @@ from mmtool.commands._consent import consent
 from mmtool.commands._next import say_next, say_ways_on
 from mmtool.errors import CheckFailedError, MmtoolError, RefusedError
 from mmtool.output import Column, OutputFormat, Result, finish, human, talk
+from mmtool.output import group_rows as of
 from mmtool.plain_text import shell_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import timedelta
 
     from mmtool.commands._evidence import Page
@@ -37,25 +38,30 @@ Why = Annotated[
 ]
 
 
-def _age(seconds: object) -> str:
-    return human.duration(seconds if isinstance(seconds, (int, float)) else None)
+def _moves(row: Mapping[str, object]) -> bool:
+    """Whether the operation gives the group a new offset in the partition."""
+    return row["exactness"] != "refused"
+
+
+def _written(rows: of.Rows, key: str) -> object:
+    return of.flag([row for row in rows if _moves(row)] or rows, key)
 
 
 COLUMNS = (
-    Column("group"),
-    Column("topic"),
-    Column("partition"),
+    Column("group", of_group=of.same),
+    Column("topic", of_group=of.names),
+    Column("partition", of_group=of.partitions),
     Column("upstream_offset"),
     Column("target_topic", essential=False),
     Column("downstream_offset"),
-    Column("exactness"),
-    Column("reread_max", essential=False),
-    Column("reread_expected", essential=False),
-    Column("lost_max", essential=False),
-    Column("knowledge_age_seconds", title="AGE", essential=False, human=_age),
+    Column("exactness", verdict=True, of_group=of.words),
+    Column("reread_expected", essential=False, of_group=of.total(_moves)),
+    Column("reread_max", essential=False, of_group=of.total(_moves)),
+    Column("lost_max", essential=False, of_group=of.total(_moves)),
+    Column("knowledge_age_seconds", title="AGE", essential=False, human=human.age, of_group=of.largest),
     Column("target_offset_before", essential=False),
-    Column("written"),
-    Column("reason"),
+    Column("written", of_group=_written),
+    Column("reason", verdict=True, of_group=of.words),
 )
 
 
@@ -66,6 +72,7 @@ class Asked:
     Attributes:
         given: ``-c``, ``-s`` and ``-t`` as the command has them.
         accepts_loss: Whether the command needs no further option to execute a plan that may lose records or state.
+        partitions: Whether the table has a row for each partition instead of one for each group.
     """
 
     command: str
@@ -74,6 +81,11 @@ class Asked:
     output: OutputFormat
     given: tuple[str, ...] = ()
     accepts_loss: bool = True
+    partitions: bool = False
+
+    def result(self, row: Row, warnings: tuple[str, ...], *, applied: bool = False) -> Result:
+        """One operation's row, and its groups laid flat for the table."""
+        return result(self.command, row, warnings, partitions=self.partitions, applied=applied)
 
     def agreed(
         self, rehearsal: Rehearsal, gate: Callable[[Row], MmtoolError | None] = lambda _: None
@@ -85,7 +97,7 @@ class Asked:
         from mmtool.failover.report.report import rehearsed_row
 
         def shown() -> Result:
-            return result(self.command, rehearsed_row(rehearsal), rehearsal.warnings)
+            return self.result(rehearsed_row(rehearsal), rehearsal.warnings)
 
         for number, step in enumerate(rehearsal.plan.steps if rehearsal.moves else (), 1):
             talk(f"{number}. {step.name}: {step.sentence}")
@@ -138,7 +150,7 @@ def refuse_loss(asked: Asked, rehearsal: Rehearsal) -> None:
         " with the same -c FILE and groups loses no record",
         code="data_loss",
     )
-    finish(result(asked.command, rehearsed_row(rehearsal), rehearsal.warnings), asked.output, error)
+    finish(asked.result(rehearsed_row(rehearsal), rehearsal.warnings), asked.output, error)
 
 
 def show_end(
@@ -153,7 +165,7 @@ def show_end(
     if ended is None:
         return
     error = error_of(ended.operation)
-    done = result(asked.command, row or ended_row(ended), ended.warnings, applied=True)
+    done = asked.result(row or ended_row(ended), ended.warnings, applied=True)
     try:
         finish(replace(done, summary=summary(ended)), asked.output, error or gate)
     finally:  # groups that have moved are to be started, wherever the rows went
@@ -224,12 +236,22 @@ def write_drill_page(
     return write_page(page, found, entries, row, rehearsal.settings, rehearsal.warnings)
 
 
-def result(command: str, row: Row, warnings: tuple[str, ...], *, applied: bool = False) -> Result:
-    """One operation's row, and its groups laid flat for the table."""
+def result(
+    command: str, row: Row, warnings: tuple[str, ...], *, partitions: bool, applied: bool = False
+) -> Result:
+    """One operation's row for scripts, and its groups as the rows of the table."""
     from mmtool.failover.report.report import partition_rows
     from mmtool.plan.failover.steps import Mode
 
     columns: tuple[Column, ...] = COLUMNS
     if row["mode"] == Mode.FAILBACK:
         columns = by_cluster(COLUMNS, *str(row["flow"]).split("->"))
-    return Result(command, partition_rows(row), columns, warnings=warnings, data=[row], applied=applied)
+    return Result(
+        command,
+        partition_rows(row),
+        columns,
+        warnings=warnings,
+        data=[row],
+        applied=applied,
+        per_group=not partitions,
+    )

@@ -218,6 +218,14 @@ ForgottenTopic = Annotated[
     _topic_option("all topics with stored state, also those that the flow no longer mirrors."),
 ]
 PausedTopic = Annotated[list[str] | None, _topic_option("everything that is paused.")]
+Partitions = Annotated[
+    bool,
+    typer.Option(
+        "--partitions",
+        help="In the table, show one row per partition of each group; JSON and CSV always do.",
+        rich_help_panel=WHAT,
+    ),
+]
 Execute = Annotated[
     bool,
     typer.Option(

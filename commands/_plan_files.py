@@ -11,7 +11,7 @@ from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
 from mmtool.commands._connections import require_selector, selection
 from mmtool.errors import UsageError
-from mmtool.output import OutputFormat, finish, talk
+from mmtool.output import finish, talk
 from mmtool.plain_text import shell_line
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def state_said(saved: SavedPlan | None, *, without: bool) -> dict[str, str]:
 
 
 def was_executed(
-    command: str, saved: SavedPlan | None, flow: FlowSettings, output: OutputFormat, timeout: timedelta
+    asked: operations.Asked, saved: SavedPlan | None, flow: FlowSettings, timeout: timedelta
 ) -> bool:
     """Whether the plan's operation is completed; then that is shown, and nothing is left to do.
 
@@ -172,7 +172,7 @@ def was_executed(
     found = find(connections.journal(flow, timeout), saved.plan.operation_id)
     if found is None or not is_spent(saved, found):
         return False
-    finish(operations.result(command, recorded_row(found), ()), output, None)
+    finish(asked.result(recorded_row(found), ()), asked.output, None)
     talk(
         f"nothing was changed: operation {found.operation_id} has already executed this plan, and is completed"
     )

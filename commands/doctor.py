@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
+import typer
+
 from mmtool.commands import _options as options
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
@@ -15,10 +17,19 @@ _COLUMNS = (
     Column("check"),
     Column("cluster"),
     Column("subject"),
-    Column("severity"),
+    Column("severity", verdict=True),
     Column("message", note=True),
     Column("remedy", note=True),
 )
+
+
+Everything = Annotated[
+    bool,
+    typer.Option(
+        "--all",
+        help="In the table, show all checks and places; without it problems and warnings. JSON and CSV have all.",
+    ),
+]
 
 
 def doctor(
@@ -26,6 +37,7 @@ def doctor(
     config: options.Config = None,
     source: options.OnlySource = None,
     target: options.OnlyTarget = None,
+    everything: Everything = False,
     output: options.Output = OutputFormat.TABLE,
     timeout: Timeout = _TIMEOUT,
 ) -> None:
@@ -43,7 +55,8 @@ def doctor(
 
     clusters, flows = examined(config, source, target, timeout)
     found = examine(clusters, flows, CLUSTER_CHECKS, FLOW_CHECKS)
-    rows = [finding._asdict() for finding in found.findings]
+    is_brief = output is OutputFormat.TABLE and not everything
+    rows = [finding._asdict() for finding in (found.brief if is_brief else found.findings)]
     exposed = exposed_files(config_path(config, os.environ), os.environ)
     finish(Result("doctor", rows, _COLUMNS, warnings=exposed), output, found.error)
     talk(found.summary)

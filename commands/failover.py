@@ -116,6 +116,7 @@ def planned(
     groups: options.Groups = None,
     all_groups: options.AllGroups = False,
     unit: options.Unit = None,
+    partitions: options.Partitions = False,
     fence: fences.Option = fences.Fence.NONE,
     fence_watch: fences.Watch = fences.WATCH,
     promote_acls: promotions.Option = False,
@@ -142,14 +143,16 @@ def planned(
     settings = one_flow(config, *plans.aliases_of(saved, source, target))
     meant = unit_of(settings, unit)
     chosen = plans.groups_of(saved, "failover planned", group, groups, all_groups=all_groups, unit=meant)
-    if plans.was_executed("failover planned", saved, settings, output, patience):
+    asked = operations.Asked(
+        "failover planned", execute, yes, output, given(config, source, target), partitions=partitions
+    )
+    if plans.was_executed(asked, saved, settings, patience):
         return
     promoted = promotions.said(saved, principal_map, promotes=promote_acls)
     principals = promotions.asked(promoted)
     said = fences.said(saved, fence, fence_watch) | plans.state_said(saved, without=without_state) | promoted
     settle = partial(plans.settle, saved, said=said, out=out, page=runbook, config=config, kept=plan)
     seconds = None if timeout is None else timeout.total_seconds()
-    asked = operations.Asked("failover planned", execute, yes, output, given(config, source, target))
     with connections.lock_requested(settings, patience, execute=execute, yes=yes) as lock:
         from mmtool.failover.service import group_move  # takes a while, as the lock does
 
@@ -173,6 +176,7 @@ def emergency(
     groups: options.Groups = None,
     all_groups: options.AllGroups = False,
     unit: options.Unit = None,
+    partitions: options.Partitions = False,
     unknown: UnknownOption = Unknown.LEAVE,
     promote_acls: promotions.OptionInEmergency = False,
     principal_map: promotions.Principals = None,
@@ -199,13 +203,19 @@ def emergency(
     settings = one_flow(config, *plans.aliases_of(saved, source, target))
     meant = unit_of(settings, unit)
     chosen = plans.groups_of(saved, "failover emergency", group, groups, all_groups=all_groups, unit=meant)
-    if plans.was_executed("failover emergency", saved, settings, output, timeout):
+    asked = operations.Asked(
+        "failover emergency",
+        execute,
+        yes,
+        output,
+        given(config, source, target),
+        accepts_loss=accept_data_loss,
+        partitions=partitions,
+    )
+    if plans.was_executed(asked, saved, settings, timeout):
         return
     promoted = promotions.said(saved, principal_map, promotes=promote_acls)
     principals = promotions.asked(promoted)
-    asked = operations.Asked(
-        "failover emergency", execute, yes, output, given(config, source, target), accept_data_loss
-    )
     with connections.lock_requested(settings, timeout, execute=execute, yes=yes) as lock:
         from mmtool.failover.service import group_move  # takes a while, as the lock does
         from mmtool.plan.failover.emergency import Unknowns
@@ -236,6 +246,7 @@ def failback(
     groups: options.Groups = None,
     all_groups: options.AllGroups = False,
     unit: options.Unit = None,
+    partitions: options.Partitions = False,
     diverged: divergence.Option = Kind.FILE,
     name: divergence.Name = None,
     diverged_dir: divergence.Folder = None,
@@ -262,12 +273,14 @@ def failback(
     flow, back = with_way_back(config, *plans.aliases_of(saved, source, target))
     meant = unit_of(flow, unit)
     chosen = plans.groups_of(saved, "failover failback", group, groups, all_groups=all_groups, unit=meant)
-    if plans.was_executed("failover failback", saved, flow, output, patience):
+    asked = operations.Asked(
+        "failover failback", execute, yes, output, given(config, source, target), partitions=partitions
+    )
+    if plans.was_executed(asked, saved, flow, patience):
         return
     said = divergence.said(meant_for) | plans.state_said(saved, without=without_state)
     settle = partial(plans.settle, saved, said=said, out=out, page=runbook, config=config, kept=plan)
     seconds = None if timeout is None else timeout.total_seconds()
-    asked = operations.Asked("failover failback", execute, yes, output, given(config, source, target))
     without = plans.WITHOUT_STATE in said
     move = group_move.GroupMove(flow, chosen, saved, without, patience, seconds, reason, asked.agreed)
     ended = group_move.move_back(move, back, meant_for, diverged_dir or Path(), settle)
@@ -284,6 +297,7 @@ def drill(
     groups: options.Groups = None,
     all_groups: options.AllGroups = False,
     unit: options.Unit = None,
+    partitions: options.Partitions = False,
     report: Report = None,
     html: evidence.DrillHtmlFile = None,
     sign: evidence.Sign = None,
@@ -312,7 +326,9 @@ def drill(
     patience, settings = timeout or options.DEFAULT_TIMEOUT, one_flow(config, source, target)
     chosen = selection(group, groups, all_groups=all_groups, unit=unit_of(settings, unit))
     require_selector(chosen, "failover drill")
-    asked = operations.Asked("failover drill", execute, yes, output, given(config, source, target))
+    asked = operations.Asked(
+        "failover drill", execute, yes, output, given(config, source, target), partitions=partitions
+    )
 
     def agreed(rehearsal: Rehearsal) -> bool:
         is_agreed = asked.agreed(rehearsal, gate)

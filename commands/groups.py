@@ -15,7 +15,8 @@ from mmtool.commands._consent import consent
 from mmtool.commands._known_names import remember_rows
 from mmtool.commands._undo import say_undo
 from mmtool.errors import UnreachableError, UsageError
-from mmtool.output import Column, OutputFormat, Result, finish, stdout_is_tty, talk, warn, watch, write
+from mmtool.output import Column, OutputFormat, Result, finish, human, stdout_is_tty, talk, warn, watch, write
+from mmtool.output import group_rows as of
 from mmtool.plain_text import Lines
 
 if TYPE_CHECKING:
@@ -112,25 +113,22 @@ Every = Annotated[
 ]
 
 
-def _age(seconds: object) -> str:
-    from mmtool.output.human import duration
-
-    return duration(seconds if isinstance(seconds, int | float) else None)
-
+_WORST = frozenset({"ahead", "never_ran", "stale", "active_on_target"})
+"""The verdicts whose reasons the row of a group shows first."""
 
 AUDITED = (
-    Column("source", essential=False),
-    Column("target", essential=False),
-    Column("group"),
-    Column("topic"),
-    Column("partition"),
-    Column("verdict"),
-    Column("reason"),
+    Column("source", essential=False, of_group=of.same),
+    Column("target", essential=False, of_group=of.same),
+    Column("group", of_group=of.same),
+    Column("topic", of_group=of.names),
+    Column("partition", of_group=of.partitions),
+    Column("verdict", verdict=True, of_group=of.words),
+    Column("reason", verdict=True, of_group=of.first(lambda row: row["verdict"] in _WORST)),
     Column("upstream_offset", essential=False),
     Column("downstream_offset", essential=False),
     Column("target_offset", essential=False),
-    Column("target_age_seconds", title="TARGET-AGE", essential=False, human=_age),
-    Column("expires_seconds", title="EXPIRES-IN", essential=False, human=_age),
+    Column("target_age_seconds", title="TARGET-AGE", essential=False, human=human.age, of_group=of.largest),
+    Column("expires_seconds", title="EXPIRES-IN", essential=False, human=human.age, of_group=of.smallest),
 )
 IMPORTED = (
     Column("group"),
@@ -145,11 +143,11 @@ SYNCED = (
     Column("source", essential=False),
     Column("target", essential=False),
     Column("group"),
-    Column("state"),
+    Column("state", verdict=True),
     Column("partitions"),
     Column("written"),
     Column("refused"),
-    Column("freshness_seconds", title="FRESHNESS", human=_age),
+    Column("freshness_seconds", title="FRESHNESS", human=human.age),
     Column("reason"),
 )
 
@@ -164,6 +162,7 @@ def audit(
     groups: AuditedGroups = None,
     all_groups: AuditAll = False,
     topic: options.Topic = None,
+    partitions: options.Partitions = False,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
@@ -177,17 +176,18 @@ def audit(
     chosen, now_ms = selection(group, groups, all_groups=all_groups), int(time() * 1000)
     flows = [connect(flow, timeout, beside_mm2=True) for flow in loaded(config).select(source, target)]
     found, others = ask_each(flows, lambda flow: run(flow, chosen, topic or (), now_ms))
-    rows = [row for of in found for row in of.documents()]
+    rows = [row for one in found for row in one.documents()]
     remember_rows(config, rows)
-    errors = [*others.errors, *(of.error for of in found if of.error is not None)]
+    errors = [*others.errors, *(one.error for one in found if one.error is not None)]
     error = worst(errors)
     result = Result(
         "groups audit",
         rows,
         AUDITED,
-        warnings=[*others.warnings, *(warning for of in found for warning in of.warnings)],
+        warnings=[*others.warnings, *(warning for one in found for warning in one.warnings)],
         errors=[other for other in errors if other is not error],
-        headlines=[of.headline for of in found],
+        headlines=[one.headline for one in found],
+        per_group=not partitions,
     )
     finish(result, output, error)
 

@@ -16,7 +16,7 @@ from mmtool.commands._options import (
     Output,
 )
 from mmtool.metrics.level import Level
-from mmtool.output import Column, OutputFormat
+from mmtool.output import Column, OutputFormat, human
 
 UntilCaughtUp = Annotated[
     bool,
@@ -69,9 +69,9 @@ _COLUMNS = (
     Column("records"),
     Column("bytes", essential=False),
     Column("lag_records"),
-    Column("lag_seconds", essential=False),
-    Column("state"),
-    Column("reason", note=True),
+    Column("lag_seconds", title="LAG-TIME", essential=False, human=human.age),
+    Column("state", verdict=True),
+    Column("reason", note=True, verdict=True),
 )
 
 

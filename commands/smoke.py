@@ -10,9 +10,9 @@ import typer
 
 from mmtool.commands import _options as options
 from mmtool.errors import CheckFailedError
-from mmtool.output import Column, OutputFormat, Result, finish, human
+from mmtool.output import Column, OutputFormat, Result, finish
 from mmtool.output.console import switches
-from mmtool.plain_text import shell_word
+from mmtool.plain_text import duration, shell_word
 
 if TYPE_CHECKING:
     from mmtool.config import FlowSettings
@@ -47,7 +47,7 @@ SmokeTimeout = Annotated[
 
 
 def _seconds(value: object) -> str:
-    return human.duration(value if isinstance(value, (int, float)) else None)
+    return duration(value if isinstance(value, (int, float)) else None)
 
 
 _COLUMNS = (Column("step"), Column("result"), Column("seconds", human=_seconds), Column("message"))

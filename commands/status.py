@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,10 +11,11 @@ import typer
 from mmtool.commands import _options as options
 from mmtool.commands._known_names import remember_rows
 from mmtool.errors import UsageError
-from mmtool.output import Column, OutputFormat, Result, finish, rows_that_fit, stdout_is_tty, watch
+from mmtool.output import Column, OutputFormat, Result, finish, human, rows_that_fit, stdout_is_tty, watch
+from mmtool.output import group_rows as of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from mmtool.errors import MmtoolError
@@ -33,8 +35,7 @@ ByGroup = Annotated[
     bool,
     typer.Option(
         "--groups",
-        help="Show one row per partition of each group: whether it can fail over now, and how many records would be"
-        " lost or read again.",
+        help="Show the groups: whether each can fail over now, and how many records would be lost or read again.",
         rich_help_panel=options.WHAT,
     ),
 ]
@@ -61,12 +62,6 @@ MaxLag = Annotated[
 ]
 
 
-def _age(seconds: object) -> str:
-    from mmtool.output.human import duration
-
-    return duration(seconds if isinstance(seconds, int | float) else None)
-
-
 def _rounded(number: object) -> str:
     return f"{number:.1f}" if isinstance(number, int | float) else "-"
 
@@ -82,31 +77,44 @@ _COLUMNS = (
     Column("records", essential=False),
     Column("bytes", essential=False),
     Column("lag_records"),
-    Column("lag_seconds"),
-    Column("state"),
-    Column("reason", note=True),
+    Column("lag_seconds", title="LAG-TIME", human=human.age),
+    Column("state", verdict=True),
+    Column("reason", note=True, verdict=True),
     Column("records_per_second", essential=False, human=_rounded),
     Column("bytes_per_second", essential=False, human=_rounded),
-    Column("state_seconds", title="STATE-AGE", essential=False, human=_age),
+    Column("state_seconds", title="STATE-AGE", essential=False, human=human.age),
 )
 
+
+def _moves(row: Mapping[str, object]) -> bool:
+    """Whether the group has an offset in the partition that a failover would move."""
+    has_offset = row["committed"] is not None or row["checkpoint_age_seconds"] is not None
+    return bool(row["blocks_group"] or (row["ready"] and has_offset))
+
+
 _GROUP_COLUMNS = (
-    Column("source", essential=False),
-    Column("target", essential=False),
-    Column("group", elide=True),
-    Column("topic", elide=True),
-    Column("partition"),
+    Column("source", essential=False, of_group=of.same),
+    Column("target", essential=False, of_group=of.same),
+    Column("group", elide=True, of_group=of.same),
+    Column("topic", elide=True, of_group=of.names),
+    Column("partition", of_group=of.partitions),
     Column("committed", essential=False),
-    Column("lag_records"),
-    Column("lag_seconds", essential=False),
+    Column("lag_records", of_group=of.total(_moves)),
+    Column("lag_seconds", title="LAG-TIME", essential=False, human=human.age, of_group=of.largest),
     Column("target_committed", essential=False),
-    Column("reread_max"),
-    Column("reread_expected", essential=False),
-    Column("rpo_records"),
-    Column("checkpoint_age_seconds", title="CHECKPOINT-AGE", essential=False, human=_age),
-    Column("ready"),
-    Column("reason", note=True),
-    Column("rpo_seconds", essential=False),
+    Column("reread_expected", of_group=of.total(_moves)),
+    Column("reread_max", essential=False, of_group=of.total(_moves)),
+    Column("rpo_records", of_group=of.total(_moves)),
+    Column(
+        "checkpoint_age_seconds",
+        title="CHECKPOINT-AGE",
+        essential=False,
+        human=human.age,
+        of_group=of.largest,
+    ),
+    Column("ready", of_group=lambda rows, _: not any(row["blocks_group"] for row in rows)),
+    Column("reason", note=True, verdict=True, of_group=of.first(lambda row: bool(row["blocks_group"]))),
+    Column("rpo_seconds", title="RPO-TIME", essential=False, human=human.age, of_group=of.largest),
     Column("blocks_group", essential=False),
 )
 
@@ -119,6 +127,7 @@ def status(
     groups: ByGroup = False,
     group: Group = None,
     topic: options.Topic = None,
+    partitions: options.Partitions = False,
     watching: Watch = False,
     every: Every = 2.0,
     max_lag_seconds: MaxLag = None,
@@ -142,7 +151,8 @@ def status(
     chosen = selection(group, None, all_groups=False)
     flows = watched_flows(config, source, target, topic, timeout)
     if by_group:
-        _show_groups(config, flows, chosen, output, every if watching else None)
+        show = partial(_of_groups, output=output, per_group=not partitions)
+        _show_groups(config, flows, chosen, show, output, every if watching else None)
     else:
         _show_flows(config, flows, output, every if watching else None, max_lag_seconds)
 
@@ -175,6 +185,7 @@ def _show_groups(
     config: Path | None,
     flows: list[WatchedFlow],
     chosen: GroupSelection,
+    show: Callable[[GroupsStatus, tuple[MmtoolError, ...]], Result],
     output: OutputFormat,
     every: float | None,
 ) -> None:
@@ -184,19 +195,21 @@ def _show_groups(
     remember_rows(config, (row._asdict() for row in found.rows))
     if every is not None and found.error is None:
         later = iter(lambda: look_at_groups(flows, chosen), None)
-        watch((_of_groups(look, output, look.errors) for look in chain([found], later)), output, every)
+        watch((show(look, look.errors) for look in chain([found], later)), output, every)
     else:
         others = tuple(error for error in found.errors if error is not found.error)
-        finish(_of_groups(found, output, others), output, found.error)
+        finish(show(found, others), output, found.error)
 
 
-def _of_groups(found: GroupsStatus, output: OutputFormat, errors: tuple[MmtoolError, ...]) -> Result:
+def _of_groups(
+    found: GroupsStatus, errors: tuple[MmtoolError, ...], *, output: OutputFormat, per_group: bool
+) -> Result:
     from mmtool.insight.group_report import headline, on_screen
 
     rows: Sequence[Mapping[str, object]] = [row._asdict() for row in found.rows]
     left_out = ""
     if output is OutputFormat.TABLE and stdout_is_tty():
-        rows, left_out = on_screen(found.rows, rows_that_fit(len(found.flows)))
+        rows, left_out = on_screen(found.rows, rows_that_fit(len(found.flows)), per_group=per_group)
     return Result(
         "status",
         rows,
@@ -205,6 +218,7 @@ def _of_groups(found: GroupsStatus, output: OutputFormat, errors: tuple[MmtoolEr
         errors=errors,
         headlines=[headline(flow) for flow in found.flows],
         summary=left_out,
+        per_group=per_group,
     )
 
 

@@ -87,3 +87,16 @@ def _in_quotes(character: str) -> str:
         return character
     errors = "surrogateescape" if ord(character) in _LONE_BYTES else "surrogatepass"
     return "".join(f"\\x{byte:02x}" for byte in character.encode(errors=errors))
+
+
+def duration(seconds: float | None) -> str:
+    """A duration in its two largest units: ``0.4s``, ``12s``, ``3m 20s``, ``2h 5m``, ``4d 1h``."""
+    if seconds is None:
+        return "-"
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    for larger, smaller, names in ((86_400, 3_600, "dh"), (3_600, 60, "hm"), (60, 1, "ms")):
+        if whole >= larger:
+            return f"{whole // larger}{names[0]} {whole % larger // smaller}{names[1]}"
+    return f"{whole}s"

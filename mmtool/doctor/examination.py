@@ -11,12 +11,13 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mmtool.doctor.entrances import judge_away
 from mmtool.doctor.finding import Check, Finding, by_severity, ok, problem, warning
 from mmtool.errors import GateError, MmtoolError, UnreachableError
-from mmtool.plan.words import counted
+from mmtool.plan.words import counted, few
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import ClusterPort, FlowWatchPort
 
 _AT_ONCE = 32
+_MOST_ROWS = 3
 X = TypeVar("X")
 
 
@@ -137,6 +139,13 @@ class Examination:
     findings: tuple[Finding, ...] = field(default=())
 
     @property
+    def brief(self) -> list[Finding]:
+        """Problems and warnings; of a check that finds the same kind in many places of a cluster, one row for all."""
+        found = [finding for finding in self.findings if finding.severity != "ok"]
+        kinds = groupby(found, key=lambda one: (one.severity, one.check, one.cluster))
+        return [row for _, of_kind in kinds for row in _rolled_up(list(of_kind))]
+
+    @property
     def summary(self) -> str:
         """How many findings of each severity there are, in one line."""
         of: Counter[str] = Counter(finding.severity for finding in self.findings)
@@ -155,6 +164,19 @@ class Examination:
             or "do what the remedy of each row says, then run `mmtool doctor -c FILE` again",
             code="problems_found",
         )
+
+
+def _rolled_up(findings: list[Finding]) -> list[Finding]:
+    """The findings of one kind; one row with the first of them in place of more than `_MOST_ROWS`."""
+    if len(findings) <= _MOST_ROWS:
+        return findings
+    first, subjects = findings[0], [finding.subject for finding in findings]
+    return [
+        first._replace(
+            subject=few(subjects, _MOST_ROWS),
+            message=f"{len(findings):,} times, the first: {first.message} (--all shows the others)",
+        )
+    ]
 
 
 def examine(

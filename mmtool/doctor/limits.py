@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.finding import Check, ok, problem, warning
 from mmtool.doctor.flow_scope import by_config_sync
-from mmtool.output.human import duration, size
+from mmtool.output.human import size
+from mmtool.plain_text import duration
 from mmtool.plan.words import are, counted, few, have
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError, with_remedy
 from mmtool.insight.partitions import partition_facts, passed_over
 from mmtool.insight.translation import look, plans_by, read_groups, topics_of
-from mmtool.output.human import duration
+from mmtool.plain_text import duration
 from mmtool.plan.groups.audit import (
     AuditRow,
     AuditState,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.output import human
+from mmtool.plain_text import duration
 from mmtool.plan.groups.status import summaries
 from mmtool.plan.words import counted, few
 
@@ -47,7 +48,7 @@ def _missing(rows: Sequence[GroupRow]) -> str:
     if not records:
         return f"0 records lost{unknown}"
     worst = max(known, key=lambda row: (row.rpo_seconds or 0.0, row.rpo_records or 0))
-    age = "" if worst.rpo_seconds is None else f"of the last {human.duration(worst.rpo_seconds)}, "
+    age = "" if worst.rpo_seconds is None else f"of the last {duration(worst.rpo_seconds)}, "
     return f"{human.records(records)} lost{unknown} ({age}worst {worst.place})"
 
 
@@ -67,7 +68,7 @@ def _read_again(rows: Sequence[GroupRow]) -> str:
 
 def _knowledge(groups: Sequence[GroupSummary]) -> str:
     ages = [group.checkpoint_age_seconds for group in groups if group.checkpoint_age_seconds is not None]
-    return f"checkpoints up to {human.duration(max(ages))} old" if ages else ""
+    return f"checkpoints up to {duration(max(ages))} old" if ages else ""
 
 
 def by_urgency(rows: Iterable[GroupRow]) -> list[GroupRow]:
@@ -80,15 +81,27 @@ def by_urgency(rows: Iterable[GroupRow]) -> list[GroupRow]:
     return sorted(rows, key=key)
 
 
-def on_screen(rows: Sequence[GroupRow], fit: int) -> tuple[list[Mapping[str, object]], str]:
-    """The ``fit`` most urgent rows, and a sentence about the others; empty when there are none."""
+def on_screen(
+    rows: Sequence[GroupRow], fit: int, *, per_group: bool
+) -> tuple[list[Mapping[str, object]], str]:
+    """The rows of the ``fit`` most urgent groups, else the ``fit`` most urgent rows; and a sentence about the others.
+
+    The sentence is empty where no other is left.
+    """
     ordered = by_urgency(rows)
-    left_out = ordered[fit:]
-    back = sum(row.blocks_group for row in left_out)
+    lines = dict.fromkeys(_line(row, per_group=per_group) for row in ordered)
+    shown, left_out = set(list(lines)[:fit]), list(lines)[fit:]
+    blocked = {_line(row, per_group=per_group) for row in ordered if row.blocks_group}
     sentence = (
-        f"{counted(len(left_out), 'more row')} ({back} not ready): show them with -g NAME, --topic NAME or -o json,"
-        " or pipe the output"
+        f"{counted(len(left_out), 'more group' if per_group else 'more row')} ({len(blocked.intersection(left_out))}"
+        " not ready): show them with -g NAME, --topic NAME or -o json, or pipe the output"
         if left_out
         else ""
     )
-    return [row._asdict() for row in ordered[:fit]], sentence
+    return [row._asdict() for row in ordered if _line(row, per_group=per_group) in shown], sentence
+
+
+def _line(row: GroupRow, *, per_group: bool) -> tuple[object, ...]:
+    """What stands in the same line of the table."""
+    group = (row.source, row.target, row.group)
+    return group if per_group else (*group, row.topic, row.partition)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError
 from mmtool.output import human
+from mmtool.plain_text import duration
 from mmtool.plan.flow.status import nobody
 from mmtool.plan.records.documents import State
 from mmtool.plan.words import counted, moment
@@ -90,7 +91,7 @@ def _by_mirror_maker(progress: MirrorMakerProgress) -> str:
 
 def _states(rows: Sequence[PartitionRow], oldest: Mapping[State, float] = _NO_AGES) -> str:
     counted = Counter(row.state for row in rows)
-    ages = {state: f" for {human.duration(seconds)}" for state, seconds in oldest.items()}
+    ages = {state: f" for {duration(seconds)}" for state, seconds in oldest.items()}
     return ", ".join(f"{counted[state]} {state}{ages.get(state, '')}" for state in _URGENCY if counted[state])
 
 
@@ -104,7 +105,7 @@ def _lag(rows: Sequence[PartitionRow], trend: str = "") -> str:
     if not records:
         return f"lag 0{unknown}"
     worst = max(known, key=_lag_key)
-    of_worst = "of unknown age" if worst.lag_seconds is None else human.duration(worst.lag_seconds)
+    of_worst = "of unknown age" if worst.lag_seconds is None else duration(worst.lag_seconds)
     changes = f" ({trend})" if trend else ""
     return f"lag {human.records(records)}{changes}{unknown}, worst {of_worst} ({name_of(worst)})"
 
@@ -179,4 +180,4 @@ def _why(row: PartitionRow) -> str:
         return "is halted"
     if row.lag_seconds is None:
         return "has no known lag in seconds"
-    return f"lags {human.duration(row.lag_seconds)}"
+    return f"lags {duration(row.lag_seconds)}"

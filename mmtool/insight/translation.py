@@ -39,7 +39,7 @@ from mmtool.plan.groups.offsets import (
 )
 from mmtool.plan.records.identity import CANARY_TOPIC, FlowIdentity, is_runs_topic
 from mmtool.plan.topics.facts import check_filters_and_rights
-from mmtool.plan.words import named_topics
+from mmtool.plan.words import are, counted, few, named_topics
 from mmtool.runtime.threads import Unawaited
 from mmtool.translation.lockstep import NO_PROOF
 from mmtool.translation.refusals import Reason
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from mmtool.plan.groups.facts import GroupSelection, GroupStanding
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.types import TopicPartition
+
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,9 +305,15 @@ def _narrowed(group: GroupFacts, topics: Collection[str]) -> GroupFacts:
 
 
 def active_groups(plans: Iterable[GroupPlan], standing: Mapping[str, GroupStanding], where: str) -> list[str]:
-    """A sentence for each group that is active on the cluster ``where``: its members and their hosts."""
-    refused = {v.group for plan in plans for v in plan.verdicts if v.refusal is Reason.ACTIVE_ON_TARGET}
-    return [occupied(name, where, standing[name]) for name in sorted(refused)]
+    """Sentences about groups that are active on the cluster ``where``: the first three with their members and hosts."""
+    refused = sorted(
+        {v.group for plan in plans for v in plan.verdicts if v.refusal is Reason.ACTIVE_ON_TARGET}
+    )
+    named = [occupied(name, where, standing[name]) for name in refused[:_NAMED]]
+    more = refused[_NAMED:]
+    return (
+        [*named, f"{counted(len(more), 'more group')} {are(len(more))} active on {where}"] if more else named
+    )
 
 
 def selected_groups(flow: FlowNow, selection: GroupSelection, direction: Direction) -> SelectedGroups:
@@ -330,7 +338,7 @@ def selection_warnings(selected: SelectedGroups) -> tuple[str, ...]:
 
 def left_out(groups: Iterable[str]) -> str:
     """The sentence about groups that match the command line and are excluded by the configuration."""
-    return f"`groups` and `groups.exclude` leave out {', '.join(groups)}: add -g NAME to include one"
+    return f"`groups` and `groups.exclude` leave out {few(sorted(groups))}: add -g NAME to include one"
 
 
 def metadata_warnings(flow: FlowNow, groups: Iterable[GroupFacts], direction: Direction) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.output import human
+from mmtool.plain_text import duration
 from mmtool.plan.flow.partition_rows import STILL
 
 if TYPE_CHECKING:
@@ -61,4 +62,4 @@ def _said(first: _Look, last: _Look) -> str:
         return "steady"
     if change > 0:
         return f"+{human.count(change)}/s"
-    return f"-{human.count(-change)}/s, caught up in {human.duration(last.lag / -change)}"
+    return f"-{human.count(-change)}/s, caught up in {duration(last.lag / -change)}"

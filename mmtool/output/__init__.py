@@ -6,6 +6,7 @@ the operator; ``handle_failures`` is the one function that turns an exception in
 
 from __future__ import annotations
 
+from mmtool.output import human
 from mmtool.output.console import bind, detail, fail, hide, stdout_is_gone, stdout_is_tty, talk, warn
 from mmtool.output.failures import handle_failures
 from mmtool.output.formats import LogFormat, OutputFormat
@@ -29,6 +30,7 @@ __all__ = [
     "finish",
     "handle_failures",
     "hide",
+    "human",
     "preview",
     "rows_that_fit",
     "stdout_is_gone",

@@ -35,6 +35,7 @@ class Switches:
         secrets: Values that must never be shown, in whatever text they occur.
         log_format: The format of stderr: for people, or for a log collector.
         bound: Fields of every line of the log, such as the command and the operation.
+        previewed: The table that was shown before a confirmation; None where no question was asked.
         trace: The traceback of the error that is about to be printed, for the log.
     """
 
@@ -48,13 +49,14 @@ class Switches:
     secrets: set[str] = field(default_factory=set)
     log_format: LogFormat = LogFormat.TEXT
     bound: dict[str, object] = field(default_factory=dict)
+    previewed: list[list[object]] | None = None
     trace: str = ""
 
     def start_over(self) -> None:
         """Reset the switches for another command line; secrets stay hidden, and a closed stdout stays closed."""
         self.verbosity, self.debug, self.color = 0, False, True
         self.document_written, self.told, self.warned = False, None, []
-        self.log_format, self.bound, self.trace = LogFormat.TEXT, {}, ""
+        self.log_format, self.bound, self.trace, self.previewed = LogFormat.TEXT, {}, "", None
 
     @property
     def logs(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mmtool.plain_text import duration
+
 _UNKNOWN = "-"
 _ROUNDS_UP = 0.9995
 """From this share of the next unit on, three digits would read ``1000``."""
@@ -50,17 +52,9 @@ def byte_rate(per_second: float | None) -> str:
     return f"{_three_digits(per_second / 1e6)} MB/s"
 
 
-def duration(seconds: float | None) -> str:
-    """A duration in its two largest units: ``0.4s``, ``12s``, ``3m 20s``, ``2h 5m``, ``4d 1h``."""
-    if seconds is None:
-        return _UNKNOWN
-    if seconds < 9.95:
-        return f"{seconds:.1f}s"
-    whole = round(seconds)
-    for larger, smaller, names in ((86_400, 3_600, "dh"), (3_600, 60, "hm"), (60, 1, "ms")):
-        if whole >= larger:
-            return f"{whole // larger}{names[0]} {whole % larger // smaller}{names[1]}"
-    return f"{whole}s"
+def age(seconds: object) -> str:
+    """The duration of a column in seconds; ``-`` where it is unknown."""
+    return duration(seconds if isinstance(seconds, int | float) else None)
 
 
 def eta(seconds: float | None) -> str:

@@ -2,8 +2,9 @@
 
 The order: headings take several lines; values that are the same in every row are shown once, above the
 table; names of columns that allow it are shortened in the middle, as long as they still differ; columns that are
-not essential are left out from the right, and named on stderr; sentences go below their rows; long texts are
-folded; at last each row becomes a block of lines with every text in full. Numbers are never folded and never cut.
+not essential are left out from the right, and named on stderr; sentences go below their rows; verdicts and reasons
+that are the same in every row go above the table as well; long texts are folded; at last each row becomes a block of
+lines with every text in full. Numbers are never folded and never cut.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from mmtool.output.group_rows import by_group
 from mmtool.output.values import UNKNOWN_CELL, cell
 from mmtool.plain_text import printable
 
@@ -114,7 +116,8 @@ class Layout:
 
 
 def layout(result: Result) -> Layout:
-    """The layout with every column in full."""
+    """The layout with every column in full, and a row for each group where the result asks for that."""
+    result = by_group(result) if result.per_group else result
     return Layout(tuple(_strip(column, result) for column in result.table_columns()))
 
 
@@ -124,7 +127,17 @@ def fitted(whole: Layout, columns: int) -> Layout:
     lifted = _lifted(narrowed)
     thinner = _thinner(_elided(lifted, max(columns // NAME_SHARE, NARROWEST_FOLD)))
     noted = [_noted(one) for one in thinner]
-    for candidate in (whole, narrowed, lifted, *thinner, *noted, _folded(noted[-1], columns)):
+    last = _lifted(noted[-1], verdicts=True)
+    for candidate in (
+        whole,
+        narrowed,
+        lifted,
+        *thinner,
+        _noted(narrowed),
+        *noted,
+        last,
+        _folded(last, columns),
+    ):
         if candidate.width <= columns:
             return candidate
     return replace(whole, blocks=True)
@@ -176,10 +189,12 @@ def _text(value: object, column: Column) -> str:
     return printable(column.human(value)) or UNKNOWN_CELL
 
 
-def _lifted(whole: Layout) -> Layout:
-    above = tuple(strip for strip in whole.strips if strip.constant)
-    kept = tuple(strip for strip in whole.strips if not strip.constant)
-    return replace(whole, strips=kept, above=above) if kept else whole
+def _lifted(whole: Layout, *, verdicts: bool = False) -> Layout:
+    above = tuple(
+        strip for strip in whole.strips if strip.constant and (verdicts or not strip.column.verdict)
+    )
+    kept = tuple(strip for strip in whole.strips if strip not in above)
+    return replace(whole, strips=kept, above=(*whole.above, *above)) if kept else whole
 
 
 def _elided(whole: Layout, limit: int) -> Layout:

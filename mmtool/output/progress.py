@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from mmtool.events import Event, Notice, flow_fields
 from mmtool.output import console, human
-from mmtool.plain_text import printable
+from mmtool.plain_text import duration, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -119,11 +119,11 @@ def _figures(snapshot: ProgressSnapshot) -> list[tuple[str, str]]:
 
 def _lag(snapshot: ProgressSnapshot) -> str:
     if snapshot.silent_seconds is not None:
-        return f"unknown, no worker report for {human.duration(snapshot.silent_seconds)}"
+        return f"unknown, no worker report for {duration(snapshot.silent_seconds)}"
     if snapshot.lag_records is None:
         return "-"
     records = f"{human.count(snapshot.lag_records)} rec"
-    return records if snapshot.lag_seconds is None else f"{records} {human.duration(snapshot.lag_seconds)}"
+    return records if snapshot.lag_seconds is None else f"{records} {duration(snapshot.lag_seconds)}"
 
 
 def _states(snapshot: ProgressSnapshot) -> str:

@@ -49,7 +49,7 @@ def emit(
         case OutputFormat.TABLE:
             for sentence in result.headlines:
                 console.talk(sentence)
-            text = _table_text(result, is_tty=console.stdout_is_tty())
+            text = "" if _was_previewed(result) else _table_text(result, is_tty=console.stdout_is_tty())
     try:
         write(text, applied=result.applied and not result.errors)
     finally:
@@ -100,7 +100,21 @@ def finish(result: Result, output: OutputFormat, error: MmtoolError | None) -> N
 
 def preview(result: Result) -> None:
     """Print the result's table on stderr, before a confirmation; stdout is kept for the command's result."""
+    console.switches.previewed = _settled(result)
     console.write_err(_table_text(result, is_tty=console.stderr_is_tty()))
+
+
+def _was_previewed(result: Result) -> bool:
+    """Whether the operator sees the table already: the work went as it was shown before the confirmation."""
+    done = result.applied and not result.errors and console.stdout_is_tty()
+    return done and console.switches.previewed == _settled(result)
+
+
+def _settled(result: Result) -> list[list[object]]:
+    """The cells that the work itself does not change: all but ages, and whether offsets are written."""
+    columns = result.table_columns()
+    kept = [column for column in columns if column.key != "written" and column.human is None]
+    return [[row.get(column.key) for column in kept] for row in result.rows]
 
 
 def _table_text(result: Result, *, is_tty: bool) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
+    from mmtool.output.group_rows import OfGroup
 
 SCHEMA_VERSION = 1
 
@@ -23,6 +24,8 @@ class Column:
         elide: A name, shortened in the middle on a terminal that is too narrow for it; never in a pipe.
         note: A sentence, written below its row on a terminal that is too narrow for a column of it.
         human: The function that formats the value for people (``mmtool.output.human``); JSON and CSV keep it raw.
+        of_group: What the row of a whole group shows (``mmtool.output.group_rows``); None leaves the column out there.
+        verdict: A result or its reason: it stays a column while there is room, also where it is the same in every row.
     """
 
     key: str
@@ -31,6 +34,8 @@ class Column:
     elide: bool = False
     note: bool = False
     human: Callable[[object], str] | None = None
+    of_group: OfGroup | None = None
+    verdict: bool = False
 
     @property
     def heading(self) -> str:
@@ -73,6 +78,7 @@ class Result:
         errors: Also printed on stderr; an error that ends the command is raised instead.
         applied: The command has changed what it was asked to change; reported when the result cannot be written.
         data: The JSON document's ``data`` where it is nested and the rows are its flat form.
+        per_group: The table has a row for each group; JSON and CSV have one for each partition.
     """
 
     command: str
@@ -85,6 +91,7 @@ class Result:
     applied: bool = False
     summary: str = ""
     headlines: Sequence[str] = ()
+    per_group: bool = False
 
     def keys(self) -> list[str]:
         """Every key of the rows, in order of first appearance; the table's columns when there is no row."""

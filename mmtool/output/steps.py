@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from mmtool.events import Event, Notice
-from mmtool.output import console, human
+from mmtool.output import console
 from mmtool.output.redaction import shown
+from mmtool.plain_text import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +75,7 @@ class Steps:
         """End the step, and print how long it took."""
         seconds = self.clock() - self._began
         self._rest()
-        told = f"{_INDENT}{sentence} ({human.duration(seconds)})"
+        told = f"{_INDENT}{sentence} ({duration(seconds)})"
         self._print(self._event(told, Event.STEP_DONE, seconds=seconds), "green")
 
     def _event(self, line: str, event: Event, **fields: object) -> Notice:

@@ -92,7 +92,7 @@ def test_a_terminal_shows_what_is_not_ready_first(status, scene, monkeypatch):
     ended = status("--groups")
     assert "active_on_target" in ended.stdout
     assert "late" not in ended.stdout
-    assert "1 more row (0 not ready): show" in ended.stderr
+    assert "1 more group (0 not ready): show" in ended.stderr
 
 
 def test_a_name_that_no_flow_knows_ends_with_3_and_has_its_row(status):

@@ -50,12 +50,12 @@ def test_at_80_columns_a_long_topic_name_is_shortened_and_its_reason_stands_belo
         "In every row: SOURCE east, TARGET west, UPSTREAM-POSITION 1234567,\n"
         "  DOWNSTREAM-POSITION 1234567, RECORDS 88, BYTES 9999, RECORDS-PER-SECOND 17.2,\n"
         "  BYTES-PER-SECOND 17250.5, STATE-AGE 2h 5m\n"
-        "                                          LAG-     LAG-\n"
-        "TOPIC                       PARTITION  RECORDS  SECONDS  STATE\n"
-        "payments.set...t.v2.events          0       40     12.5  halted\n"
+        "                                          LAG-  LAG-\n"
+        "TOPIC                       PARTITION  RECORDS  TIME  STATE\n"
+        "payments.set...t.v2.events          0       40   12s  halted\n"
         "    the source deleted offsets 5 to 14 before they were mirrored\n"
-        "orders                              0     1200      0.8  running\n"
-        "orders                              1        0      0.0  caught_up\n"
+        "orders                              0     1200  0.8s  running\n"
+        "orders                              1        0  0.0s  caught_up\n"
     )
 
 
@@ -64,13 +64,13 @@ def test_at_80_columns_several_flows_are_still_a_table():
         "In every row: UPSTREAM-POSITION 1234567, DOWNSTREAM-POSITION 1234567, RECORDS\n"
         "  88, BYTES 9999, RECORDS-PER-SECOND 17.2, BYTES-PER-SECOND 17250.5, STATE-AGE\n"
         "  2h 5m\n"
-        "                                                        LAG-     LAG-\n"
-        "SOURCE  TARGET   TOPIC                    PARTITION  RECORDS  SECONDS  STATE\n"
-        "east    west     payments.s....v2.events          0       40     12.5  halted\n"
+        "                                                           LAG-  LAG-\n"
+        "SOURCE  TARGET   TOPIC                       PARTITION  RECORDS  TIME  STATE\n"
+        "east    west     payments.set...t.v2.events          0       40   12s  halted\n"
         "    the source deleted offsets 5 to 14 before they were mirrored\n"
-        "east    west     orders                           0     1200      0.8  running\n"
-        "east    west     orders                           1        0      0.0  caught_up\n"
-        "west    north-1  audit                            0        0      0.0  idle\n"
+        "east    west     orders                              0     1200  0.8s  running\n"
+        "east    west     orders                              1        0  0.0s  caught_up\n"
+        "west    north-1  audit                               0        0  0.0s  idle\n"
         "    no process runs the flow\n"
     )
 
@@ -78,12 +78,12 @@ def test_at_80_columns_several_flows_are_still_a_table():
 def test_at_200_columns_every_reason_stands_in_its_row():
     assert screen([*ROWS, IDLE], 200) == (
         "In every row: UPSTREAM-POSITION 1234567, DOWNSTREAM-POSITION 1234567, RECORDS 88, BYTES 9999, RECORDS-PER-SECOND 17.2, BYTES-PER-SECOND 17250.5, STATE-AGE 2h 5m\n"
-        "                                                                                                   LAG-     LAG-\n"
-        "SOURCE  TARGET   TOPIC                                                               PARTITION  RECORDS  SECONDS  STATE      REASON\n"
-        "east    west     payments.settlement.of-every-mer...ant.of-every-merchant.v2.events          0       40     12.5  halted     the source deleted offsets 5 to 14 before they were mirrored\n"
-        "east    west     orders                                                                      0     1200      0.8  running    -\n"
-        "east    west     orders                                                                      1        0      0.0  caught_up  -\n"
-        "west    north-1  audit                                                                       0        0      0.0  idle       no process runs the flow\n"
+        "                                                                                                   LAG-  LAG-\n"
+        "SOURCE  TARGET   TOPIC                                                               PARTITION  RECORDS  TIME  STATE      REASON\n"
+        "east    west     payments.settlement.of-every-mer...ant.of-every-merchant.v2.events          0       40   12s  halted     the source deleted offsets 5 to 14 before they were mirrored\n"
+        "east    west     orders                                                                      0     1200  0.8s  running    -\n"
+        "east    west     orders                                                                      1        0  0.0s  caught_up  -\n"
+        "west    north-1  audit                                                                       0        0  0.0s  idle       no process runs the flow\n"
     )
 
 

@@ -18,8 +18,7 @@ from mmtool.insight.translation import (
     selected_groups,
     selection_warnings,
 )
-from mmtool.output import human
-from mmtool.plain_text import shell_word
+from mmtool.plain_text import duration, shell_word
 from mmtool.plan.groups.facts import GroupFacts
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.groups.sync import SyncRow, SyncState, lead, percentile
@@ -83,7 +82,7 @@ class SyncTurn:
         said = [f"{counts[state]} {state}" for state in SyncState if counts[state]]
         written = sum(row.written for row in self.rows)
         found = ", ".join([*said, f"{counted(written, 'offset')} written"])
-        half, most = (human.duration(percentile(self.ages, share)) for share in (0.5, 0.99))
+        half, most = (duration(percentile(self.ages, share)) for share in (0.5, 0.99))
         fresh = f"; age of the replaced offsets p50 {half}, p99 {most}" if self.ages else ""
         return f"{self.flow.name}: {counted(len(self.rows), 'group')}; {found}{fresh}"
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from mmtool.translation.known import Unknown
     from mmtool.translation.types import ClusterId
 
+_NAMED = 5
+"""How many refusals have an error of their own; the first error counts the others."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
@@ -65,8 +68,9 @@ class Rehearsal:
 
     @property
     def further_refusals(self) -> tuple[RefusedError, ...]:
-        """Errors for guards after the first that have a remedy of their own, as fence guards: no row shows them."""
-        return tuple(refusal_of((guard,)) for guard in self.plan.guards[1:] if guard.remedy)
+        """Errors for the next guards with a remedy of their own, as fence guards; the first error counts the others."""
+        named = [guard for guard in self.plan.guards[1:] if guard.remedy][:_NAMED]
+        return tuple(refusal_of((guard,)) for guard in named)
 
 
 @dataclass(frozen=True, slots=True)

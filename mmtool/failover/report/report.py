@@ -25,6 +25,7 @@ from mmtool.failover.report.rows import (
 from mmtool.plain_text import group_options, shell_line
 from mmtool.plan.failover.acl_rules import acl_command
 from mmtool.plan.failover.divergence import Replay, ToTopic
+from mmtool.plan.failover.drill import shadowed
 from mmtool.plan.failover.emergency import total_expected
 from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
 from mmtool.plan.failover.fence_plan import FenceKind, lowering_commands
@@ -143,12 +144,16 @@ def recorded_row(found: Recorded) -> OperationRow:
 
 
 def partition_rows(row: Row) -> list[Row]:
-    """The operation's row flattened for the table and CSV: one row per group and partition."""
+    """The operation's row flattened for the table and CSV: one row per group and partition.
+
+    A drill's copies have the names of their groups.
+    """
     groups: object = row["groups"]
     assert isinstance(groups, list)
     shared = {key: row[key] for key in ("operation_id", "mode", "state")}
+    named = shadowed if row["mode"] == Mode.DRILL else str
     return [
-        {**shared, "group": group["group"], **partition}
+        {**shared, "group": named(group["group"]), **partition}
         for group in groups
         for partition in group["partitions"]
     ]

@@ -29,8 +29,9 @@ def shadow_of(group: str, operation_id: str) -> str:
 
 
 def shadowed(shadow: str) -> str:
-    """The name of the group that a shadow is a copy of."""
-    return shadow.removeprefix(OWN_GROUP_PREFIX).rpartition(_MARK)[0]
+    """The name of the group that a shadow is a copy of; that of a group without one stays."""
+    name, mark, _ = shadow.removeprefix(OWN_GROUP_PREFIX).rpartition(_MARK)
+    return name if mark else shadow
 
 
 def plan_drill(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from mmtool.plain_text import duration
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION, Promotion
 from mmtool.plan.failover.failover_plan import (
     FailoverPlan,
@@ -276,11 +277,11 @@ def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknow
         )
     if silent_seconds is not UNKNOWN and silent_seconds > _SHORT_SECONDS and costs.lost is not UNKNOWN:
         yield (
-            f"{names.source} last answered {silent_seconds:.0f} s ago, as far as {names.target} knows: records that"
+            f"{names.source} last answered {duration(silent_seconds)} ago, as far as {names.target} knows: records that"
             f" were written to {names.source} since then are lost as well, and are not in the number of lost records"
         )
     if costs.oldest_seconds is not UNKNOWN:
-        yield f"checkpoints are up to {costs.oldest_seconds:.0f} s old: {_read_again(costs, names)}"
+        yield f"checkpoints are up to {duration(costs.oldest_seconds)} old: {_read_again(costs, names)}"
 
 
 def _skips_unread(plan: FailoverPlan) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from mmtool.plain_text import duration
 from mmtool.plan.words import counted
 from mmtool.translation.answers import Bounded, Refused
 from mmtool.translation.refusals import FORWARD, Reason
@@ -207,9 +208,9 @@ def audit_by_checkpoints(
         standing, how = _compared(checkpoint.downstream, 0, before, target)
         age = max(0, now_ms - checkpoint.timestamp_ms) / 1000
         said = (
-            f"{how}; the last checkpoint is {age:.0f} s old"
+            f"{how}; the last checkpoint is {duration(age)} old"
             if before is None
-            else f"{': '.join(filter(None, (standing, how)))}, compared with the checkpoint of {age:.0f} s ago"
+            else f"{': '.join(filter(None, (standing, how)))}, compared with the checkpoint of {duration(age)} ago"
         )
         reason = f"{Reason.SOURCE_UNREACHABLE}: {said}"
         offsets = (checkpoint.upstream, checkpoint.downstream, None if before is None else before.offset)

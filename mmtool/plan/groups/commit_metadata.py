@@ -33,24 +33,27 @@ _TIMED = 9
 
 
 def position_map_warnings(groups: Iterable[GroupFacts], read_at: str, written_at: str) -> Iterator[str]:
-    """Yield a warning for each group whose commit metadata looks like a map of processed records.
+    """Yield a warning about the groups whose commit metadata looks like a map of processed records.
 
     Args:
         groups: The groups, with the commits to move.
         read_at: The cluster that the commits are read from.
         written_at: The cluster that they are written to.
     """
-    for group in groups:
-        places = sorted(at for at, commit in group.commits.items() if is_position_map(commit.metadata))
-        if places:
-            yield (
-                f"group {group.group}: the commit metadata of {few(places, _NAMED)} looks like a map of"
-                f" processed records (parallel-consumer); the map holds offsets of {read_at}, and mmtool copies it"
-                f" unchanged: on {written_at} the same records may have other offsets, and the group may skip or"
-                " repeat records. Next: before the move, stop the group's consumers so that they finish the records"
-                " they hold (close with drain); or, after the move, clear the metadata with `kafka-consumer-groups"
-                f" --reset-offsets --to-current --execute` on {written_at}, and the group only repeats records"
-            )
+    maps = {
+        group.group: sorted(at for at, commit in group.commits.items() if is_position_map(commit.metadata))
+        for group in groups
+    }
+    found = [f"{group} ({few(places, _NAMED)})" for group, places in maps.items() if places]
+    if found:
+        yield (
+            f"the commit metadata of {few(found, _NAMED)} looks like a map of processed records (parallel-consumer);"
+            f" the map holds offsets of {read_at}, and mmtool copies it unchanged: on {written_at} the same records may"
+            " have other offsets, and the group may skip or repeat records. Next: before the move, stop the group's"
+            " consumers so that they finish the records they hold (close with drain); or, after the move, clear the"
+            " metadata with `kafka-consumer-groups --reset-offsets --to-current --execute` on"
+            f" {written_at}, and the group only repeats records"
+        )
 
 
 def is_of_streams(metadata: str) -> bool:

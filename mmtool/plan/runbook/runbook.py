@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mmtool.plain_text import group_options, shell_line
+from mmtool.plain_text import duration, group_options, shell_line
 from mmtool.plan.failover.emergency import costs_of, may_lose
 from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
 from mmtool.plan.failover.fence_plan import FenceKind
@@ -137,7 +137,7 @@ def _costs(runbook: Runbook) -> Iterator[str]:
         lost = (
             "unknown" if costs.lost is UNKNOWN else f"at most {costs.lost:,} of those that {there} knows of"
         )
-        age = "unknown" if costs.oldest_seconds is UNKNOWN else f"{costs.oldest_seconds:.0f} s"
+        age = "unknown" if costs.oldest_seconds is UNKNOWN else duration(costs.oldest_seconds)
         yield f"- Records lost: {lost}"
         expected = "" if costs.expected is UNKNOWN else f"{costs.expected:,} expected, "
         yield f"- Records read again: {expected}at most {costs.reread:,}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
-from mmtool.output.human import duration
+from mmtool.plain_text import duration
 from mmtool.plan.words import counted
 from mmtool.replication.driver.halt_retry import RAISE
 from mmtool.replication.topics.target_limits import AFTER, BEFORE, FOR_EVER
