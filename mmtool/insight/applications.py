@@ -42,20 +42,18 @@ def app_state(flow: FlowNow, groups: Collection[str], *, without: bool) -> AppSt
         RefusedError: Stored state cannot be read.
     """
     found, topics = _internal(flow, groups, Direction.FORWARD)
-    return _state(found, topics, flow.clusters.settings, flow, without=without)
+    return _state(found, topics, flow, without=without)
 
 
-def app_state_back(
-    flow: FlowNow, back: FlowNow | None, groups: Collection[str], *, without: bool
-) -> AppState:
-    """As `app_state`, for groups on the target; the flow ``back`` mirrors in reverse, None where nothing does.
+def app_state_back(flow: FlowNow, back: FlowNow, groups: Collection[str], *, without: bool) -> AppState:
+    """As `app_state`, for groups on the target; the flow ``back`` mirrors in reverse, and has no topic where none does.
 
     Raises:
         UnreachableError, NotAuthorisedError: A cluster does not answer, or the flow's target denies the request.
         RefusedError: Stored state cannot be read.
     """
     found, topics = _internal(flow, groups, Direction.REVERSE)
-    return _state(found, topics, None if back is None else back.clusters.settings, back, without=without)
+    return _state(found, topics, back, without=without)
 
 
 def app_state_on_target(now: TargetNow, *, without: bool) -> AppState:
@@ -136,15 +134,14 @@ def _internal(
 def _state(
     found: Mapping[str, Iterable[str]],
     topics: Mapping[str, TopicFacts],
-    settings: FlowSettings | None,
-    flow: FlowNow | None,
+    flow: FlowNow,
     *,
     without: bool,
 ) -> AppState:
     copies = _copies_of(flow, {name for names in found.values() for name in names})
     return AppState(
         tuple(
-            StateTopic(group, name, topics[name].partitions, _why_lost(name, settings, flow, copies))
+            StateTopic(group, name, topics[name].partitions, _why_lost(name, flow, copies))
             for group, names in sorted(found.items())
             for name in names
         ),
@@ -152,18 +149,17 @@ def _state(
     )
 
 
-def _copies_of(flow: FlowNow | None, names: Collection[str]) -> list[PartitionFacts]:
+def _copies_of(flow: FlowNow, names: Collection[str]) -> list[PartitionFacts]:
     """Facts about every partition of the given topics that the flow mirrors, with the target's log bounds."""
-    if flow is None or not flow.topics.keys() & set(names):
+    if not flow.topics.keys() & set(names):
         return []
     return list(partition_facts(flow.narrowed_to(names), Direction.FORWARD).values())
 
 
-def _why_lost(
-    name: str, settings: FlowSettings | None, flow: FlowNow | None, copies: Iterable[PartitionFacts]
-) -> StateLoss | None:
+def _why_lost(name: str, flow: FlowNow, copies: Iterable[PartitionFacts]) -> StateLoss | None:
     """Why a flow does not mirror a topic under the same name, or has lost its copy; None where neither."""
-    if settings is None or flow is None:
+    settings = flow.clusters.settings
+    if not flow.topics:
         return StateLoss("no flow mirrors it back", _MIRROR_BACK)
     if unmirrored := settings.unmirrored(name):
         return StateLoss(unmirrored)

@@ -145,6 +145,30 @@ def look(clusters: FlowClusters, topics: Collection[str] = (), *, past: bool = F
     )
 
 
+def look_again(flow: FlowNow) -> FlowNow:
+    """The flow with the partitions and topics that its clusters have now; partitions that are gone stay.
+
+    Requests about a partition that is gone then fail, as they do when it goes later.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a request.
+    """
+    here, there = flow.clusters.source.topics(), flow.clusters.target.topics()
+    now = {
+        name: topic
+        for name, topic in here.items()
+        if flow.clusters.settings.mirrors_topic(name)
+        if (was := flow.topics.get(name, topic)).topic_id != topic.topic_id
+        or was.partitions <= topic.partitions
+    }
+    return replace(
+        flow,
+        topics={**flow.topics, **now},
+        target_ids={name: topic.topic_id for name, topic in there.items()},
+        target_partitions={name: topic.partitions for name, topic in there.items()},
+    )
+
+
 def look_along(chain: Sequence[FlowClusters], topics: Collection[str] = ()) -> FlowNow:
     """`look` at each flow of a chain: the topics of the first flow, as far as the other flows mirror them too."""
     first, *others = chain

@@ -17,6 +17,7 @@ from mmtool.plan.failover.fence_plan import WATCH_SECONDS, Fence, FenceKind
 from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.words import ID_PLACEHOLDER, SHOWS_ID, counted, few
+from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from mmtool.plan.failover.acl_fence import FencePlan
     from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.words import Names
-    from mmtool.translation.types import TopicPartition
 
 TRANSACTION_SECONDS = 90.0
 """How long to wait for open transactions, in seconds: the default ``transaction.timeout.ms`` and a margin.
@@ -93,7 +93,7 @@ class FenceSteps:
     """The actions of these steps.
 
     Attributes:
-        places: Every partition of the fenced topics.
+        places: Every partition of the fenced topics, as far as they exist by now.
         patience_seconds: How long to wait for open transactions.
         may_stand: Whether there may be a fence to lower.
     """
@@ -101,9 +101,9 @@ class FenceSteps:
     plan: FailoverPlan
     asked: FenceAsked
     context: OperationContext
-    places: tuple[TopicPartition, ...]
     patience_seconds: float = TRANSACTION_SECONDS
     reads_committed: bool = True
+    places: tuple[TopicPartition, ...] = ()
     fence: Fence = field(init=False)
     may_stand: bool = field(init=False)
 
@@ -190,8 +190,10 @@ def came_since(fence: Fence, source: ClusterPort) -> dict[TopicPartition, int]:
     Raises:
         UnreachableError, NotAuthorisedError: The source does not answer.
     """
-    now = source.bounds(fence.ends)
-    grown = {at: now[at].log_end - end for at, end in fence.ends.items() if at in now}
+    topics = source.topics()
+    there = [name for name in fence.topics if name in topics]
+    now = source.bounds([TopicPartition(name, n) for name in there for n in range(topics[name].partitions)])
+    grown = {at: log.log_end - fence.ends.get(at, log.log_start) for at, log in now.items()}
     return {at: count for at, count in sorted(grown.items()) if count > 0}
 
 

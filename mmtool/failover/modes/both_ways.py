@@ -15,11 +15,11 @@ class BothWays:
     """A flow, its reverse flow, and the logs of both clusters.
 
     Attributes:
-        back: The reverse flow; None where it would have no topic to mirror, as all topics came from the source.
+        back: The reverse flow; without topics where all topics of the target came from the source.
         home, away: The logs of the flow's source and target.
     """
 
     flow: FlowNow
-    back: FlowNow | None
+    back: FlowNow
     home: BatchesPort
     away: BatchesPort

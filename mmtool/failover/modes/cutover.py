@@ -116,11 +116,13 @@ class Attempt:
         operation_id: Of the operation.
         by: The operator, as ``user@host``.
         began_before: Seconds since the operation began in another process; 0 if it began in this one.
+        is_saved: It executes a plan from a file, which becomes stale.
     """
 
     operation_id: str
     by: str
     began_before: float = 0.0
+    is_saved: bool = False
 
 
 @dataclass(frozen=True, slots=True)

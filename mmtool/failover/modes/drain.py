@@ -1,18 +1,25 @@
-"""The port that drains a flow: mirroring up to given source offsets, by mmtool's engine or by MirrorMaker 2."""
+"""Drain a flow: mirror up to the source's end, by mmtool's engine or by MirrorMaker 2, until no partition is added.
+
+A  partitions and topics that are added while an operation runs are drained too; those added after the drain end it
+S  a saved plan is stale once partitions are added to the topics that its groups read
+"""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from mmtool.errors import GateError
+from mmtool.errors import GateError, RefusedError
+from mmtool.failover.report.plan_file import refuse_stale
 from mmtool.insight.flow_progress import copied_by_mm2, short_of
-from mmtool.plan.words import are, counted, then
+from mmtool.insight.translation import look_again
+from mmtool.plan.words import are, counted, few, then
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from mmtool.config import FlowSettings
+    from mmtool.failover.modes.cutover import Attempt
     from mmtool.insight.flow_now import FlowNow
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
@@ -74,30 +81,90 @@ def refuse_missing(flow: FlowSettings, missing: int, when: str, again: str = "")
     )
 
 
-def bring_up(
+def drain_all(
+    flow: FlowNow,
+    goal: Callable[[FlowNow], Mapping[TopicPartition, UpstreamOffset]],
+    topics: Collection[str],
+    port: DrainPort,
+    timeout_seconds: float | None,
+    attempt: Attempt,
+) -> tuple[FlowNow, Mapping[TopicPartition, UpstreamOffset]]:
+    """Drain a flow, and drain it again as long as partitions are added to these topics meanwhile.
+
+    Args:
+        flow: The flow, as it was last read.
+        goal: Returns the end offset of each source partition.
+        topics: The topics that the operation needs, by their names on the flow's source.
+        port: Mirrors, or waits for the process that does.
+        timeout_seconds: For each drain, by the engine and by MM2; None waits without limit.
+        attempt: The process that executes the operation.
+
+    Returns:
+        The flow as it was read after the drain, and the end offsets that were reached.
+
+    Raises:
+        As `DrainPort` and `look_for_added`.
+        GateError: MM2 stopped before all records were copied.
+    """
+    while True:
+        until = goal(flow)
+        _bring_up(flow, until, port, timeout_seconds)
+        flow, added = look_for_added(flow, topics, attempt)
+        if not added:
+            return flow, until
+
+
+def look_for_added(
+    flow: FlowNow, topics: Collection[str], attempt: Attempt
+) -> tuple[FlowNow, Sequence[TopicPartition]]:
+    """The flow as it is now, and the partitions that were added to these topics of its source since it was read.
+
+    Raises:
+        StalePlanError: Partitions were added since the plan was saved.
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a request.
+    """
+    now, known = look_again(flow), set(flow.partitions)
+    added = [place for place in now.partitions if place.topic in topics and place not in known]
+    if attempt.is_saved:
+        refuse_stale(attempt.operation_id, [_added_on(flow, [place]) for place in added])
+    return now, added
+
+
+def refuse_added(flow: FlowNow, topics: Collection[str], attempt: Attempt) -> None:
+    """Raise if partitions were added to these topics since the flow was drained; ask before the first commit.
+
+    Raises:
+        RefusedError: Partitions were added: the target may lack their records.
+        As `look_for_added`.
+    """
+    _, added = look_for_added(flow, topics, attempt)
+    if added:
+        raise RefusedError(
+            f"{_added_on(flow, added)} after the mirror had caught up; no offset was committed",
+            remedy=then(""),
+            code="partitions_added",
+        )
+
+
+def _added_on(flow: FlowNow, added: Sequence[TopicPartition]) -> str:
+    were = "was" if len(added) == 1 else "were"
+    return f"{counted(len(added), 'partition')} ({few(added)}) {were} added on {flow.clusters.source.alias}"
+
+
+def _bring_up(
     flow: FlowNow,
     until: Mapping[TopicPartition, UpstreamOffset],
     port: DrainPort,
     timeout_seconds: float | None,
-    *,
-    run: FlowSettings | None = None,
 ) -> None:
-    """Drain a flow: return once all records below these source offsets are on the target.
+    """Return once all records below these source offsets are on the target.
 
-    Partitions that MM2 copies have no frontier to watch: there `short_of` tells how many records are missing.
-
-    Args:
-        flow: The flow.
-        until: The end offset of each source partition.
-        port: Mirrors, or waits for the process that does.
-        timeout_seconds: For the engine and for MM2 each; None waits without limit.
-        run: The flow's settings for the engine, if they differ from the configured ones.
-
-    Raises:
-        As `DrainPort`.
-        GateError: MM2 stopped before all records were copied.
+    If the file does not enable the flow, the engine runs it for the topics of these partitions alone. Partitions that
+    MM2 copies have no frontier to watch: there `short_of` tells how many records are missing.
     """
-    settings, theirs = run or flow.clusters.settings, copied_by_mm2(flow, until)
+    settings, theirs = flow.clusters.settings, copied_by_mm2(flow, until)
+    if not settings.enabled:
+        settings = settings.for_topics({place.topic for place in until})
     ours = {place: offset for place, offset in until.items() if place not in theirs}
     if ours:
         port.drain(settings, ours, timeout_seconds)

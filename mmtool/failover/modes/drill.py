@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError
 from mmtool.failover.modes.cutover import Cutover
-from mmtool.failover.modes.drain import bring_up, refuse_missing
+from mmtool.failover.modes.drain import drain_all, look_for_added, refuse_missing
 from mmtool.failover.modes.emergency import rehearse as rehearse_emergency
 from mmtool.failover.modes.outcome import Ended
 from mmtool.failover.modes.proof import prove, state_end_guards
@@ -170,7 +170,7 @@ def execute(
         MmtoolError: The start could not be recorded; nothing was done.
     """
     cutover = Cutover.of(context, rehearsal.plan)
-    steps = _Steps(rehearsal, drain, cutover, timeout_seconds)
+    steps = _Steps(rehearsal, rehearsal.flow, drain, cutover, timeout_seconds)
     ended = operation.run(operation.Operation(rehearsal.plan), steps.actions(), log)
     if ended.error is not None and ended.point_of_no_return_passed:
         _clean_up_after(steps)  # whatever a write that was cut off has told
@@ -182,11 +182,12 @@ class _Steps:
     """What each step does, and what it leaves for the next."""
 
     rehearsal: DrillRehearsal
+    flow: FlowNow
     drain_port: DrainPort
     cutover: Cutover
     timeout_seconds: float | None
     shadows: list[GroupFacts] = field(default_factory=list)
-    until: dict[TopicPartition, UpstreamOffset] = field(default_factory=dict)
+    until: Mapping[TopicPartition, UpstreamOffset] = field(default_factory=dict)
     partitions: Mapping[TopicPartition, PartitionFacts] = field(default_factory=dict)
     lag_before: int = 0
     records_read: int = 0
@@ -206,8 +207,9 @@ class _Steps:
         }
 
     @property
-    def flow(self) -> FlowNow:
-        return self.rehearsal.flow
+    def topics(self) -> frozenset[str]:
+        """The topics that the groups read, and their state topics, on the source."""
+        return topics_of(self.shadows) | set(self.rehearsal.plan.state)
 
     def check(self) -> None:
         """Read the groups' current commits for the shadows, and the drain's end offsets; groups may be running."""
@@ -219,19 +221,22 @@ class _Steps:
         groups = read_groups(self.flow, names, Direction.FORWARD)
         refuse(name_guards(groups, self.rehearsal.names.target))
         self.shadows = _shadows(groups, self.rehearsal.plan.operation_id)
-        consumed = {place.topic for shadow in self.shadows for place in shadow.commits}
-        topics = consumed | set(self.rehearsal.plan.state)
-        self.until = drain_goal(self.shadows, log_ends(self.flow, topics))
-        self.lag_before = short_of(self.flow, self.until)
+        self.flow, _ = look_for_added(self.flow, self.topics, self.cutover.context.attempt)
+        self.lag_before = short_of(self.flow, self._goal(self.flow))
+
+    def _goal(self, flow: FlowNow) -> Mapping[TopicPartition, UpstreamOffset]:
+        return drain_goal(self.shadows, log_ends(flow, self.topics))
 
     def drain(self) -> None:
-        bring_up(self.flow, self.until, self.drain_port, self.timeout_seconds)
+        attempt = self.cutover.context.attempt
+        self.flow, self.until = drain_all(
+            self.flow, self._goal, self.topics, self.drain_port, self.timeout_seconds, attempt
+        )
 
     def translate(self) -> None:
         missing = short_of(self.flow, self.until)
         refuse_missing(self.rehearsal.settings, missing, "when the drill began", "run the drill again")
-        topics = topics_of(self.shadows) | set(self.rehearsal.plan.state)
-        partitions = partition_facts(self.flow, Direction.FORWARD, topics=topics, complete=True)
+        partitions = partition_facts(self.flow, Direction.FORWARD, topics=self.topics, complete=True)
         self.partitions, plans = refined_plans(self.flow, self.shadows, partitions, _RULES, [])
         state = self.rehearsal.state
         self.cutover.plans = tuple(with_lost_state(plan, state, shadowed(plan.group)) for plan in plans)

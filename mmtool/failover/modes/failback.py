@@ -17,7 +17,7 @@ from mmtool.failover.diverged_tail.tails import find_tail
 from mmtool.failover.fence.promotion import PromotionStep
 from mmtool.failover.modes.both_ways import BothWays
 from mmtool.failover.modes.cutover import Cutover, ways_on
-from mmtool.failover.modes.drain import bring_up
+from mmtool.failover.modes.drain import drain_all, look_for_added, refuse_added
 from mmtool.failover.modes.failback_steps import HomeLook, at_home_already, stay, told
 from mmtool.failover.modes.outcome import Ended
 from mmtool.failover.modes.proof import prove, state_end_guards
@@ -37,15 +37,18 @@ from mmtool.failover.operation.step_hooks import after_step
 from mmtool.failover.report.rows import reread_of
 from mmtool.failover.report.seen import seen_of_flow
 from mmtool.insight.applications import app_state_back, as_groups
+from mmtool.insight.flow_now import FlowNow
 from mmtool.insight.flow_progress import log_ends
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import (
     look,
+    look_again,
     metadata_warnings,
     plans_by,
     read_groups,
     selected_groups,
     selection_warnings,
+    topics_of,
 )
 from mmtool.output import warn
 from mmtool.plain_text import shell_line
@@ -73,7 +76,7 @@ if TYPE_CHECKING:
     from mmtool.failover.operation.operation import StepLog
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.operation.states import OperationStatus
-    from mmtool.insight.flow_now import FlowClusters, FlowNow
+    from mmtool.insight.flow_now import FlowClusters
     from mmtool.kafka.ports import BatchesPort
     from mmtool.plan.failover.divergence import Diverged
     from mmtool.plan.failover.failback import Homecoming
@@ -106,7 +109,7 @@ class FailbackRehearsal(SavableRehearsal):
 def look_both_ways(
     clusters: FlowClusters, back: FlowClusters, home: BatchesPort, away: BatchesPort, *, past: bool = False
 ) -> BothWays:
-    """Read a flow and its reverse flow from both clusters; the reverse flow is None if it has no topic to mirror.
+    """Read a flow and its reverse flow from both clusters; the reverse flow may have no topic to mirror.
 
     With ``past``, topics that the flow mirrored and that no longer exist on its source suffice.
 
@@ -119,7 +122,7 @@ def look_both_ways(
     except UsageError as error:
         if error.code != UsageError.code:
             raise
-        return BothWays(flow, None, home, away)
+        return BothWays(flow, FlowNow(back, flow.identity.way_back, {}), home, away)
 
 
 def rehearse(
@@ -209,7 +212,7 @@ def _selected(flow: FlowNow, selection: GroupSelection) -> SelectedGroups:
 def _refuse_changed_names(both: BothWays, looked: HomeLook) -> None:
     """Raise if mirrors' names have changed in the flow or its reverse flow, as far as the engine runs them."""
     for flow, read in ((both.flow, looked.topics), (both.back, looked.read)):
-        if flow is not None:
+        if flow.topics:
             refuse_changed_names(flow, read, _only(flow.clusters.settings, read))
 
 
@@ -319,7 +322,7 @@ class _Steps:
             StepName.DRAIN_BACK: self.drain_back,
             StepName.TRANSLATE: self.translate,
             StepName.VALIDATE: self.validate,
-            StepName.WRITE: self.cutover.write,
+            StepName.WRITE: self.write,
             StepName.READ_BACK: self.cutover.read_back,
             StepName.HAND_OVER: self.cutover.hand_over,
             StepName.RELEASE: lambda: release(self.cutover.context, self.rehearsal.plan.released),
@@ -345,13 +348,26 @@ class _Steps:
         self.cutover.context.lock.join()
         self.groups = self._read()
         refuse(active_guards(self.groups, self.turned))
+        attempt = self.cutover.context.attempt
+        flow, _ = look_for_added(self.both.flow, self.topics, attempt)
+        back, _ = look_for_added(self.both.back, self.read, attempt)
+        self._see(flow, back)
         self.cutover.giving_way()
         if self.salvage is not None:
             self.salvage.check()
 
+    @property
+    def read(self) -> frozenset[str]:
+        """The topics that the groups read, and their state topics, on the flow's target."""
+        return topics_of(self.groups) | set(self.rehearsal.plan.state)
+
+    def _see(self, flow: FlowNow, back: FlowNow) -> None:
+        self.rehearsal = replace(self.rehearsal, both=replace(self.both, flow=flow, back=back))
+
     def drain(self) -> None:
         """Drain the flow for topics that are not marked yet, so that none of their records diverge."""
-        self._drain(self.both.flow, set(self.topics) - self._marks().keys(), [])
+        flow, _ = self._drain(self.both.flow, set(self.topics) - self._marks().keys(), [])
+        self._see(flow, look_again(self.both.back))
 
     @property
     def marking(self) -> Marking:
@@ -411,23 +427,26 @@ class _Steps:
 
     def drain_back(self) -> None:
         """Drain the reverse flow for the groups' topics and state topics, and prove the last state records."""
-        back, state = self.both.back, self.rehearsal.plan.state
-        if back is not None:
-            names = {place.topic for group in self.groups for place in group.commits} | set(state)
-            until = self._drain(back, names, self.groups)
-            if readers := as_groups(until, state):
-                partitions = partition_facts(back, Direction.FORWARD, topics=state, complete=True)
-                ends = plans_by(back, readers, partitions, Rules(Direction.FORWARD))
-                refuse(state_end_guards(ends, partitions, back.clusters.settings))
-                prove(back, ends, partitions)
+        back, until = self._drain(self.both.back, self.read, self.groups)
+        self._see(look_again(self.both.flow), back)
+        state = self.rehearsal.plan.state
+        if readers := as_groups(until, state):
+            partitions = partition_facts(back, Direction.FORWARD, topics=state, complete=True)
+            ends = plans_by(back, readers, partitions, Rules(Direction.FORWARD))
+            refuse(state_end_guards(ends, partitions, back.clusters.settings))
+            prove(back, ends, partitions)
 
     def _drain(
         self, flow: FlowNow, topics: Collection[str], groups: list[GroupFacts]
-    ) -> Mapping[TopicPartition, UpstreamOffset]:
-        until = drain_goal(groups, log_ends(flow, topics))
-        only = _only(flow.clusters.settings, {place.topic for place in until})
-        bring_up(flow, until, self.drain_port, self.timeout_seconds, run=only)
-        return until
+    ) -> tuple[FlowNow, Mapping[TopicPartition, UpstreamOffset]]:
+        return drain_all(
+            flow,
+            lambda now: drain_goal(groups, log_ends(now, topics)),
+            topics,
+            self.drain_port,
+            self.timeout_seconds,
+            self.cutover.context.attempt,
+        )
 
     def _look(self) -> HomeLook:
         return HomeLook(self.both, self.groups, self.rehearsal.state)
@@ -454,6 +473,10 @@ class _Steps:
         refuse(active_guards(now, self.turned))
         refuse(moved_meanwhile(self.groups, now, self.turned.source))
         self.cutover.validate()
+
+    def write(self) -> None:
+        refuse_added(self.both.back, self.read, self.cutover.context.attempt)
+        self.cutover.write()
 
     def _read(self) -> list[GroupFacts]:
         names = [plan.group for plan in self.rehearsal.plan.groups]

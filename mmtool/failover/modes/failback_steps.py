@@ -47,7 +47,7 @@ class HomeLook:
     def taken(self) -> set[str]:
         """Every topic on the source that the failback uses: the flow's, and those that the reverse flow creates."""
         back = self._both.back
-        brought = set() if back is None else {back.remote(topic) for topic in back.topics}
+        brought = {back.remote(topic) for topic in back.topics}
         one_name = self._both.flow.clusters.settings.keeps_names
         return self.topics if one_name else self.topics | brought
 
@@ -77,10 +77,7 @@ class HomeLook:
         return find_tail(flow, source=self._both.home, target=self._both.away)
 
     def facts(self, tails: FoundTails, unknown: Iterable[str] = ()) -> HomeFacts:
-        back = self._both.back
-        born = (
-            {} if back is None else partition_facts(back, Direction.FORWARD, topics=self.read, complete=True)
-        )
+        born = partition_facts(self._both.back, Direction.FORWARD, topics=self.read, complete=True)
         one_name = self._both.flow.clusters.settings.keeps_names
         found = {part.place: part.tail for part in tails.partitions}
         topics = tuple(sorted(self.topics))

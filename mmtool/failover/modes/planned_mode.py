@@ -14,7 +14,7 @@ from mmtool.errors import GateError
 from mmtool.failover.fence.promotion import PromotionStep
 from mmtool.failover.fence.steps import TRANSACTION_SECONDS, FenceSteps, came_since, refuse_late_records
 from mmtool.failover.modes.cutover import Cutover
-from mmtool.failover.modes.drain import bring_up, refuse_missing
+from mmtool.failover.modes.drain import drain_all, look_for_added, refuse_added, refuse_missing
 from mmtool.failover.modes.outcome import Ended
 from mmtool.failover.modes.proof import prove, state_end_guards
 from mmtool.failover.modes.rehearsal import (
@@ -36,6 +36,7 @@ from mmtool.insight.flow_progress import log_ends, short_of
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.readers import readers_of
 from mmtool.insight.translation import (
+    look_again,
     metadata_warnings,
     plan_groups,
     plans_by,
@@ -74,7 +75,6 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.groups.facts import GroupFacts, GroupSelection
     from mmtool.plan.groups.offsets import PartitionFacts
-    from mmtool.translation.answers import SourceLog
     from mmtool.translation.types import TopicPartition
 
 _RULES = Rules(Direction.FORWARD)
@@ -182,7 +182,7 @@ def execute(
     """
     fence, cutover = _fence_steps(rehearsal, context, timeout_seconds), Cutover.of(context, rehearsal.plan)
     acls = PromotionStep(rehearsal.plan, rehearsal.acls, cutover)
-    steps = _Steps(rehearsal, drain, cutover, timeout_seconds, fence)
+    steps = _Steps(rehearsal, rehearsal.flow, drain, cutover, timeout_seconds, fence)
     begun = (*(() if fence is None else fence.begun), *acls.begun)
     undo = {**({} if fence is None else fence.undo()), **acls.undo_actions}
     ended = operation.run(
@@ -201,28 +201,27 @@ def _fence_steps(
 ) -> FenceSteps | None:
     if rehearsal.asked is None:
         return None
-    clusters, fence = rehearsal.flow.clusters, rehearsal.plan.fence
     return FenceSteps(
         rehearsal.plan,
         rehearsal.asked,
         context,
-        tuple(place for place in rehearsal.flow.partitions if place.topic in fence.topics),
         timeout_seconds or TRANSACTION_SECONDS,
-        clusters.settings.reads_committed,
+        rehearsal.settings.reads_committed,
     )
 
 
 @dataclass(slots=True)
 class _Steps:
-    """What each step does, and what it leaves for the next."""
+    """What each step does, and what it leaves for the next; the flow is read again until its drain ends."""
 
     rehearsal: PlannedRehearsal
+    flow: FlowNow
     drain_port: DrainPort
     cutover: Cutover
     timeout_seconds: float | None
     fence: FenceSteps | None = None
     groups: list[GroupFacts] = field(default_factory=list)
-    until: dict[TopicPartition, UpstreamOffset] = field(default_factory=dict)
+    until: Mapping[TopicPartition, UpstreamOffset] = field(default_factory=dict)
     partitions: Mapping[TopicPartition, PartitionFacts] = field(default_factory=dict)
 
     def actions(self) -> dict[StepName, Callable[[], None]]:
@@ -233,7 +232,7 @@ class _Steps:
             else {
                 StepName.FENCE: fence.raise_,
                 StepName.TRANSACTIONS: fence.await_transactions,
-                StepName.ENDS: self.watch_ends,
+                StepName.ENDS: fence.watch,
             }
         )
         return {
@@ -243,25 +242,27 @@ class _Steps:
             StepName.TRANSLATE: self.translate,
             StepName.PROVE: self.prove,
             StepName.VALIDATE: self.validate,
-            StepName.WRITE: self.cutover.write,
+            StepName.WRITE: self.write,
             StepName.READ_BACK: self.cutover.read_back,
             StepName.HAND_OVER: self.cutover.hand_over,
             StepName.REPORT: self.report,
         }
 
     @property
-    def flow(self) -> FlowNow:
-        return self.rehearsal.flow
+    def topics(self) -> frozenset[str]:
+        """The topics that the groups read, and their state topics, on the source."""
+        return topics_of(self.groups) | set(self.rehearsal.plan.state)
 
     def check(self) -> None:
-        """Check that the groups have no members and no other operation is open; then read the source's end offsets."""
+        """Check that the groups have no members and no other operation is open; then read the flow again."""
         self.cutover.context.lock.join()
         self.cutover.not_half_done()
         self.groups = self._read()
         refuse(active_guards(self.groups, self.rehearsal.names))
+        self.flow, _ = look_for_added(self.flow, self.topics, self.cutover.context.attempt)
         if self.fence is not None:
             self._nobody_else(self.fence)
-        self.until = drain_goal(self.groups, self._source_logs())
+            self.fence.places = self._fenced(self.flow)
 
     def _nobody_else(self, fence: FenceSteps) -> None:
         """Raise if another operation is open, or if a group has committed in a topic that the fence does not cover."""
@@ -273,25 +274,33 @@ class _Steps:
         again = "run the same command again: it plans the fence for this topic as well; nothing was changed"
         refuse(Guard("source_commits_moved", by_now.format(topic), again) for topic in sorted(left))
 
-    def watch_ends(self) -> None:
-        """Set the drain's end offsets to the fenced source's log ends, once these have stopped moving."""
-        assert self.fence is not None
-        self.fence.watch()
-        logs = self._source_logs()
-        ended = self.fence.fence.ends.items()
-        ends = {at: replace(logs[at], log_end=UpstreamOffset(end)) for at, end in ended}
-        self.until = drain_goal(self.groups, logs | ends)
+    def _fenced(self, flow: FlowNow) -> tuple[TopicPartition, ...]:
+        return tuple(place for place in flow.partitions if place.topic in self.rehearsal.plan.fence.topics)
 
     def drain(self) -> None:
-        bring_up(self.flow, self.until, self.drain_port, self.timeout_seconds)
+        attempt = self.cutover.context.attempt
+        self.flow, self.until = drain_all(
+            self.flow, self._goal, self.topics, self.drain_port, self.timeout_seconds, attempt
+        )
+
+    def _goal(self, flow: FlowNow) -> Mapping[TopicPartition, UpstreamOffset]:
+        """The source's log ends; with a fence those that stopped moving, also in partitions that were added since."""
+        ends: Mapping[TopicPartition, int] = {}
+        if self.fence is not None:
+            if self.fence.places != (places := self._fenced(flow)):
+                self.fence.places = places
+                self.fence.watch()
+            ends = self.fence.fence.ends
+        logs = log_ends(flow, self.topics)
+        stopped = {at: replace(logs[at], log_end=UpstreamOffset(end)) for at, end in ends.items()}
+        return drain_goal(self.groups, logs | stopped)
 
     def translate(self) -> None:
         """Translate the commits once the mirror holds every record up to the end offsets; raise if it does not."""
         missing = short_of(self.flow, self.until)
         self.cutover.figures = replace(self.cutover.figures, rpo_records=missing)
         refuse_missing(self.rehearsal.settings, missing, "when the groups had stopped")
-        topics = topics_of(self.groups) | set(self.rehearsal.plan.state)
-        partitions = partition_facts(self.flow, _RULES.direction, topics=topics, complete=True)
+        partitions = partition_facts(self.flow, _RULES.direction, topics=self.topics, complete=True)
         self.partitions, plans = refined_plans(self.flow, self.groups, partitions, _RULES, [])
         self.cutover.plans = tuple(with_lost_state(plan, self.rehearsal.state) for plan in plans)
         reread = reread_of(plans)
@@ -320,12 +329,17 @@ class _Steps:
         refuse(moved_meanwhile(self.groups, now, self.rehearsal.names.source))
         self.cutover.validate()
 
+    def write(self) -> None:
+        refuse_added(self.flow, self.topics, self.cutover.context.attempt)
+        self.cutover.write()
+
     def report(self) -> None:
         if self.fence is not None:
             self._prove_fence(self.fence)
             return
-        ends = {place: log.log_end for place, log in self._source_logs().items()}
-        self.cutover.figures = replace(self.cutover.figures, diverged_records=short_of(self.flow, ends))
+        now = look_again(self.flow)
+        ends = {place: log.log_end for place, log in log_ends(now, self.topics).items()}
+        self.cutover.figures = replace(self.cutover.figures, diverged_records=short_of(now, ends))
 
     def _prove_fence(self, fence: FenceSteps) -> None:
         """Raise if a record came to the source after the fence's log ends."""
@@ -336,8 +350,3 @@ class _Steps:
     def _read(self) -> list[GroupFacts]:
         names = [plan.group for plan in self.rehearsal.plan.groups]
         return read_groups(self.flow, names, Direction.FORWARD, stable=True)
-
-    def _source_logs(self) -> dict[TopicPartition, SourceLog]:
-        """The logs' readable ends on the source, for the topics that the groups read and their state topics."""
-        consumed = {place.topic for group in self.groups for place in group.commits}
-        return log_ends(self.flow, consumed | set(self.rehearsal.plan.state))

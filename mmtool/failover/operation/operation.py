@@ -11,6 +11,7 @@ from mmtool.errors import (
     OwnedElsewhereError,
     PartlyAppliedError,
     RefusedError,
+    StalePlanError,
     StoppedError,
     UnreachableError,
 )
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _OF_ALL_GROUPS = frozenset({StepName.WRITE, StepName.READ_BACK})
-"""Steps whose `RefusedError` says that no group has moved."""
+"""Steps whose `RefusedError` or `StalePlanError` says that no group has moved."""
 
 
 class StepState(StrEnum):
@@ -217,10 +218,10 @@ def _attempt(action: Callable[[], None], stops: Stops, *, finish: bool) -> Mmtoo
 def _given_up(operation: Operation, step: Step, error: MmtoolError, log: StepLog, undo: Actions) -> Operation:
     """The operation after a failed step: its preparations undone if no offset was written, and the end logged.
 
-    After the point of no return, only a `RefusedError` of a step of `_OF_ALL_GROUPS` means that nothing was written.
+    After the point of no return, only such an error of a step of `_OF_ALL_GROUPS` means that nothing was written.
     Any other error means that a part may be written: a broker that did not answer may have accepted the request.
     """
-    refused = isinstance(error, RefusedError)
+    refused = isinstance(error, RefusedError | StalePlanError)
     nothing = operation.point_of_no_return_passed and refused and step.name in _OF_ALL_GROUPS
     if (
         operation.point_of_no_return_passed

@@ -129,7 +129,7 @@ def check_clusters(saved: SavedPlan, there: ClusterPort, here: ClusterPort | Non
     if here is not None:
         named.append((saved.way.source, saved.seen.here.cluster_id, here))
     differences = [told for name, was, port in named for told in _another(name, was, port.probe())]
-    refuse_stale(saved, differences, _OTHER_CLUSTER)
+    refuse_stale(saved.plan.operation_id, differences, _OTHER_CLUSTER)
 
 
 def _another(alias: str, was: ClusterId | Unknown, now: ClusterId) -> list[str]:
@@ -142,10 +142,10 @@ def check_fresh(saved: SavedPlan, rehearsal: SavableRehearsal) -> None:
     Raises:
         StalePlanError: The message has the first difference, and the number of others.
     """
-    refuse_stale(saved, saved.stale(rehearsal.plan, rehearsal.seen))
+    refuse_stale(saved.plan.operation_id, saved.stale(rehearsal.plan, rehearsal.seen))
 
 
-def refuse_stale(saved: SavedPlan, differences: Sequence[str], remedy: str = _REHEARSE) -> None:
+def refuse_stale(operation_id: str, differences: Sequence[str], remedy: str = _REHEARSE) -> None:
     """Raise for a saved plan with differences; return if there are none.
 
     Raises:
@@ -156,7 +156,7 @@ def refuse_stale(saved: SavedPlan, differences: Sequence[str], remedy: str = _RE
     others = len(differences) - 1
     more = f"; {counted(others, 'more difference')}" if others else ""
     raise StalePlanError(
-        f"the plan {saved.plan.operation_id} is stale: {differences[0]}{more}",
+        f"the plan {operation_id} is stale: {differences[0]}{more}",
         remedy=f"nothing was changed; {remedy}",
     )
 

@@ -147,7 +147,7 @@ def _context(
         journalist,
         kept.marks,
         lock,
-        Attempt(execution.operation_id, about.by, _seconds_since(since)),
+        Attempt(execution.operation_id, about.by, _seconds_since(since), execution.is_named_before),
         synced=settings.sync_group_offsets,
         hooks=hooks_of(settings, about.reason),
     )
