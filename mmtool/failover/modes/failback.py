@@ -162,10 +162,10 @@ def rehearse(
     facts = looked.facts(tails, selected.unknown)
     refuse_topic(diverged, both.flow, tails, looked.taken)
     withdrawal = NO_PROMOTION if acls is None else acls.plan(facts.released, names)
-    homecoming = plan_failback(name, names, facts, diverged, control.failed_over.keys(), withdrawal)
+    homecoming = plan_failback(name, names, facts, diverged, withdrawal)
     homecoming = replace(homecoming, plan=with_hooks(homecoming.plan, settings.hooks))
     selection_said = _said_of(both.flow, selected, groups, homecoming.state)
-    still_mirrored = set(facts.topics) - control.failed_over.keys()
+    still_mirrored = set(facts.topics).difference(facts.held)
     return FailbackRehearsal(
         settings,
         identity.source_id,
@@ -411,7 +411,7 @@ class _Steps:
         look, plan = self._look(), self.rehearsal.plan
         refuse_topic(plan.diverged, self.both.flow, tails, look.taken)
         if plan.diverged == Replay():
-            refuse(replay_guards(self.rehearsal.names, look.facts(tails), self.topics))
+            refuse(replay_guards(self.rehearsal.names, look.facts(tails)))
 
     def _into_file(self) -> None:
         """Write the diverged tail to a new file; a complete file of the same failback is kept instead."""
@@ -456,7 +456,7 @@ class _Steps:
         rehearsal = self.rehearsal
         facts = self._look().facts(rehearsal.tails)
         plan = rehearsal.plan
-        homecoming = plan_failback(plan.operation_id, rehearsal.names, facts, plan.diverged, self.topics)
+        homecoming = plan_failback(plan.operation_id, rehearsal.names, facts, plan.diverged)
         refuse(state_guards(homecoming.state, rehearsal.names.source))
         warnings = _warnings(rehearsal.tails, homecoming, facts, rehearsal.names)
         self.rehearsal = replace(rehearsal, warnings=(*rehearsal.selection_said, *warnings))

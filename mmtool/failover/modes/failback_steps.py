@@ -14,7 +14,7 @@ from mmtool.plan.words import ID_PLACEHOLDER, are, counted, few, first_part, joi
 from mmtool.translation.answers import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from mmtool.failover.diverged_tail.tails import FoundTail, FoundTails
     from mmtool.failover.modes.both_ways import BothWays
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mmtool.plan.groups.applications import AppState
     from mmtool.plan.groups.facts import GroupFacts
     from mmtool.plan.groups.offsets import GroupPlan
+    from mmtool.plan.records.marks import MovedGroupRecord
     from mmtool.plan.words import Names
     from mmtool.translation.types import TopicPartition
 
@@ -54,14 +55,13 @@ class HomeLook:
     def _at_home(self, names: Collection[str]) -> set[str]:
         return {facts.source.topic for at, facts in self.mirrored.items() if at.topic in names}
 
-    def kept(self) -> tuple[dict[str, list[str]], dict[str, str]]:
+    def kept(self, moved: Mapping[str, MovedGroupRecord]) -> tuple[dict[str, list[str]], dict[str, str]]:
         """The topics that moved groups which do not fail back read as well, each with these groups.
 
         A group whose commits cannot be read is listed for every topic. The second result has why, by group.
         """
-        flow, found = self._both.flow, dict[str, list[str]]()
-        staying = sorted(flow.clusters.state.control(flow.identity).moved.keys() - self._going)
-        told = flow.clusters.target.groups.commits_each(staying)
+        found, staying = dict[str, list[str]](), sorted(moved.keys() - self._going)
+        told = self._both.flow.clusters.target.groups.commits_each(staying)
         for topic in self.topics if told.failed else ():
             found[topic] = sorted(told.failed)
         for name, commits in told.items():
@@ -81,7 +81,8 @@ class HomeLook:
         one_name = self._both.flow.clusters.settings.keeps_names
         found = {part.place: part.tail for part in tails.partitions}
         topics = tuple(sorted(self.topics))
-        kept, unread = self.kept()
+        control = self._both.flow.clusters.state.control(self._both.flow.identity)
+        kept, unread = self.kept(control.moved)
         return HomeFacts(
             tuple(self._groups),
             tuple(unknown),
@@ -90,6 +91,7 @@ class HomeLook:
             found,
             one_name,
             topics,
+            control.failed_over.keys(),
             kept,
             unread,
             self._state,

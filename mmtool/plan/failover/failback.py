@@ -1,7 +1,8 @@
 """A failback as data: where groups continue on the flow's source, which may have a diverged tail.
 
 H  no group is moved back on the source: one that had committed further there before the failover stays there
-D  records of the diverged tail that a group passes over are counted, and are never called skipped
+D  records of the diverged tail that a group passes over are counted
+K  the offset of a group that would pass over records which the failback mirrors first is known after that drain
 W  records written on the target are mirrored to the source before a group continues behind them: until then its
    offset is unknown
 """
@@ -31,7 +32,7 @@ from mmtool.translation.refusals import Reason, Sides
 from mmtool.translation.types import DownstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Mapping
 
     from mmtool.plan.failover.failback_facts import HomeFacts
     from mmtool.plan.failover.guards import Guard
@@ -71,7 +72,6 @@ def plan_failback(
     names: Names,
     facts: HomeFacts,
     diverged: Diverged = TO_FILE,
-    standing: Container[str] = (),
     withdrawal: Promotion = NO_PROMOTION,
 ) -> Homecoming:
     """Plan a failback: the offsets at which groups continue on the flow's source.
@@ -81,7 +81,6 @@ def plan_failback(
         names: The names of the flow's clusters.
         facts: The facts of both clusters.
         diverged: Where the diverged tail is written.
-        standing: Topics on the source whose tail no longer changes, because nothing more of them is mirrored.
         withdrawal: Producers' ACLs on the target that earlier operations promoted.
     """
     passed: dict[TopicPartition, int] = {}
@@ -91,13 +90,13 @@ def plan_failback(
     replayed = diverged == Replay()
     if replayed:
         plans = [with_read_before(plan, facts) for plan in plans]
-    state = _with_diverged(facts.state, facts, names, standing)
+    state = _with_diverged(facts.state, facts, names)
     plans = [with_lost_state(plan, state) for plan in plans]
     sides = Sides(names.target, names.source, is_reverse=True)
     found = tuple(replace(plan, sides=sides) for plan in sorted(plans, key=lambda plan: plan.group))
     turned = Names(names.target, names.source)  # commits are read away, and written at home
     guards: tuple[Guard, ...] = (
-        *(replay_guards(names, facts, standing) if replayed else ()),
+        *(replay_guards(names, facts) if replayed else ()),
         *active_guards(facts.groups, turned),
         *state_guards(state, names.source),
         *blocking_guards(found, after_drain=False),
@@ -128,12 +127,12 @@ def plan_failback(
     return Homecoming(plan, passed, ahead, state)
 
 
-def _with_diverged(state: AppState, facts: HomeFacts, names: Names, standing: Container[str]) -> AppState:
+def _with_diverged(state: AppState, facts: HomeFacts, names: Names) -> AppState:
     """The state with topics marked as lost that have a diverged tail: the target's state cannot replace theirs."""
 
     def judged(topic: StateTopic) -> StateTopic:
         records = sum(tail.records for place, tail in facts.tails.items() if place.topic == topic.name)
-        if topic.lost or not records or topic.name not in standing:
+        if topic.lost or not records or topic.name not in facts.held:
             return topic
         never = (
             f"{counted(records, 'record')} of it on {names.source} never reached {names.target} and would mix with the"
@@ -175,7 +174,7 @@ def _verdict(
     mirrored, born = facts.mirrored.get(place), facts.born.get(place)
     if mirrored is not None and (mirrored.map or mirrored.synced or facts.one_name):
         home = mirrored.source
-        answer = _behind_the_tail(mirrored, home, commit, facts, passed, ahead)
+        answer = _behind_the_tail(mirrored, home, group, commit, facts, passed, ahead)
     elif born is not None:
         home = born.target
         answer = _brought_home(born, commit)
@@ -215,6 +214,7 @@ def _brought_home(born: PartitionFacts, commit: Commit) -> Answer:
 def _behind_the_tail(
     known: PartitionFacts,
     home: TopicPartition,
+    group: GroupFacts,
     commit: Commit,
     facts: HomeFacts,
     passed: dict[TopicPartition, int],
@@ -226,6 +226,10 @@ def _behind_the_tail(
     found = _homeward(known, tail, DownstreamOffset(commit.offset), known.target_log, known.source_log, facts)
     if isinstance(found, Refused):
         return found
+    before = group.before.get(home)
+    is_further = before is not None and before.offset >= found.answer.offset
+    if home.topic not in facts.held and found.answer.offset > tail.start and not is_further:
+        return Refused(Reason.BEYOND_MIRROR)
     passed[home] = max(passed.get(home, 0), found.diverged_records)
     ahead[home] = max(ahead.get(home, 0), found.diverged_ahead)
     return found.answer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mmtool.plan.groups.applications import NO_STATE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from mmtool.plan.groups.applications import AppState
     from mmtool.plan.groups.facts import GroupFacts
@@ -29,6 +29,7 @@ class HomeFacts:
         tails: The diverged tails, by partition of the source.
         topics: The flow's topics on the source that the groups read.
         kept: Those of them that groups which stay on the target read too, with these groups: they stay failed over.
+        held: Topics on the source that are marked as failed over: nothing more of them is mirrored.
         unread: Groups of ``kept`` whose commits cannot be read, with the reason: they may read any of the topics.
         one_name: Topics have the same name on both sides: a topic holds records of both clusters.
         state: The state topics of the Kafka Streams applications among the groups.
@@ -41,6 +42,7 @@ class HomeFacts:
     tails: Mapping[TopicPartition, DivergedTail]
     one_name: bool
     topics: tuple[str, ...]
+    held: Collection[str]
     kept: Mapping[str, Sequence[str]] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
     state: AppState = NO_STATE

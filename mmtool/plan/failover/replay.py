@@ -15,7 +15,7 @@ from mmtool.translation.answers import Bounded, Exact
 from mmtool.translation.types import DownstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Iterator
 
     from mmtool.plan.failover.failback_facts import HomeFacts
     from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts, Verdict
@@ -25,13 +25,12 @@ if TYPE_CHECKING:
 _INSTEAD = "use `--diverged topic NAME` or `--diverged file`"
 
 
-def replay_guards(names: Names, facts: HomeFacts, topics: Container[str]) -> tuple[Guard, ...]:
+def replay_guards(names: Names, facts: HomeFacts) -> tuple[Guard, ...]:
     """The guards against writing the diverged tail to the target as new records; empty where nothing forbids it.
 
     Args:
         names: The names of the flow's clusters.
         facts: The facts of the failback, with the diverged tails.
-        topics: Topics on the source whose tail no longer changes, because nothing more of them is mirrored.
     """
     if not facts.one_name:
         sentence = (
@@ -39,7 +38,7 @@ def replay_guards(names: Names, facts: HomeFacts, topics: Container[str]) -> tup
             f" {names.target} are not mirrored back to {names.source}"
         )
         return (Guard("no_way_home", sentence, _INSTEAD),)
-    tails = [(known, tail) for known, tail in _tails(facts) if known.source.topic in topics]
+    tails = [(known, tail) for known, tail in _tails(facts) if known.source.topic in facts.held]
     return (
         *(guard for known, tail in tails for guard in _on_the_way(names, facts, known, tail)),
         *(guard for known, _ in tails for guard in _behind(names, facts, known)),

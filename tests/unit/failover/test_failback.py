@@ -132,6 +132,24 @@ def test_a_topic_that_had_not_failed_over_is_mirrored_to_its_end_first_and_nothi
     assert row["diverged_records"] == 0
 
 
+def test_the_rehearsal_shows_no_offset_that_the_drain_will_change(scene, ran):
+    """``app`` has read all that is mirrored; the five records after that are mirrored before it goes home."""
+    scene.marks.write([])
+    scene.state.view.holds = type(scene.state.view.holds)()
+    rehearsal = rehearse(scene.both, BOTH)
+    row, late = (row_of(rehearsed_row(rehearsal), group, "orders") for group in ("app", "late"))
+    assert (row["upstream_offset"], row["exactness"], row["reason"]) == (None, None, "known after drain")
+    assert (late["upstream_offset"], late["exactness"], rehearsal.refusal) == (7, "exact", None)
+    assert row_of(ended_row(ran()), "app", "orders")["upstream_offset"] == 10
+
+
+def test_a_group_that_was_further_at_home_than_the_drain_can_lead_it_is_known_before(scene):
+    scene.marks.write([])
+    scene.state.view.holds = type(scene.state.view.holds)()
+    scene.commits("app", "orders", 15)
+    assert row_of(rehearsed_row(rehearse(scene.both, BOTH)), "app", "orders")["upstream_offset"] == 15
+
+
 def test_the_rehearsal_does_not_call_diverged_what_is_mirrored_first(scene):
     scene.marks.write([])
     scene.state.view.holds = type(scene.state.view.holds)()

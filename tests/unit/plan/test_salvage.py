@@ -98,9 +98,16 @@ def test_a_replay_that_needs_a_rebuild_runs_before_replicate_starts_again():
     start, end = UpstreamOffset(10), UpstreamOffset(15)
     tail = DivergedTail(start, end, (TailPart(start, end, 5),), is_final=False, brought_to=start)
     facts = HomeFacts(
-        (), (), {PLACE: known}, {PLACE: known}, {PLACE: tail}, one_name=True, topics=("orders",)
+        (),
+        (),
+        {PLACE: known},
+        {PLACE: known},
+        {PLACE: tail},
+        one_name=True,
+        topics=("orders",),
+        held=("orders",),
     )
-    (guard,) = replay_guards(NAMES, facts, ("orders",))
+    (guard,) = replay_guards(NAMES, facts)
     assert guard.code == "ambiguous"
     at = [guard.remedy.index(words) for words in ("flow rebuild", "run the failback again", "then start")]
     assert at == sorted(at)
