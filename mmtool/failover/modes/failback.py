@@ -36,6 +36,7 @@ from mmtool.failover.operation.states import START
 from mmtool.failover.operation.step_hooks import after_step
 from mmtool.failover.report.rows import reread_of
 from mmtool.failover.report.seen import seen_of_flow
+from mmtool.failover.report.skipped_tail import skipped_from
 from mmtool.insight.applications import app_state_back, as_groups
 from mmtool.insight.flow_now import FlowNow
 from mmtool.insight.flow_progress import log_ends
@@ -269,7 +270,8 @@ def execute(
     begun = (*steps.marking.begun(since), *acls.begun)
     actions, undo = steps.actions() | acls.actions, {StepName.MARK: steps.unmark, **acls.undo_actions}
     ended = operation.run(planned, actions, log, undo, after, begun)
-    return Ended(steps.rehearsal, ended, steps.cutover)
+    skipped = tuple(skipped_from(steps.cutover.plans, steps.rehearsal.tails))
+    return Ended(steps.rehearsal, ended, steps.cutover, folder, skipped)
 
 
 def salvage_of(

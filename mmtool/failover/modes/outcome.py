@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmtool.plan.words import ID_PLACEHOLDER
@@ -11,15 +12,23 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.cutover import Cutover
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.operation import Operation
+    from mmtool.plan.groups.reset_csv import ResetLine
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """An operation that has ended, successfully or not."""
+    """An operation that has ended, successfully or not.
+
+    Attributes:
+        folder: Of the file with a failback's diverged records.
+        skipped: For a failback, the offsets of the first diverged records that its groups skip.
+    """
 
     rehearsal: Rehearsal
     operation: Operation
     cutover: Cutover
+    folder: Path = Path()
+    skipped: tuple[ResetLine, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:

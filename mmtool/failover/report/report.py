@@ -22,6 +22,7 @@ from mmtool.failover.report.rows import (
     reread_expected,
     reread_max,
 )
+from mmtool.failover.report.skipped_tail import place_of_skipped, way_to_read_skipped
 from mmtool.plain_text import group_options, shell_line
 from mmtool.plan.failover.acl_rules import acl_command
 from mmtool.plan.failover.divergence import Replay, ToTopic
@@ -306,11 +307,11 @@ def _price(ended: Ended) -> str:
     if ended.rehearsal.plan.mode is Mode.FAILBACK:
         number, target = figures.diverged_records or 0, ended.rehearsal.names.target
         never = f"{counted(number, 'record')} that never reached {target} {are(number)}"
-        it = "it" if number == 1 else "them"
-        replays = ended.rehearsal.plan.diverged == Replay()
-        skipped = f"; {never} exported, and groups that had read everything on {target} skip {it}"
-        more = f"; {never} replayed" if replays else skipped
-        return f"{lost} records lost, {again} read again{more if figures.diverged_records else ''}"
+        if place := place_of_skipped(ended):
+            it = "it is" if number == 1 else "they are"
+            return f"{never} skipped: {it} in {place}; {lost} other records lost, {again} read again"
+        more = f"; {never} replayed" if number else ""
+        return f"{lost} records lost, {again} read again{more}"
     names, behind = ended.rehearsal.names, figures.diverged_records
     late = (
         f"; {counted(behind or 0, 'record')} produced on {names.source} after the groups had stopped, not yet on"
@@ -356,7 +357,8 @@ def next_steps(ended: Ended, given: Sequence[str] = ()) -> list[NextStep]:
     if ended.rehearsal.plan.mode is Mode.DRILL:
         return []
     if home:
-        return [*first, NextStep(_after_failback(ended))]
+        skipped = [NextStep(*way_to_read_skipped(ended, bootstrap))] if place_of_skipped(ended) else []
+        return [*skipped, *first, NextStep(_after_failback(ended))]
     if ended.rehearsal.plan.fence.asked_for:
         return [*first, *_after_fence(ended, settings, given)]
     return [*first, *_after_planned(ended, settings, given)]

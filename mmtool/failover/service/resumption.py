@@ -82,19 +82,19 @@ def resume(resumption: Resumption) -> Ended | None:
     require(found, Event.RESUME)
     folder = tails.folder_again(found, resumption.folder)
     if found.operation.point_of_no_return_passed:
-        return _roll_forward(resumption)
+        return _roll_forward(resumption, folder)
     if found.mode == Mode.FAILBACK:
         return _resume_failback(resumption, folder)
     return _resume_emergency(resumption) if found.mode == Mode.EMERGENCY else _resume_planned(resumption)
 
 
-def _roll_forward(resumption: Resumption) -> Ended | None:
+def _roll_forward(resumption: Resumption, folder: Path) -> Ended | None:
     flow, found, timeout = resumption.known.flow, resumption.found, resumption.timeout
     rehearsal = Rehearsal(flow, found.source_id, found.target_id, found.operation.plan)
 
     def work(context: OperationContext, log: StepLog) -> Ended:
         standing, acls = fence.standing(flow, found, timeout), promotion.standing(flow, found, timeout)
-        return Ended(rehearsal, *roll_forward(found, context, log, standing, acls))
+        return Ended(rehearsal, *roll_forward(found, context, log, standing, acls), folder)
 
     destination = connections.written_at(found, flow, timeout)
     return resumption.run(rehearsal, destination, connections.identity_of(found), work)

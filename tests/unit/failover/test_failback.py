@@ -222,15 +222,37 @@ def test_a_topic_that_neither_direction_mirrors_is_listed_and_left(tmp_path):
 
 def test_the_end_is_told_in_one_line_and_consumers_are_sent_home(ran):
     ended = ran()
-    assert (
-        "0 records lost, 0 read again; 5 records that never reached west are exported, and groups that had read"
-        " everything on west skip them" in summary(ended)
-    )
-    first = next_steps(ended)[0].sentence
+    assert "0 read again" in summary(ended)
+    first = next_steps(ended)[1].sentence
     assert "bootstrap.servers=east-1:9092" in first
     assert "orders instead of east.orders" in first
     (diverged, _) = ended.warnings
     assert f"mmtool-diverged-{ended.rehearsal.plan.operation_id}.jsonl" in diverged
+
+
+def test_records_that_a_group_skips_are_in_the_headline_and_a_step_leads_back_to_them(ran, tmp_path):
+    ended = ran()
+    file = tmp_path / f"mmtool-diverged-{ended.operation.plan.operation_id}.jsonl"
+    assert file.exists()
+    said = f"5 records that never reached west are skipped: they are in {file}; 0 other records lost"
+    assert said in summary(ended)
+    step = next_steps(ended)[0]
+    assert step.sentence.startswith(f"app will skip 5 records on east, which are in {file}: before")
+    written, reset = step.commands
+    assert "orders,0,10 > mmtool-diverged-" in written
+    assert "--group app --reset-offsets --from-file mmtool-diverged-" in reset
+
+
+def test_without_a_group_that_skips_any_nothing_has_to_be_fed_back(scene, ran):
+    scene.commits("app", "east.orders", 9, cluster=scene.target)
+    ended = ran()
+    assert "0 records lost" in summary(ended)
+    assert next_steps(ended)[0].sentence.startswith("start the consumers")
+
+
+def test_what_a_group_had_read_of_the_tail_before_it_is_not_offered_again(scene, ran):
+    scene.commits("app", "orders", 12)
+    assert "orders,0,12 > " in next_steps(ran())[0].commands[0]
 
 
 def test_the_journal_tells_the_same_as_the_command(scene, ran):
