@@ -82,7 +82,7 @@ def live_file(
     def load() -> Chosen:
         files.forget()
         settings = loaded(config, files)
-        flows = settings.select(source, target)
+        flows = settings.select(source, target, to_write=mirrors)
         if mirrors:
             refuse_conflicts(settings.flows)
         check_certificates(side for flow in flows for side in (flow.source, flow.target))
@@ -92,23 +92,14 @@ def live_file(
 
 
 def one_flow(config: Path | None, source: str | None, target: str | None) -> FlowSettings:
-    """The flow that ``-c``, ``-s`` and ``-t`` mean, for commands that work on one.
+    """The flow that ``-c``, ``-s`` and ``-t`` mean, for commands that can change something.
 
     Raises:
-        UsageError: The file cannot be used, or several flows are meant; they are listed.
+        UsageError: The file cannot be used or does not enable the flow, or several flows are meant; they are listed.
     """
-    flow = loaded(config).one(source, target)
+    flow = loaded(config).one(source, target, to_write=True)
     bind(**flow_fields(flow.name))
     return flow
-
-
-def chain(config: Path | None, source: str | None, target: str | None) -> tuple[FlowSettings, ...]:
-    """The same, or the flows that lead from ``-s`` to ``-t`` one after the other (A->B->C).
-
-    Raises:
-        UsageError: As `one_flow`, or several ways lead there.
-    """
-    return loaded(config).chain(source, target)
 
 
 def connected_flows(
@@ -122,19 +113,6 @@ def connected_flows(
     from mmtool.insight.flow_now import connect
 
     return [connect(flow, timeout, beside_mm2=True) for flow in loaded(config).select(source, target)]
-
-
-def with_way_back(
-    config: Path | None, source: str | None, target: str | None
-) -> tuple[FlowSettings, FlowSettings]:
-    """The flow that is meant, and the one between the same clusters the other way, whether the file enables it or not.
-
-    Raises:
-        UsageError: As `one_flow`.
-    """
-    settings = loaded(config)
-    flow = settings.one(source, target)
-    return flow, settings.one(flow.target.alias, flow.source.alias)
 
 
 def watched_flows(

@@ -21,6 +21,7 @@ from mmtool.output import Column, OutputFormat, Result, finish, talk
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import timedelta
+    from pathlib import Path
 
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.operation.recovery import RollbackPlan
@@ -64,7 +65,8 @@ def list_(
     from mmtool.insight.per_cluster import worst
     from mmtool.plan.words import few
 
-    known, failures = find_operations(loaded(config), source, target, timeout)
+    settings = loaded(config)
+    known, failures = find_operations(settings, settings.select(source, target), timeout)
     remember_operations(config, known)
     rows: list[Mapping[str, object]] = [dict(recorded_row(one.found)) for one in known]
     shown = [
@@ -97,7 +99,8 @@ def show(
     from mmtool.failover.service.lookup import find_operation
 
     page = evidence.asked_for(html, sign)
-    known = find_operation(loaded(config), source, target, timeout, operation_id)
+    settings = loaded(config)
+    known = find_operation(settings, settings.select(source, target), timeout, operation_id)
     found, warnings = known.found, tuple[str, ...]()
     for step in found.operation.plan.steps:
         talk(f"{found.operation.state_of(step):8} {step.name}: {step.sentence}")
@@ -145,10 +148,9 @@ def resume(
     from mmtool.failover.operation.recovery import is_finished
     from mmtool.failover.report.report import recorded_row
     from mmtool.failover.service import resumption
-    from mmtool.failover.service.lookup import find_operation
 
     patience = timeout or options.DEFAULT_TIMEOUT
-    known = find_operation(loaded(config), source, target, patience, operation_id)
+    known = _to_change(config, source, target, patience, operation_id)
     asked = operations.Asked(
         "failover resume", execute, yes, output, given(config, source, target), partitions=partitions
     )
@@ -175,9 +177,8 @@ def cancel(
 ) -> None:
     """End an interrupted operation that has not committed offsets yet; undo its preparations, such as --fence."""
     from mmtool.failover.operation.states import Event
-    from mmtool.failover.service.lookup import find_operation
 
-    known = find_operation(loaded(config), source, target, timeout, operation_id)
+    known = _to_change(config, source, target, timeout, operation_id)
     asked = operations.Asked("failover cancel", execute, yes, output, partitions=partitions)
     _undo(asked, known, Event.CANCEL, timeout)
 
@@ -204,11 +205,24 @@ def rollback(
     offsets on that cluster since, or if a later operation moved it: roll that operation back first.
     """
     from mmtool.failover.operation.states import Event
-    from mmtool.failover.service.lookup import find_operation
 
-    known = find_operation(loaded(config), source, target, timeout, operation_id)
+    known = _to_change(config, source, target, timeout, operation_id)
     asked = operations.Asked("failover rollback", execute, yes, output, partitions=partitions)
     _undo(asked, known, Event.ROLL_BACK, timeout)
+
+
+def _to_change(
+    config: Path | None, source: str | None, target: str | None, timeout: timedelta, operation_id: str
+) -> FlowOperation:
+    """The operation, for commands that continue or end it.
+
+    Raises:
+        As `find_operation`; UsageError: The file does not enable the flow.
+    """
+    from mmtool.failover.service.lookup import find_operation
+
+    settings = loaded(config)
+    return find_operation(settings, settings.select(source, target, to_write=True), timeout, operation_id)
 
 
 def _undo(asked: operations.Asked, known: FlowOperation, event: Event, timeout: timedelta) -> None:

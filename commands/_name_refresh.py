@@ -43,7 +43,7 @@ def refresh(config: Path) -> None:
         for one in [pool.submit(_ask, settings, cluster) for cluster in _clusters(settings)]:
             with suppress(MmtoolError):
                 one.result()
-    found, _ = find_operations(settings, None, None, _TIMEOUT)
+    found, _ = find_operations(settings, settings.select(None, None), _TIMEOUT)
     keep_operations(config, found)
 
 

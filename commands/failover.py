@@ -20,11 +20,11 @@ from mmtool.commands import _plan_files as plans
 from mmtool.commands import _promotion as promotions
 from mmtool.commands import _release as releases
 from mmtool.commands._connections import (
+    loaded,
     one_flow,
     require_selector,
     selection,
     unit_of,
-    with_way_back,
 )
 from mmtool.commands._next import given
 from mmtool.output import OutputFormat, warn
@@ -270,7 +270,8 @@ def failback(
     saved = plans.opened(ctx, plan, "failback")
     meant_for = divergence.chosen(saved, diverged, name, diverged_dir)
     patience = timeout or options.DEFAULT_TIMEOUT
-    flow, back = with_way_back(config, *plans.aliases_of(saved, source, target))
+    flow = one_flow(config, *plans.aliases_of(saved, source, target))
+    back = loaded(config).one(flow.target.alias, flow.source.alias)
     meant = unit_of(flow, unit)
     chosen = plans.groups_of(saved, "failover failback", group, groups, all_groups=all_groups, unit=meant)
     asked = operations.Asked(

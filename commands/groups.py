@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands import _options as options
-from mmtool.commands._connections import chain, loaded, one_flow, selection
+from mmtool.commands._connections import loaded, one_flow, selection
 from mmtool.commands._consent import consent
 from mmtool.commands._known_names import remember_rows
 from mmtool.commands._undo import say_undo
@@ -287,7 +287,7 @@ def export(
 
     chosen = selection(group, groups, all_groups=all_groups)
     query = None if from_ is None else _checkpoint_of(*from_, chosen, format_)
-    flows = [connect(one, timeout, beside_mm2=True) for one in chain(config, source, target)]
+    flows = [connect(one, timeout, beside_mm2=True) for one in loaded(config).chain(source, target)]
     flow = look_along(flows, topic or ())
     found = _translated(flow, chosen, query)
     for sentence in found.warnings:

@@ -68,12 +68,12 @@ def smoke(
     Writes only to topic mmtool-canary and to a test group, on the source. Exit code 0: every step passed. 4: a step
     failed, or the time limit ended.
     """
-    from mmtool.commands._connections import one_flow, smoke_flow
+    from mmtool.commands._connections import loaded, smoke_flow
     from mmtool.insight import smoke as service
     from mmtool.output.junit import claimed
     from mmtool.runtime.signals import ended_by_signals
 
-    flow = one_flow(config, source, target)
+    flow = loaded(config).one(source, target, to_write=not read_only)
     with claimed(junit), ended_by_signals():
         tried = smoke_flow(flow, timeout, _start_command(config, flow))
         ended = service.smoke(tried, read_only=read_only or not flow.emit_heartbeats)

@@ -9,7 +9,7 @@ import typer
 
 from mmtool.commands import _options as options
 from mmtool.commands._columns import by_cluster
-from mmtool.commands._connections import chain, one_flow, require_selector, selection, unit_of
+from mmtool.commands._connections import loaded, require_selector, selection, unit_of
 from mmtool.commands._consent import consent
 from mmtool.commands._undo import say_undo
 from mmtool.errors import UsageError
@@ -18,7 +18,7 @@ from mmtool.output import Column, OutputFormat, Result, finish, talk, warn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mmtool.config import FlowSettings
+    from mmtool.config import FlowSettings, Settings
     from mmtool.failover.report.rows import Row
     from mmtool.insight.translation import Translation
 
@@ -117,9 +117,9 @@ def translate_offsets(
     from mmtool.insight.translation import look_along, translate_groups
     from mmtool.plan.groups.offsets import Direction, Rules
 
-    flows = chain(config, source, target)
-    meant = unit_of(flows[0], unit)
-    chosen = selection(group, groups, all_groups=all_groups, unit=meant)
+    settings = loaded(config)
+    flows = settings.chain(source, target, to_write=execute)
+    chosen = selection(group, groups, all_groups=all_groups, unit=(meant := unit_of(flows[0], unit)))
     if execute:
         require_selector(chosen, "--execute")
     _check_options(csv, flows, refine=refine, reverse=reverse)
@@ -139,12 +139,12 @@ def translate_offsets(
         consent(question(found), yes=yes, about=lambda: _result(rehearsed(found), found))
         # minutes may have passed at the prompt, and a topic may be another one by now: asked again, with the guards
         again = found if yes else translated()
-        ended = moved(again, synced=_synced(flows, config, reverse=reverse))
+        ended = moved(again, synced=_synced(flows, settings, reverse=reverse))
         say_undo(ended, flows[0] if reverse else flows[-1], config)
         finish(_result(ended.rows, found, applied=True), output, ended.error)
     else:
         finish(_result(rehearsed(found), found), output, refusal(found))
-        if found.writable:
+        if found.writable and flows[0].enabled:
             add = "--execute" if chosen.given else "--all-groups --execute"
             talk(f"nothing was changed; add {add} to {question(found)}")
 
@@ -169,11 +169,11 @@ def _check_options(csv: Path | None, flows: Sequence[FlowSettings], *, refine: b
         )
 
 
-def _synced(flows: Sequence[FlowSettings], config: Path | None, *, reverse: bool) -> bool:
+def _synced(flows: Sequence[FlowSettings], settings: Settings, *, reverse: bool) -> bool:
     """Whether groups are kept ready where they are written, so that young commits there are nobody's work."""
     if not reverse:
         return flows[-1].sync_group_offsets
-    back = one_flow(config, flows[0].target.alias, flows[0].source.alias)
+    back = settings.one(flows[0].target.alias, flows[0].source.alias)
     return back.enabled and back.sync_group_offsets
 
 

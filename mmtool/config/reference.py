@@ -27,7 +27,8 @@ This page is generated from the table of keys in `mmtool/config/keys.py`.
 | `SOURCE->TARGET.key` | one flow; wins over all others |
 
 `clusters` lists the aliases. A flow runs when `SOURCE->TARGET.enabled = true`. `-s` and `-t` can also name a flow that
-is not enabled, to read and fail over a flow that MirrorMaker 2 runs.
+is not enabled, for commands that only read. Commands that can change something refuse it with exit code 2, and their
+rehearsals do as well: a swapped `-s` and `-t` reverses nothing.
 
 mmtool replaces `${env:NAME}`, `${file:PATH:KEY}` and `${directory:PATH:FILE}` when it reads the file;
 `config.providers` is not needed. A placeholder that cannot be resolved is an error. A line break at the end of a

@@ -514,13 +514,13 @@ class Settings(_Frozen):
         pairs = (f for f in self.all_flows if not f.enabled and f.emit_heartbeats and f.name in self.faults)
         return tuple(f.name for f in pairs if (f.source.alias, f.target.alias) in back)
 
-    def one(self, source: str | None, target: str | None) -> FlowSettings:
+    def one(self, source: str | None, target: str | None, *, to_write: bool = False) -> FlowSettings:
         """The one flow that ``-s`` and ``-t`` select, for commands that work on one flow.
 
         Raises:
             UsageError: As `select`; or several flows are selected, which are listed.
         """
-        flows = self.select(source, target)
+        flows = self.select(source, target, to_write=to_write)
         if len(flows) > 1:
             raise UsageError(
                 f"several flows are enabled: {', '.join(flow.name for flow in flows)}",
@@ -528,7 +528,9 @@ class Settings(_Frozen):
             )
         return flows[0]
 
-    def chain(self, source: str | None, target: str | None) -> tuple[FlowSettings, ...]:
+    def chain(
+        self, source: str | None, target: str | None, *, to_write: bool = False
+    ) -> tuple[FlowSettings, ...]:
         """As `one`; or the shortest chain of enabled flows from ``-s`` to ``-t``, where no direct flow is enabled.
 
         Raises:
@@ -536,20 +538,24 @@ class Settings(_Frozen):
         """
         enabled = {(flow.source.alias, flow.target.alias): flow for flow in self.flows}
         if source is None or target is None or (source, target) in enabled:
-            return (self.one(source, target),)
+            return (self.one(source, target, to_write=to_write),)
         ways = shortest_ways(enabled.keys(), source, target)
         if len(ways) > 1:
             raise UsageError(
                 f"several chains of flows lead from {source} to {target}: {', '.join(map('->'.join, ways))}",
                 remedy=f"choose a chain and run the command for each of its flows, first -s {source} -t {ways[0][1]}",
             )
-        return tuple(enabled[hop] for hop in pairwise(ways[0])) if ways else (self.one(source, target),)
+        if ways:
+            return tuple(enabled[hop] for hop in pairwise(ways[0]))
+        return (self.one(source, target, to_write=to_write),)
 
-    def select(self, source: str | None, target: str | None) -> tuple[FlowSettings, ...]:
-        """The flows that ``-s`` and ``-t`` select.
+    def select(
+        self, source: str | None, target: str | None, *, to_write: bool = False
+    ) -> tuple[FlowSettings, ...]:
+        """The flows that ``-s`` and ``-t`` select, for a command that only reads or for one ``to_write``.
 
-        Naming both gives that pair whether or not the file enables it, so that a flow which MirrorMaker 2
-        runs can be read and failed over. Naming one, or none, gives enabled flows only.
+        Naming both gives a reading command that pair, whether or not the file enables it. All others get enabled flows
+        only: the file states the direction that is meant, and a mistyped option cannot reverse it.
 
         Raises:
             UsageError: An alias is unknown, both are the same, or no flow is left; or a selected flow's settings are
@@ -557,39 +563,38 @@ class Settings(_Frozen):
         """
         for option, alias in (("--source", source), ("--target", target)):
             if alias is not None and alias not in self.clusters:
-                known = ", ".join(self.clusters)
                 raise UsageError(
                     f"{option} {alias}: {self.path} has no such cluster",
-                    remedy=f"name one of the clusters: {known}",
+                    remedy=f"name one of the clusters: {', '.join(self.clusters)}",
                 )
         if source is not None and source == target:
             raise UsageError(f"--source and --target are both {source}", remedy="name two different clusters")
-        flows = self.all_flows if source is not None and target is not None else self.flows
+        flows = self.flows if to_write or None in {source, target} else self.all_flows
         chosen = tuple(
-            flow
-            for flow in flows
-            if source in {None, flow.source.alias} and target in {None, flow.target.alias}
+            one for one in flows if source in {None, one.source.alias} and target in {None, one.target.alias}
         )
         if not chosen:
-            raise UsageError(
-                self._nothing_enabled(source, target), remedy=self._how_to_enable(source, target)
-            )
+            raise self._not_enabled(source, target)
         faults = [fault for flow in chosen for fault in self.faults.get(flow.name, ())]
         if faults:
             raise ConfigError(Lines.of(dict.fromkeys(faults)), remedy=check_command(self.path))
         return chosen
 
-    def _nothing_enabled(self, source: str | None, target: str | None) -> str:
-        where = f" from {source}" if source else f" to {target}" if target else ""
-        return f"{self.path}: no flow{where} is enabled"
-
-    def _how_to_enable(self, source: str | None, target: str | None) -> str:
-        if self.flows:
-            return "name an enabled flow with -s and -t: " + ", ".join(flow.name for flow in self.flows)
+    def _not_enabled(self, source: str | None, target: str | None) -> UsageError:
+        enabled = [(flow.source.alias, flow.target.alias) for flow in self.flows]
         first, second = [*self.clusters, "A", "B"][:2]
-        example_source = source or (first if first != target else second)
-        example_target = target or (second if example_source != second else first)
-        return (
-            f"set {example_source}->{example_target}.enabled = true; or name a flow that MirrorMaker 2 runs, as"
-            f" -s {example_source} -t {example_target}"
-        )
+        a = source or (first if first != target else second)
+        b = target or (second if a != second else first)
+        name, enable = f"{a}->{b}", f"set {a}->{b}.enabled = true in {self.path}"
+        if (target, source) in enabled:
+            return UsageError(
+                f"{name} is not enabled; did you swap -s and -t?",
+                remedy=f"run the same command with -s {b} -t {a}, which names the original flow also for a failback and"
+                f" for --reverse; to use {name} itself, {enable}",
+            )
+        if source and target:
+            return UsageError(f"{name} is not enabled", remedy=enable)
+        where = f" from {source}" if source else f" to {target}" if target else ""
+        names = ", ".join(map("->".join, enabled))
+        remedy = f"name an enabled flow with -s and -t: {names}" if names else enable
+        return UsageError(f"{self.path}: no flow{where} is enabled", remedy=remedy)

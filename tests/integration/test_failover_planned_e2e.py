@@ -17,7 +17,7 @@ from kit.lab_admin import delete_records
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.topics import create_topic, read_topic
+from mmtool.lab.topics import create_topic, read_topic, topics_of
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 
@@ -141,6 +141,33 @@ def test_the_way_back_leads_to_where_the_same_records_are_next(moved, bench, tmp
         != _left(offsets, row, upstream[row["group"], row["topic"], row["partition"]])
     ]
     assert (back.code, wrong) == (0, []), back.stderr
+
+
+def test_with_source_and_target_swapped_nothing_is_written(moved, bench, tmp_path):
+    """Every topic and commit of both clusters stays, for each command that an operator types the wrong way round."""
+    places = [bench.fleet[side].bootstrap for side in ("source", "target")]
+
+    def seen():
+        return [
+            (topics_of(place), [committed(place, group) for group in moved.groups.values()])
+            for place in places
+        ]
+
+    before = seen()
+    line = ["-c", str(moved.properties), "-s", "target", "-t", "source"]
+    executed = [*line, *_named(moved), "--execute", "--yes"]
+    for number, words in enumerate(
+        (
+            ["failover", "planned", *executed],
+            ["failover", "failback", *executed],
+            ["replicate", "--until-caught-up", *line],
+            ["groups", "sync", "--once", *line],
+        )
+    ):
+        answer = run_mmtool(tmp_path / f"swapped-{number}", *words)
+        assert answer.code == 2, answer.stderr
+        assert "target->source is not enabled; did you swap -s and -t?" in answer.stderr
+    assert seen() == before
 
 
 def test_applications_go_on_exactly_where_they_stopped(moved, bench):

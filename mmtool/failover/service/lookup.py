@@ -14,6 +14,7 @@ from mmtool.output import bind
 from mmtool.plan.groups.facts import GroupSelection
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import timedelta
 
     from mmtool.config import FlowSettings, Settings
@@ -35,28 +36,28 @@ class FlowOperation:
 
 
 def find_operations(
-    settings: Settings, source: str | None, target: str | None, timeout: timedelta
+    settings: Settings, flows: Sequence[FlowSettings], timeout: timedelta
 ) -> tuple[list[FlowOperation], FlowFailures]:
-    """Operations on the flows that ``-s`` and ``-t`` select, the oldest first, and failures of the other flows."""
+    """Operations on some flows of the file, the oldest first, and failures of the flows that cannot be read."""
 
     def ask(flow: FlowSettings) -> list[FlowOperation]:
         back = settings.one(flow.target.alias, flow.source.alias)
         return [FlowOperation(flow, back, found) for found in operations_of(flow, timeout)]
 
-    found, failures = ask_each(settings.select(source, target), ask)
+    found, failures = ask_each(flows, ask)
     return sorted((one for of in found for one in of), key=lambda one: one.found.began_ms), failures
 
 
 def find_operation(
-    settings: Settings, source: str | None, target: str | None, timeout: timedelta, operation_id: str
+    settings: Settings, flows: Sequence[FlowSettings], timeout: timedelta, operation_id: str
 ) -> FlowOperation:
-    """The operation with this id on one of the flows that ``-s`` and ``-t`` select.
+    """The operation with this id on one of some flows of the file.
 
     Raises:
         RefusedError: No journal has the operation.
         MmtoolError: A journal cannot be read, and no other has the operation.
     """
-    known, failures = find_operations(settings, source, target, timeout)
+    known, failures = find_operations(settings, flows, timeout)
     for one in known:
         if one.found.operation_id == operation_id:
             bind(operation=operation_id, **flow_fields(one.found.names.flow))

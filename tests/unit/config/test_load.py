@@ -179,9 +179,7 @@ def test_a_file_that_enables_nothing_says_how(load):
     settings = load("A->B.enabled = false\n")
     with pytest.raises(UsageError) as caught:
         settings.select(None, None)
-    assert (
-        caught.value.remedy == "set A->B.enabled = true; or name a flow that MirrorMaker 2 runs, as -s A -t B"
-    )
+    assert caught.value.remedy == f"set A->B.enabled = true in {settings.path}"
 
 
 @pytest.mark.parametrize(
