@@ -120,21 +120,27 @@ def watched_flows(
     source: str | None,
     target: str | None,
     topics: list[str] | None,
-    timeout: timedelta,
+    timeout: timedelta | None,
 ) -> list[WatchedFlow]:
     """Every flow that ``-c``, ``-s`` and ``-t`` mean, for looking at; nothing is asked yet.
+
+    Without a ``timeout``, a lost cluster is reported soon.
 
     Raises:
         UsageError: The file cannot be used, or no flow is meant.
     """
-    from mmtool.insight.flow_now import connect
+    from mmtool.commands._options import DEFAULT_TIMEOUT
+    from mmtool.insight.flow_now import FIRST_ANSWER, connect
     from mmtool.insight.status import WatchedFlow
     from mmtool.kafka.mm2.topics import Mm2Topics
     from mmtool.kafka.state.flow_watch import KafkaFlowWatch
 
+    patience = timeout or DEFAULT_TIMEOUT
+
     def watched(flow: FlowSettings) -> WatchedFlow:
-        watch = KafkaFlowWatch(flow, timeout.total_seconds())
-        clusters = replace(connect(flow, timeout, beside_mm2=True), state=watch)
+        watch = KafkaFlowWatch(flow, patience.total_seconds())
+        clusters = connect(flow, patience, beside_mm2=True, first=timeout or FIRST_ANSWER)
+        clusters = replace(clusters, state=watch)
         return WatchedFlow(clusters, watch, tuple(topics or ()), Mm2Topics(flow, target_only=True))
 
     return [watched(flow) for flow in loaded(config).select(source, target)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
@@ -58,6 +59,20 @@ MaxLag = Annotated[
         min=0,
         help="Exit with 4 if a partition lags more than N seconds, is halted, was never mirrored, or if its lag is"
         " unknown.",
+    ),
+]
+
+
+FirstTimeout = Annotated[
+    timedelta | None,
+    typer.Option(
+        "--timeout",
+        metavar="DURATION",
+        parser=options.duration,
+        help="How long to wait for a cluster's answer (default 30s), and for its first one (default 3s); for example 8s"
+        " or 2m.",
+        show_default=False,
+        rich_help_panel=options.COMMON,
     ),
 ]
 
@@ -132,7 +147,7 @@ def status(
     every: Every = 2.0,
     max_lag_seconds: MaxLag = None,
     output: options.Output = OutputFormat.TABLE,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+    timeout: FirstTimeout = None,
 ) -> None:
     """Show the flows, with state and lag of each partition, or with --groups whether groups can fail over."""
     from mmtool.commands._connections import selection, watched_flows
@@ -172,10 +187,10 @@ def _show_flows(
     remember_rows(config, (row._asdict() for row in found.rows))
     if every is not None and found.error is None:
         later = iter(lambda: look_at_all(flows), None)
-        looks = (_result(look, output, look.others.errors, trends) for look in chain([found], later))
+        looks = (_result(look, output, look.errors, trends) for look in chain([found], later))
         watch(looks, output, every)
     else:
-        others = tuple(error for error in found.others.errors if error is not found.error)
+        others = tuple(error for error in found.errors if error is not found.error)
         finish(
             _result(found, output, others, trends), output, found.error or gate(found.rows, max_lag_seconds)
         )

@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError, with_remedy
+from mmtool.errors import MmtoolError, RefusedError, with_remedy
+from mmtool.insight.flow_now import outages
 from mmtool.insight.partitions import partition_facts, passed_over
 from mmtool.insight.translation import look, plans_by, read_groups, topics_of
 from mmtool.plain_text import duration
@@ -21,7 +22,6 @@ from mmtool.plan.groups.audit import (
 from mmtool.plan.groups.facts import select_groups, told_of_others
 from mmtool.plan.groups.offsets import Direction, Rules, ever_ran
 from mmtool.plan.words import counted, named_topics
-from mmtool.runtime.threads import Unawaited
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
@@ -78,12 +78,9 @@ def audit(clusters: FlowClusters, selection: GroupSelection, topics: Collection[
         UnreachableError, NotAuthorisedError: Neither cluster answers, or one denies a request.
         UsageError, RefusedError: as `look`, and stored state that cannot be read.
     """
-    with Unawaited() as pool:
-        source, target = pool.map(_outage, (clusters.source, clusters.target))
+    source, target = outages(clusters)
     if source is None and target is None:
         return _both(look(clusters, topics), selection, now_ms)
-    if source is not None and target is not None:
-        raise source
     warnings = [with_remedy(error) for error in (source, target) if error]
     rows = (
         _without_target(clusters, selection)
@@ -92,17 +89,6 @@ def audit(clusters: FlowClusters, selection: GroupSelection, topics: Collection[
     )
     told = tuple(row for row in rows if not topics or row.topic in topics)
     return Audit(clusters.settings, told, tuple(warnings))
-
-
-def _outage(cluster: ClusterPort) -> UnreachableError | None:
-    """The error by which a cluster is unreachable; None where it answers."""
-    try:
-        cluster.probe()
-    except NotAuthorisedError:
-        raise
-    except UnreachableError as error:
-        return error
-    return None
 
 
 def _both(flow: FlowNow, selection: GroupSelection, now_ms: int) -> Audit:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.plan.groups.offsets import (
-    Direction,
-)
+from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.plan.groups.offsets import Direction
+from mmtool.runtime.threads import Unawaited
 from mmtool.translation.refusals import Sides
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from datetime import timedelta
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.ports import ClusterPort, FlowStatePort, SyncedPort
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.types import TopicId
+
+
+FIRST_ANSWER = timedelta(seconds=3)
+"""For a cluster's first answer, of commands that also help where a cluster is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +45,68 @@ class FlowClusters:
     synced: SyncedPort | None = None
 
 
-def connect(flow: FlowSettings, timeout: timedelta, *, beside_mm2: bool = False) -> FlowClusters:
+def connect(
+    flow: FlowSettings, timeout: timedelta, *, beside_mm2: bool = False, first: timedelta | None = None
+) -> FlowClusters:
     """Connections to a flow's clusters, not used yet; no request takes longer than ``timeout``.
 
     Args:
         flow: The flow.
         timeout: The time limit of one request.
         beside_mm2: Read MM2's topics too, for what mmtool has not mirrored.
+        first: The time limit of a cluster's first answer, where a lost cluster is an answer too; else ``timeout``.
     """
     from mmtool.kafka.admin.cluster_facts import KafkaCluster
     from mmtool.kafka.mm2.topics import Mm2Topics
     from mmtool.kafka.state.flow_state import KafkaFlowState, way_back_state
 
-    seconds = timeout.total_seconds()
+    seconds, probe_seconds = timeout.total_seconds(), None if first is None else first.total_seconds()
     return FlowClusters(
         flow,
-        KafkaCluster(flow.source, seconds),
-        KafkaCluster(flow.target, seconds),
+        KafkaCluster(flow.source, seconds, probe_seconds),
+        KafkaCluster(flow.target, seconds, probe_seconds),
         KafkaFlowState(flow.target),
         way_back_state(flow),
         Mm2Topics(flow) if beside_mm2 else None,
     )
+
+
+class Outages(NamedTuple):
+    """Why a flow's clusters do not answer; None where they do."""
+
+    source: UnreachableError | None
+    target: UnreachableError | None
+
+
+def outages(clusters: FlowClusters) -> Outages:
+    """Ask both clusters, at the same time, for their ids.
+
+    Raises:
+        UnreachableError: Neither answers.
+        NotAuthorisedError, RefusedError: One denies the request, or has another id than ``mmtool.cluster.id`` says.
+    """
+    with Unawaited() as pool:
+        source, target = pool.map(_outage, (clusters.source, clusters.target))
+    if source is not None and target is not None:
+        raise source
+    if source is not None:
+        flow = clusters.settings
+        emergency = (
+            f"`mmtool failover emergency -c FILE -s {flow.source.alias} -t {flow.target.alias} --all-groups`"
+        )
+        remedy = f"if {flow.source.alias} is lost, {emergency} shows how its groups can move to {flow.target.alias}"
+        source.remedy = f"{source.remedy}; {remedy}" if source.remedy else remedy
+    return Outages(source, target)
+
+
+def _outage(cluster: ClusterPort) -> UnreachableError | None:
+    try:
+        cluster.probe()
+    except NotAuthorisedError:
+        raise
+    except UnreachableError as error:
+        return error
+    return None
 
 
 @dataclass(frozen=True, slots=True)

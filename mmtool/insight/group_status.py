@@ -16,13 +16,14 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.errors import RefusedError, UnreachableError
 from mmtool.insight.applications import app_state_on_target
+from mmtool.insight.flow_now import outages
 from mmtool.insight.mirror_maker_progress import mirror_maker_progress
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.per_cluster import FlowFailures, ask_each, worst
 from mmtool.insight.status import written_times
-from mmtool.insight.target_only import TargetSide, look_at_target
+from mmtool.insight.target_only import look_at_target
 from mmtool.insight.translation import (
     look,
     plans_by,
@@ -86,9 +87,11 @@ def group_status(flow: WatchedFlow, selection: GroupSelection = _EVERY_GROUP) ->
         UnreachableError, NotAuthorisedError: The target does not answer, or denies a part; the source denies a part.
         RefusedError, UsageError: As `look`, and stored state that cannot be read.
     """
-    away = _outage(flow)
-    if away is not None:
-        return _by_target_alone(flow, selection, away)
+    away = outages(flow.clusters)
+    if away.target is not None:
+        raise away.target
+    if away.source is not None:
+        return _by_target_alone(flow, selection, away.source)
     found = _by_both(flow, selection)
     # between two questions a sync may commit on the target what was not read on the source yet
     return _by_both(flow, selection) if any(_is_rewind(row) for row in found.rows) else found
@@ -98,27 +101,12 @@ def _is_rewind(row: GroupRow) -> bool:
     return row.reason.startswith(f"{Reason.WOULD_REWIND}:")
 
 
-def _outage(flow: WatchedFlow) -> UnreachableError | None:
-    try:
-        flow.clusters.source.probe()
-    except NotAuthorisedError:
-        raise
-    except UnreachableError as error:
-        return error
-    return None
-
-
-def _side(flow: WatchedFlow) -> TargetSide:
-    assert flow.on_target is not None
-    return TargetSide(flow.clusters.settings, flow.clusters.target, flow.watch, flow.on_target)
-
-
 def _names(flow: WatchedFlow) -> Names:
     return Names(flow.clusters.settings.source.alias, flow.clusters.settings.target.alias)
 
 
 def _by_target_alone(flow: WatchedFlow, selection: GroupSelection, away: UnreachableError) -> GroupsFound:
-    now, names = look_at_target(_side(flow), selection, _now_ms()), _names(flow)
+    now, names = look_at_target(flow.target_side, selection, _now_ms()), _names(flow)
     rows = group_rows(_knowledge(flow, now, now.facts.source_ends, None))
     wanted = tuple(row for row in rows if not flow.topics or row.topic in flow.topics)
     return GroupsFound(names.flow, wanted, now.warnings, (away,), now.facts.unknown)
@@ -130,7 +118,7 @@ def _by_both(flow: WatchedFlow, selection: GroupSelection) -> GroupsFound:
     warnings = list(selection_warnings(selected))
     groups = read_groups(now, selected.known, Direction.FORWARD)
     ends = _source_ends(now, topics_of(groups))
-    alone = look_at_target(_side(flow), GroupSelection(selected.known), _now_ms())
+    alone = look_at_target(flow.target_side, GroupSelection(selected.known), _now_ms())
     partitions = partition_facts(now, Direction.FORWARD, warnings, topics=topics_of(groups))
     sides = now.sides(Direction.FORWARD)
     planned = [

@@ -17,27 +17,31 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from mmtool.errors import MmtoolError
+from mmtool.insight.flow_now import FlowNow, outages
 from mmtool.insight.mirror_maker_progress import mirror_maker_progress
 from mmtool.insight.per_cluster import FlowFailures, ask_each, worst
+from mmtool.insight.target_only import TargetSide, identity_on_target
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import FirstMissing
 from mmtool.plan.flow.activity import activity_of
 from mmtool.plan.flow.status import FlowFacts, flow_row, has_silent, has_unmirrored, standings
-from mmtool.plan.topics.disappearance import vanished_rows
+from mmtool.plan.topics.disappearance import StoredPartition, last_of_each, seen_last, vanished_rows
+from mmtool.plan.topics.facts import TopicFacts
 from mmtool.plan.topics.retention import Retention
 from mmtool.plan.words import clock_time
 from mmtool.runtime.threads import Unawaited
+from mmtool.translation.types import TopicId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from mmtool.insight.flow_now import FlowClusters, FlowNow
+    from mmtool.errors import UnreachableError
+    from mmtool.insight.flow_now import FlowClusters
     from mmtool.kafka.ports import FlowWatchPort, SyncedPort
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.flow.activity import Activity
     from mmtool.plan.flow.partition_rows import PartitionRow
     from mmtool.plan.flow.status import FlowMember
-    from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.types import TopicPartition
 
     Record: TypeAlias = tuple[TopicPartition, int]
@@ -74,12 +78,14 @@ class FlowStatus:
         rows: The contract's rows, by topic and partition.
         groups: How many groups have checkpoints on the target; None where they could not be read.
         activities: Of each row.
+        away: Why the source does not answer: the rows are then what the target knows.
     """
 
     facts: FlowFacts
     rows: tuple[PartitionRow, ...]
     groups: int | None
     activities: tuple[Activity, ...]
+    away: UnreachableError | None = None
 
     @property
     def name(self) -> str:
@@ -148,6 +154,42 @@ class WatchedFlow:
             rows = self._rows(facts)
             activities = tuple(activity_of(facts, row) for row in rows)
             return FlowStatus(facts, rows, groups.result(), activities)
+
+    @property
+    def target_side(self) -> TargetSide:
+        """The flow, with connections to its target only."""
+        assert self.on_target is not None
+        return TargetSide(self.clusters.settings, self.clusters.target, self.watch, self.on_target)
+
+    def status_on_target(self, away: UnreachableError) -> FlowStatus:
+        """What the target knows while the source does not answer: no lag, and no partition that runs.
+
+        Raises:
+            UnreachableError, NotAuthorisedError, RefusedError: As `status`; ``away`` where mmtool never ran the flow.
+        """
+        identity, control = identity_on_target(self.target_side)
+        if control.flow is None:
+            raise away
+        with Unawaited() as pool:
+            members = pool.submit(self.watch.members, identity)
+            groups = pool.submit(self._groups)
+            blocks = self.watch.newest_blocks(identity)
+            positions = {(TopicId(at.topic_id), at.partition): at for at in control.positions.values()}
+            stored = last_of_each(
+                StoredPartition(blocks.get(at), positions.get(at)) for at in blocks.keys() | positions.keys()
+            )
+            means = self.topics.__contains__ if self.topics else self.clusters.settings.mirrors_topic
+            topics = {
+                at.topic: TopicFacts(at.topic, of.topic_id, at.partition + 1)
+                for at, of in sorted(stored.items())
+                if means(at.topic)
+            }
+            ids = {name: topic.topic_id for name, topic in self.clusters.target.topics().items()}
+            flow = FlowNow(self.clusters, identity, topics, bool(self.topics), ids)
+            facts = replace(self._facts(flow, {}, members.result()), blocks=blocks)
+            rows = tuple(seen_last(one.row, stored.get(one.place)) for one in standings(facts))
+            activities = tuple(activity_of(facts, row) for row in rows)
+            return FlowStatus(facts, rows, groups.result(), activities, away)
 
     def _unlisted(self, facts: FlowFacts) -> FlowFacts:
         means = self.clusters.settings.mirrors_topic
@@ -277,11 +319,23 @@ class Status:
         return [document for flow in self.flows for document in flow.documents()]
 
     @property
+    def errors(self) -> tuple[MmtoolError, ...]:
+        """Why flows, or their sources, have not answered."""
+        return (*self.others.errors, *(flow.away for flow in self.flows if flow.away is not None))
+
+    @property
     def error(self) -> MmtoolError | None:
         """The error that ends the command; None where there is none."""
-        return worst(self.others.errors)
+        return worst(self.errors)
 
 
 def look_at_all(flows: Sequence[WatchedFlow]) -> Status:
-    """The status of every flow, read at the same time."""
-    return Status(*ask_each(flows, WatchedFlow.status))
+    """The status of every flow, read at the same time; from the target alone where the source does not answer."""
+
+    def status(flow: WatchedFlow) -> FlowStatus:
+        away = outages(flow.clusters)
+        if away.target is not None:
+            raise away.target
+        return flow.status() if away.source is None else flow.status_on_target(away.source)
+
+    return Status(*ask_each(flows, status))

@@ -47,10 +47,12 @@ def headline(status: FlowStatus, trend: str = "") -> str:
     if all(row.topic is None for row in status.rows):
         return f"{status.name}: {'; '.join(row.reason for row in status.rows)}"
     states = f"{counted(len(status.rows), 'partition')}: {_states(status.rows, _oldest(status))}"
-    said = [_run_by(status.facts), states, _throughput(status.activities), _lag(status.rows, trend)]
+    facts = status.facts
+    said = [_run_by(facts), states, _throughput(status.activities), _lag(status.rows, trend)]
     if status.groups:
         said.append(f"{counted(status.groups, 'group')} with checkpoints")
-    return f"{status.name}: {'; '.join(filter(None, said))}"
+    away = f"{facts.source} does not answer, {facts.target} knows: " if status.away is not None else ""
+    return f"{status.name}: {away}{'; '.join(filter(None, said))}"
 
 
 def _oldest(status: FlowStatus) -> dict[State, float]:

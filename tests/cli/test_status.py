@@ -110,7 +110,7 @@ class Stood(Scene):
 @pytest.fixture
 def scene(tmp_path, monkeypatch):
     made = Stood(tmp_path)
-    flows = [WatchedFlow(replace(made.clusters, state=made.watch), made.watch)]
+    flows = [WatchedFlow(replace(made.clusters, state=made.watch), made.watch, on_target=made.mm2)]
     monkeypatch.setattr(
         "mmtool.commands._connections.watched_flows",
         lambda _c, _s, _t, topics, _timeout: [replace(flow, topics=tuple(topics or ())) for flow in flows],
@@ -429,12 +429,52 @@ def test_a_cluster_that_does_not_answer_is_9_and_one_document(status, scene, opt
     assert (ended.code, json.loads(ended.stdout)["errors"][0]["code"]) == (9, "unreachable")
 
 
+def test_with_a_lost_source_the_rows_are_what_the_target_knows(status, scene):
+    scene.runs(21, 10)
+    scene.stands(1, 10, state=State.RUNNING, end=17, seconds_ago=3)
+    scene.source.go_away(UnreachableError("cluster east does not answer", remedy="check the network"))
+    ended = status("-o", "json")
+    document = json.loads(ended.stdout)
+    (error,) = document["errors"]
+    assert (ended.code, error["code"]) == (9, "unreachable")
+    assert error["remedy"] == (
+        "check the network; if east is lost, `mmtool failover emergency -c FILE -s east -t west --all-groups` shows how"
+        " its groups can move to west"
+    )
+    rows = document["data"]
+    assert [(row["upstream_position"], row["lag_records"], row["lag_seconds"]) for row in rows] == [
+        (21, None, None),
+        (10, None, None),
+    ]
+    assert {row["state"] for row in rows} == {"waiting"}
+    assert re.fullmatch(
+        r"east does not answer; \S+, when it was last seen, it had 7 offsets that west lacks",
+        rows[1]["reason"],
+    )
+    assert "east->west: east does not answer, west knows: run by host-1, pid 4711" in status().stderr
+
+
+def test_with_a_lost_source_only_the_topics_asked_for_have_rows(status, scene):
+    scene.ran(21, 10)
+    scene.source.go_away(UnreachableError("cluster east does not answer"))
+    ended = status("-o", "json", "--topic", "others")
+    assert (ended.code, json.loads(ended.stdout)["data"]) == (9, [])
+    assert {row["state"] for row in json.loads(status("-o", "json").stdout)["data"]} == {"idle"}
+
+
+def test_a_flow_that_never_ran_has_no_rows_without_its_source(status, scene):
+    scene.source.go_away(UnreachableError("cluster east does not answer"))
+    ended = status("-o", "json")
+    assert (ended.code, json.loads(ended.stdout)["data"]) == (9, [])
+
+
 def test_a_dead_cluster_hides_no_other_flow(status, scene, tmp_path):
     scene.runs(21, 10)
     (tmp_path / "other").mkdir()
     other = Scene(tmp_path / "other")
     other.source.go_away(UnreachableError("cluster south does not answer"))
-    scene.flows.append(WatchedFlow(replace(other.clusters, state=scene.watch), scene.watch))
+    watch = FakeFlowWatch()
+    scene.flows.append(WatchedFlow(replace(other.clusters, state=watch), watch, on_target=other.mm2))
     ended = status("-o", "json")
     document = json.loads(ended.stdout)
     assert (ended.code, len(document["data"]), len(document["errors"])) == (9, 2, 1)
@@ -543,6 +583,8 @@ def test_watching_outlives_a_cluster_that_is_away_for_a_while(status, scene, mon
     ended = status("--watch", "-o", "json")
     found = [json.loads(line) for line in ended.stdout.splitlines()]
     assert (ended.code, [len(document["data"]) for document in found]) == (130, [2, 0, 2])
+    assert "stopped by SIGINT" in ended.said
+    assert not [line for line in ended.said if line.startswith("error: stopped")]
     assert [error["code"] for error in found[1]["errors"]] == ["wrong_cluster"]
 
 

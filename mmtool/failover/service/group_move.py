@@ -119,7 +119,11 @@ def move_planned(
     Returns:
         The ended operation; None if it was only rehearsed or declined.
     """
-    clusters = flow_now.connect(move.settings, move.timeout, beside_mm2=True)
+    first = flow_now.FIRST_ANSWER if move.drain_seconds is None else move.timeout
+    clusters = flow_now.connect(move.settings, move.timeout, beside_mm2=True, first=first)
+    away = flow_now.outages(clusters)
+    if (error := away.source or away.target) is not None:
+        raise error
     move.check(clusters.target, clusters.source)
     flow = look(clusters)
     rehearsal = planned_mode.rehearse(

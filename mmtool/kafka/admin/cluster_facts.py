@@ -50,10 +50,13 @@ _DEFAULT_TRANSACTION_MS = 900_000
 class KafkaCluster:
     """A `ClusterPort`. Its clients live as long as this object."""
 
-    def __init__(self, settings: ClusterSettings, timeout_seconds: float) -> None:
-        """Take the cluster's settings and the longest time of one request, in seconds."""
+    def __init__(
+        self, settings: ClusterSettings, timeout_seconds: float, probe_seconds: float | None = None
+    ) -> None:
+        """Take the cluster's settings and the longest time of one request, in seconds; of `probe`, where it differs."""
         self._settings = settings
         self._seconds = timeout_seconds
+        self._probe_seconds = timeout_seconds if probe_seconds is None else probe_seconds
         self._said: list[Any] = []
         self._client = self._new_client()
         self._wire = BlockingWireClient(wire_cluster(settings, "facts", role="admin"), 3 * timeout_seconds)
@@ -71,7 +74,7 @@ class KafkaCluster:
         return KafkaGroups(self._settings, self._seconds)
 
     def probe(self) -> ClusterId:
-        metadata = self._metadata("reading the cluster id")
+        metadata = self._metadata("reading the cluster id", self._probe_seconds)
         if metadata.cluster_id is None:
             raise UnreachableError(
                 f"cluster {self.alias} does not report its cluster id",
@@ -181,9 +184,9 @@ class KafkaCluster:
         except (KafkaException, KeyError, TimeoutError):
             return UNKNOWN
 
-    def _metadata(self, what: str) -> Any:
+    def _metadata(self, what: str, seconds: float | None = None) -> Any:
         try:
-            found = self._client.list_topics(timeout=self._seconds)
+            found = self._client.list_topics(timeout=self._seconds if seconds is None else seconds)
         except KafkaException as error:
             # a refused login or certificate reaches this call as a time-out; the client itself has heard why
             self._client.poll(0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mmtool.plan.flow.partition_rows import PartitionRow
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import source_deleted, source_denied
-from mmtool.plan.words import joined
+from mmtool.plan.words import counted, joined, moment
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicId, TopicPartition
 
@@ -35,6 +35,14 @@ class StoredPartition(NamedTuple):
             return self.block.about.upstream
         assert self.position is not None
         return TopicPartition(self.position.topic, self.position.partition)
+
+    @property
+    def topic_id(self) -> TopicId:
+        """Of the source topic."""
+        if self.block is not None:
+            return self.block.about.topic_id
+        assert self.position is not None
+        return TopicId(self.position.topic_id)
 
     @property
     def frontier(self) -> int:
@@ -71,6 +79,16 @@ def last_of_each(stored: Iterable[StoredPartition]) -> dict[TopicPartition, Stor
         if one.place not in found or found[one.place].heard_ms < one.heard_ms:
             found[one.place] = one
     return found
+
+
+def seen_last(row: PartitionRow, stored: StoredPartition | None) -> PartitionRow:
+    """A partition's row while its source does not answer: without a lag, and with what was seen last."""
+    away = f"{row.source} does not answer"
+    if stored is not None and stored.heard_ms:
+        left = counted(stored.missing, "offset")
+        away += f"; {moment(stored.heard_ms)}, when it was last seen, it had {left} that {row.target} lacks"
+    state = State.WAITING if row.state in (State.RUNNING, State.CAUGHT_UP, State.STARTING) else row.state
+    return row._replace(lag_records=None, lag_seconds=None, state=state, reason=joined(row.reason, away))
 
 
 def vanished_rows(facts: FlowFacts) -> list[PartitionRow]:
